@@ -1,0 +1,3 @@
+//! The `jeton` binary.
+
+fn main() {}

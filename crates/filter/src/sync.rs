@@ -1,0 +1,57 @@
+//! The synchronisation primitives of the crate, in one place so that the model checker can replace them.
+//!
+//! Built with `--cfg loom`, every atomic, lock and published pointer below is loom's, and the tests in
+//! `tests/loom.rs` explore their interleavings; otherwise they are the standard library's and `arc-swap`'s.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+
+use std::sync::Arc;
+
+/// A value that one thread replaces while others read it without waiting.
+#[cfg(not(loom))]
+pub(crate) struct Published<T>(arc_swap::ArcSwap<T>);
+
+#[cfg(not(loom))]
+impl<T> Published<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(arc_swap::ArcSwap::from_pointee(value))
+    }
+
+    /// The value now. Holding the guard keeps it alive; it does not block a replacement.
+    pub(crate) fn load(&self) -> arc_swap::Guard<Arc<T>> {
+        self.0.load()
+    }
+
+    pub(crate) fn store(&self, value: T) {
+        self.0.store(Arc::new(value));
+    }
+}
+
+/// Loom has no `ArcSwap`; a lock around the pointer has the same observable orders, one replacement at a time.
+#[cfg(loom)]
+pub(crate) struct Published<T>(loom::sync::RwLock<Arc<T>>);
+
+#[cfg(loom)]
+impl<T> Published<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(loom::sync::RwLock::new(Arc::new(value)))
+    }
+
+    pub(crate) fn load(&self) -> Arc<T> {
+        self.0.read().expect("loom lock").clone()
+    }
+
+    pub(crate) fn store(&self, value: T) {
+        *self.0.write().expect("loom lock") = Arc::new(value);
+    }
+}

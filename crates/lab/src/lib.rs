@@ -1,0 +1,1 @@
+//! Every figure of the papers behind Jeton, as data and as a plot.

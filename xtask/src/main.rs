@@ -1,0 +1,3 @@
+//! The repository's own chores.
+
+fn main() {}
