@@ -1,0 +1,43 @@
+//! `cargo xtask test`: everything that must pass, on a machine that has only cargo.
+
+use std::env;
+
+use anyhow::Result;
+
+use crate::process::{cargo, root, run};
+use crate::{machine, tidy};
+
+/// Where the model-checked tests are, from the root.
+const LOOM_TESTS: &str = "crates/filter/tests/loom.rs";
+
+/// Prepares the machine and runs every test. The workspace's tests come last, so that the output ends with the words of
+/// cargo itself.
+pub fn test() -> Result<()> {
+    machine::prepare()?;
+    tidy::run(&root())?;
+    loom()?;
+    run(&mut cargo(&["test", "--workspace"]))
+}
+
+/// Explores the interleavings of the concurrent filter. Its build has other atomics, hence its own target directory:
+/// otherwise each of the two builds would throw away the other.
+fn loom() -> Result<()> {
+    if !root().join(LOOM_TESTS).exists() {
+        eprintln!("loom: skipped, there is no {LOOM_TESTS}");
+        return Ok(());
+    }
+    let flags = env::var("RUSTFLAGS").map_or("--cfg loom".into(), |own| format!("{own} --cfg loom"));
+    run(cargo(&[
+        "test",
+        "--release",
+        "--target-dir",
+        "target/loom",
+        "-p",
+        "forgetful-filter",
+        "--test",
+        "loom",
+    ])
+    .env("RUSTFLAGS", flags)
+    // Loom advises 2 or 3: that finds most bugs, and without a bound the search does not end.
+    .env("LOOM_MAX_PREEMPTIONS", "3"))
+}

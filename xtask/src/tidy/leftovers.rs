@@ -1,0 +1,59 @@
+//! Nothing half done: no placeholders, no debugging output, no test that is switched off.
+
+use super::Violation;
+use super::code::{line, places, without_comments};
+use super::tree::Tree;
+
+const WHY: &str =
+    "a placeholder is a panic in somebody's hands, and an ignored test is a promise nobody checks";
+
+const LEFTOVERS: &[(&str, &str)] = &[
+    ("todo!", "write the code, or take the path to it away"),
+    ("unimplemented!", "write the code, or return an error that says what is not supported"),
+    ("dbg!", "remove it"),
+    ("#[ignore", "make the test pass, or delete it and say in the commit why"),
+];
+
+pub fn check(tree: &Tree) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (path, text) in tree.texts(".rs") {
+        let code = without_comments(text);
+        for (pattern, fix) in LEFTOVERS {
+            violations.extend(places(&code, pattern).map(|at| Violation {
+                path: path.into(),
+                line: line(text, at),
+                what: format!("`{pattern}` in the code"),
+                why: WHY,
+                fix: (*fix).into(),
+            }));
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_leftover_is_found_where_it_is() {
+        for (leftover, line) in [
+            ("fn f() {\n    todo!()\n}", 2),
+            ("fn f() {\n\n    unimplemented!(\"later\")\n}", 3),
+            ("fn f() { dbg!(1); }", 1),
+            ("#[test]\n#[ignore = \"slow\"]\nfn f() {}", 2),
+            ("#[ignore]\n#[test]\nfn f() {}", 1),
+        ] {
+            let violations = check(&Tree::of(&[("crates/a/tests/b.rs", leftover)]));
+            assert_eq!(violations.len(), 1, "{leftover}");
+            assert_eq!(violations[0].line, line, "{leftover}");
+        }
+    }
+
+    #[test]
+    fn words_about_leftovers_are_none() {
+        let text = "//! No todo!() here.\nfn f() { g(\"dbg!(1)\"); my_todo!(); /* #[ignore] */ }\n\
+                    #[cfg_attr(miri, ignore)]\nfn h() {}\n";
+        assert_eq!(check(&Tree::of(&[("a.rs", text)])), []);
+    }
+}

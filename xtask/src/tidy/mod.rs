@@ -1,0 +1,92 @@
+//! The rules of the house that a compiler does not know, checked over every file of the repository.
+//!
+//! A rule is one file here: a function from the [`Tree`] to its violations, and a test that plants a violation and
+//! sees it found. To add a rule, write the file and name it in [`RULES`]. The rules run as `cargo xtask tidy` and, by
+//! the test at the end of this file, in every `cargo test --workspace`.
+
+mod code;
+mod headers;
+mod layers;
+mod leftovers;
+mod length;
+mod links;
+mod machine_paths;
+mod purity;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use self::tree::Tree;
+
+/// Finds the places where a tree breaks one rule.
+type Rule = fn(&Tree) -> Vec<Violation>;
+
+/// Every rule, in the order in which they report.
+const RULES: &[Rule] = &[
+    layers::check,
+    length::check,
+    purity::check,
+    leftovers::check,
+    headers::check,
+    machine_paths::check,
+    links::check,
+];
+
+/// One place that breaks a rule, with what its reader needs to mend it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Violation {
+    path: String,
+    /// Counted from 1.
+    line: usize,
+    what: String,
+    why: &'static str,
+    fix: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, what, why, fix } = self;
+        write!(f, "{path}:{line}: {what}\n    why: {why}\n    fix: {fix}")
+    }
+}
+
+/// Checks the repository at `root`; the error lists every violation.
+pub fn run(root: &Path) -> Result<()> {
+    let tree = Tree::read(root)?;
+    let violations = check(&tree);
+    if violations.is_empty() {
+        eprintln!("tidy: {} files keep {} rules", tree.len(), RULES.len());
+        return Ok(());
+    }
+    let report: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    bail!("tidy: {} violations\n\n{}", violations.len(), report.join("\n\n"))
+}
+
+fn check(tree: &Tree) -> Vec<Violation> {
+    RULES.iter().flat_map(|rule| rule(tree)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        if let Err(error) = run(&crate::process::root()) {
+            panic!("{error}");
+        }
+    }
+
+    #[test]
+    fn a_violation_says_where_what_why_and_what_to_do() {
+        let tree = Tree::of(&[("crates/filter/src/lib.rs", "//! A filter.\n\nuse std::fs;\n")]);
+        let violations = check(&tree);
+        assert_eq!(violations.len(), 1, "{violations:?}");
+        let text = violations[0].to_string();
+        assert!(text.starts_with("crates/filter/src/lib.rs:3: "), "{text}");
+        assert!(text.contains("\n    why: ") && text.contains("\n    fix: "), "{text}");
+    }
+}

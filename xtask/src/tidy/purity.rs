@@ -1,0 +1,211 @@
+//! The pure crates take everything from their caller: the time, chance, the disk, the network.
+
+use std::collections::BTreeSet;
+
+use super::Violation;
+use super::code::{blank, line, places, split_at_commas, test_modules, without_comments, without_tests};
+use super::tree::Tree;
+
+const WHY: &str = "pure code does the same in the server, in the seeded simulator and in a replay of the log; \
+                   one hidden input and a failing seed can never be seen again";
+
+/// Where the pure code is: a folder, or the single file it was before it grew.
+const PURE: &[&str] = &[
+    "crates/filter/src",
+    "crates/clock/src",
+    "crates/core/src",
+    "crates/etx/src/protocol",
+    "crates/geo/src/protocol",
+];
+
+/// What reaches around the caller, what it is, and what to do instead.
+const BANNED: &[(&[&str], &str, &str)] = &[
+    (&["Instant::now", "SystemTime::now"], "the system clock", "take the time as a parameter"),
+    (
+        &["rand::", "thread_rng", "getrandom", "RandomState"],
+        "randomness",
+        "take the random value, key or seed as a parameter",
+    ),
+    (&["std::fs", "File::"], "the file system", "take the bytes, or return what is to be written"),
+    (&["std::net"], "the network", "take the message, or return what is to be sent"),
+    (
+        &["thread::spawn", "thread::sleep", "thread::scope", "thread::Builder"],
+        "threads",
+        "let the caller decide what runs where and when",
+    ),
+    (&["std::env"], "the environment", "take the setting as a parameter"),
+    (&["tokio", "async"], "async code", "write a state machine: input in, effects out; its driver awaits"),
+];
+
+pub fn check(tree: &Tree) -> Vec<Violation> {
+    let files: Vec<(&str, &str)> = tree.texts(".rs").filter(|(path, _)| is_pure(path)).collect();
+    let tests: BTreeSet<String> = files.iter().flat_map(|(path, text)| test_files(path, text)).collect();
+
+    let mut violations = Vec::new();
+    for (path, text) in files.into_iter().filter(|(path, _)| !is_among(path, &tests)) {
+        let fragments = fragments(&without_tests(&without_comments(text)));
+        for (patterns, what, fix) in BANNED {
+            let mut lines = BTreeSet::new();
+            for (start, code) in &fragments {
+                for pattern in *patterns {
+                    lines.extend(places(code, pattern).map(|at| (line(text, start + at), *pattern)));
+                }
+            }
+            // `std::fs::File::open` is one mistake, not two.
+            let mut seen = BTreeSet::new();
+            violations.extend(lines.into_iter().filter(|(line, _)| seen.insert(*line)).map(
+                |(line, pattern)| Violation {
+                    path: path.into(),
+                    line,
+                    what: format!("`{pattern}`: {what} in pure code"),
+                    why: WHY,
+                    fix: (*fix).into(),
+                },
+            ));
+        }
+    }
+    violations
+}
+
+fn is_pure(path: &str) -> bool {
+    PURE.iter()
+        .any(|place| path.strip_prefix(place).is_some_and(|rest| rest.starts_with('/') || rest == ".rs"))
+}
+
+/// The paths, without `.rs`, of the modules that a file declares for tests only.
+fn test_files(path: &str, text: &str) -> Vec<String> {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let folder = match file {
+        "lib.rs" | "main.rs" | "mod.rs" => folder.to_string(),
+        _ => format!("{folder}/{}", file.trim_end_matches(".rs")),
+    };
+    test_modules(&without_comments(text)).into_iter().map(|name| format!("{folder}/{name}")).collect()
+}
+
+/// Whether a file is one of these modules, or inside one.
+fn is_among(path: &str, modules: &BTreeSet<String>) -> bool {
+    modules.iter().any(|module| {
+        path.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    })
+}
+
+/// The code in pieces, each with its position: a grouped `use` becomes one full path for each of its names, so that
+/// `use std::{fs, io}` reads as `std::fs` and `std::io`; everything else is one piece.
+fn fragments(code: &str) -> Vec<(usize, String)> {
+    let mut rest = code.as_bytes().to_vec();
+    let mut fragments = Vec::new();
+    for start in places(code, "use").map(|at| at + "use".len()) {
+        let Some(len) = code[start..].find(';') else { continue };
+        let tree = &code[start..start + len];
+        if tree.starts_with(char::is_whitespace) && tree.contains('{') {
+            expand("", start, tree, &mut fragments);
+            blank(&mut rest, start, start + len);
+        }
+    }
+    fragments.push((0, String::from_utf8_lossy(&rest).into_owned()));
+    fragments
+}
+
+fn expand(prefix: &str, start: usize, tree: &str, paths: &mut Vec<(usize, String)>) {
+    let indent = tree.len() - tree.trim_start().len();
+    let (start, tree) = (start + indent, tree.trim());
+    match tree.split_once('{') {
+        Some((head, group)) => {
+            let prefix = format!("{prefix}{head}");
+            let mut at = start + head.len() + 1;
+            for part in split_at_commas(group.strip_suffix('}').unwrap_or(group)) {
+                expand(&prefix, at, part, paths);
+                at += part.len() + 1;
+            }
+        }
+        None if !tree.is_empty() => paths.push((start, format!("{prefix}{tree}"))),
+        None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines at which a text in the filter breaks the rule.
+    fn lines(text: &str) -> Vec<usize> {
+        check(&Tree::of(&[("crates/filter/src/a.rs", text)]))
+            .into_iter()
+            .map(|violation| violation.line)
+            .collect()
+    }
+
+    #[test]
+    fn every_banned_word_is_found() {
+        for code in [
+            "let t = Instant::now();",
+            "let t = std::time::SystemTime::now();",
+            "let x: u8 = rand::random();",
+            "use rand::Rng;",
+            "let mut r = thread_rng();",
+            "getrandom(&mut key);",
+            "let s = RandomState::new();",
+            "use std::fs;",
+            "let f = File::open(p);",
+            "let f = std::fs::File::open(p);",
+            "use std::net::TcpStream;",
+            "std::thread::spawn(f);",
+            "thread::sleep(d);",
+            "thread::Builder::new();",
+            "let v = std::env::var(\"V\");",
+            "#[tokio::main]",
+            "async fn f() {}",
+        ] {
+            assert_eq!(lines(&format!("//! A.\n\n{code}\n")), [3], "{code}");
+        }
+    }
+
+    #[test]
+    fn a_name_in_a_grouped_use_is_found_at_its_line() {
+        assert_eq!(lines("use std::{fmt, fs, io::{self, Read}};"), [1]);
+        assert_eq!(
+            lines("use std::{\n    fmt,\n    thread::{\n        self,\n        spawn,\n    },\n};"),
+            [5]
+        );
+        assert_eq!(lines("use {\n    a::b,\n    rand::Rng,\n};"), [3]);
+    }
+
+    #[test]
+    fn words_about_it_are_fine() {
+        let text = "//! Never Instant::now().\n/// Not std::fs either.\nfn f() {\n    g(\"tokio\"); // thread::sleep\n}\n\
+                    use std::time::Instant;\nfn operand::rand_x() {}\nuse std::{fmt, io::Read};\n";
+        assert_eq!(lines(text), []);
+    }
+
+    #[test]
+    fn tests_may_do_what_they_like() {
+        assert_eq!(lines("#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n\nuse std::net;\n"), [6]);
+
+        let declare = "//! A.\n#[cfg(test)]\nmod a_test;\n";
+        let files = [("crates/core/src/lib.rs", declare), ("crates/core/src/a_test.rs", "use std::fs;")];
+        assert_eq!(check(&Tree::of(&files)), []);
+        let files =
+            [("crates/core/src/lib.rs", "mod a_test;"), ("crates/core/src/a_test.rs", "use std::fs;")];
+        assert_eq!(check(&Tree::of(&files)).len(), 1, "a name alone makes no test");
+        let files = [("crates/core/src/b.rs", declare), ("crates/core/src/b/a_test.rs", "use std::fs;")];
+        assert_eq!(check(&Tree::of(&files)), []);
+    }
+
+    #[test]
+    fn the_rule_holds_where_the_pure_code_is() {
+        let code = "use std::fs;";
+        for (path, expected) in [
+            ("crates/clock/src/lib.rs", 1),
+            ("crates/core/src/deep/a.rs", 1),
+            ("crates/etx/src/protocol/a.rs", 1),
+            ("crates/geo/src/protocol.rs", 1),
+            ("crates/etx/src/protocols.rs", 0),
+            ("crates/etx/src/driver.rs", 0),
+            ("crates/filter/tests/a.rs", 0),
+            ("crates/filter/benches/a.rs", 0),
+            ("crates/server/src/a.rs", 0),
+        ] {
+            assert_eq!(check(&Tree::of(&[(path, code)])).len(), expected, "{path}");
+        }
+    }
+}

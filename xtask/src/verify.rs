@@ -1,0 +1,20 @@
+//! `cargo xtask verify`, the gate of CI, which changes nothing; and `cargo xtask fix`, which mends what a program can.
+
+use anyhow::Result;
+
+use crate::process::{cargo, run};
+use crate::test::test;
+
+/// Checks format, lints, documentation and tests.
+pub fn verify() -> Result<()> {
+    run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    test()
+}
+
+/// Applies the lints' own suggestions, then formats, because the suggestions are not formatted.
+pub fn fix() -> Result<()> {
+    run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged"]))?;
+    run(&mut cargo(&["fmt", "--all"]))
+}
