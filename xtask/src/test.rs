@@ -27,17 +27,10 @@ fn loom() -> Result<()> {
         return Ok(());
     }
     let flags = env::var("RUSTFLAGS").map_or("--cfg loom".into(), |own| format!("{own} --cfg loom"));
-    run(cargo(&[
-        "test",
-        "--release",
-        "--target-dir",
-        "target/loom",
-        "-p",
-        "forgetful-filter",
-        "--test",
-        "loom",
-    ])
-    .env("RUSTFLAGS", flags)
-    // Loom advises 2 or 3: that finds most bugs, and without a bound the search does not end.
-    .env("LOOM_MAX_PREEMPTIONS", "3"))
+    let test =
+        ["test", "--release", "--target-dir", "target/loom", "-p", "forgetful-filter", "--test", "loom"];
+    run(cargo(&test)
+        .env("RUSTFLAGS", flags)
+        // Loom advises 2 or 3: that finds most bugs, and without a bound the search does not end.
+        .env("LOOM_MAX_PREEMPTIONS", "3"))
 }

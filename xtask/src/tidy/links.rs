@@ -115,7 +115,7 @@ mod tests {
             "![a](img/missing.svg \"title\")",
             "[a](next.md) and [b](README.md)",
             "[name]: missing.md",
-            "[a](../../outside.md)",
+            "[a](../../README.md)",
             "[a](/docs/missing.md#part)",
             "a ` lone tick [a](missing.md)",
         ] {
