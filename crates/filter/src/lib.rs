@@ -1,7 +1,34 @@
 //! A Bloom filter that remembers ids for a time window, then forgets them.
+mod concurrent;
+mod dated;
+mod dated_concurrent;
+mod dated_keeper;
+mod filter;
+mod generations;
+mod keeper;
 mod key;
 mod line;
+mod moment;
 pub mod paper;
+mod plan;
+mod probe;
+mod segment;
+mod settings;
+mod sizing;
+mod slice;
+mod snapshot;
+mod status;
+mod stripes;
 mod sync;
+mod tally;
 
+pub use concurrent::ConcurrentFilter;
+pub use dated::DatedFilter;
+pub use dated_concurrent::ConcurrentDatedFilter;
+pub use dated_keeper::Refusal;
+pub use filter::{ForgetfulFilter, Sighting};
 pub use key::{Fingerprint, Key};
+pub use moment::Moment;
+pub use settings::{GENERATIONS, Growth, Settings, SettingsError, TARGET_MIN, WINDOW_MAX};
+pub use snapshot::SnapshotError;
+pub use status::{Pressure, Status};

@@ -69,6 +69,9 @@ pub(crate) trait Access {
 
     /// Sets the bits of `mask`; tells whether one of them was still clear.
     fn or(word: &AtomicU64, mask: u64) -> bool;
+
+    /// Adds to a count; returns the sum.
+    fn add(count: &AtomicU64, more: u64) -> u64;
 }
 
 /// The caller holds `&mut`: a plain load and store, without a bus lock.
@@ -87,6 +90,13 @@ impl Access for Exclusive {
         word.store(old | mask, Ordering::Relaxed);
         old & mask != mask
     }
+
+    #[inline]
+    fn add(count: &AtomicU64, more: u64) -> u64 {
+        let sum = count.load(Ordering::Relaxed).wrapping_add(more);
+        count.store(sum, Ordering::Relaxed);
+        sum
+    }
 }
 
 impl Access for Shared {
@@ -98,5 +108,10 @@ impl Access for Shared {
             return false;
         }
         word.fetch_or(mask, Ordering::Relaxed) & mask != mask
+    }
+
+    #[inline]
+    fn add(count: &AtomicU64, more: u64) -> u64 {
+        count.fetch_add(more, Ordering::Relaxed).wrapping_add(more)
     }
 }

@@ -1,0 +1,197 @@
+//! The filter that threads share.
+//!
+//! Inserts and lookups never wait: they work on the published list of segments. What is due (refresh, sweep,
+//! resize) is done by whichever insert or lookup finds it due and gets the keeper's lock at the first try; the
+//! others go on meanwhile. Only [`check_and_insert`](ConcurrentFilter::check_and_insert) takes a lock, that of
+//! the id's stripe. See [`crate::segment`] for why no insert is lost across a refresh.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::filter::{ForgetfulFilter, Sighting};
+use crate::keeper::{Keeper, SWEEP_ROWS};
+use crate::key::{Fingerprint, Key};
+use crate::line::Shared;
+use crate::moment::{Moment, Ticks};
+use crate::segment::{Inserted, Segment};
+use crate::snapshot::{self, SnapshotError};
+use crate::status::Status;
+use crate::stripes::Stripes;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Published};
+
+/// Remembers ids by their arrival, for several threads (`&self`).
+///
+/// ```
+/// use std::time::Duration;
+/// use forgetful_filter::{Key, Moment, Settings, Sighting};
+///
+/// # fn main() -> Result<(), forgetful_filter::SettingsError> {
+/// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
+/// let seen = Settings::for_window(Duration::from_secs(600)).build_concurrent(key)?;
+/// let now = Moment::from_secs(1);
+///
+/// // Several threads race on the same id: exactly one of them is told that it is new.
+/// let winners: usize = std::thread::scope(|scope| {
+///     let racers: Vec<_> =
+///         (0..4).map(|_| scope.spawn(|| seen.check_and_insert(b"order-17", now))).collect();
+///     racers.into_iter().filter_map(|r| r.join().ok()).filter(|s| *s == Sighting::New).count()
+/// });
+/// assert_eq!(winners, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct ConcurrentFilter {
+    key: Key,
+    ticks: Ticks,
+    /// The latest tick that the keeper has worked through; never goes back.
+    tick: AtomicU64,
+    /// Not zero while expired lanes wait to be swept.
+    chores: AtomicU64,
+    segments: Published<Vec<Arc<Segment>>>,
+    keeper: Mutex<Keeper>,
+    stripes: Stripes,
+}
+
+impl From<ForgetfulFilter> for ConcurrentFilter {
+    /// The same filter, shared from now on.
+    fn from(filter: ForgetfulFilter) -> Self {
+        Self::with_keeper(filter.keeper, filter.key)
+    }
+}
+
+impl ConcurrentFilter {
+    fn with_keeper(keeper: Keeper, key: Key) -> Self {
+        Self {
+            key,
+            ticks: keeper.plan().ticks,
+            tick: AtomicU64::new(keeper.tick()),
+            chores: AtomicU64::new(u64::from(keeper.sweeping())),
+            segments: Published::new(keeper.segments().to_vec()),
+            keeper: Mutex::new(keeper),
+            stripes: Stripes::new(),
+        }
+    }
+
+    /// The fingerprint of an id under the filter's key.
+    #[inline]
+    pub fn fingerprint(&self, id: &[u8]) -> Fingerprint {
+        self.key.fingerprint(id)
+    }
+
+    /// Remembers the id from `now` on, whether or not it was known. Never waits.
+    pub fn insert(&self, id: &[u8], now: Moment) {
+        self.insert_fingerprint(self.fingerprint(id), now);
+    }
+
+    /// Whether the id may have been inserted within the window before `now`; `false` is certain for every insert
+    /// that returned before this call began. Never waits.
+    pub fn contains(&self, id: &[u8], now: Moment) -> bool {
+        self.contains_fingerprint(self.fingerprint(id), now)
+    }
+
+    /// Looks the id up, and remembers it from `now` on if it is new: of all threads that bring one id within a
+    /// window, one is told [`Sighting::New`] (or none, if the id is mistaken for a known one).
+    pub fn check_and_insert(&self, id: &[u8], now: Moment) -> Sighting {
+        self.check_and_insert_fingerprint(self.fingerprint(id), now)
+    }
+
+    /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
+    pub fn check_and_insert_fingerprint(&self, fingerprint: Fingerprint, now: Moment) -> Sighting {
+        let _one_at_a_time = self.stripes.lock(fingerprint);
+        if self.contains_fingerprint(fingerprint, now) {
+            return Sighting::Maybe;
+        }
+        self.insert_fingerprint(fingerprint, now);
+        Sighting::New
+    }
+
+    /// [`insert`](Self::insert), for an id already hashed.
+    #[inline]
+    pub fn insert_fingerprint(&self, fingerprint: Fingerprint, now: Moment) {
+        let tick = self.reach(now);
+        loop {
+            let inserted = match self.segments.load().last() {
+                Some(current) => current.insert::<Shared>(fingerprint, tick),
+                None => Inserted::Closed,
+            };
+            match inserted {
+                Inserted::Done { full: false } => break,
+                Inserted::Done { full: true } => {
+                    self.try_advance(tick);
+                    break;
+                }
+                // A new segment was published before this one was closed.
+                Inserted::Closed => continue,
+            }
+        }
+        if self.chores.load(Ordering::Relaxed) != 0 {
+            self.try_sweep();
+        }
+    }
+
+    /// [`contains`](Self::contains), for an id already hashed.
+    #[inline]
+    pub fn contains_fingerprint(&self, fingerprint: Fingerprint, now: Moment) -> bool {
+        let tick = self.reach(now);
+        self.segments.load().iter().rev().any(|segment| segment.contains(fingerprint, tick))
+    }
+
+    /// Does now what inserts would do on the way: refresh, sweep, let go of memory. Waits for the keeper.
+    pub fn maintain(&self, now: Moment) {
+        let mut keeper = self.lock_keeper();
+        self.advance(&mut keeper, self.ticks.at(now));
+        keeper.sweep_all();
+        self.chores.store(0, Ordering::Relaxed);
+    }
+
+    /// Memory, fill, and the false-positive rate to expect now.
+    pub fn status(&self) -> Status {
+        self.lock_keeper().status()
+    }
+
+    /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
+    /// in it or not.
+    pub fn snapshot(&self) -> Vec<u8> {
+        snapshot::arrival::encode(&self.lock_keeper(), &self.key)
+    }
+
+    /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
+    pub fn restore(bytes: &[u8], key: Key, now: Moment) -> Result<Self, SnapshotError> {
+        ForgetfulFilter::restore(bytes, key, now).map(Self::from)
+    }
+
+    /// The tick of this operation, after doing what it makes due if nobody else is at it.
+    #[inline]
+    fn reach(&self, now: Moment) -> u64 {
+        let tick = self.ticks.at(now);
+        let reached = self.tick.load(Ordering::Acquire);
+        if tick > reached {
+            self.try_advance(tick);
+        }
+        tick.max(reached)
+    }
+
+    #[cold]
+    fn try_advance(&self, tick: u64) {
+        if let Ok(mut keeper) = self.keeper.try_lock() {
+            self.advance(&mut keeper, tick);
+        }
+    }
+
+    fn advance(&self, keeper: &mut Keeper, tick: u64) {
+        keeper.advance(tick, &mut |segments| self.segments.store(segments.to_vec()));
+        self.tick.store(keeper.tick(), Ordering::Release);
+        self.chores.store(u64::from(keeper.sweeping()), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn try_sweep(&self) {
+        if let Ok(mut keeper) = self.keeper.try_lock() {
+            keeper.sweep_some(SWEEP_ROWS);
+            self.chores.store(u64::from(keeper.sweeping()), Ordering::Relaxed);
+        }
+    }
+
+    fn lock_keeper(&self) -> MutexGuard<'_, Keeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

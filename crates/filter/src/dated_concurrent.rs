@@ -1,0 +1,181 @@
+//! The filter for ids that carry their time, shared by threads.
+//!
+//! Inserts and lookups work on the published generations and never wait, with one exception: the first id of a
+//! generation waits until its slice is there. No recheck is needed after an insert: slices are never recycled, and
+//! one that was retired meanwhile held expired ids only. A lookup that finds the generation gone refuses the id,
+//! it does not call it new.
+
+use std::sync::PoisonError;
+
+use crate::dated::DatedFilter;
+use crate::dated_keeper::{DatedKeeper, DatedPlan, Refusal};
+use crate::filter::Sighting;
+use crate::generations::{Generations, any_contains};
+use crate::key::{Fingerprint, Key};
+use crate::line::Shared;
+use crate::moment::Moment;
+use crate::snapshot::{self, SnapshotError};
+use crate::status::Status;
+use crate::stripes::Stripes;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Published};
+
+/// The shared notion of now moves in steps of this part of a generation, so that it is rarely written.
+const NOW_STEPS: u64 = 64;
+
+/// Remembers ids by the time they carry, for several threads (`&self`). See [`DatedFilter`].
+pub struct ConcurrentDatedFilter {
+    key: Key,
+    plan: DatedPlan,
+    now_step: u64,
+    /// The latest moment seen, give or take a step; never goes back.
+    now: AtomicU64,
+    /// The moment at which the oldest generation retires.
+    retires_at: AtomicU64,
+    generations: Published<Generations>,
+    keeper: Mutex<DatedKeeper>,
+    stripes: Stripes,
+}
+
+impl From<DatedFilter> for ConcurrentDatedFilter {
+    /// The same filter, shared from now on.
+    fn from(filter: DatedFilter) -> Self {
+        let DatedFilter { key, keeper } = filter;
+        Self {
+            key,
+            plan: keeper.plan.clone(),
+            now_step: keeper.plan.period_ns / NOW_STEPS,
+            now: AtomicU64::new(keeper.now.as_nanos()),
+            retires_at: AtomicU64::new(keeper.plan.end_of(keeper.generations.first)),
+            generations: Published::new(keeper.generations.clone()),
+            keeper: Mutex::new(keeper),
+            stripes: Stripes::new(),
+        }
+    }
+}
+
+impl ConcurrentDatedFilter {
+    /// The fingerprint of an id under the filter's key.
+    #[inline]
+    pub fn fingerprint(&self, id: &[u8]) -> Fingerprint {
+        self.key.fingerprint(id)
+    }
+
+    /// Remembers the id, whether or not it was known.
+    pub fn insert(&self, id: &[u8], dated: Moment, now: Moment) -> Result<(), Refusal> {
+        self.insert_fingerprint(self.fingerprint(id), dated, now)
+    }
+
+    /// Whether the id may have been inserted; `false` is certain for every insert that returned before this call
+    /// began. An error says why that cannot be known.
+    pub fn contains(&self, id: &[u8], dated: Moment, now: Moment) -> Result<bool, Refusal> {
+        self.contains_fingerprint(self.fingerprint(id), dated, now)
+    }
+
+    /// Looks the id up, and remembers it if it is new: of all threads that ever bring one id, one is told
+    /// [`Sighting::New`] (or none, if the id is mistaken for a known one).
+    pub fn check_and_insert(&self, id: &[u8], dated: Moment, now: Moment) -> Result<Sighting, Refusal> {
+        let fingerprint = self.fingerprint(id);
+        let _one_at_a_time = self.stripes.lock(fingerprint);
+        if self.contains_fingerprint(fingerprint, dated, now)? {
+            return Ok(Sighting::Maybe);
+        }
+        self.insert_fingerprint(fingerprint, dated, now)?;
+        Ok(Sighting::New)
+    }
+
+    /// [`insert`](Self::insert), for an id already hashed.
+    pub fn insert_fingerprint(
+        &self,
+        fingerprint: Fingerprint,
+        dated: Moment,
+        now: Moment,
+    ) -> Result<(), Refusal> {
+        self.plan.check(dated, self.reach(now))?;
+        let number = self.plan.number(dated);
+        loop {
+            let full = {
+                let generations = self.generations.load();
+                let slices = generations.get(number).ok_or(Refusal::Expired)?;
+                slices.last().map(|slice| slice.insert::<Shared>(fingerprint))
+            };
+            match full {
+                Some(false) => return Ok(()),
+                Some(true) => {
+                    if let Ok(mut keeper) = self.keeper.try_lock() {
+                        self.make_room(&mut keeper, number)?;
+                    }
+                    return Ok(());
+                }
+                None => self.make_room(&mut self.lock_keeper(), number)?,
+            }
+        }
+    }
+
+    /// [`contains`](Self::contains), for an id already hashed.
+    #[inline]
+    pub fn contains_fingerprint(
+        &self,
+        fingerprint: Fingerprint,
+        dated: Moment,
+        now: Moment,
+    ) -> Result<bool, Refusal> {
+        self.plan.check(dated, self.reach(now))?;
+        let generations = self.generations.load();
+        let slices = generations.get(self.plan.number(dated)).ok_or(Refusal::Expired)?;
+        Ok(any_contains(slices, fingerprint))
+    }
+
+    /// Lets go of the generations that have expired by `now`. For idle times; never needed.
+    pub fn maintain(&self, now: Moment) {
+        self.advance(&mut self.lock_keeper(), now);
+    }
+
+    /// Memory, fill, and the false-positive rate to expect now.
+    pub fn status(&self) -> Status {
+        self.lock_keeper().status()
+    }
+
+    /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
+    /// in it or not.
+    pub fn snapshot(&self) -> Vec<u8> {
+        snapshot::dated::encode(&self.lock_keeper(), &self.key)
+    }
+
+    /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
+    pub fn restore(bytes: &[u8], key: Key, now: Moment) -> Result<Self, SnapshotError> {
+        DatedFilter::restore(bytes, key, now).map(Self::from)
+    }
+
+    /// The moment of this operation, after retiring what it makes due if nobody else is at it.
+    #[inline]
+    fn reach(&self, now: Moment) -> Moment {
+        let known = self.now.load(Ordering::Relaxed);
+        if now.as_nanos() > known.saturating_add(self.now_step) {
+            self.now.fetch_max(now.as_nanos(), Ordering::Relaxed);
+        }
+        if now.as_nanos() >= self.retires_at.load(Ordering::Relaxed)
+            && let Ok(mut keeper) = self.keeper.try_lock()
+        {
+            self.advance(&mut keeper, now);
+        }
+        now.max(Moment::from_nanos(known))
+    }
+
+    fn advance(&self, keeper: &mut DatedKeeper, now: Moment) {
+        if keeper.advance(now) {
+            self.generations.store(keeper.generations.clone());
+        }
+        self.retires_at.store(self.plan.end_of(keeper.generations.first), Ordering::Relaxed);
+    }
+
+    fn make_room(&self, keeper: &mut DatedKeeper, number: u64) -> Result<(), Refusal> {
+        if keeper.make_room(number)? {
+            self.generations.store(keeper.generations.clone());
+        }
+        Ok(())
+    }
+
+    fn lock_keeper(&self) -> MutexGuard<'_, DatedKeeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,257 @@
+//! The keeper of a dated filter: it opens generations and slices, and retires what no id can belong to any more.
+//!
+//! What must hold:
+//!
+//! - **At most once, ever.** An id is looked up in its generation, or refused: a generation is retired only when
+//!   every id dated in it is older than the window, and from then on such ids are refused, not called new.
+//! - **Bounds.** At most [`SLICES_MAX`] slices a generation and `memory_cap` bytes. Beyond them ids go on into the
+//!   last slice: the filter reports [`Pressure`], its false-positive rate rises, it forgets nothing. Only where a
+//!   generation has no slice yet is one opened beyond the cap, of the smallest size.
+
+use std::sync::Arc;
+
+use crate::generations::Generations;
+use crate::line::{LINE_BYTES, OutOfMemory};
+use crate::moment::Moment;
+use crate::settings::{Growth, Settings, SettingsError};
+use crate::sizing::{Density, lines_for_words};
+use crate::slice::Slice;
+use crate::status::{Pressure, Status};
+
+/// Slices of one generation: each next one has half the share of the target that the one before had.
+pub(crate) const SLICES_MAX: usize = 4;
+
+/// A further slice holds this many times the ids of the one before.
+const SLICE_GROWTH: f64 = 4.0;
+
+/// The smallest slice: 4 KiB.
+const LINES_MIN: usize = 64;
+
+/// An elastic filter is sized for this much more than the demand it saw.
+const HEADROOM: f64 = 1.25;
+
+/// The size of a new generation follows the largest of so many before it.
+const DEMAND_FROM: usize = 3;
+
+/// While no relief is possible, inserts ask again after this much more ids (1/8), not at each one.
+const ALARM_AGAIN: u64 = 8;
+
+/// Why a dated id cannot be judged or remembered. Nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The id is dated more than a window ago. Whether it was seen then is no longer known.
+    Expired,
+    /// The id is dated further ahead than the allowed skew.
+    FromFuture,
+    /// The allocator refused the memory for the id's generation.
+    OutOfMemory,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the id is dated before the window",
+            Self::FromFuture => "the id is dated further ahead than the allowed skew",
+            Self::OutOfMemory => "the allocator refused the memory for the id's generation",
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The rules of time and size, derived once from the settings.
+#[derive(Debug, Clone)]
+pub(crate) struct DatedPlan {
+    pub(crate) window_ns: u64,
+    skew_ns: u64,
+    pub(crate) period_ns: u64,
+    densities: [Density; SLICES_MAX],
+    generation_ids: f64,
+}
+
+impl DatedPlan {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let window_ns = settings.window_ns();
+        let period_ns = window_ns.div_ceil(u64::from(settings.generations));
+        let (first_share, headroom) = match settings.growth {
+            Growth::Elastic => (0.5, HEADROOM),
+            Growth::Fixed => (1.0, 1.0),
+        };
+        let densities = std::array::from_fn(|slice| {
+            Density::for_probability(settings.target * first_share / f64::from(1_u32 << slice))
+        });
+        let generation_ids = settings.expected_ids as f64 * period_ns as f64 / window_ns as f64 * headroom;
+        let plan = Self { window_ns, skew_ns: settings.skew_ns(), period_ns, densities, generation_ids };
+        // At the worst instant the window and the generation that is about to retire are alive.
+        let generations = f64::from(settings.generations) + 1.0;
+        settings.check_lines(plan.lines_for(0, generation_ids) as f64 * generations)?;
+        Ok(plan)
+    }
+
+    /// The generation of an id.
+    #[inline]
+    pub(crate) fn number(&self, dated: Moment) -> u64 {
+        dated.as_nanos() / self.period_ns
+    }
+
+    /// The oldest generation in which an id can be dated within the window.
+    pub(crate) fn first(&self, now: Moment) -> u64 {
+        now.as_nanos().saturating_sub(self.window_ns) / self.period_ns
+    }
+
+    /// The moment at which [`first`](Self::first) moves on from `first`.
+    pub(crate) fn end_of(&self, first: u64) -> u64 {
+        first.saturating_add(1).saturating_mul(self.period_ns).saturating_add(self.window_ns)
+    }
+
+    #[inline]
+    pub(crate) fn check(&self, dated: Moment, now: Moment) -> Result<(), Refusal> {
+        let (dated, now) = (dated.as_nanos(), now.as_nanos());
+        if dated.saturating_add(self.window_ns) < now {
+            Err(Refusal::Expired)
+        } else if dated > now.saturating_add(self.skew_ns) {
+            Err(Refusal::FromFuture)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn density(&self, slice: usize) -> Density {
+        self.densities[slice.min(SLICES_MAX - 1)]
+    }
+
+    fn lines_for(&self, slice: usize, ids: f64) -> usize {
+        lines_for_words(self.density(slice).slots_for(ids)).max(LINES_MIN)
+    }
+}
+
+pub(crate) struct DatedKeeper {
+    pub(crate) settings: Settings,
+    pub(crate) plan: DatedPlan,
+    pub(crate) generations: Generations,
+    /// The latest moment seen; time never goes back.
+    pub(crate) now: Moment,
+    pressure: Option<Pressure>,
+    pub(crate) retired: u64,
+    pub(crate) resizes: u64,
+}
+
+impl DatedKeeper {
+    pub(crate) fn new(settings: Settings) -> Result<Self, SettingsError> {
+        let plan = DatedPlan::new(&settings)?;
+        Ok(Self {
+            settings,
+            plan,
+            generations: Generations { first: 0, list: Vec::new() },
+            now: Moment::ZERO,
+            pressure: None,
+            retired: 0,
+            resizes: 0,
+        })
+    }
+
+    /// Retires what is due at `now`; tells whether the generations changed.
+    pub(crate) fn advance(&mut self, now: Moment) -> bool {
+        self.now = self.now.max(now);
+        let first = self.plan.first(self.now);
+        let before = self.generations.list.len();
+        let changed = self.generations.retire_before(first);
+        self.retired += (before - self.generations.list.len()) as u64;
+        changed
+    }
+
+    /// Makes room for an id of the generation: a first slice, or a further one if the last is full.
+    /// Tells whether the generations changed.
+    pub(crate) fn make_room(&mut self, number: u64) -> Result<bool, Refusal> {
+        let Some(slices) = self.generations.get(number) else { return Ok(false) };
+        let Some(last) = slices.last() else { return self.open_first(number).map(|()| true) };
+        let (held, count) = (slices.len(), last.count());
+        if count < last.ids_max() {
+            return Ok(false);
+        }
+        let relief = match self.settings.growth {
+            Growth::Fixed => Err(Pressure::Fixed),
+            Growth::Elastic if held == SLICES_MAX => Err(Pressure::SegmentCap),
+            Growth::Elastic => {
+                let lines = self.plan.lines_for(held, last.ids_max() as f64 * SLICE_GROWTH);
+                if lines <= self.lines_left() { Ok(lines) } else { Err(Pressure::MemoryCap) }
+            }
+        };
+        let last = Arc::clone(last);
+        let opened = relief.and_then(|lines| {
+            Slice::new(lines, self.plan.density(held)).map_err(|OutOfMemory| Pressure::OutOfMemory)
+        });
+        self.pressure = opened.as_ref().err().copied();
+        match opened {
+            Ok(slice) => {
+                self.push(number, slice);
+                self.resizes += 1;
+                Ok(true)
+            }
+            Err(_) => {
+                last.set_alarm(count + count / ALARM_AGAIN + 1);
+                Ok(false)
+            }
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let probability = |slices: &[Arc<Slice>]| {
+            1.0 - slices.iter().map(|slice| 1.0 - slice.probability()).product::<f64>()
+        };
+        let used = || self.generations.list.iter().filter(|slices| !slices.is_empty());
+        Status {
+            bytes: self.bytes(),
+            memory_cap: self.settings.memory_cap,
+            segments: self.generations.slices().count(),
+            generations: used().count(),
+            ids: self.generations.slices().map(|slice| slice.count()).sum(),
+            // An id is looked up in one generation only: the fullest one is the worst case.
+            false_positive_rate: used().map(|slices| probability(slices)).fold(0.0, f64::max),
+            target: self.settings.target,
+            pressure: self.pressure,
+            refreshes_by_age: self.retired,
+            refreshes_by_fill: 0,
+            resizes: self.resizes,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.generations.slices().map(|slice| slice.bytes()).sum()
+    }
+
+    fn lines_left(&self) -> usize {
+        self.settings.memory_cap.saturating_sub(self.bytes()) / LINE_BYTES
+    }
+
+    fn open_first(&mut self, number: u64) -> Result<(), Refusal> {
+        let wanted = self.plan.lines_for(0, self.demand());
+        let lines = wanted.min(self.lines_left()).max(LINES_MIN);
+        self.pressure = (lines < wanted).then_some(Pressure::MemoryCap);
+        let slice = Slice::new(lines, self.plan.density(0)).map_err(|OutOfMemory| Refusal::OutOfMemory)?;
+        self.push(number, slice);
+        Ok(())
+    }
+
+    fn push(&mut self, number: u64, slice: Slice) {
+        if let Some(slices) = self.generations.get_mut(number) {
+            slices.push(Arc::new(slice));
+        }
+    }
+
+    /// Ids to expect in a new generation.
+    fn demand(&self) -> f64 {
+        if self.settings.growth == Growth::Fixed {
+            return self.plan.generation_ids;
+        }
+        // The latest generation is still filling, and the first one began part-way: they say too little.
+        let complete = self.generations.list.iter().filter(|slices| !slices.is_empty()).rev().skip(1);
+        let counts = complete.map(|slices| slices.iter().map(|slice| slice.count()).sum::<u64>());
+        match counts.take(DEMAND_FROM).max() {
+            Some(count) => count as f64 * HEADROOM,
+            None => self.plan.generation_ids,
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The keeper of an arrival-time filter: it refreshes, sweeps, grows and shrinks, one caller at a time.
+//!
+//! It owns the list of segments, oldest first; the last one takes the new ids. The exclusive filter calls it
+//! directly, the concurrent one under a lock that inserts only ever *try* to take. What must hold:
+//!
+//! - **Retention.** No lane and no segment goes before its latest id is older than the window
+//!   ([`Segment::expire`]); a resize opens a new segment and never moves or drops an id.
+//! - **Clean start.** A lane is opened only after it was swept.
+//! - **Bounds.** At most [`SEGMENTS_MAX`] segments and `memory_cap` bytes. Beyond them ids go on into the open
+//!   lane: the filter reports [`Pressure`] and its false-positive rate rises, but it forgets nothing.
+//! - The order of a resize is *publish, then close*: an insert always finds an open lane.
+
+use std::sync::Arc;
+
+use crate::line::LANES;
+use crate::plan::Plan;
+use crate::segment::{Segment, lanes_of};
+use crate::settings::{Growth, Settings, SettingsError};
+use crate::status::{Pressure, Status};
+
+/// Sizes that may be alive at once; each one costs a lookup of its own.
+pub(crate) const SEGMENTS_MAX: usize = 4;
+
+/// A new segment for a growing load is at least and at most this many times as large as the one before.
+const GROW_MIN: f64 = 2.0;
+const GROW_MAX: f64 = 16.0;
+
+/// A full lane asks for a larger segment if the load is beyond the capacity by this factor; below, an early
+/// refresh is enough.
+const GROW_ABOVE: f64 = 1.05;
+
+/// A load below this part of the capacity for so many refreshes asks for a smaller segment.
+const SHRINK_BELOW: f64 = 0.25;
+const SHRINK_AFTER: u32 = 4;
+
+/// Rows swept along with one insert. A sweep has a thousandth of a window; at a steady full load that is time for
+/// about one insert in 30 rows, so this much keeps ahead of need.
+pub(crate) const SWEEP_ROWS: usize = 64;
+
+/// While no relief is possible, inserts ask again after this much more ids (1/8), not at each one.
+const ALARM_AGAIN: u64 = 8;
+
+/// What the keeper did so far, for [`Status`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Rounds {
+    pub(crate) refreshes_by_age: u64,
+    pub(crate) refreshes_by_fill: u64,
+    pub(crate) resizes: u64,
+}
+
+/// Expired lanes of the current segment on their way to being free.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sweep {
+    /// Lanes of the pass under way, and the row it has reached.
+    lanes: u8,
+    row: usize,
+    /// Lanes that expired since the pass began.
+    waiting: u8,
+}
+
+impl Sweep {
+    fn pending(&self) -> bool {
+        self.lanes | self.waiting != 0
+    }
+}
+
+pub(crate) struct Keeper {
+    pub(crate) settings: Settings,
+    plan: Plan,
+    segments: Vec<Arc<Segment>>,
+    sweep: Sweep,
+    /// The latest tick seen; time never goes back.
+    tick: u64,
+    /// When the open lane was opened, and the refreshes in a row at which it was nearly empty.
+    opened: u64,
+    quiet_refreshes: u32,
+    quiet_peak: f64,
+    pressure: Option<Pressure>,
+    pub(crate) rounds: Rounds,
+}
+
+/// Called with the new list of segments before the old one is closed.
+pub(crate) type Publish<'a> = &'a mut dyn FnMut(&[Arc<Segment>]);
+
+impl Keeper {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
+        let plan = Plan::new(settings)?;
+        let segment = new_segment(&plan, plan.rows)
+            .map_err(|_| SettingsError::OutOfMemory { bytes: plan.rows * crate::line::LINE_BYTES })?;
+        Ok(Self::with_segments(settings.clone(), plan, vec![Arc::new(segment)], 0))
+    }
+
+    /// A keeper of segments that exist; the last of them is open.
+    pub(crate) fn with_segments(
+        settings: Settings,
+        plan: Plan,
+        segments: Vec<Arc<Segment>>,
+        tick: u64,
+    ) -> Self {
+        assert!(segments.last().is_some_and(|s| s.open_lane().is_some()), "one segment is open");
+        Self {
+            settings,
+            plan,
+            segments,
+            sweep: Sweep::default(),
+            tick,
+            opened: tick,
+            quiet_refreshes: 0,
+            quiet_peak: 0.0,
+            pressure: None,
+            rounds: Rounds::default(),
+        }
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The segments, oldest first.
+    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
+        &self.segments
+    }
+
+    /// The segment that takes the new ids.
+    #[inline]
+    pub(crate) fn current(&self) -> &Arc<Segment> {
+        &self.segments[self.segments.len() - 1]
+    }
+
+    pub(crate) fn tick(&self) -> u64 {
+        self.tick
+    }
+
+    pub(crate) fn sweeping(&self) -> bool {
+        self.sweep.pending()
+    }
+
+    /// Does what is due at `tick`; a tick that lies back counts as now.
+    pub(crate) fn advance(&mut self, tick: u64, publish: Publish<'_>) {
+        self.tick = self.tick.max(tick);
+        self.expire(publish);
+        if self.refresh(publish) {
+            // A lane that was idle for a window is closed and gone in one step.
+            self.expire(publish);
+        }
+    }
+
+    /// Sweeps a few rows of expired lanes.
+    pub(crate) fn sweep_some(&mut self, rows_max: usize) {
+        if self.sweep.lanes == 0 {
+            self.sweep = Sweep { lanes: self.sweep.waiting, row: 0, waiting: 0 };
+        }
+        if self.sweep.lanes != 0 {
+            match self.current().sweep(self.sweep.lanes, self.sweep.row, rows_max) {
+                Some(row) => self.sweep.row = row,
+                None => self.sweep.lanes = 0,
+            }
+        }
+    }
+
+    pub(crate) fn sweep_all(&mut self) {
+        while self.sweep.pending() {
+            self.sweep_some(usize::MAX);
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let live = || {
+            self.segments.iter().flat_map(|segment| lanes_of(segment.live()).map(move |lane| (segment, lane)))
+        };
+        let survives: f64 = live().map(|(segment, lane)| 1.0 - segment.probability(lane)).product();
+        Status {
+            bytes: self.bytes(),
+            memory_cap: self.plan.memory_cap,
+            segments: self.segments.len(),
+            generations: live().filter(|(segment, lane)| segment.last(*lane).is_some()).count(),
+            ids: live().map(|(segment, lane)| segment.count(lane)).sum(),
+            false_positive_rate: 1.0 - survives,
+            target: self.plan.target,
+            pressure: self.pressure,
+            refreshes_by_age: self.rounds.refreshes_by_age,
+            refreshes_by_fill: self.rounds.refreshes_by_fill,
+            resizes: self.rounds.resizes,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.segments.iter().map(|segment| segment.bytes()).sum()
+    }
+
+    fn lane_ids_max(&self) -> u64 {
+        self.plan.density.ids_in(self.current().rows()).max(1)
+    }
+
+    /// Lets go of the lanes and segments whose ids are all older than the window.
+    fn expire(&mut self, publish: Publish<'_>) {
+        self.sweep.waiting |= self.current().expire(self.tick);
+        let before = self.segments.len();
+        let newest = before - 1;
+        let tick = self.tick;
+        let mut index = 0;
+        self.segments.retain(|segment| {
+            let keep = index == newest || {
+                segment.expire(tick);
+                segment.live() != 0
+            };
+            index += 1;
+            keep
+        });
+        if self.segments.len() < before {
+            publish(&self.segments);
+        }
+    }
+
+    /// Closes the open lane if it is old or full enough; tells whether it did.
+    fn refresh(&mut self, publish: Publish<'_>) -> bool {
+        let segment = Arc::clone(self.current());
+        let Some(open) = segment.open_lane() else { return false };
+        let Some(first) = segment.first(open) else { return false };
+        // An inserter that slept through a whole ring may leave a stamp of long ago in a fresh lane.
+        let age = self.tick.saturating_sub(first.max(self.opened));
+        let count = segment.count(open);
+        let due = age >= self.plan.refresh_ticks;
+        let full = count >= self.lane_ids_max();
+        if !due && !full {
+            self.pressure = None;
+            return false;
+        }
+        if self.plan.growth == Growth::Fixed && !due {
+            let over = count as f64 > self.lane_ids_max() as f64 * GROW_ABOVE;
+            self.endure(over.then_some(Pressure::Fixed), count);
+            return false;
+        }
+
+        let demand = count as f64 * self.plan.refresh_ticks as f64 / age.max(1) as f64;
+        let resized = match self.wanted_rows(demand, full) {
+            Some(rows) => self.resize(rows, publish),
+            None => Ok(false),
+        };
+        if resized != Ok(true) && !self.turn(open) {
+            // No lane is free: early refreshes have used them up. The same size once more, or wait.
+            let relieved = resized.and_then(|_| self.resize(segment.rows(), publish));
+            if let Err(pressure) = relieved {
+                self.endure(Some(pressure), count);
+                return false;
+            }
+        }
+        self.pressure = resized.err();
+        if full && !due {
+            self.rounds.refreshes_by_fill += 1;
+        } else {
+            self.rounds.refreshes_by_age += 1;
+        }
+        true
+    }
+
+    /// The size that the demand (ids per lane at the present rate) asks for, if it is not the present one.
+    fn wanted_rows(&mut self, demand: f64, full: bool) -> Option<usize> {
+        if self.plan.growth == Growth::Fixed {
+            return None;
+        }
+        let capacity = self.lane_ids_max() as f64;
+        if full && demand > capacity * GROW_ABOVE {
+            self.quiet_refreshes = 0;
+            let present = self.current().rows() as f64;
+            let rows = self.plan.rows_for(demand) as f64;
+            return Some(rows.clamp(present * GROW_MIN, present * GROW_MAX) as usize);
+        }
+        if demand >= capacity * SHRINK_BELOW {
+            self.quiet_refreshes = 0;
+            return None;
+        }
+        self.quiet_peak = if self.quiet_refreshes == 0 { demand } else { self.quiet_peak.max(demand) };
+        self.quiet_refreshes += 1;
+        let rows = self.plan.rows_for(self.quiet_peak);
+        (self.quiet_refreshes >= SHRINK_AFTER && rows * 2 < self.current().rows()).then_some(rows)
+    }
+
+    /// Opens a segment of that size and closes the current one. `Ok(false)` if a smaller one can wait.
+    fn resize(&mut self, rows: usize, publish: Publish<'_>) -> Result<bool, Pressure> {
+        let present = self.current().rows();
+        let shrinks = rows < present;
+        // The last place is kept for growing.
+        if shrinks && self.segments.len() + 1 >= SEGMENTS_MAX {
+            return Ok(false);
+        }
+        if self.segments.len() >= SEGMENTS_MAX {
+            return Err(Pressure::SegmentCap);
+        }
+        let room = self.plan.memory_cap.saturating_sub(self.bytes()) / crate::line::LINE_BYTES;
+        let rows = rows.min(room);
+        if rows == 0 || (!shrinks && rows < present) {
+            return if shrinks { Ok(false) } else { Err(Pressure::MemoryCap) };
+        }
+        let segment = new_segment(&self.plan, rows).map_err(|_| Pressure::OutOfMemory)?;
+        let closing = Arc::clone(self.current());
+        self.segments.push(Arc::new(segment));
+        publish(&self.segments);
+        closing.turn(None);
+        self.sweep = Sweep::default();
+        self.opened = self.tick;
+        self.quiet_refreshes = 0;
+        self.rounds.resizes += 1;
+        Ok(true)
+    }
+
+    /// Closes the open lane of the current segment and opens the next one, if that is free or can be made so.
+    fn turn(&mut self, open: usize) -> bool {
+        let next = (open + 1) % LANES;
+        let segment = Arc::clone(self.current());
+        if segment.live() & 1 << next != 0 {
+            return false;
+        }
+        if (self.sweep.lanes | self.sweep.waiting) & 1 << next != 0 {
+            self.sweep_all();
+        }
+        segment.turn(Some(next));
+        segment.set_alarm(self.lane_ids_max());
+        self.opened = self.tick;
+        true
+    }
+
+    /// Nothing can be done about a full lane now: say so, and let inserts ask again later.
+    fn endure(&mut self, pressure: Option<Pressure>, count: u64) {
+        self.pressure = pressure;
+        self.current().set_alarm(count + count / ALARM_AGAIN + 1);
+    }
+}
+
+fn new_segment(plan: &Plan, rows: usize) -> Result<Segment, crate::line::OutOfMemory> {
+    Segment::new(rows, plan.density.layout, plan.density.ids_in(rows), plan.window_ticks, Some(0))
+}

@@ -1,0 +1,116 @@
+//! Time as the filter knows it: what the caller says it is.
+//!
+//! The crate never reads a clock. A server passes its monotonic clock, a simulator its virtual one, a replay the
+//! stamps in its log. Inside, time is counted in *ticks*, so coarse that the shared stamps of a concurrent filter
+//! change rarely, and so fine that rounding costs about a thousandth of the window.
+
+use std::time::Duration;
+
+/// A point on the caller's timeline, in nanoseconds since an origin that the caller chooses and keeps.
+///
+/// Only differences matter. A filter that is to survive a restart must be given a timeline that survives it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The origin.
+    pub const ZERO: Self = Self(0);
+
+    /// A moment that many nanoseconds after the origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// A moment that many milliseconds after the origin (or the end of time, if they do not fit).
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// A moment that many seconds after the origin (or the end of time, if they do not fit).
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The moment `duration` later; the end of time, if that is beyond it.
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(duration)))
+    }
+
+    /// How long `earlier` lies back; zero if it does not.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Nanoseconds of a duration, at most what fits.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A window of a duration holds at least this many ticks, as long as a tick is not below a nanosecond.
+const TICKS_PER_WINDOW_MIN_LOG2: u32 = 13;
+
+/// The division of time into ticks of a power of two nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    shift: u32,
+}
+
+impl Ticks {
+    /// Ticks for a window of that many nanoseconds.
+    pub(crate) fn for_window(window_ns: u64) -> Self {
+        let log2 = 63 - window_ns.max(1).leading_zeros();
+        Self { shift: log2.saturating_sub(TICKS_PER_WINDOW_MIN_LOG2) }
+    }
+
+    #[inline]
+    pub(crate) fn at(self, now: Moment) -> u64 {
+        now.0 >> self.shift
+    }
+
+    /// The tick length in nanoseconds.
+    pub(crate) fn length_ns(self) -> u64 {
+        1 << self.shift
+    }
+
+    /// The largest tick distance between two moments that lie at most `ns` apart.
+    pub(crate) fn spanning(self, ns: u64) -> u64 {
+        (ns >> self.shift) + 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_thousands_of_ticks() {
+        for window in [1 << 14, 60_000_000_000, 600_000_000_000, 86_400_000_000_000, 1 << 61] {
+            let ticks = window >> Ticks::for_window(window).shift;
+            assert!((1 << 13..1 << 14).contains(&ticks), "{window}: {ticks}");
+        }
+        assert_eq!(Ticks::for_window(1).length_ns(), 1);
+    }
+
+    #[test]
+    fn moments_within_a_span_are_within_its_ticks() {
+        let ticks = Ticks::for_window(1_000_000);
+        for start in 0..300 {
+            for gap in [0, 1, 63, 64, 65, 127, 128, 1_000, 1_000_000] {
+                let distance = ticks.at(Moment(start + gap)) - ticks.at(Moment(start));
+                assert!(distance <= ticks.spanning(gap));
+            }
+        }
+    }
+
+    #[test]
+    fn arithmetic_saturates() {
+        assert_eq!(Moment::from_secs(u64::MAX).after(Duration::MAX).as_nanos(), u64::MAX);
+        assert_eq!(Moment::ZERO.since(Moment::from_secs(1)), Duration::ZERO);
+    }
+}

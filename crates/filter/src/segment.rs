@@ -1,0 +1,326 @@
+//! A segment: a ring of eight generations of one size, interleaved as lanes of the same lines.
+//!
+//! One lane is *open* and takes new ids; the others are *live* while an id in them can be younger than the window,
+//! and invisible otherwise. What must hold:
+//!
+//! - **No lost insert.** An insert that returned [`Inserted::Done`] wrote all its bits while its lane was open and
+//!   stamped the lane with its tick first. So whoever closes the lane afterwards reads a stamp at least as late
+//!   as every completed insert. Insert and close are a store/load pair each way (stamp, then epoch; epoch, then
+//!   stamp), which is why these four accesses are sequentially consistent.
+//! - **No early end.** A lane leaves the live mask only when its stamp lies more than a window back.
+//! - An inserter that was delayed past a close repeats in the lane that is open then. The bits it left behind in
+//!   the old lane are harmless: they can only make a foreign id look known.
+
+use crate::key::Fingerprint;
+use crate::line::{Access, LANES, Line, Lines, OutOfMemory};
+use crate::probe::Layout;
+use crate::sizing;
+use crate::sync::{AtomicU64, Ordering};
+use crate::tally::Tally;
+
+/// A stamp before every tick: nothing was inserted.
+const NEVER: u64 = u64::MAX;
+
+/// Rows looked at to estimate how full a lane is.
+const ESTIMATE_ROWS: usize = 1_024;
+
+/// Which lanes are live and which one is open, in one word: a reader sees both of the same instant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Control(u64);
+
+impl Control {
+    const OPEN_SHIFT: u32 = 8;
+    const EPOCH_SHIFT: u32 = 16;
+    const NO_LANE: u64 = LANES as u64;
+
+    fn new(epoch: u64, open: Option<usize>, live: u8) -> Self {
+        let open = open.map_or(Self::NO_LANE, |lane| lane as u64);
+        Self(epoch << Self::EPOCH_SHIFT | open << Self::OPEN_SHIFT | u64::from(live))
+    }
+
+    fn live(self) -> u8 {
+        self.0 as u8
+    }
+
+    fn open(self) -> Option<usize> {
+        let lane = (self.0 >> Self::OPEN_SHIFT) & 0xf;
+        (lane < Self::NO_LANE).then_some(lane as usize)
+    }
+
+    fn epoch(self) -> u64 {
+        self.0 >> Self::EPOCH_SHIFT
+    }
+}
+
+/// What is known of one lane.
+struct Lane {
+    /// Tick of the first insert, [`NEVER`] while empty.
+    first: AtomicU64,
+    /// One above the tick of the latest insert, 0 while empty.
+    end: AtomicU64,
+}
+
+/// How an insert ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inserted {
+    /// The id is in; `full` asks for a refresh.
+    Done {
+        /// The lane holds as many ids as its share of the target allows.
+        full: bool,
+    },
+    /// The segment takes no more ids; another one does.
+    Closed,
+}
+
+pub(crate) struct Segment {
+    control: AtomicU64,
+    /// Before this tick no live lane can have expired: lookups need not look at the stamps.
+    quiet_until: AtomicU64,
+    window_ticks: u64,
+    layout: Layout,
+    lanes: [Lane; LANES],
+    lines: Lines,
+    tallies: [Tally; LANES],
+    /// The count at which an insert reports a full lane.
+    alarm: AtomicU64,
+}
+
+impl Segment {
+    /// An empty segment, with a lane open or none.
+    pub(crate) fn new(
+        rows: usize,
+        layout: Layout,
+        lane_ids_max: u64,
+        window_ticks: u64,
+        open: Option<usize>,
+    ) -> Result<Self, OutOfMemory> {
+        let live = open.map_or(0, |lane| 1 << lane);
+        Ok(Self {
+            control: AtomicU64::new(Control::new(1, open, live).0),
+            quiet_until: AtomicU64::new(0),
+            window_ticks,
+            layout,
+            lanes: std::array::from_fn(|_| Lane { first: AtomicU64::new(NEVER), end: AtomicU64::new(0) }),
+            lines: Lines::zeroed(rows)?,
+            tallies: std::array::from_fn(|_| Tally::for_ids(lane_ids_max)),
+            alarm: AtomicU64::new(lane_ids_max.max(1)),
+        })
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.lines.bytes()
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    pub(crate) fn live(&self) -> u8 {
+        self.control().live()
+    }
+
+    pub(crate) fn open_lane(&self) -> Option<usize> {
+        self.control().open()
+    }
+
+    /// Ids in the lane: exact for small lanes, within about one percent for large ones.
+    pub(crate) fn count(&self, lane: usize) -> u64 {
+        self.tallies[lane].get()
+    }
+
+    /// The tick of the lane's first id.
+    pub(crate) fn first(&self, lane: usize) -> Option<u64> {
+        let first = self.lanes[lane].first.load(Ordering::Relaxed);
+        (first != NEVER).then_some(first)
+    }
+
+    /// The tick of the lane's latest id.
+    pub(crate) fn last(&self, lane: usize) -> Option<u64> {
+        self.lanes[lane].end.load(Ordering::SeqCst).checked_sub(1)
+    }
+
+    /// Whether every id of the lane is older than the window.
+    pub(crate) fn expired(&self, lane: usize, tick: u64) -> bool {
+        self.last(lane).is_none_or(|last| tick.saturating_sub(last) > self.window_ticks)
+    }
+
+    /// Puts an id into the open lane.
+    #[inline]
+    pub(crate) fn insert<A: Access>(&self, fingerprint: Fingerprint, tick: u64) -> Inserted {
+        loop {
+            let control = self.control();
+            let Some(lane) = control.open() else { return Inserted::Closed };
+            self.stamp::<A>(lane, tick);
+            let mut new = false;
+            for probe in 0..self.layout.probes {
+                let (row, mask) = self.layout.probe(fingerprint, probe, self.lines.len());
+                new |= A::or(&self.lines.row(row).0[lane], mask);
+            }
+            if A::EXCLUSIVE || self.control().epoch() == control.epoch() {
+                let full = new
+                    && self.tallies[lane]
+                        .add::<A>(fingerprint)
+                        .is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed));
+                return Inserted::Done { full };
+            }
+        }
+    }
+
+    /// Whether a live lane has all bits of the id.
+    #[inline]
+    pub(crate) fn contains(&self, fingerprint: Fingerprint, tick: u64) -> bool {
+        let mut lanes = self.live();
+        if tick >= self.quiet_until.load(Ordering::Relaxed) {
+            lanes &= self.unexpired(tick);
+        }
+        for probe in 0..self.layout.probes {
+            let (row, mask) = self.layout.probe(fingerprint, probe, self.lines.len());
+            lanes &= passing(self.lines.row(row), mask);
+            if lanes == 0 {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Closes the open lane, and opens `next` if given. Only the keeper calls this, one at a time.
+    ///
+    /// `next` must be swept. Its stamps are reset here, before it becomes visible as open.
+    pub(crate) fn turn(&self, next: Option<usize>) {
+        let control = self.control();
+        let mut live = control.live();
+        if let Some(next) = next {
+            assert_eq!(live & 1 << next, 0, "a lane that is opened must not be live");
+            self.lanes[next].first.store(NEVER, Ordering::SeqCst);
+            self.lanes[next].end.store(0, Ordering::SeqCst);
+            self.tallies[next].set(0);
+            live |= 1 << next;
+        }
+        self.control.store(Control::new(control.epoch() + 1, next, live).0, Ordering::SeqCst);
+    }
+
+    /// Takes closed lanes that have expired out of the live mask; returns them.
+    pub(crate) fn expire(&self, tick: u64) -> u8 {
+        let control = self.control();
+        let mut expired = 0;
+        for lane in lanes_of(control.live()) {
+            if control.open() != Some(lane) && self.expired(lane, tick) {
+                expired |= 1 << lane;
+            }
+        }
+        if expired != 0 {
+            let live = control.live() & !expired;
+            self.control.store(Control::new(control.epoch(), control.open(), live).0, Ordering::SeqCst);
+        }
+        self.quiet_until.store(self.next_expiry(), Ordering::Relaxed);
+        expired
+    }
+
+    /// Zeroes the lanes in up to `rows_max` rows from `row` on; returns where to go on, or `None` at the end.
+    pub(crate) fn sweep(&self, lanes: u8, row: usize, rows_max: usize) -> Option<usize> {
+        assert_eq!(self.live() & lanes, 0, "a live lane is never swept");
+        let end = self.lines.len().min(row.saturating_add(rows_max));
+        for row in row..end {
+            for lane in lanes_of(lanes) {
+                self.lines.row(row).0[lane].store(0, Ordering::Relaxed);
+            }
+        }
+        (end < self.lines.len()).then_some(end)
+    }
+
+    /// Sets the count at which inserts report a full lane.
+    pub(crate) fn set_alarm(&self, ids: u64) {
+        self.alarm.store(ids, Ordering::Relaxed);
+    }
+
+    /// The false-positive probability of a lane, from the bits that are set in a sample of its words.
+    pub(crate) fn probability(&self, lane: usize) -> f64 {
+        let step = self.lines.len().div_ceil(ESTIMATE_ROWS);
+        let sampled = (0..self.lines.len()).step_by(step);
+        let count = sampled.len() as f64;
+        let pass: f64 = sampled
+            .map(|row| self.lines.row(row).0[lane].load(Ordering::Relaxed).count_ones())
+            .map(|set| sizing::pass(set, self.layout.bits))
+            .sum();
+        (pass / count).powi(self.layout.probes as i32)
+    }
+
+    /// The words of a lane, in the order of the rows.
+    pub(crate) fn words(&self, lane: usize) -> impl Iterator<Item = u64> + '_ {
+        (0..self.lines.len()).map(move |row| self.lines.row(row).0[lane].load(Ordering::Relaxed))
+    }
+
+    /// Puts back a lane as [`Segment::words`] and the stamps told it; the lane becomes live, not open.
+    pub(crate) fn restore_lane(&self, lane: usize, saved: &SavedLane, words: impl Iterator<Item = u64>) {
+        for (row, word) in words.enumerate() {
+            self.lines.row(row).0[lane].store(word, Ordering::Relaxed);
+        }
+        self.lanes[lane].first.store(saved.first, Ordering::SeqCst);
+        self.lanes[lane].end.store(saved.last.saturating_add(1), Ordering::SeqCst);
+        self.tallies[lane].set(saved.count);
+        let control = self.control();
+        let live = control.live() | 1 << lane;
+        self.control.store(Control::new(control.epoch(), control.open(), live).0, Ordering::SeqCst);
+    }
+
+    fn control(&self) -> Control {
+        Control(self.control.load(Ordering::SeqCst))
+    }
+
+    /// The first tick at which a live lane could have expired.
+    fn next_expiry(&self) -> u64 {
+        lanes_of(self.live())
+            .filter_map(|lane| self.last(lane))
+            .map(|last| last.saturating_add(self.window_ticks).saturating_add(1))
+            .min()
+            .unwrap_or(0)
+    }
+
+    fn unexpired(&self, tick: u64) -> u8 {
+        (0..LANES).filter(|&lane| !self.expired(lane, tick)).fold(0, |mask, lane| mask | 1 << lane)
+    }
+
+    /// Marks the lane as in use at `tick`. The stamps change once a tick, so this is nearly always two loads.
+    #[inline]
+    fn stamp<A: Access>(&self, lane: usize, tick: u64) {
+        let stamps = &self.lanes[lane];
+        if stamps.end.load(Ordering::SeqCst) <= tick {
+            if A::EXCLUSIVE {
+                stamps.end.store(tick.saturating_add(1), Ordering::Relaxed);
+            } else {
+                stamps.end.fetch_max(tick.saturating_add(1), Ordering::SeqCst);
+            }
+        }
+        if stamps.first.load(Ordering::Relaxed) == NEVER {
+            // Whoever comes first decides; both were there within a moment.
+            let _ = stamps.first.compare_exchange(NEVER, tick, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The stamps and the count of a lane, as a snapshot keeps them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SavedLane {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) count: u64,
+}
+
+/// The numbers of the lanes in a mask.
+pub(crate) fn lanes_of(mask: u8) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |lane| mask & 1 << lane != 0)
+}
+
+/// The lanes of a line that have all bits of the mask.
+#[inline]
+fn passing(line: &Line, mask: u64) -> u8 {
+    let mut lanes = 0;
+    for (lane, word) in line.0.iter().enumerate() {
+        lanes |= u8::from(word.load(Ordering::Relaxed) & mask == mask) << lane;
+    }
+    lanes
+}

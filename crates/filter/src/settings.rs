@@ -1,0 +1,248 @@
+//! What the user asks for, checked before anything is built.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::concurrent::ConcurrentFilter;
+use crate::dated::DatedFilter;
+use crate::dated_concurrent::ConcurrentDatedFilter;
+use crate::filter::ForgetfulFilter;
+use crate::key::Key;
+use crate::moment::nanos;
+
+/// The longest window: some 73 years. Twice this still fits the timeline.
+pub const WINDOW_MAX: Duration = Duration::from_nanos(1 << 61);
+
+/// The smallest false-positive target. Below it the 64-bit fingerprints themselves would begin to collide.
+pub const TARGET_MIN: f64 = 1e-9;
+
+/// The fewest and the most generations of a dated filter.
+pub const GENERATIONS: std::ops::RangeInclusive<u32> = 2..=64;
+
+/// What happens when more ids arrive than were expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Growth {
+    /// Memory follows the load, within the memory cap: the false-positive target holds through a surge. Half of
+    /// the target is kept in reserve for the time in which two sizes are alive.
+    #[default]
+    Elastic,
+    /// Memory stays as sized for the expected ids, without a reserve: the smallest filter for a known, steady
+    /// rate. Under more load the false-positive rate rises, the filter reports it, and nothing is forgotten.
+    Fixed,
+}
+
+/// A setting that cannot be met. The message names the setting and says what would be accepted.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// The window is zero.
+    WindowZero,
+    /// The window is longer than [`WINDOW_MAX`].
+    WindowTooLong(Duration),
+    /// The false-positive target is not a number between [`TARGET_MIN`] and 0.5.
+    TargetOutOfRange(f64),
+    /// The number of expected ids is zero.
+    ExpectedIdsZero,
+    /// The number of expected ids needs more memory than can be addressed.
+    ExpectedIdsTooMany(u64),
+    /// The memory cap is below what the expected ids need at the target.
+    MemoryCapTooSmall {
+        /// The cap asked for, in bytes.
+        cap: usize,
+        /// What window, target and expected ids need, in bytes.
+        needed: usize,
+    },
+    /// The number of generations of a dated filter is outside [`GENERATIONS`].
+    GenerationsOutOfRange(u32),
+    /// The skew is longer than the window.
+    SkewTooLong {
+        /// The skew asked for.
+        skew: Duration,
+        /// The window.
+        window: Duration,
+    },
+    /// The allocator could not provide the memory.
+    OutOfMemory {
+        /// The memory asked for, in bytes.
+        bytes: usize,
+    },
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WindowZero => f.write_str("window: must be longer than zero"),
+            Self::WindowTooLong(window) => write!(f, "window: {window:?} is beyond the longest, {WINDOW_MAX:?}"),
+            Self::TargetOutOfRange(target) => {
+                write!(f, "false_positive_rate: {target} is not between {TARGET_MIN:e} and 0.5")
+            }
+            Self::ExpectedIdsZero => f.write_str("expected_ids: must be at least 1"),
+            Self::ExpectedIdsTooMany(ids) => {
+                write!(f, "expected_ids: {ids} need more memory than can be addressed")
+            }
+            Self::MemoryCapTooSmall { cap, needed } => {
+                write!(f, "memory_cap: {cap} bytes are too few, window, target and expected_ids need {needed}")
+            }
+            Self::GenerationsOutOfRange(n) => write!(
+                f,
+                "generations: {n} is not between {} and {}",
+                GENERATIONS.start(),
+                GENERATIONS.end()
+            ),
+            Self::SkewTooLong { skew, window } => {
+                write!(f, "skew: {skew:?} is longer than the window, {window:?}")
+            }
+            Self::OutOfMemory { bytes } => write!(f, "the allocator refused {bytes} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+/// What a filter is to promise. Start with [`Settings::for_window`], end with one of the `build` methods.
+///
+/// ```
+/// use std::time::Duration;
+/// use forgetful_filter::{Key, Settings};
+///
+/// # fn main() -> Result<(), forgetful_filter::SettingsError> {
+/// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
+/// let filter = Settings::for_window(Duration::from_secs(600))
+///     .false_positive_rate(1e-4)
+///     .expected_ids(50_000)
+///     .memory_cap(16 << 20)
+///     .build(key)?;
+/// assert_eq!(filter.status().segments, 1);
+///
+/// let refused = Settings::for_window(Duration::ZERO).build(key);
+/// assert_eq!(refused.err().map(|e| e.to_string()).as_deref(), Some("window: must be longer than zero"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    pub(crate) window: Duration,
+    pub(crate) target: f64,
+    pub(crate) expected_ids: u64,
+    pub(crate) memory_cap: usize,
+    pub(crate) growth: Growth,
+    pub(crate) skew: Duration,
+    pub(crate) generations: u32,
+}
+
+impl Settings {
+    /// Every id is remembered for at least this long.
+    pub const fn for_window(window: Duration) -> Self {
+        Self {
+            window,
+            target: 1e-3,
+            expected_ids: 10_000,
+            memory_cap: 256 << 20,
+            growth: Growth::Elastic,
+            skew: Duration::ZERO,
+            generations: 16,
+        }
+    }
+
+    /// The share of new ids that may be mistaken for known ones; 1e-3 unless set.
+    pub const fn false_positive_rate(mut self, target: f64) -> Self {
+        self.target = target;
+        self
+    }
+
+    /// Ids expected within one window: the size to start with; 10,000 unless set.
+    pub const fn expected_ids(mut self, ids_per_window: u64) -> Self {
+        self.expected_ids = ids_per_window;
+        self
+    }
+
+    /// The most bytes of filter lines; 256 MiB unless set. At the cap the filter reports, it does not forget.
+    pub const fn memory_cap(mut self, bytes: usize) -> Self {
+        self.memory_cap = bytes;
+        self
+    }
+
+    /// Whether memory follows the load; it does unless set.
+    pub const fn growth(mut self, growth: Growth) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// Dated ids only: how far ahead of the filter's time an id may be dated; zero unless set.
+    pub const fn skew(mut self, skew: Duration) -> Self {
+        self.skew = skew;
+        self
+    }
+
+    /// Dated ids only: the generations that a window is cut into; 16 unless set. More of them forget sooner after
+    /// the window has passed (memory for `1/generations` of it is held on top) and cost a little bookkeeping.
+    pub const fn generations(mut self, generations: u32) -> Self {
+        self.generations = generations;
+        self
+    }
+
+    /// A filter for one owner, ids placed by their arrival.
+    pub fn build(self, key: Key) -> Result<ForgetfulFilter, SettingsError> {
+        ForgetfulFilter::new(self, key)
+    }
+
+    /// A filter that threads share, ids placed by their arrival.
+    pub fn build_concurrent(self, key: Key) -> Result<ConcurrentFilter, SettingsError> {
+        Ok(self.build(key)?.into())
+    }
+
+    /// A filter for one owner, ids placed by the time they carry.
+    pub fn build_dated(self, key: Key) -> Result<DatedFilter, SettingsError> {
+        DatedFilter::new(self, key)
+    }
+
+    /// A filter that threads share, ids placed by the time they carry.
+    pub fn build_dated_concurrent(self, key: Key) -> Result<ConcurrentDatedFilter, SettingsError> {
+        Ok(self.build_dated(key)?.into())
+    }
+
+    pub(crate) fn window_ns(&self) -> u64 {
+        nanos(self.window)
+    }
+
+    pub(crate) fn skew_ns(&self) -> u64 {
+        nanos(self.skew)
+    }
+
+    /// Refuses what no filter could honour; sizes are checked where they are computed.
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        if self.window.is_zero() {
+            return Err(SettingsError::WindowZero);
+        }
+        if self.window > WINDOW_MAX {
+            return Err(SettingsError::WindowTooLong(self.window));
+        }
+        if !(TARGET_MIN..=0.5).contains(&self.target) {
+            return Err(SettingsError::TargetOutOfRange(self.target));
+        }
+        if self.expected_ids == 0 {
+            return Err(SettingsError::ExpectedIdsZero);
+        }
+        if !GENERATIONS.contains(&self.generations) {
+            return Err(SettingsError::GenerationsOutOfRange(self.generations));
+        }
+        if self.skew > self.window {
+            return Err(SettingsError::SkewTooLong { skew: self.skew, window: self.window });
+        }
+        Ok(())
+    }
+
+    /// Refuses a first allocation of that many lines if it is beyond the cap or beyond any machine.
+    pub(crate) fn check_lines(&self, lines: f64) -> Result<usize, SettingsError> {
+        const ADDRESSABLE: f64 = (1_u64 << 46) as f64;
+        let bytes = lines * crate::line::LINE_BYTES as f64;
+        if !(bytes < ADDRESSABLE) {
+            return Err(SettingsError::ExpectedIdsTooMany(self.expected_ids));
+        }
+        let needed = bytes as usize;
+        if needed > self.memory_cap {
+            return Err(SettingsError::MemoryCapTooSmall { cap: self.memory_cap, needed });
+        }
+        Ok(lines as usize)
+    }
+}

@@ -1,0 +1,163 @@
+//! How many ids fit at a given false-positive probability, for words of 64 bits.
+//!
+//! A plain Bloom filter's `fill^k` is too low here: ids gather in words, and crowded words pass more masks than
+//! empty ones save. So the calculation is exact in the distribution: a word is occupied by a Poisson number of
+//! ids, each drawing `bits` positions with replacement; the chance that a foreign mask passes is the mean of
+//! `(set bits / 64)^bits` over that distribution, and an id passes when all its words pass.
+
+use crate::line::LANES;
+use crate::probe::{BITS_MAX, Layout};
+
+/// Bits in a word.
+const WORD: usize = 64;
+
+/// Ids in one word beyond which it is taken to be full; at the fills we size for, the mean is near ten.
+const CROWD_MAX: usize = 96;
+
+/// The chance that a foreign mask passes a word that `n` ids occupy, for `n` from 0 to [`CROWD_MAX`].
+pub(crate) struct PassTable {
+    layout: Layout,
+    by_crowd: Vec<f64>,
+}
+
+impl PassTable {
+    pub(crate) fn new(layout: Layout) -> Self {
+        // share[s] = probability that s of the 64 bits are set, after the draws so far.
+        let mut share = [0.0; WORD + 1];
+        share[0] = 1.0;
+        let mut by_crowd = vec![0.0];
+        for _ in 0..CROWD_MAX {
+            for _ in 0..layout.bits {
+                for set in (0..=WORD).rev() {
+                    let stays = share[set] * set as f64 / WORD as f64;
+                    let grows =
+                        if set == 0 { 0.0 } else { share[set - 1] * (WORD - set + 1) as f64 / WORD as f64 };
+                    share[set] = stays + grows;
+                }
+            }
+            by_crowd.push(
+                share.iter().enumerate().map(|(set, p)| p * pass(set as u32, layout.bits)).sum::<f64>(),
+            );
+        }
+        Self { layout, by_crowd }
+    }
+
+    /// The false-positive probability of one generation with `ids` ids in `slots` words.
+    pub(crate) fn probability(&self, ids: f64, slots: usize) -> f64 {
+        let mean = f64::from(self.layout.probes) * ids / slots as f64;
+        let mut weight = (-mean).exp();
+        let (mut pass, mut covered) = (0.0, 0.0);
+        for (crowd, chance) in self.by_crowd.iter().enumerate() {
+            pass += weight * chance;
+            covered += weight;
+            weight *= mean / (crowd + 1) as f64;
+        }
+        (pass + (1.0 - covered).max(0.0)).min(1.0).powi(self.layout.probes as i32)
+    }
+
+    /// Ids per slot at which a generation reaches the probability.
+    pub(crate) fn ids_per_slot(&self, probability: f64) -> f64 {
+        const SLOTS: usize = 1;
+        let (mut low, mut high) = (0.0, CROWD_MAX as f64);
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            if self.probability(middle, SLOTS) > probability { high = middle } else { low = middle }
+        }
+        low
+    }
+}
+
+/// The chance that `bits` draws all meet one of the `set` bits of a word.
+pub(crate) fn pass(set: u32, bits: u32) -> f64 {
+    (f64::from(set) / WORD as f64).powi(bits as i32)
+}
+
+/// The share of a target that each of `parts` independent chances may have.
+pub(crate) fn share_of(target: f64, parts: u32) -> f64 {
+    1.0 - (1.0 - target).powf(1.0 / f64::from(parts))
+}
+
+/// A layout, and how densely it may be filled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Density {
+    pub(crate) layout: Layout,
+    pub(crate) ids_per_slot: f64,
+}
+
+impl Density {
+    /// The densest filling at which one generation stays within `probability`.
+    ///
+    /// More probes save memory, fewer save time: at an overall target of 1e-2 two words an id are enough, down to
+    /// 1e-4 three, and four or more below. `docs/performance.md` has the measurements behind the steps.
+    pub(crate) fn for_probability(probability: f64) -> Self {
+        let probes = match probability {
+            p if p >= 6e-4 => 2,
+            p if p >= 5e-6 => 3,
+            p if p >= 1e-8 => 4,
+            _ => 6,
+        };
+        Self::with_probes(probes, probability)
+    }
+
+    fn with_probes(probes: u32, probability: f64) -> Self {
+        (1..=BITS_MAX)
+            .map(|bits| {
+                let layout = Layout { probes, bits };
+                Self { layout, ids_per_slot: PassTable::new(layout).ids_per_slot(probability) }
+            })
+            .max_by(|a, b| a.ids_per_slot.total_cmp(&b.ids_per_slot))
+            .unwrap_or(Self { layout: Layout { probes, bits: 1 }, ids_per_slot: 0.0 })
+    }
+
+    /// Slots for that many ids.
+    pub(crate) fn slots_for(&self, ids: f64) -> usize {
+        (ids / self.ids_per_slot).ceil() as usize
+    }
+
+    /// Ids that fit in the slots.
+    pub(crate) fn ids_in(&self, slots: usize) -> u64 {
+        (slots as f64 * self.ids_per_slot).floor() as u64
+    }
+}
+
+/// Lines for a solid slice of that many words.
+pub(crate) fn lines_for_words(words: usize) -> usize {
+    words.div_ceil(LANES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bits per guaranteed id of an eight-lane ring: seven lanes are the window, the eighth is the slack.
+    fn ring_bits(probes: u32, target: f64) -> f64 {
+        64.0 / Density::with_probes(probes, share_of(target, 8)).ids_per_slot * 8.0 / 7.0
+    }
+
+    #[test]
+    fn the_ring_needs_the_memory_that_the_exact_calculation_predicts() {
+        // Independently computed with the same distribution in another language.
+        for (probes, target, expected) in [
+            (2, 1e-2, 17.90),
+            (3, 1e-2, 16.62),
+            (2, 1e-3, 26.73),
+            (3, 1e-3, 23.45),
+            (4, 1e-3, 22.38),
+            (3, 1e-4, 31.36),
+            (4, 1e-4, 29.16),
+            (4, 1e-6, 44.91),
+        ] {
+            let bits = ring_bits(probes, target);
+            assert!((bits - expected).abs() < 0.02, "probes {probes}, target {target}: {bits}");
+        }
+    }
+
+    #[test]
+    fn probability_grows_with_ids_and_reaches_one() {
+        let table = PassTable::new(Layout { probes: 3, bits: 4 });
+        assert_eq!(table.probability(0.0, 10), 0.0);
+        let series: Vec<f64> = (0..200).map(|ids| table.probability(f64::from(ids), 10)).collect();
+        assert!(series.windows(2).all(|w| w[0] <= w[1]));
+        assert!(table.probability(1e6, 10) > 0.999);
+    }
+}

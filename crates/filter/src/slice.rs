@@ -1,0 +1,114 @@
+//! A slice: the ids of one dated generation, in words of its own.
+//!
+//! An id's own time names its generation, so a lookup needs no other: the words of a slice are not interleaved with
+//! those of other generations, and the lines of old generations stay cold.
+
+use crate::key::Fingerprint;
+use crate::line::{Access, LANES, Lines, OutOfMemory};
+use crate::probe::Layout;
+use crate::sizing::{self, Density};
+use crate::sync::{AtomicU64, Ordering};
+use crate::tally::Tally;
+
+/// Words looked at to estimate how full a slice is.
+const ESTIMATE_WORDS: usize = 4_096;
+
+pub(crate) struct Slice {
+    layout: Layout,
+    ids_max: u64,
+    lines: Lines,
+    tally: Tally,
+    /// The count at which an insert reports a full slice.
+    alarm: AtomicU64,
+}
+
+impl Slice {
+    /// An empty slice.
+    pub(crate) fn new(lines: usize, density: Density) -> Result<Self, OutOfMemory> {
+        let ids_max = density.ids_in(lines * LANES).max(1);
+        Ok(Self {
+            layout: density.layout,
+            ids_max,
+            lines: Lines::zeroed(lines)?,
+            tally: Tally::for_ids(ids_max),
+            alarm: AtomicU64::new(ids_max),
+        })
+    }
+
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.lines.bytes()
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Ids that fit within the slice's share of the target.
+    pub(crate) fn ids_max(&self) -> u64 {
+        self.ids_max
+    }
+
+    /// Ids in the slice: exact for small ones, within about one percent for large ones.
+    pub(crate) fn count(&self) -> u64 {
+        self.tally.get()
+    }
+
+    /// Sets the count at which inserts report a full slice.
+    pub(crate) fn set_alarm(&self, ids: u64) {
+        self.alarm.store(ids, Ordering::Relaxed);
+    }
+
+    /// Puts an id in; tells whether the slice is full.
+    #[inline]
+    pub(crate) fn insert<A: Access>(&self, fingerprint: Fingerprint) -> bool {
+        let mut new = false;
+        for probe in 0..self.layout.probes {
+            let (word, mask) = self.layout.probe(fingerprint, probe, self.words_len());
+            new |= A::or(self.lines.word(word), mask);
+        }
+        new && self
+            .tally
+            .add::<A>(fingerprint)
+            .is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, fingerprint: Fingerprint) -> bool {
+        (0..self.layout.probes).all(|probe| {
+            let (word, mask) = self.layout.probe(fingerprint, probe, self.words_len());
+            self.lines.word(word).load(Ordering::Relaxed) & mask == mask
+        })
+    }
+
+    /// The false-positive probability, from the bits that are set in a sample of the words.
+    pub(crate) fn probability(&self) -> f64 {
+        let step = self.words_len().div_ceil(ESTIMATE_WORDS);
+        let sampled = (0..self.words_len()).step_by(step);
+        let count = sampled.len() as f64;
+        let pass: f64 = sampled
+            .map(|word| self.lines.word(word).load(Ordering::Relaxed).count_ones())
+            .map(|set| sizing::pass(set, self.layout.bits))
+            .sum();
+        (pass / count).powi(self.layout.probes as i32)
+    }
+
+    pub(crate) fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.words_len()).map(|word| self.lines.word(word).load(Ordering::Relaxed))
+    }
+
+    /// Puts back what [`Slice::words`] and [`Slice::count`] told.
+    pub(crate) fn refill(&self, count: u64, words: impl Iterator<Item = u64>) {
+        for (index, word) in words.enumerate() {
+            self.lines.word(index).store(word, Ordering::Relaxed);
+        }
+        self.tally.set(count);
+    }
+
+    fn words_len(&self) -> usize {
+        self.lines.len() * LANES
+    }
+}

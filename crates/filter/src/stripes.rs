@@ -1,0 +1,30 @@
+//! Locks that make looking up and inserting one step for each id.
+//!
+//! The results of the single `fetch_or`s cannot elect a winner: of two threads that race on one id each may be
+//! first on another word. So an id is checked and inserted under the lock of its stripe; different ids meet on
+//! a stripe rarely.
+
+use std::sync::PoisonError;
+
+use crate::key::Fingerprint;
+use crate::sync::{Mutex, MutexGuard};
+
+#[cfg(not(loom))]
+const STRIPES_LOG2: u32 = 10;
+/// One stripe is the hardest case for the model, and keeps it small.
+#[cfg(loom)]
+const STRIPES_LOG2: u32 = 0;
+
+pub(crate) struct Stripes(Box<[Mutex<()>]>);
+
+impl Stripes {
+    pub(crate) fn new() -> Self {
+        Self((0..1_usize << STRIPES_LOG2).map(|_| Mutex::new(())).collect())
+    }
+
+    /// Holds the stripe of an id. Nothing under the lock can be left half done by a panic, so poison is ignored.
+    pub(crate) fn lock(&self, fingerprint: Fingerprint) -> MutexGuard<'_, ()> {
+        let stripe = (u128::from(fingerprint.get()) << STRIPES_LOG2 >> 64) as usize;
+        self.0[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
