@@ -63,12 +63,7 @@ impl DatedFilter {
     }
 
     /// Looks the id up, and remembers it if it is new.
-    pub fn check_and_insert(
-        &mut self,
-        id: &[u8],
-        dated: Moment,
-        now: Moment,
-    ) -> Result<Sighting, Refusal> {
+    pub fn check_and_insert(&mut self, id: &[u8], dated: Moment, now: Moment) -> Result<Sighting, Refusal> {
         let fingerprint = self.fingerprint(id);
         if self.contains_fingerprint(fingerprint, dated, now)? {
             return Ok(Sighting::Maybe);

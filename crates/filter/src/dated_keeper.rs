@@ -5,8 +5,8 @@
 //! - **At most once, ever.** An id is looked up in its generation, or refused: a generation is retired only when
 //!   every id dated in it is older than the window, and from then on such ids are refused, not called new.
 //! - **Bounds.** At most [`SLICES_MAX`] slices a generation and `memory_cap` bytes. Beyond them ids go on into the
-//!   last slice: the filter reports [`Pressure`], its false-positive rate rises, it forgets nothing. Only where a
-//!   generation has no slice yet is one opened beyond the cap, of the smallest size.
+//!   last slice: the filter reports [`Pressure`], its false-positive rate rises, it forgets nothing. No slice takes
+//!   the memory that other generations of the window need for a smallest slice of their own.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub(crate) const SLICES_MAX: usize = 4;
 /// A further slice holds this many times the ids of the one before.
 const SLICE_GROWTH: f64 = 4.0;
 
-/// The smallest slice: 4 KiB.
-const LINES_MIN: usize = 64;
+/// The smallest slice: 1 KiB.
+const LINES_MIN: usize = 16;
 
 /// An elastic filter is sized for this much more than the demand it saw.
 const HEADROOM: f64 = 1.25;
@@ -68,6 +68,8 @@ pub(crate) struct DatedPlan {
     pub(crate) period_ns: u64,
     densities: [Density; SLICES_MAX],
     generation_ids: f64,
+    /// Generations that can be alive at once: the window, the skew, and those at both ends in part.
+    generations_max: usize,
 }
 
 impl DatedPlan {
@@ -83,10 +85,12 @@ impl DatedPlan {
             Density::for_probability(settings.target * first_share / f64::from(1_u32 << slice))
         });
         let generation_ids = settings.expected_ids as f64 * period_ns as f64 / window_ns as f64 * headroom;
-        let plan = Self { window_ns, skew_ns: settings.skew_ns(), period_ns, densities, generation_ids };
+        let skew_ns = settings.skew_ns();
+        let generations_max = window_ns.saturating_add(skew_ns).div_ceil(period_ns) as usize + 2;
+        let plan = Self { window_ns, skew_ns, period_ns, densities, generation_ids, generations_max };
         // At the worst instant the window and the generation that is about to retire are alive.
-        let generations = f64::from(settings.generations) + 1.0;
-        settings.check_lines(plan.lines_for(0, generation_ids) as f64 * generations)?;
+        let expected = plan.lines_for(0, generation_ids) as f64 * (f64::from(settings.generations) + 1.0);
+        settings.check_lines(expected.max((generations_max * LINES_MIN) as f64))?;
         Ok(plan)
     }
 
@@ -222,8 +226,11 @@ impl DatedKeeper {
         self.generations.slices().map(|slice| slice.bytes()).sum()
     }
 
+    /// Lines for one more slice, with a smallest slice left for each generation that has none yet.
     fn lines_left(&self) -> usize {
-        self.settings.memory_cap.saturating_sub(self.bytes()) / LINE_BYTES
+        let used = self.generations.list.iter().filter(|slices| !slices.is_empty()).count();
+        let reserved = self.plan.generations_max.saturating_sub(used + 1) * LINES_MIN;
+        (self.settings.memory_cap.saturating_sub(self.bytes()) / LINE_BYTES).saturating_sub(reserved)
     }
 
     fn open_first(&mut self, number: u64) -> Result<(), Refusal> {

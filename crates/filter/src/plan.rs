@@ -87,8 +87,10 @@ mod tests {
     #[test]
     fn a_fixed_filter_needs_the_bits_that_were_promised() {
         for window in [Duration::from_millis(50), Duration::from_secs(600), Duration::from_secs(86_400)] {
-            let settings =
-                Settings::for_window(window).expected_ids(1_000_000).growth(Growth::Fixed).memory_cap(1 << 30);
+            let settings = Settings::for_window(window)
+                .expected_ids(1_000_000)
+                .growth(Growth::Fixed)
+                .memory_cap(1 << 30);
             assert!(bits_per_id(settings.clone().false_positive_rate(1e-3)) <= 23.5);
             assert!(bits_per_id(settings.clone().false_positive_rate(1e-4)) <= 31.5);
         }

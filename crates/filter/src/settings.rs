@@ -72,7 +72,9 @@ impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WindowZero => f.write_str("window: must be longer than zero"),
-            Self::WindowTooLong(window) => write!(f, "window: {window:?} is beyond the longest, {WINDOW_MAX:?}"),
+            Self::WindowTooLong(window) => {
+                write!(f, "window: {window:?} is beyond the longest, {WINDOW_MAX:?}")
+            }
             Self::TargetOutOfRange(target) => {
                 write!(f, "false_positive_rate: {target} is not between {TARGET_MIN:e} and 0.5")
             }
@@ -81,14 +83,14 @@ impl fmt::Display for SettingsError {
                 write!(f, "expected_ids: {ids} need more memory than can be addressed")
             }
             Self::MemoryCapTooSmall { cap, needed } => {
-                write!(f, "memory_cap: {cap} bytes are too few, window, target and expected_ids need {needed}")
+                write!(
+                    f,
+                    "memory_cap: {cap} bytes are too few, window, target and expected_ids need {needed}"
+                )
             }
-            Self::GenerationsOutOfRange(n) => write!(
-                f,
-                "generations: {n} is not between {} and {}",
-                GENERATIONS.start(),
-                GENERATIONS.end()
-            ),
+            Self::GenerationsOutOfRange(n) => {
+                write!(f, "generations: {n} is not between {} and {}", GENERATIONS.start(), GENERATIONS.end())
+            }
             Self::SkewTooLong { skew, window } => {
                 write!(f, "skew: {skew:?} is longer than the window, {window:?}")
             }

@@ -101,10 +101,8 @@ fn open(kind: Kind, sealed: &[u8]) -> Result<&[u8], SnapshotError> {
     if header.array::<8>() != Some(MAGIC) {
         return Err(SnapshotError::NotASnapshot);
     }
-    let truncated = || SnapshotError::WrongLength {
-        expected: (HEADER + CHECKSUM) as u64,
-        found: sealed.len() as u64,
-    };
+    let truncated =
+        || SnapshotError::WrongLength { expected: (HEADER + CHECKSUM) as u64, found: sealed.len() as u64 };
     let version = header.u16().ok_or_else(truncated)?;
     if version != VERSION {
         return Err(SnapshotError::UnknownVersion(version));

@@ -1,0 +1,58 @@
+//! The exact way: a hash map from id to the time it expires, and an allocator that counts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes allocated and not freed.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+pub struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; only a number is kept beside it.
+#[allow(unsafe_code, reason = "counting allocations needs an allocator of one's own")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+pub fn held() -> usize {
+    HELD.load(Ordering::Relaxed)
+}
+
+/// Ids of sixteen bytes with the time they expire, and their order of arrival to expire them by.
+#[derive(Default)]
+pub struct Exact {
+    expires: HashMap<[u8; 16], u64>,
+    order: VecDeque<([u8; 16], u64)>,
+}
+
+impl Exact {
+    pub fn insert(&mut self, id: [u8; 16], expires: u64, now: u64) {
+        while let Some((id, _)) = self.order.pop_front_if(|(_, expires)| *expires < now) {
+            self.expires.remove(&id);
+        }
+        if self.expires.insert(id, expires).is_none() {
+            self.order.push_back((id, expires));
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.expires.len()
+    }
+}

@@ -1,0 +1,157 @@
+//! The false-positive rate: as sized, as estimated, through surges, and under another key.
+
+mod common;
+
+use common::{FOREIGN, Subject, WINDOW, false_positives, id, key, seconds};
+use forgetful_filter::{
+    ConcurrentFilter, DatedFilter, ForgetfulFilter, Growth, Key, Moment, Settings, Status,
+};
+
+fn fixed(ids: u64, target: f64) -> Settings {
+    Settings::for_window(WINDOW).expected_ids(ids).false_positive_rate(target).growth(Growth::Fixed)
+}
+
+/// A filter at its worst instant under the load it was sized for: 8/7 of a window of ids, just before a refresh.
+fn steady<S: Subject>(ids: u64, target: f64) -> (S, Moment) {
+    let mut subject = S::build(fixed(ids, target));
+    let step = WINDOW.as_nanos() as f64 / ids as f64;
+    let at = |number: u64| Moment::from_nanos(1_000 + (number as f64 * step) as u64);
+    let total = ids * 8 / 7;
+    (0..total).for_each(|number| subject.insert(number, at(number)));
+    (subject, at(total))
+}
+
+/// Five standard deviations of a count around what the target allows.
+fn within_target(found: u64, probes: u64, target: f64) -> bool {
+    let expected = probes as f64 * target * 1.1;
+    (found as f64) < expected + 5.0 * expected.sqrt()
+}
+
+#[test]
+fn the_rate_is_as_sized_for_every_target() {
+    for (target, probes) in [(1e-2, 200_000), (1e-3, 1_000_000), (1e-4, 4_000_000)] {
+        let (filter, now) = steady::<ForgetfulFilter>(50_000, target);
+        let found = false_positives(&filter, probes, now);
+        assert!(within_target(found, probes, target), "{target}: {found} of {probes}");
+        let (filter, now) = steady::<DatedFilter>(50_000, target);
+        let found = false_positives(&filter, probes, now);
+        assert!(within_target(found, probes, target), "dated, {target}: {found} of {probes}");
+    }
+}
+
+#[test]
+fn the_estimate_is_within_a_tenth_of_the_measurement() {
+    const PROBES: u64 = 1_000_000;
+    // Under the size it was made for, at it, and far beyond.
+    for load in [30_000, 50_000, 80_000] {
+        let mut filter = fixed(50_000, 1e-3).build(key()).unwrap();
+        for number in 0..load * 8 / 7 {
+            filter.insert(&id(number), seconds(1.0 + number as f64 * 60.0 / load as f64));
+        }
+        let now = seconds(1.0 + 60.0 * 8.0 / 7.0);
+        let measured = false_positives(&filter, PROBES, now) as f64 / PROBES as f64;
+        let ratio = filter.status().false_positive_rate / measured;
+        let noise = 4.0 / (measured * PROBES as f64).sqrt();
+        assert!((ratio - 1.0).abs() < 0.1 + noise, "load {load}: estimate is {ratio} of {measured}");
+    }
+}
+
+#[test]
+fn twice_the_rows_hold_twice_the_ids_at_the_same_rate() {
+    const PROBES: u64 = 1_000_000;
+    let rate = |ids| {
+        let (filter, now) = steady::<ForgetfulFilter>(ids, 1e-3);
+        false_positives(&filter, PROBES, now) as f64
+    };
+    let (small, large) = (rate(30_000), rate(60_000));
+    assert!((small - large).abs() < 6.0 * small.sqrt(), "{small} against {large}");
+}
+
+#[test]
+fn another_key_mistakes_other_ids_as_often() {
+    const PROBES: u64 = 400_000;
+    let mistaken = |key: Key| {
+        let mut filter = fixed(50_000, 1e-2).build(key).unwrap();
+        for number in 0..57_000 {
+            filter.insert(&id(number), seconds(1.0 + number as f64 * 60.0 / 50_000.0));
+        }
+        let now = seconds(69.0);
+        (FOREIGN..FOREIGN + PROBES).filter(|number| filter.contains(&id(*number), now)).collect::<Vec<_>>()
+    };
+    let (one, other) = (mistaken(Key::new([1; 16])), mistaken(Key::new([2; 16])));
+    let difference = (one.len() as f64 - other.len() as f64).abs();
+    assert!(difference < 6.0 * (one.len() as f64).sqrt(), "{} against {}", one.len(), other.len());
+    let shared = one.iter().filter(|id| other.binary_search(id).is_ok()).count();
+    assert!(shared * 10 < one.len(), "{shared} of {} in common", one.len());
+}
+
+/// Feeds a load given as (seconds, ids per second) steps; calls back once a second.
+fn drive(subject: &mut impl Subject, load: &[(u32, u32)], mut each_second: impl FnMut(u32, Status)) -> u64 {
+    let (mut number, mut second) = (0, 0);
+    for &(seconds_long, rate) in load {
+        for _ in 0..seconds_long {
+            for k in 0..rate {
+                subject.insert(number, seconds(f64::from(second) + f64::from(k) / f64::from(rate)));
+                number += 1;
+            }
+            second += 1;
+            each_second(second, subject.status());
+        }
+    }
+    number
+}
+
+fn stays_on_target_through_a_surge<S: Subject>() {
+    let mut subject = S::build(Settings::for_window(WINDOW).expected_ids(6_000));
+    let (mut worst, mut peak, mut segments, mut last) = (0.0_f64, 0, 0, 0);
+    // 100 → 1,000 → 50 ids a second.
+    drive(&mut subject, &[(200, 100), (200, 1_000), (600, 50)], |_, status| {
+        worst = worst.max(status.false_positive_rate);
+        peak = peak.max(status.bytes);
+        segments = segments.max(status.segments);
+        last = status.bytes;
+        assert_eq!(status.pressure, None, "{status:?}");
+    });
+    assert!(worst <= 1e-3, "the worst instant was {worst}");
+    // The smallest filter that would do for the peak: 60,000 ids at 23.5 bits.
+    let optimum = 60_000.0 * 23.5 / 8.0;
+    assert!((peak as f64) < 2.5 * optimum, "{peak} bytes against {optimum}");
+    assert!((last as f64) < peak as f64 / 8.0, "memory follows the load down: {last} of {peak}");
+}
+
+#[test]
+fn a_tenfold_surge_stays_on_target_and_memory_follows() {
+    stays_on_target_through_a_surge::<ForgetfulFilter>();
+    stays_on_target_through_a_surge::<ConcurrentFilter>();
+    stays_on_target_through_a_surge::<DatedFilter>();
+}
+
+#[test]
+fn a_surge_uses_few_segments_and_a_steady_load_one() {
+    let mut filter = Settings::for_window(WINDOW).expected_ids(6_000).build(key()).unwrap();
+    let mut most = 0;
+    drive(&mut filter, &[(200, 100), (200, 1_000), (600, 50)], |second, status| {
+        most = most.max(status.segments);
+        if second < 200 || second == 400 {
+            assert_eq!(status.segments, 1, "second {second}: {status:?}");
+        }
+    });
+    assert!(most <= 3, "{most}");
+    assert_eq!(filter.status().segments, 1);
+}
+
+/// A filter told to expect ten ids meets a steady load a thousand times that, and settles.
+#[test]
+fn a_constant_load_from_nothing_converges() {
+    let mut filter = Settings::for_window(WINDOW).expected_ids(10).build(key()).unwrap();
+    let mut resizes_after_settling = None;
+    drive(&mut filter, &[(600, 500)], |second, status| {
+        if second == 180 {
+            resizes_after_settling = Some(status.resizes);
+        }
+        if second > 180 {
+            assert!(status.false_positive_rate <= 1e-3, "second {second}: {status:?}");
+        }
+    });
+    assert_eq!(Some(filter.status().resizes), resizes_after_settling, "no more resizes once it fits");
+}

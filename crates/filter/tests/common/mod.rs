@@ -1,0 +1,116 @@
+//! What the tests share: a key, ids, the two forms of each filter behind one interface, and the model they are
+//! held against.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use forgetful_filter::{
+    ConcurrentDatedFilter, ConcurrentFilter, DatedFilter, ForgetfulFilter, Key, Moment, Settings, Status,
+};
+
+pub fn key() -> Key {
+    Key::new(*b"key of the tests")
+}
+
+pub fn id(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+/// Ids from here on are never inserted by a test.
+pub const FOREIGN: u64 = 1 << 40;
+
+pub const WINDOW: Duration = Duration::from_secs(60);
+
+pub fn seconds(seconds: f64) -> Moment {
+    Moment::from_nanos((seconds * 1e9) as u64)
+}
+
+/// Any of the four filters, used by arrival: a dated id is minted as it is inserted.
+pub trait Subject: Sized {
+    fn build(settings: Settings) -> Self;
+    fn insert(&mut self, id: u64, now: Moment);
+    /// `inserted` is when the id was minted, for filters that need to know.
+    fn contains(&self, id: u64, inserted: Moment, now: Moment) -> bool;
+    fn maintain(&mut self, now: Moment);
+    fn status(&self) -> Status;
+    fn through_snapshot(&self, now: Moment) -> Self;
+}
+
+macro_rules! by_arrival {
+    ($filter:ty, $build:ident) => {
+        impl Subject for $filter {
+            fn build(settings: Settings) -> Self {
+                settings.$build(key()).unwrap()
+            }
+            fn insert(&mut self, number: u64, now: Moment) {
+                <$filter>::insert(self, &id(number), now);
+            }
+            fn contains(&self, number: u64, _: Moment, now: Moment) -> bool {
+                <$filter>::contains(self, &id(number), now)
+            }
+            fn maintain(&mut self, now: Moment) {
+                <$filter>::maintain(self, now);
+            }
+            fn status(&self) -> Status {
+                <$filter>::status(self)
+            }
+            fn through_snapshot(&self, now: Moment) -> Self {
+                <$filter>::restore(&self.snapshot(), key(), now).unwrap()
+            }
+        }
+    };
+}
+
+by_arrival!(ForgetfulFilter, build);
+by_arrival!(ConcurrentFilter, build_concurrent);
+
+macro_rules! dated {
+    ($filter:ty, $build:ident) => {
+        impl Subject for $filter {
+            fn build(settings: Settings) -> Self {
+                settings.$build(key()).unwrap()
+            }
+            fn insert(&mut self, number: u64, now: Moment) {
+                <$filter>::insert(self, &id(number), now, now).unwrap();
+            }
+            fn contains(&self, number: u64, inserted: Moment, now: Moment) -> bool {
+                <$filter>::contains(self, &id(number), inserted, now).unwrap()
+            }
+            fn maintain(&mut self, now: Moment) {
+                <$filter>::maintain(self, now);
+            }
+            fn status(&self) -> Status {
+                <$filter>::status(self)
+            }
+            fn through_snapshot(&self, now: Moment) -> Self {
+                <$filter>::restore(&self.snapshot(), key(), now).unwrap()
+            }
+        }
+    };
+}
+
+dated!(DatedFilter, build_dated);
+dated!(ConcurrentDatedFilter, build_dated_concurrent);
+
+/// What an exact filter would know.
+#[derive(Default)]
+pub struct Model {
+    inserted: HashMap<u64, Moment>,
+}
+
+impl Model {
+    pub fn insert(&mut self, id: u64, now: Moment) {
+        self.inserted.insert(id, now);
+    }
+
+    /// Ids that must be found at `now`, with the time of their insert.
+    pub fn live(&self, now: Moment, window: Duration) -> impl Iterator<Item = (u64, Moment)> + '_ {
+        self.inserted.iter().map(|(id, at)| (*id, *at)).filter(move |(_, at)| now.since(*at) <= window)
+    }
+}
+
+/// How many of so many foreign ids are taken for known.
+pub fn false_positives(subject: &impl Subject, probes: u64, now: Moment) -> u64 {
+    (0..probes).filter(|n| subject.contains(FOREIGN + n, now, now)).count() as u64
+}

@@ -1,0 +1,138 @@
+//! Snapshots: what comes back, what is left out, and what is refused.
+
+mod common;
+
+use common::{WINDOW, id, key, seconds};
+use forgetful_filter::{
+    ConcurrentFilter, DatedFilter, ForgetfulFilter, Growth, Key, Moment, Refusal, Settings, Sighting,
+    SnapshotError,
+};
+
+/// A filter that has grown: two segments, several lanes.
+fn grown() -> (ForgetfulFilter, u64) {
+    let mut filter = Settings::for_window(WINDOW).expected_ids(500).build(key()).unwrap();
+    let ids = 6_000;
+    (0..ids).for_each(|number| filter.insert(&id(number), seconds(at(number))));
+    assert!(filter.status().segments > 1 && filter.status().generations > 4);
+    (filter, ids)
+}
+
+/// Slow at first, then a surge.
+fn at(number: u64) -> f64 {
+    if number < 500 { number as f64 * 0.1 } else { 50.0 + (number - 500) as f64 * 0.002 }
+}
+
+#[test]
+fn everything_comes_back() {
+    let (filter, ids) = grown();
+    let now = seconds(at(ids - 1));
+    let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), now).unwrap();
+    assert_eq!(restored.status(), filter.status());
+    assert!(restored.snapshot() == filter.snapshot(), "the bytes are the same again");
+    for number in 0..20_000 {
+        assert_eq!(restored.contains(&id(number), now), filter.contains(&id(number), now));
+    }
+    let shared = ConcurrentFilter::restore(&filter.snapshot(), key(), now).unwrap();
+    assert!((0..ids).all(|number| shared.contains(&id(number), now)));
+}
+
+#[test]
+fn what_has_expired_meanwhile_is_left_out() {
+    let (filter, ids) = grown();
+    let bytes = filter.snapshot();
+    // The last id came at 61 s. At 110 s the slow beginning has expired, the surge has not.
+    let later = seconds(110.0);
+    let restored = ForgetfulFilter::restore(&bytes, key(), later).unwrap();
+    assert!((500..ids).all(|number| restored.contains(&id(number), later)));
+    assert!(restored.status().ids < filter.status().ids);
+    assert!(!restored.contains(&id(0), later));
+    let much_later = ForgetfulFilter::restore(&bytes, key(), seconds(1_000.0)).unwrap();
+    assert_eq!(much_later.status().ids, 0);
+    assert_eq!(much_later.status().segments, 1);
+}
+
+#[test]
+fn a_restored_filter_goes_on() {
+    let (filter, ids) = grown();
+    let mut restored = ForgetfulFilter::restore(&filter.snapshot(), key(), seconds(70.0)).unwrap();
+    let mut mistaken = 0;
+    for number in ids..ids + 50_000 {
+        let now = seconds(70.0 + (number - ids) as f64 * 0.004);
+        mistaken += u32::from(restored.check_and_insert(&id(number), now) == Sighting::Maybe);
+        assert!(restored.contains(&id(number), now));
+    }
+    assert!(mistaken < 60, "{mistaken} of 50,000 new ids were mistaken at a target of 1e-3");
+    assert!(!restored.status().over_target(), "{:?}", restored.status());
+}
+
+#[test]
+fn dated_filters_come_back_and_refuse_what_has_expired() {
+    let mut filter = Settings::for_window(WINDOW).build_dated(key()).unwrap();
+    for number in 0..3_000 {
+        let now = seconds(number as f64 * 0.01);
+        filter.insert(&id(number), now, now).unwrap();
+    }
+    let restored = DatedFilter::restore(&filter.snapshot(), key(), Moment::ZERO).unwrap();
+    assert!(restored.snapshot() == filter.snapshot(), "the bytes are the same again");
+    assert!((0..3_000).all(|n| restored.contains(&id(n), seconds(n as f64 * 0.01), seconds(30.0)).unwrap()));
+    let later = DatedFilter::restore(&filter.snapshot(), key(), seconds(80.0)).unwrap();
+    assert_eq!(later.contains(&id(0), Moment::ZERO, seconds(1.0)), Err(Refusal::Expired));
+    assert_eq!(later.contains(&id(2_999), seconds(29.99), seconds(80.0)), Ok(true));
+}
+
+#[test]
+fn every_single_damage_is_noticed() {
+    let mut filter = Settings::for_window(WINDOW).build(key()).unwrap();
+    (0..100).for_each(|number| filter.insert(&id(number), seconds(1.0)));
+    let bytes = filter.snapshot();
+    let restore = |bytes: &[u8]| ForgetfulFilter::restore(bytes, key(), seconds(1.0)).err();
+    assert_eq!(restore(&bytes), None);
+    for position in 0..bytes.len() {
+        for bit in [0, 7] {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 1 << bit;
+            assert!(restore(&damaged).is_some(), "bit {bit} of byte {position}");
+        }
+    }
+    for length in 0..bytes.len() {
+        assert!(restore(&bytes[..length]).is_some(), "cut to {length} bytes");
+    }
+    let longer = [bytes.as_slice(), &[0]].concat();
+    assert!(matches!(restore(&longer), Some(SnapshotError::WrongLength { .. })));
+}
+
+#[test]
+fn the_error_says_what_is_wrong() {
+    let filter = Settings::for_window(WINDOW).build(key()).unwrap();
+    let dated = Settings::for_window(WINDOW).build_dated(key()).unwrap();
+    let bytes = filter.snapshot();
+    let error =
+        |bytes: &[u8], key| ForgetfulFilter::restore(bytes, key, Moment::ZERO).err().unwrap().to_string();
+    assert_eq!(error(b"", key()), "these bytes are not a snapshot of a filter");
+    assert_eq!(
+        error(b"GIF89a..........................", key()),
+        "these bytes are not a snapshot of a filter"
+    );
+    assert_eq!(error(&bytes, Key::new([0; 16])), "the snapshot was taken under another key");
+    assert_eq!(error(&dated.snapshot(), key()), "the snapshot is of another kind of filter (2)");
+    assert_eq!(error(&bytes[..bytes.len() - 1], key()), {
+        format!("the snapshot announces {} bytes, there are {}", bytes.len(), bytes.len() - 1)
+    });
+    let mut newer = bytes.clone();
+    newer[8] = 9;
+    assert_eq!(error(&newer, key()), "the snapshot has format version 9, this code knows up to 1");
+    let mut damaged = bytes.clone();
+    damaged[60] ^= 1;
+    assert_eq!(error(&damaged, key()), "the snapshot is damaged: its checksum does not match");
+}
+
+#[test]
+fn settings_come_back_with_the_snapshot() {
+    let settings =
+        Settings::for_window(WINDOW).expected_ids(700).growth(Growth::Fixed).false_positive_rate(1e-4);
+    let filter = settings.build(key()).unwrap();
+    let mut restored = ForgetfulFilter::restore(&filter.snapshot(), key(), Moment::ZERO).unwrap();
+    (0..100_000).for_each(|number| restored.insert(&id(number), seconds(1.0)));
+    assert_eq!(restored.status().bytes, filter.status().bytes, "fixed stays fixed");
+    assert_eq!(restored.status().target, 1e-4);
+}
