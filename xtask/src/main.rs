@@ -34,7 +34,11 @@ const CHORES: &[Chore] = &[
     ),
     ("fix", "mend what can be mended by a program: lints, then format", Run::Alone(verify::fix)),
     ("bench", "run a benchmark: `bench filter [its arguments]`", Run::WithArguments(bench::bench)),
-    ("miri", "run the filter's unit tests under Miri (needs nightly)", Run::Alone(miri::miri)),
+    (
+        "miri",
+        "run the filter's unit tests under Miri: `miri [names of tests]` (needs nightly)",
+        Run::WithArguments(miri::miri),
+    ),
     ("help", "list the chores", Run::Alone(help)),
 ];
 

@@ -8,11 +8,13 @@ use crate::process::{cargo, run, succeeds};
 
 const INSTALL: &str = "rustup toolchain install nightly && rustup +nightly component add miri rust-src";
 
-/// Runs Miri in its own target directory, since it is another compiler.
-pub fn miri() -> Result<()> {
+/// Runs Miri in its own target directory, since it is another compiler. The arguments go to the test runner, to choose
+/// among the tests.
+pub fn miri(arguments: &[String]) -> Result<()> {
     if !succeeds(&mut cargo(&["+nightly", "miri", "--version"])) {
         bail!("Miri is not installed; install it with\n    {INSTALL}");
     }
-    let test = ["+nightly", "miri", "test", "--target-dir", "target/miri", "-p", "forgetful-filter", "--lib"];
-    run(&mut cargo(&test))
+    let test =
+        ["+nightly", "miri", "test", "--target-dir", "target/miri", "-p", "forgetful-filter", "--lib", "--"];
+    run(cargo(&test).args(arguments))
 }
