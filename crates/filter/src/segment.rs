@@ -15,7 +15,7 @@ use crate::key::Fingerprint;
 use crate::line::{Access, LANES, Line, Lines, OutOfMemory};
 use crate::probe::Layout;
 use crate::sizing;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, order_of_seq_cst_accesses};
 use crate::tally::Tally;
 
 /// A stamp before every tick: nothing was inserted.
@@ -160,6 +160,7 @@ impl Segment {
                 let (row, mask) = self.layout.probe(fingerprint, probe, self.lines.len());
                 new |= A::or(&self.lines.row(row).0[lane], mask);
             }
+            order_of_seq_cst_accesses();
             if A::EXCLUSIVE || self.control().epoch() == control.epoch() {
                 let full = new
                     && self.tallies[lane]
@@ -201,6 +202,7 @@ impl Segment {
             live |= 1 << next;
         }
         self.control.store(Control::new(control.epoch() + 1, next, live).0, Ordering::SeqCst);
+        order_of_seq_cst_accesses();
     }
 
     /// Takes closed lanes that have expired out of the live mask; returns them.

@@ -17,6 +17,16 @@ pub(crate) use loom::sync::{
 
 use std::sync::Arc;
 
+/// Stands between two sequentially consistent accesses that must not pass each other.
+///
+/// In the real build it is nothing: the accesses themselves have that order. Loom knows sequential consistency
+/// of fences only, and treats such accesses as acquire and release; the fence restores what they mean.
+#[inline]
+pub(crate) fn order_of_seq_cst_accesses() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
 /// A value that one thread replaces while others read it without waiting.
 #[cfg(not(loom))]
 pub(crate) struct Published<T>(arc_swap::ArcSwap<T>);
