@@ -1,0 +1,45 @@
+//! Telling the caller how far a run is.
+
+use crate::Figure;
+
+/// Is told how far a run is. The lab prints nothing itself.
+pub trait Progress {
+    /// A figure begins, the `number`-th of `total`.
+    fn start(&mut self, number: usize, total: usize, figure: &Figure);
+    /// The current figure is done to this share, from 0 to 1.
+    fn advance(&mut self, share: f64);
+    /// The figure is written.
+    fn finish(&mut self, figure: &Figure);
+}
+
+/// Wants to know nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn start(&mut self, _: usize, _: usize, _: &Figure) {}
+    fn advance(&mut self, _: f64) {}
+    fn finish(&mut self, _: &Figure) {}
+}
+
+/// Counts the steps of one figure.
+pub(crate) struct Meter<'a> {
+    progress: &'a mut dyn Progress,
+    done: usize,
+    steps: usize,
+}
+
+impl<'a> Meter<'a> {
+    pub(crate) fn new(progress: &'a mut dyn Progress) -> Self {
+        Self { progress, done: 0, steps: 1 }
+    }
+
+    /// Announces how many steps there will be.
+    pub(crate) fn expect(&mut self, steps: usize) {
+        self.steps = steps.max(1);
+    }
+
+    pub(crate) fn step(&mut self) {
+        self.done += 1;
+        self.progress.advance((self.done as f64 / self.steps as f64).min(1.0));
+    }
+}

@@ -1,0 +1,71 @@
+//! One HTML page with every figure: self-contained, the plots inline, the data linked beside it.
+
+use std::fmt::Write as _;
+
+use crate::outcome::{Finding, Report};
+use crate::plot::escape;
+
+const STYLE: &str = "\
+:root{color-scheme:light}\
+body{font:16px/1.55 system-ui,'Noto Sans',Helvetica,Arial,sans-serif;color:#1a1a1a;background:#fff;margin:0}\
+main{max-width:1000px;margin:0 auto;padding:40px 24px 80px}\
+h1{font-size:30px;line-height:1.2;margin:0 0 12px}\
+h2{font-size:21px;margin:56px 0 10px;padding-top:24px;border-top:1px solid #ddd}\
+p{max-width:760px}\
+nav a{margin-right:14px;white-space:nowrap}\
+a{color:#0072b2}\
+dl{display:grid;grid-template-columns:150px 1fr;gap:6px 16px;margin:14px 0 8px}\
+dt{font-weight:600}\
+dd{margin:0}\
+figure{margin:12px 0 4px}\
+figure svg{width:100%;height:auto;display:block}\
+.files{font-size:14px}\
+@media(max-width:640px){dl{grid-template-columns:1fr}dd{margin-bottom:8px}}\
+@media print{h2{break-before:page}}";
+
+/// The page for the figures and their plots.
+pub(crate) fn html(figures: &[(Report, String)]) -> String {
+    let mut page = String::new();
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>The forgetful Bloom filter, measured again</title><style>{STYLE}</style></head><body><main>\n\
+         <h1>The forgetful Bloom filter, measured again</h1>\n\
+         <p>Subramanyam, Gupta, Leslie and Wang, <i>Idempotent Distributed Counters Using a Forgetful Bloom \
+         Filter</i>, evaluate their filter in Figures 8 to 13. Here each of them is rebuilt from the paper's \
+         algorithms and from the insertion schedules of the authors' prototype \
+         (github.com/rajath26/FBFPrototype). Time is virtual and the keys are fixed: the same numbers come out of \
+         every run. Figures 11 to 13 of the paper show the rate that Eq. (3) predicts; here the measured rate \
+         stands beside it.</p>\n<nav>"
+    );
+    for (report, _) in figures {
+        let _ = write!(page, "<a href=\"#{0}\">{0}</a>", report.name);
+    }
+    page.push_str("</nav>\n");
+    for (report, svg) in figures {
+        let Finding { paper_says, we_measure, why_they_differ } = &report.finding;
+        let _ = write!(
+            page,
+            "<section id=\"{name}\"><h2>{title}</h2>\n\
+             <dl><dt>The paper says</dt><dd>{}</dd><dt>We measure</dt><dd>{}</dd><dt>Why they differ</dt><dd>{}</dd></dl>\n\
+             <figure role=\"img\" aria-label=\"{title}\">{svg}</figure>\n\
+             <p class=\"files\">Data: <a href=\"{name}.csv\">{name}.csv</a> · plot: <a href=\"{name}.svg\">SVG</a>, \
+             <a href=\"{name}.png\">PNG</a></p></section>\n",
+            sentence(paper_says),
+            sentence(we_measure),
+            sentence(why_they_differ),
+            name = report.name,
+            title = escape(report.title),
+        );
+    }
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+/// The findings are written to stand in a line; on the page each is a sentence.
+fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    escape(&format!("{first}{}.", characters.as_str()))
+}

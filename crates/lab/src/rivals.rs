@@ -1,0 +1,119 @@
+//! The filters that meet in the surge: Algorithm 3 on the filter of the paper, and the production filter.
+//!
+//! What must hold: all are asked for the same promise (remember an id for the window, stay below the target) and
+//! start with the right size for the load before the surge.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use forgetful_filter::paper::{self, Check, PaperFilter, Resizer, Thresholds};
+use forgetful_filter::{Fingerprint, ForgetfulFilter, Key, Moment};
+
+/// How long an id must be remembered.
+pub(crate) const WINDOW: Duration = Duration::from_secs(60);
+
+/// The false-positive rate not to exceed.
+pub(crate) const TARGET: f64 = 1e-3;
+
+/// Ids a second that all start sized for.
+pub(crate) const EXPECTED_PER_SECOND: u64 = 100;
+
+/// The outer bound on Algorithm 3's filters; without it they double on.
+pub(crate) const FILTERS_MAX: usize = 1024;
+
+/// 8 filters of 30 000 bits, 10 hash functions, 9 s: `(N + 1) t` is 63 s, and in steady state at the expected load
+/// the exact false-positive rate is half the target.
+const PAPER: paper::Settings =
+    paper::Settings { bits: 30_000, hashes: 10, filters: 8, period: Duration::from_secs(9) };
+
+/// A filter in the surge.
+pub(crate) enum Rival {
+    /// The filter of the paper, resized once a second from some time on.
+    Algorithm3 { filter: PaperFilter, resizer: Resizer, resized_from: Duration },
+    /// The filter of this project.
+    Production { filter: ForgetfulFilter, now: Moment },
+}
+
+impl Rival {
+    /// Algorithm 3 is switched on at `resized_from`. Empty filters make it shrink at once, so a start that is fair to
+    /// it comes when they are full.
+    pub(crate) fn algorithm3(thresholds: Thresholds, resized_from: Duration) -> Result<Self> {
+        let resizer = Resizer::new(TARGET, thresholds, FILTERS_MAX)?;
+        Ok(Self::Algorithm3 { filter: PaperFilter::new(PAPER)?, resizer, resized_from })
+    }
+
+    pub(crate) fn production(key: Key) -> Result<Self> {
+        let settings = forgetful_filter::Settings::for_window(WINDOW)
+            .false_positive_rate(TARGET)
+            .expected_ids(EXPECTED_PER_SECOND * WINDOW.as_secs());
+        Ok(Self::Production { filter: settings.build(key)?, now: Moment::ZERO })
+    }
+
+    pub(crate) fn insert(&mut self, id: Fingerprint, time: Duration) {
+        match self {
+            Self::Algorithm3 { filter, .. } => {
+                filter.advance(time);
+                filter.insert(id);
+            }
+            Self::Production { filter, now } => {
+                *now = Moment::ZERO.after(time);
+                filter.insert_fingerprint(id, *now);
+            }
+        }
+    }
+
+    /// What happens at the end of each second.
+    pub(crate) fn tick(&mut self, time: Duration) -> Result<()> {
+        match self {
+            Self::Algorithm3 { filter, resizer, resized_from } => {
+                filter.advance(time);
+                if time >= *resized_from {
+                    resizer.step(filter)?;
+                }
+            }
+            Self::Production { now, .. } => *now = Moment::ZERO.after(time),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn contains(&self, id: Fingerprint) -> bool {
+        match self {
+            Self::Algorithm3 { filter, .. } => filter.contains(id, Check::Text),
+            Self::Production { filter, now } => filter.contains_fingerprint(id, *now),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Algorithm3 { filter, .. } => filter.bytes(),
+            Self::Production { filter, .. } => filter.status().bytes,
+        }
+    }
+
+    /// Constituent filters, or segments: what grows.
+    pub(crate) fn parts(&self) -> usize {
+        match self {
+            Self::Algorithm3 { filter, .. } => filter.filters(),
+            Self::Production { filter, .. } => filter.status().segments,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{inserted, key};
+    use forgetful_filter::paper::Estimate;
+
+    #[test]
+    fn algorithm_3_starts_with_a_filter_that_would_do_if_it_were_left_alone() {
+        let mut filter = PaperFilter::new(PAPER).unwrap();
+        assert!(filter.promised_retention() >= WINDOW);
+        for number in 0..200 * EXPECTED_PER_SECOND {
+            filter.advance(Duration::from_secs(number / EXPECTED_PER_SECOND));
+            filter.insert(inserted(&key(0), number));
+        }
+        let rate = filter.expected_fpr(Estimate::Exact);
+        assert!((0.3 * TARGET..0.7 * TARGET).contains(&rate), "{rate}");
+    }
+}
