@@ -195,3 +195,49 @@ impl ConcurrentFilter {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Small enough for Miri, which watches every access; `tests/concurrency.rs` has the large ones.
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use std::time::Duration;
+
+    #[test]
+    fn threads_share_a_filter_through_refreshes_and_a_resize() {
+        let settings =
+            Settings::for_window(Duration::from_micros(100)).expected_ids(1).false_positive_rate(0.1);
+        let filter = settings.build_concurrent(Key::new([5; 16])).expect("valid settings");
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let filter = &filter;
+                scope.spawn(move || {
+                    for n in 0..500 {
+                        let id = (thread << 32 | n).to_le_bytes();
+                        let now = Moment::from_nanos(n * 200);
+                        filter.insert(&id, now);
+                        assert!(filter.contains(&id, now));
+                    }
+                });
+            }
+        });
+        filter.maintain(Moment::from_nanos(100_000));
+        let status = filter.status();
+        assert!(status.resizes > 0 && status.refreshes_by_age > 0, "{status:?}");
+        let copy = ConcurrentFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO);
+        assert!(copy.is_ok_and(|copy| copy.contains(&499_u64.to_le_bytes(), Moment::from_nanos(100_000))));
+    }
+
+    #[test]
+    fn a_race_has_one_winner() {
+        let settings = Settings::for_window(Duration::from_secs(1)).false_positive_rate(0.1);
+        let filter = settings.build_concurrent(Key::new([5; 16])).expect("valid settings");
+        for id in 0..20_u8 {
+            let wins: usize = std::thread::scope(|scope| {
+                let racers = [(), ()].map(|()| scope.spawn(|| filter.check_and_insert(&[id], Moment::ZERO)));
+                racers.into_iter().filter_map(|r| r.join().ok()).filter(|s| *s == Sighting::New).count()
+            });
+            assert!(wins <= 1);
+        }
+    }
+}

@@ -179,3 +179,38 @@ impl ConcurrentDatedFilter {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Small enough for Miri, which watches every access; `tests/concurrency.rs` has the large ones.
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use std::time::Duration;
+
+    #[test]
+    fn threads_share_a_filter_while_generations_come_and_go() {
+        let settings =
+            Settings::for_window(Duration::from_micros(10)).expected_ids(1).false_positive_rate(0.1);
+        let filter = settings.build_dated_concurrent(Key::new([5; 16])).expect("valid settings");
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let filter = &filter;
+                scope.spawn(move || {
+                    for n in 0..300 {
+                        let id = (thread << 32 | n).to_le_bytes();
+                        let now = Moment::from_nanos(n * 100);
+                        // The other thread may be a window ahead: then the id is refused, never lost.
+                        match filter.insert(&id, now, now) {
+                            Ok(()) => assert_ne!(filter.contains(&id, now, now), Ok(false)),
+                            Err(refusal) => assert_eq!(refusal, Refusal::Expired),
+                        }
+                    }
+                });
+            }
+        });
+        filter.maintain(Moment::from_nanos(30_000));
+        assert!(filter.status().refreshes_by_age > 10, "{:?}", filter.status());
+        let copy = ConcurrentDatedFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO);
+        assert!(copy.is_ok_and(|copy| copy.status().ids == filter.status().ids));
+    }
+}

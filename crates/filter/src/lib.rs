@@ -1,10 +1,12 @@
-//! A Bloom filter that remembers ids for a time window, then forgets them.
+#![doc = include_str!("../README.md")]
+
 mod concurrent;
 mod dated;
 mod dated_concurrent;
 mod dated_keeper;
 mod filter;
 mod generations;
+mod hits;
 mod keeper;
 mod key;
 mod line;

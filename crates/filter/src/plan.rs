@@ -77,7 +77,8 @@ impl Plan {
     }
 }
 
-#[cfg(test)]
+// Arithmetic only: nothing for Miri to see, and slow there.
+#[cfg(all(test, not(miri), not(loom)))]
 mod tests {
     use super::*;
     use std::time::Duration;

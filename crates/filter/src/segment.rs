@@ -11,8 +11,9 @@
 //! - An inserter that was delayed past a close repeats in the lane that is open then. The bits it left behind in
 //!   the old lane are harmless: they can only make a foreign id look known.
 
+use crate::hits;
 use crate::key::Fingerprint;
-use crate::line::{Access, LANES, Line, Lines, OutOfMemory};
+use crate::line::{Access, LANES, Lines, OutOfMemory};
 use crate::probe::Layout;
 use crate::sizing;
 use crate::sync::{AtomicU64, Ordering, order_of_seq_cst_accesses};
@@ -178,14 +179,7 @@ impl Segment {
         if tick >= self.quiet_until.load(Ordering::Relaxed) {
             lanes &= self.unexpired(tick);
         }
-        for probe in 0..self.layout.probes {
-            let (row, mask) = self.layout.probe(fingerprint, probe, self.lines.len());
-            lanes &= passing(self.lines.row(row), mask);
-            if lanes == 0 {
-                return false;
-            }
-        }
-        true
+        hits::lanes_holding(&self.lines, self.layout, fingerprint, lanes) != 0
     }
 
     /// Closes the open lane, and opens `next` if given. Only the keeper calls this, one at a time.
@@ -315,14 +309,4 @@ pub(crate) struct SavedLane {
 /// The numbers of the lanes in a mask.
 pub(crate) fn lanes_of(mask: u8) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| mask & 1 << lane != 0)
-}
-
-/// The lanes of a line that have all bits of the mask.
-#[inline]
-fn passing(line: &Line, mask: u64) -> u8 {
-    let mut lanes = 0;
-    for (lane, word) in line.0.iter().enumerate() {
-        lanes |= u8::from(word.load(Ordering::Relaxed) & mask == mask) << lane;
-    }
-    lanes
 }

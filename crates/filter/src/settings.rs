@@ -238,7 +238,7 @@ impl Settings {
     pub(crate) fn check_lines(&self, lines: f64) -> Result<usize, SettingsError> {
         const ADDRESSABLE: f64 = (1_u64 << 46) as f64;
         let bytes = lines * crate::line::LINE_BYTES as f64;
-        if !(bytes < ADDRESSABLE) {
+        if bytes.is_nan() || bytes >= ADDRESSABLE {
             return Err(SettingsError::ExpectedIdsTooMany(self.expected_ids));
         }
         let needed = bytes as usize;

@@ -1,4 +1,5 @@
 //! The false-positive rate: as sized, as estimated, through surges, and under another key.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

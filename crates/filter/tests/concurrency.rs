@@ -1,4 +1,5 @@
 //! Threads: no insert is lost, and a race has one winner, while the filter refreshes, sweeps and resizes.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Dated ids: placed by their own time, refused outside the window, never called new twice.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

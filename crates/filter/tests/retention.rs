@@ -1,4 +1,5 @@
 //! The promise: an id is found for as long as the window lasts, whatever happens meanwhile; and forgotten after.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 
@@ -82,8 +83,11 @@ fn no_live_id_is_missed<S: Subject>(settings: Settings, window: Duration, events
                 }
             }
             Event::Pause(share) => clock = clock.after(part(share)),
+            // Never a whole window behind: an id dated then would rightly be refused.
             Event::StepBack(share) => {
-                clock = Moment::from_nanos(clock.as_nanos() - part(share).as_nanos() as u64)
+                let back =
+                    |from: Moment, share| from.as_nanos().saturating_sub(part(share).as_nanos() as u64);
+                clock = Moment::from_nanos(back(clock, share).max(back(latest, 0.9)));
             }
             Event::Maintain => subject.maintain(clock),
             Event::Restart(share) => {
@@ -285,4 +289,65 @@ fn at_the_memory_cap_the_filter_reports_and_remembers() {
     }
     assert_eq!(filter.status().pressure, None);
     assert!(!filter.status().over_target());
+}
+
+/// The instant at which a larger ring is opened is the instant at which an implementation that moves ids would lose
+/// some: exactly the same ids are found before and after.
+#[test]
+fn opening_a_segment_changes_no_answer() {
+    let mut filter = Settings::for_window(WINDOW).expected_ids(1_000).build(key()).unwrap();
+    let (mut number, mut seen) = (0, 0);
+    while seen < 3 {
+        let now = seconds(1.0 + number as f64 * 1e-4);
+        let before: Vec<bool> = (0..number).map(|n| filter.contains(&id(n), now)).collect();
+        assert!(before.iter().all(|found| *found));
+        // Insert until the next resize.
+        let resizes = filter.status().resizes;
+        while filter.status().resizes == resizes {
+            filter.insert(&id(number), now);
+            number += 1;
+        }
+        assert!((0..number).all(|n| filter.contains(&id(n), now)));
+        seen += 1;
+    }
+    assert!(filter.status().segments > 2);
+}
+
+#[test]
+fn a_filter_left_alone_becomes_empty_and_lets_go_of_its_memory() {
+    let mut filter = Settings::for_window(WINDOW).expected_ids(1_000).build(key()).unwrap();
+    let mut dated = Settings::for_window(WINDOW).expected_ids(1_000).build_dated(key()).unwrap();
+    for number in 0..100_000 {
+        let now = seconds(number as f64 * 1e-3);
+        filter.insert(&id(number), now);
+        dated.insert(&id(number), now, now).unwrap();
+    }
+    assert!(filter.status().segments > 0 && filter.status().ids > 50_000);
+    for after in [240.0, 241.0, 500.0] {
+        filter.maintain(seconds(after));
+        dated.maintain(seconds(after));
+        for status in [filter.status(), dated.status()] {
+            assert_eq!((status.ids, status.false_positive_rate, status.generations), (0, 0.0, 0));
+        }
+    }
+    assert_eq!(filter.status().segments, 1);
+    assert_eq!(dated.status().bytes, 0);
+}
+
+/// Finer generations change when an id is forgotten, never that it is kept.
+#[test]
+fn the_number_of_generations_does_not_touch_the_promise() {
+    for generations in [2, 3, 8, 16, 64] {
+        let mut filter = Settings::for_window(WINDOW).generations(generations).build_dated(key()).unwrap();
+        for number in 0..5_000 {
+            let now = seconds(number as f64 * 0.1);
+            filter.insert(&id(number), now, now).unwrap();
+            let oldest = number.saturating_sub(600);
+            for kept in (oldest..=number).step_by(61) {
+                assert_eq!(filter.contains(&id(kept), seconds(kept as f64 * 0.1), now), Ok(true));
+            }
+        }
+        let kept = filter.status().ids as f64 / 600.0;
+        assert!(kept <= 1.01 + 1.0 / f64::from(generations), "{generations} generations keep {kept} windows");
+    }
 }

@@ -1,4 +1,5 @@
 //! Snapshots: what comes back, what is left out, and what is refused.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -44,8 +44,11 @@ pub struct Exact {
 
 impl Exact {
     pub fn insert(&mut self, id: [u8; 16], expires: u64, now: u64) {
-        while let Some((id, _)) = self.order.pop_front_if(|(_, expires)| *expires < now) {
-            self.expires.remove(&id);
+        while let Some((id, expires)) = self.order.front()
+            && *expires < now
+        {
+            self.expires.remove(id);
+            self.order.pop_front();
         }
         if self.expires.insert(id, expires).is_none() {
             self.order.push_back((id, expires));

@@ -1,6 +1,7 @@
 //! The filter against its rivals, as ratios from one run: `cargo xtask bench filter`.
 //!
-//! Prints a Markdown table. `--quick` leaves out the runs with fifty million ids.
+//! Prints a Markdown table. `--quick` leaves out the runs with fifty million ids; names of
+//! sections (see `SECTIONS`) leave out the others.
 
 mod apbf;
 mod exact;
@@ -23,29 +24,44 @@ const BATCH: u64 = 200_000;
 /// Ids that nobody inserts start here.
 const FOREIGN: u64 = 1 << 40;
 
+/// A part of the table: its name on the command line, and what prints it.
+type Section = (&'static str, fn(quick: bool));
+
+const SECTIONS: [Section; 7] = [
+    ("accuracy", |_| [1e-2, 1e-3, 1e-4].into_iter().for_each(accuracy)),
+    ("memory", |_| {
+        [(1e-3, 23.5), (1e-4, 31.5)].into_iter().for_each(|(target, bar)| bits_per_id(target, bar))
+    }),
+    ("fastbloom", |quick| {
+        let sizes: &[u64] = if quick { &[1_000_000] } else { &[1_000_000, 50_000_000] };
+        sizes.iter().for_each(|ids| against_fastbloom(*ids));
+    }),
+    ("paper", |_| against_separate()),
+    ("apbf", |_| against_age_partitioned()),
+    ("exact", |_| against_exact()),
+    ("threads", |_| two_threads()),
+];
+
 fn main() {
-    let quick = std::env::args().any(|argument| argument == "--quick");
+    // Cargo adds `--bench`; what does not begin with a dash names sections.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let named: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    if let Some(unknown) = named.iter().find(|name| SECTIONS.iter().all(|(known, _)| known != *name)) {
+        let known: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
+        eprintln!("there is no section {unknown}; there are: {}", known.join(", "));
+        std::process::exit(2);
+    }
     println!("machine: {}; {}", measure::machine(), measure::load());
-    println!(
-        "each time is the median of {ROUNDS} rounds of {BATCH} operations taken by turns; a ratio is the median"
-    );
-    println!("of the rounds' ratios, with the quartiles behind it\n");
+    println!("each time is the median of {ROUNDS} rounds of {BATCH} operations taken by turns;");
+    println!("a ratio is the median of the rounds' ratios, with the quartiles behind it\n");
     println!("| what | ours | rival | ratio (quartiles) | bar | |");
     println!("|---|--:|--:|--:|--:|---|");
-
-    for target in [1e-2, 1e-3, 1e-4] {
-        accuracy(target);
+    for (name, print) in SECTIONS {
+        if named.is_empty() || named.iter().any(|wanted| *wanted == name) {
+            print(quick);
+        }
     }
-    bits_per_id(1e-3, 23.5);
-    bits_per_id(1e-4, 31.5);
-    let sizes: &[u64] = if quick { &[1_000_000] } else { &[1_000_000, 50_000_000] };
-    for &ids in sizes {
-        against_fastbloom(ids);
-    }
-    against_separate();
-    against_age_partitioned();
-    against_exact();
-    two_threads();
     println!("\n{}", measure::load());
 }
 

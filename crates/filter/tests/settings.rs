@@ -1,0 +1,79 @@
+//! Settings that no filter could honour are refused, and the message names the setting.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{WINDOW, key};
+use forgetful_filter::{Settings, SettingsError, TARGET_MIN, WINDOW_MAX};
+
+/// What all four builders say; they must agree.
+fn refusal(settings: Settings) -> String {
+    let errors = [
+        settings.clone().build(key()).err(),
+        settings.clone().build_concurrent(key()).err(),
+        settings.clone().build_dated(key()).err(),
+        settings.build_dated_concurrent(key()).err(),
+    ];
+    let texts = errors.map(|error| error.map_or("accepted".to_string(), |error| error.to_string()));
+    assert!(texts.iter().all(|text| text == &texts[0]), "{texts:?}");
+    texts[0].clone()
+}
+
+#[test]
+fn each_impossible_setting_is_named() {
+    let valid = Settings::for_window(WINDOW);
+    assert_eq!(refusal(valid.clone()), "accepted");
+    for (settings, message) in [
+        (Settings::for_window(Duration::ZERO), "window: must be longer than zero"),
+        (Settings::for_window(Duration::MAX), "window: "),
+        (valid.clone().false_positive_rate(0.0), "false_positive_rate: 0 is not between 1e-9 and 0.5"),
+        (valid.clone().false_positive_rate(1.0), "false_positive_rate: 1 is not between 1e-9 and 0.5"),
+        (valid.clone().false_positive_rate(-0.1), "false_positive_rate: -0.1 is not between 1e-9 and 0.5"),
+        (valid.clone().false_positive_rate(f64::NAN), "false_positive_rate: NaN is not between 1e-9 and 0.5"),
+        (valid.clone().expected_ids(0), "expected_ids: must be at least 1"),
+        (valid.clone().expected_ids(u64::MAX), "expected_ids: 18446744073709551615 need more memory than"),
+        (valid.clone().generations(1), "generations: 1 is not between 2 and 64"),
+        (valid.clone().generations(65), "generations: 65 is not between 2 and 64"),
+        (valid.clone().skew(WINDOW * 2), "skew: 120s is longer than the window, 60s"),
+    ] {
+        let said = refusal(settings);
+        assert!(said.starts_with(message), "said {said:?}, expected {message:?}");
+    }
+}
+
+#[test]
+fn a_cap_below_the_need_says_what_is_needed_and_that_is_enough() {
+    for ids in [1, 1_000, 1_000_000] {
+        let settings = Settings::for_window(WINDOW).expected_ids(ids);
+        let Some(SettingsError::MemoryCapTooSmall { cap: 0, needed }) =
+            settings.clone().memory_cap(0).build(key()).err()
+        else {
+            panic!("no cap at all was accepted");
+        };
+        let filter = settings.clone().memory_cap(needed).build(key()).unwrap();
+        assert!(filter.status().bytes <= needed);
+        assert!(settings.memory_cap(needed - 1).build(key()).is_err());
+    }
+}
+
+#[test]
+fn the_extremes_are_accepted() {
+    for window in [Duration::from_nanos(1), WINDOW_MAX] {
+        for target in [TARGET_MIN, 0.5] {
+            for generations in [2, 64] {
+                let settings = Settings::for_window(window)
+                    .false_positive_rate(target)
+                    .generations(generations)
+                    .expected_ids(1);
+                assert_eq!(refusal(settings), "accepted");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_is_not_shown() {
+    assert_eq!(format!("{:?}", key()), "Key(secret)");
+}
