@@ -10,7 +10,9 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
         .filter(|(path, _)| path.split('/').rev().skip(1).any(|folder| folder == "src"))
         .filter(|(_, text)| {
             let first = text.lines().next().unwrap_or_default();
-            first.strip_prefix("//!").is_none_or(|sentence| sentence.trim().is_empty())
+            // A crate whose README is its documentation says it by including it.
+            !first.starts_with("#![doc = include_str!(")
+                && first.strip_prefix("//!").is_none_or(|sentence| sentence.trim().is_empty())
         })
         .map(|(path, _)| Violation {
             path: path.into(),
@@ -30,6 +32,7 @@ mod tests {
     fn a_source_file_without_a_header_is_found() {
         let tree = Tree::of(&[
             ("crates/a/src/good.rs", "//! Good.\n"),
+            ("crates/a/src/lib.rs", "#![doc = include_str!(\"../README.md\")]\n"),
             ("crates/a/src/deep/late.rs", "use b;\n//! Late.\n"),
             ("crates/a/src/mute.rs", "//!\n//! Mute.\n"),
             ("crates/a/src/empty.rs", ""),
