@@ -1,3 +1,47 @@
-//! The `jeton` binary.
+//! The `jeton` binary: reads the command line, calls the command, reports what went wrong.
+//!
+//! What must hold: a mistake of the user or of the machine ends in a message that says what happened, why, and what
+//! to do about it; never in a panic. The exit code is 0 on success, 1 on failure, 2 on a wrong command line.
 
-fn main() {}
+mod demo;
+mod failure;
+mod lab;
+mod number;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Counting that is safe to retry.
+///
+/// Jeton counts each id once, however often it arrives. At its heart is a forgetful Bloom filter: it remembers the
+/// ids of a time window in a few bytes each, then forgets them. See it at work: jeton demo
+#[derive(Parser)]
+#[command(name = "jeton", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Demo),
+    Lab(lab::Lab),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Demo(demo) => demo.run(),
+        Command::Lab(lab) => lab.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads us has read enough (`jeton lab list | head -1`).
+        Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            failure::report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `jeton lab`: the figures of the paper, measured again.
+
+mod ticker;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use jeton_lab::Report;
+
+use self::ticker::Ticker;
+use crate::failure::Failure;
+use crate::output;
+
+/// Measure the figures of the paper again, as data and as plots
+///
+/// Each figure is written as a table (CSV) and as a picture (SVG and PNG), and what came out is told beside what the
+/// paper says. The figures are the same each time: their time is virtual and their ids are fixed.
+#[derive(Args)]
+pub struct Lab {
+    /// Which figure; all of them with a report, or a list of them
+    #[arg(value_name = "FIGURE", value_parser = choices())]
+    figure: String,
+
+    /// Where the files go; created if need be
+    #[arg(long, value_name = "DIR", default_value = "lab-out")]
+    out: PathBuf,
+}
+
+fn choices() -> PossibleValuesParser {
+    let figures =
+        jeton_lab::figures().iter().map(|figure| PossibleValue::new(figure.name).help(figure.title));
+    let every = PossibleValue::new("all").help("Every figure, and a report of them in report.html");
+    let list = PossibleValue::new("list").help("Only tell which figures there are");
+    PossibleValuesParser::new(figures.chain([every, list]))
+}
+
+impl Lab {
+    pub fn run(&self) -> Result<()> {
+        if self.figure == "list" {
+            return list();
+        }
+        prepare(&self.out)?;
+        let reports = match self.figure.as_str() {
+            "all" => jeton_lab::run_all(&self.out, &mut Ticker::on_stderr()),
+            name => jeton_lab::run(name, &self.out, &mut Ticker::on_stderr()).map(|report| vec![report]),
+        };
+        let reports = reports.map_err(|why| {
+            Failure::of(why, "the figures could not be finished", "see that there is room, then run it again")
+        })?;
+        for report in &reports {
+            output::line(&text_of(report))?;
+        }
+        if self.figure == "all" {
+            output::line(&format!("All of it on one page: {}", self.out.join("report.html").display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn list() -> Result<()> {
+    for figure in jeton_lab::figures() {
+        output::line(&format!("{:<7} {}", figure.name, figure.title))?;
+    }
+    Ok(())
+}
+
+/// A figure as a paragraph: what the paper says, what we measure, why they differ, and where it is.
+fn text_of(report: &Report) -> String {
+    let Report { name, title, finding, files } = report;
+    let mut text = format!(
+        "{name}: {title}\n  paper says       {}\n  we measure       {}\n  why they differ  {}\n",
+        finding.paper_says, finding.we_measure, finding.why_they_differ
+    );
+    for file in files {
+        text += &format!("  written          {}\n", file.display());
+    }
+    text
+}
+
+/// Sees that files can be written there, before the work of minutes depends on it.
+fn prepare(out: &Path) -> Result<()> {
+    let probe = out.join(".jeton-lab");
+    std::fs::create_dir_all(out)
+        .and_then(|()| std::fs::write(&probe, ""))
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(|why| {
+            let what = format!("the figures cannot be written into {}", out.display());
+            Failure::of(why, what, "choose a directory that you may write to: jeton lab FIGURE --out DIR")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jeton_lab::Finding;
+
+    #[test]
+    fn a_figure_is_told_in_full() {
+        let finding = Finding {
+            paper_says: "a third".into(),
+            we_measure: "a quarter".into(),
+            why_they_differ: "another hash".into(),
+        };
+        let files = vec!["out/fig0.csv".into(), "out/fig0.png".into()];
+        let report = Report { name: "fig0", title: "A title", finding, files };
+        assert_eq!(
+            text_of(&report),
+            "fig0: A title\n  paper says       a third\n  we measure       a quarter\n  \
+             why they differ  another hash\n  written          out/fig0.csv\n  written          out/fig0.png\n"
+        );
+    }
+}

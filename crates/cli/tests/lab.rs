@@ -1,0 +1,48 @@
+//! `jeton lab` as a script sees it. The figures themselves take minutes, and are tested in the lab.
+
+mod program;
+
+use std::path::{Path, PathBuf};
+
+use program::jeton;
+
+/// An empty directory of this test's own.
+fn empty_dir(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if path.exists() {
+        std::fs::remove_dir_all(&path).expect("the old one goes");
+    }
+    std::fs::create_dir_all(&path).expect("a new one comes");
+    path
+}
+
+#[test]
+fn the_list_has_every_figure() {
+    let run = jeton(&["lab", "list"]);
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    let names: Vec<_> = run.out.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, ["fig8", "fig9", "fig10", "fig11", "fig12", "fig13", "surge"]);
+}
+
+#[test]
+fn an_unknown_figure_is_answered_with_the_known_ones() {
+    let run = jeton(&["lab", "fig99"]);
+    assert_eq!(run.code, Some(2));
+    for words in ["'fig99'", "fig8", "fig13", "surge", "all", "list"] {
+        assert!(run.err.contains(words), "{words:?} is not in:\n{}", run.err);
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_told_before_the_work() {
+    // Below a file there is no directory, whoever asks.
+    let file = empty_dir("unwritable").join("file");
+    std::fs::write(&file, "").unwrap();
+    let out = file.join("figures");
+    let run = jeton(&["lab", "all", "--out", out.to_str().unwrap()]);
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""));
+    for words in ["error: ", out.to_str().unwrap(), "why: ", "fix: ", "--out DIR"] {
+        assert!(run.err.contains(words), "{words:?} is not in:\n{}", run.err);
+    }
+    assert!(!run.err.contains("1/7"), "no work was begun:\n{}", run.err);
+}

@@ -1,0 +1,25 @@
+//! Runs the real binary and keeps what it said.
+
+use std::process::Command;
+
+/// How a run ended.
+pub struct Run {
+    pub out: String,
+    pub err: String,
+    /// None if a signal ended it.
+    pub code: Option<i32>,
+}
+
+/// The binary, not yet started.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jeton"));
+    command.args(arguments);
+    command
+}
+
+/// Runs the binary to its end. Its output is a pipe, as in a script.
+pub fn jeton(arguments: &[&str]) -> Run {
+    let output = command(arguments).output().expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("the output is text");
+    Run { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+}
