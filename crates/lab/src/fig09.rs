@@ -50,7 +50,7 @@ fn finding(points: &[Point]) -> Finding {
         we_measure: format!(
             "{least:.2} to {most:.2} times Eq. (3); the authors' own points are {their_least:.2} to {their_most:.2} times"
         ),
-        why_they_differ: "they agree because there is one past filter: the check is then just `future or past`, and \
+        why_they_differ: "they agree because there is one past filter: the check is then just \"in future or in past\", and \
                           the pairs whose independence Eq. (3) assumes wrongly do not matter; the authors' lowest \
                           point is off because their probe stops at the second positive"
             .into(),

@@ -19,7 +19,7 @@ const END_S: u64 = 52;
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 const SAMPLES: u32 = (END_S * 1000 / 250) as u32;
 const RUNS: u8 = 4;
-const PROBES_PER_RUN: u64 = 100_000;
+const PROBES_PER_RUN: u64 = 50_000;
 
 /// What the filter promises at the start, `(N + 1) t = 2 * 7 s`, and never less later.
 const LIVE: Duration = Duration::from_secs(14);
@@ -131,7 +131,7 @@ fn chart(prototype: &[Point], published: &[Point]) -> Chart {
         Series::new("Real rate, from the bits set", Colour::Blue, Line::Steps, Marker::None)
             .with_points(prototype.iter().map(|point| (time(point), point.from_bits))),
         Series::new(
-            "Measured (400 000 probes,\n10 positives or more)",
+            "Measured (200 000 probes,\n10 positives or more)",
             Colour::Sky,
             Line::None,
             Marker::Disc,

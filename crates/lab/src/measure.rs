@@ -6,10 +6,10 @@
 use forgetful_filter::{Fingerprint, Key};
 
 /// Independent filters a measurement is averaged over: one filter's bits are a sample, too.
-pub(crate) const RUNS: u8 = 10;
+pub(crate) const RUNS: u8 = 40;
 
 /// Fewest and most probes of a point.
-const PROBES: std::ops::RangeInclusive<f64> = 200_000.0..=50_000_000.0;
+const PROBES: std::ops::RangeInclusive<f64> = 200_000.0..=40_000_000.0;
 
 /// The key of a run. Fixed: the same ids get the same bits each time.
 pub(crate) fn key(run: u8) -> Key {

@@ -34,7 +34,10 @@ pub(crate) fn svg(chart: &Chart) -> String {
         out,
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" font-family="Noto Sans, Helvetica, Arial, sans-serif" fill="{INK}"><rect width="{WIDTH}" height="{height}" fill="#ffffff"/>"##
     );
+    // The report has the title as a heading, and hides this one.
+    out.push_str(r#"<g class="title">"#);
     text(&mut out, LEFT, 34.0, 18.0, "start", true, chart.title);
+    out.push_str("</g>");
     let mut y = TOP;
     for (index, panel) in chart.panels.iter().enumerate() {
         if !panel.heading.is_empty() {
@@ -271,7 +274,7 @@ fn label_tick(out: &mut String, x: f64, y: f64, anchor: &str, axis: &Axis, value
             let exponent = format!("{:.0}", value.log10()).replace('-', "\u{2212}");
             write!(out, r#"10<tspan dy="-5" font-size="9.5">{exponent}</tspan>"#)
         }
-        _ if value.abs() >= 10_000.0 => write!(out, "{}k", value / 1000.0),
+        _ if axis.to >= 10_000.0 => write!(out, "{}k", value / 1000.0),
         _ => write!(out, "{}", (value * 1e6).round() / 1e6),
     };
     out.push_str("</text>");

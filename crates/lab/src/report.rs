@@ -17,8 +17,9 @@ a{color:#0072b2}\
 dl{display:grid;grid-template-columns:150px 1fr;gap:6px 16px;margin:14px 0 8px}\
 dt{font-weight:600}\
 dd{margin:0}\
-figure{margin:12px 0 4px}\
+figure{margin:-14px 0 4px}\
 figure svg{width:100%;height:auto;display:block}\
+figure svg .title{display:none}\
 .files{font-size:14px}\
 @media(max-width:640px){dl{grid-template-columns:1fr}dd{margin-bottom:8px}}\
 @media print{h2{break-before:page}}";
@@ -68,4 +69,28 @@ fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     escape(&format!("{first}{}.", characters.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_needs_nothing_but_itself_and_says_the_three_things() {
+        let finding = Finding {
+            paper_says: "a < b".into(),
+            we_measure: "b < a".into(),
+            why_they_differ: "they & we count differently".into(),
+        };
+        let report = Report { name: "fig0", title: "Fig. 0: <nothing>", finding, files: Vec::new() };
+        let page = html(&[(report, "<svg></svg>".into())]);
+        for part in
+            ["A &lt; b.", "B &lt; a.", "They &amp; we count differently.", "<svg></svg>", "href=\"fig0.csv\""]
+        {
+            assert!(page.contains(part), "{part} is missing in {page}");
+        }
+        for outside in ["http://", "https://", "<script", "<link", "<img", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside} in {page}");
+        }
+    }
 }

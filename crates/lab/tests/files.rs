@@ -13,62 +13,53 @@ fn fresh_directory(name: &str) -> PathBuf {
     directory
 }
 
-#[test]
-fn the_same_csv_and_svg_come_out_twice() {
-    let (first, second) = (fresh_directory("first"), fresh_directory("second"));
-    for directory in [&first, &second] {
-        run("fig9", directory, &mut Silent).unwrap();
+/// What a run reports on its way.
+#[derive(Default)]
+struct Heard {
+    started: Vec<String>,
+    last_share: f64,
+    finished: usize,
+}
+
+impl Progress for Heard {
+    fn start(&mut self, number: usize, total: usize, figure: &Figure) {
+        self.started.push(format!("{number}/{total} {}", figure.name));
     }
-    for file in ["fig9.csv", "fig9.svg", "fig9.png"] {
-        assert_eq!(fs::read(first.join(file)).unwrap(), fs::read(second.join(file)).unwrap(), "{file}");
+    fn advance(&mut self, share: f64) {
+        assert!(share >= self.last_share && share <= 1.0);
+        self.last_share = share;
+    }
+    fn finish(&mut self, _: &Figure) {
+        self.finished += 1;
     }
 }
 
 #[test]
-fn a_figure_is_a_csv_an_svg_a_png_and_a_line() {
-    let directory = fresh_directory("one");
-    let report = run("fig12", &directory, &mut Silent).unwrap();
-    let read = |extension: &str| fs::read(directory.join(format!("fig12.{extension}"))).unwrap();
+fn a_figure_is_a_csv_an_svg_a_png_and_a_line_and_the_same_ones_twice() {
+    let (first, second) = (fresh_directory("first"), fresh_directory("second"));
+    let mut heard = Heard::default();
+    let report = run("fig12", &first, &mut heard).unwrap();
+    assert_eq!((heard.started, heard.last_share, heard.finished), (vec!["1/1 fig12".to_owned()], 1.0, 1));
+
+    let read =
+        |directory: &Path, extension: &str| fs::read(directory.join(format!("fig12.{extension}"))).unwrap();
     assert_eq!(report.files.len(), 3);
-    let csv = String::from_utf8(read("csv")).unwrap();
-    let columns = csv.lines().next().unwrap().split(',').count();
-    assert!(csv.lines().next().unwrap().contains("fpr_eq3_predicted"));
-    assert!(csv.lines().all(|line| line.split(',').count() == columns));
-    assert!(String::from_utf8(read("svg")).unwrap().starts_with("<svg "));
-    assert!(read("png").starts_with(b"\x89PNG"));
+    let csv = String::from_utf8(read(&first, "csv")).unwrap();
+    let header = csv.lines().next().unwrap();
+    assert!(header.contains("fpr_eq3_predicted"));
+    assert!(csv.lines().all(|line| line.split(',').count() == header.split(',').count()));
+    assert!(read(&first, "svg").starts_with(b"<svg "));
+    assert!(read(&first, "png").starts_with(b"\x89PNG"));
     let line = report.summary();
     for part in ["paper says:", "we measure:", "why:"] {
         assert!(line.contains(part), "{line}");
     }
     assert!(!line.contains('\n') && !line.contains("NaN"), "{line}");
-}
 
-#[test]
-fn progress_names_the_figure_and_ends_at_the_whole() {
-    #[derive(Default)]
-    struct Heard {
-        started: Vec<String>,
-        last_share: f64,
-        finished: usize,
+    run("fig12", &second, &mut Silent).unwrap();
+    for extension in ["csv", "svg", "png"] {
+        assert!(read(&first, extension) == read(&second, extension), "two runs gave two {extension} files");
     }
-    impl Progress for Heard {
-        fn start(&mut self, number: usize, total: usize, figure: &Figure) {
-            self.started.push(format!("{number}/{total} {}", figure.name));
-        }
-        fn advance(&mut self, share: f64) {
-            assert!(share >= self.last_share && share <= 1.0);
-            self.last_share = share;
-        }
-        fn finish(&mut self, _: &Figure) {
-            self.finished += 1;
-        }
-    }
-    let mut heard = Heard::default();
-    run("fig12", &fresh_directory("progress"), &mut heard).unwrap();
-    assert_eq!(
-        (heard.started.as_slice(), heard.last_share, heard.finished),
-        (["1/1 fig12".to_owned()].as_slice(), 1.0, 1)
-    );
 }
 
 #[test]
