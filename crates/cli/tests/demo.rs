@@ -23,13 +23,12 @@ fn the_same_seed_gives_the_same_text() {
 #[test]
 fn nothing_is_missed_and_the_summary_says_so() {
     let out = jeton(SHORT).out;
-    for words in
-        ["ids sent", " retries caught, 0 missed", "It remembers 0 ids now", "The surge", "exact table"]
-    {
+    for words in ["ids sent", " retries caught, 0 missed", "; 0 known now", "The surge", "exact table"] {
         assert!(out.contains(words), "{words:?} is not in:\n{out}");
     }
-    let seconds = out.lines().filter(|line| line.contains(" s  ")).count();
-    assert_eq!(seconds, 6, "a line a second:\n{out}");
+    let rows = out.lines().filter(|line| line.contains(" | ")).count();
+    assert_eq!(rows, 1 + 6, "a heading, and a line a second:\n{out}");
+    assert!(out.lines().all(|line| line.len() <= 80), "80 columns are enough:\n{out}");
 }
 
 #[test]

@@ -8,27 +8,19 @@ use anyhow::Result;
 use forgetful_filter::Moment;
 
 use super::show::Show;
-use crate::number::{bytes, grouped, percent};
+use crate::number::{bytes, grouped};
 use crate::output;
 
 /// Plays the whole show; so much faster than real time, or without waiting at all.
 pub fn play(show: &mut Show, speed: Option<f64>) -> Result<()> {
     let began = Instant::now();
+    let window = show.script().window().as_secs_f64();
     output::line(&format!(
-        "A filter that remembers ids for {} s, then forgets them. Sized for calm; a surge comes.\n\n\
-         {:>5}  {:<9} {:>8} {:>11} {:>8} {:>9} | {:>9} {:>7} {:>6} {:>8} {:>9}",
-        show.script().window().as_secs_f64(),
-        "time",
-        "load",
-        "ids/s",
-        "remembered",
-        "memory",
-        "expected",
-        "new",
-        "caught",
-        "missed",
-        "mistaken",
-        "forgotten"
+        "A filter that remembers ids for {window} s, then forgets them. A surge comes.\n"
+    ))?;
+    output::line(&row(
+        ["time", "load", "ids/s", "known", "memory"],
+        ["new", "caught", "missed", "mistaken", "forgotten"],
     ))?;
     let mut second = 0;
     while !show.is_over() {
@@ -47,18 +39,18 @@ pub fn play(show: &mut Show, speed: Option<f64>) -> Result<()> {
 
 fn line(show: &Show, second: u64, load: &str) -> String {
     let (status, score) = (show.status(), show.score());
+    let time = format!("{second} s");
+    let rate = grouped(show.history().rate());
+    let (ids, memory) = (grouped(status.ids), bytes(status.bytes as u64));
+    let counts = [score.accepted, score.caught, score.missed, score.mistaken, score.forgotten].map(grouped);
+    row([&time, load, &rate, &ids, &memory], counts.each_ref().map(String::as_str))
+}
+
+/// The load and the filter, then the score; 80 columns.
+fn row([time, load, rate, ids, memory]: [&str; 5], score: [&str; 5]) -> String {
+    let [new, caught, missed, mistaken, forgotten] = score;
     format!(
-        "{:>3} s  {:<9} {:>8} {:>11} {:>8} {:>9} | {:>9} {:>7} {:>6} {:>8} {:>9}",
-        second,
-        load,
-        grouped(show.history().rate()),
-        grouped(status.ids),
-        bytes(status.bytes as u64),
-        percent(status.false_positive_rate),
-        grouped(score.accepted),
-        grouped(score.caught),
-        grouped(score.missed),
-        grouped(score.mistaken),
-        grouped(score.forgotten),
+        "{time:>5} {load:<9} {rate:>6} {ids:>7} {memory:>6} | \
+         {new:>7} {caught:>6} {missed:>6} {mistaken:>8} {forgotten:>9}"
     )
 }

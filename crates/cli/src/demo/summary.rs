@@ -1,7 +1,7 @@
 //! What the demo has shown, for somebody who has never heard of such a filter.
 
 use super::referee::EXACT_BYTES_PER_ID;
-use super::script::{Phase, SURGE_FACTOR, TARGET};
+use super::script::{Phase, TARGET};
 use super::show::Show;
 use crate::number::{bytes, grouped, percent};
 
@@ -14,27 +14,26 @@ pub fn lines(show: &Show, seed: u64) -> Vec<String> {
     let exact = (show.most_ids() * EXACT_BYTES_PER_ID) as u64;
     let played = show.now().as_nanos() as f64 / 1e9;
 
+    let sent = grouped(score.sent());
+
     let mut lines = vec![
         if show.is_over() {
-            format!(
-                "What you saw, in {played:.0} s: {} ids sent, new ones and old ones.",
-                grouped(score.sent())
-            )
+            format!("What you saw in {played:.0} s: {sent} ids sent, some of them twice.")
         } else {
-            format!("What you saw, before you left after {played:.1} s: {} ids sent.", grouped(score.sent()))
+            format!("What you saw before you left after {played:.1} s: {sent} ids sent.")
         },
         format!(
-            "  Remembering  {} retries caught, {} missed. Within its window of {window} s the filter misses none.",
+            "  Remembering  {} retries caught, {} missed within the window of {window} s.",
             grouped(score.caught),
             grouped(score.missed),
         ),
         format!(
-            "  Forgetting   {} ids came again after the window and were new again. It remembers {} ids now.",
+            "  Forgetting   {} ids came again after it, and were new; {} known now.",
             grouped(score.forgotten),
             grouped(status.ids),
         ),
         format!(
-            "  Mistakes     {} of {} new ids were taken for known ones: {}. The target was {}.",
+            "  Mistakes     {} of {} new ids seemed known: {} (target: {}).",
             grouped(score.mistaken),
             grouped(score.accepted + score.mistaken + score.forgotten),
             percent(score.mistaken_share()),
@@ -43,7 +42,7 @@ pub fn lines(show: &Show, seed: u64) -> Vec<String> {
     ];
     if show.now() >= script.end_of(Phase::Surge) {
         lines.push(format!(
-            "  The surge    {SURGE_FACTOR} times the load: memory went from {} to {}, and is {} now ({} resizes).",
+            "  The surge    took memory from {} to {}; it is {} now ({} resizes).",
             bytes(memory_at(Phase::Calm)),
             bytes(peak),
             bytes(status.bytes as u64),
@@ -51,14 +50,12 @@ pub fn lines(show: &Show, seed: u64) -> Vec<String> {
         ));
     }
     lines.push(format!(
-        "  Memory       {} at the peak. An exact table of the {} ids of that window needs {} or more.",
+        "  Memory       {} at most; an exact table of {} ids needs over {}.",
         bytes(peak),
         grouped(show.most_ids() as u64),
         bytes(exact),
     ));
-    lines.push(format!(
-        "The same once more: jeton demo --seconds {:.0} --seed {seed}",
-        script.total().as_secs()
-    ));
+    lines
+        .push(format!("The same once more: jeton demo --seconds {} --seed {seed}", script.total().as_secs()));
     lines
 }

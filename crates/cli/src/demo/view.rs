@@ -54,7 +54,7 @@ fn draw_header(frame: &mut Frame<'_>, show: &Show, paused: bool, area: Rect) {
     let phase = show.script().phase(show.now());
     let load = match phase {
         Phase::Calm | Phase::CalmAgain => " calm ".black().on_green(),
-        Phase::Surge => " SURGE: 10 times the load ".black().on_yellow().bold(),
+        Phase::Surge => " SURGE x10 ".black().on_yellow().bold(),
         Phase::Silence => " silence ".white().on_blue(),
     };
     let clock =
@@ -77,7 +77,7 @@ fn story_of(show: &Show) -> Line<'static> {
     }
     Line::from(match show.script().phase(show.now()) {
         Phase::Calm => format!("Each id is remembered for {window} s: its retries are caught, new ids pass."),
-        Phase::Surge => "A surprise: the filter takes more memory, so that mistakes stay rare.".to_owned(),
+        Phase::Surge => "Ten times the load: the filter takes more memory, so mistakes stay rare.".to_owned(),
         Phase::CalmAgain if show.status().bytes < show.history().peak_bytes() / 4 => {
             "The surge is forgotten, and its memory with it. All as it was before.".to_owned()
         }

@@ -25,11 +25,11 @@ impl Widget for Bars {
         let area = area.intersection(buffer.area);
         for (bar, x) in self.0.iter().zip(area.left()..area.right()) {
             let full = usize::from(area.height) * 8;
-            let mut eighths = (bar.height.clamp(0.0, 1.0) * full as f64).round() as usize;
-            if bar.height > 0.0 {
-                // Little is not nothing.
-                eighths = eighths.max(1);
+            if bar.height <= 0.0 {
+                continue;
             }
+            // Little is not nothing.
+            let mut eighths = ((bar.height.min(1.0) * full as f64).round() as usize).max(1);
             if bar.faded {
                 // Its pattern has no eighths.
                 eighths = ((eighths + 4) / 8 * 8).max(8);
@@ -56,10 +56,11 @@ mod tests {
         let bar = |height| Bar { height, color: Color::Reset, faded: false };
         let faded = Bar { faded: true, ..bar(0.8) };
         let faded_low = Bar { faded: true, ..bar(0.1) };
-        let mut buffer = Buffer::empty(Rect::new(0, 0, 7, 2));
-        let bars = vec![bar(0.0), bar(0.001), bar(0.5), bar(0.75), bar(7.0), faded, faded_low];
+        let faded_none = Bar { faded: true, ..bar(0.0) };
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 8, 2));
+        let bars = vec![bar(0.0), bar(0.001), bar(0.5), bar(0.75), bar(7.0), faded, faded_low, faded_none];
         Bars(bars).render(buffer.area, &mut buffer);
-        let row = |y| (0..7).map(|x| buffer[(x, y)].symbol()).collect::<String>();
-        assert_eq!([row(0), row(1)], ["   ▄█░ ", " ▁███░░"]);
+        let row = |y| (0..8).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        assert_eq!([row(0), row(1)], ["   ▄█░  ", " ▁███░░ "]);
     }
 }
