@@ -97,14 +97,16 @@ impl Keeper {
         segments: Vec<Arc<Segment>>,
         tick: u64,
     ) -> Self {
-        assert!(segments.last().is_some_and(|s| s.open_lane().is_some()), "one segment is open");
+        let open = segments.last().and_then(|segment| Some((segment, segment.open_lane()?)));
+        assert!(open.is_some(), "one segment is open");
+        let opened = open.and_then(|(segment, lane)| segment.first(lane)).unwrap_or(tick);
         Self {
             settings,
             plan,
             segments,
             sweep: Sweep::default(),
             tick,
-            opened: tick,
+            opened,
             quiet_refreshes: 0,
             quiet_peak: 0.0,
             pressure: None,

@@ -6,11 +6,14 @@ use crate::settings::{Growth, Settings, SettingsError};
 use crate::sizing::{Density, share_of};
 
 /// Rows of the smallest segment: 4 KiB. Below, the statistics of the sizing would no longer hold.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const ROWS_MIN: usize = 64;
 /// The model checker follows every word; one row has all that can go wrong.
 #[cfg(loom)]
 const ROWS_MIN: usize = 1;
+/// The interpreter takes a thousand times as long; a few rows have all that can go wrong.
+#[cfg(miri)]
+const ROWS_MIN: usize = 4;
 
 /// The sweep of an expired lane may take this part of a window before the lane is needed again.
 const SWEEP_PART_OF_WINDOW: u64 = 1_024;
