@@ -25,6 +25,9 @@ use self::show::Show;
 use crate::failure::Failure;
 use crate::output;
 
+/// The exact table needs the memory that the filter saves: some 60 MB for a demo of this length.
+const SECONDS_MAX: i64 = 120;
+
 /// Watch the filter remember and forget under a surge of ten times the load
 ///
 /// Runs the real filter against a generated load: calm, a surge, calm again, silence. Some ids are sent again within
@@ -33,18 +36,18 @@ use crate::output;
 #[derive(Args)]
 pub struct Demo {
     /// How long it is, in seconds of its own time; the filter remembers for a sixth of it
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(3..=600))]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(3..=SECONDS_MAX))]
     seconds: u32,
 
     /// How fast it is played: 2 is twice as fast
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
 
-    /// What chance does: the same seed gives the same numbers
+    /// The seed of its randomness: the same seed gives the same numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Print a line a second instead of the full screen; so it is in a pipe
+    /// Print a line a second instead of drawing, as in a pipe
     #[arg(long)]
     plain: bool,
 

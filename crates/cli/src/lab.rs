@@ -2,16 +2,21 @@
 
 mod ticker;
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use jeton_lab::Report;
+use ratatui::crossterm::terminal;
 
 use self::ticker::Ticker;
 use crate::failure::Failure;
 use crate::output;
+
+/// Columns of the labels in what is told about a figure.
+const LABEL: usize = 17;
 
 /// Measure the figures of the paper again, as data and as plots
 ///
@@ -50,7 +55,7 @@ impl Lab {
             Failure::of(why, "the figures could not be finished", "see that there is room, then run it again")
         })?;
         for report in &reports {
-            output::line(&text_of(report))?;
+            output::line(&text_of(report, width()))?;
         }
         if self.figure == "all" {
             output::line(&format!("All of it on one page: {}", self.out.join("report.html").display()))?;
@@ -66,17 +71,46 @@ fn list() -> Result<()> {
     Ok(())
 }
 
+/// The columns to fit the text into; a pipe gets each sentence whole, for `grep` and `cut`.
+fn width() -> usize {
+    let columns = if std::io::stdout().is_terminal() { terminal::size().ok() } else { None };
+    columns.map_or(usize::MAX, |(columns, _)| usize::from(columns))
+}
+
 /// A figure as a paragraph: what the paper says, what we measure, why they differ, and where it is.
-fn text_of(report: &Report) -> String {
+fn text_of(report: &Report, width: usize) -> String {
     let Report { name, title, finding, files } = report;
-    let mut text = format!(
-        "{name}: {title}\n  paper says       {}\n  we measure       {}\n  why they differ  {}\n",
-        finding.paper_says, finding.we_measure, finding.why_they_differ
-    );
+    let mut text = format!("{name}: {title}\n");
+    for (label, sentence) in [
+        ("paper says", &finding.paper_says),
+        ("we measure", &finding.we_measure),
+        ("why they differ", &finding.why_they_differ),
+    ] {
+        text += &entry(label, sentence, width);
+    }
     for file in files {
-        text += &format!("  written          {}\n", file.display());
+        text += &format!("  {:<LABEL$}{}\n", "written", file.display());
     }
     text
+}
+
+/// A label, and a sentence beside it that keeps to its own columns.
+fn entry(label: &str, sentence: &str, width: usize) -> String {
+    let mut text = format!("  {label:<LABEL$}");
+    let mut column = 2 + LABEL;
+    for (index, word) in sentence.split_whitespace().enumerate() {
+        let length = word.chars().count();
+        if index > 0 && column + 1 + length > width {
+            text += &format!("\n  {:<LABEL$}", "");
+            column = 2 + LABEL;
+        } else if index > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text += word;
+        column += length;
+    }
+    text + "\n"
 }
 
 /// Sees that files can be written there, before the work of minutes depends on it.
@@ -96,19 +130,38 @@ mod tests {
     use super::*;
     use jeton_lab::Finding;
 
-    #[test]
-    fn a_figure_is_told_in_full() {
+    fn report() -> Report {
         let finding = Finding {
             paper_says: "a third".into(),
             we_measure: "a quarter".into(),
-            why_they_differ: "another hash".into(),
+            why_they_differ: "another hash and another load".into(),
         };
         let files = vec!["out/fig0.csv".into(), "out/fig0.png".into()];
-        let report = Report { name: "fig0", title: "A title", finding, files };
-        assert_eq!(
-            text_of(&report),
-            "fig0: A title\n  paper says       a third\n  we measure       a quarter\n  \
-             why they differ  another hash\n  written          out/fig0.csv\n  written          out/fig0.png\n"
-        );
+        Report { name: "fig0", title: "A title", finding, files }
+    }
+
+    #[test]
+    fn a_figure_is_told_in_full() {
+        let expected = [
+            "fig0: A title",
+            "  paper says       a third",
+            "  we measure       a quarter",
+            "  why they differ  another hash and another load",
+            "  written          out/fig0.csv",
+            "  written          out/fig0.png",
+        ];
+        assert_eq!(text_of(&report(), usize::MAX).lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_terminal_gets_whole_words() {
+        let begins = "  why they differ  another hash";
+        for (width, why) in [
+            (35, format!("{begins} and\n{:19}another load\n", "")),
+            (34, format!("{begins}\n{:19}and another\n", "")),
+        ] {
+            let text = text_of(&report(), width);
+            assert!(text.contains(&why), "{text}");
+        }
     }
 }

@@ -7,11 +7,14 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
+use crate::failure::Failure;
+
 /// Writes one line to standard output, at once: a reader of a pipe sees it when it happens.
 pub fn line(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
-    Ok(out.flush()?)
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|why| {
+        Failure::of(why, "the output could not be written", "see that there is room where it goes")
+    })
 }
 
 /// Whether the error says that nobody reads our output any more.

@@ -41,7 +41,7 @@ fn a_pipe_gets_no_escape_codes() {
 #[test]
 fn a_wrong_number_is_told_with_what_would_be_right() {
     for (arguments, words) in [
-        (["demo", "--seconds", "0"], "3..=600"),
+        (["demo", "--seconds", "0"], "3..=120"),
         (["demo", "--speed", "0"], "between 0.01 and 1000"),
         (["demo", "--speed", "NaN"], "between 0.01 and 1000"),
         (["demo", "--seed", "one"], "invalid digit"),

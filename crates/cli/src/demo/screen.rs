@@ -76,7 +76,10 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // In a panic it was given back already; once more would put the cursor onto the message.
+        if !std::thread::panicking() {
+            ratatui::restore();
+        }
     }
 }
 
