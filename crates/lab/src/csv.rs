@@ -56,9 +56,3 @@ impl Cell {
         }
     }
 }
-
-impl From<Option<f64>> for Cell {
-    fn from(rate: Option<f64>) -> Self {
-        rate.map_or(Self::Empty, Self::Rate)
-    }
-}
