@@ -114,11 +114,13 @@ impl Keeper {
         }
     }
 
+    #[inline]
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
     /// The segments, oldest first.
+    #[inline]
     pub(crate) fn segments(&self) -> &[Arc<Segment>] {
         &self.segments
     }
@@ -129,10 +131,12 @@ impl Keeper {
         &self.segments[self.segments.len() - 1]
     }
 
+    #[inline]
     pub(crate) fn tick(&self) -> u64 {
         self.tick
     }
 
+    #[inline]
     pub(crate) fn sweeping(&self) -> bool {
         self.sweep.pending()
     }

@@ -10,6 +10,7 @@ mod hits;
 mod keeper;
 mod key;
 mod line;
+mod metal;
 mod moment;
 pub mod paper;
 mod plan;

@@ -5,6 +5,8 @@
 //! to a single generation. The words are atomics in both the exclusive and the concurrent filter; the
 //! [`Access`] decides how they are changed.
 
+#[cfg(not(loom))]
+use crate::metal;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Words in a line; equally the number of generations of an interleaved ring.
@@ -33,7 +35,9 @@ impl Lines {
     /// Asks the allocator for zeroed memory: large filters cost physical memory only where ids land.
     #[cfg(not(loom))]
     pub(crate) fn zeroed(lines: usize) -> Result<Self, OutOfMemory> {
-        bytemuck::allocation::try_zeroed_slice_box(lines).map(Self).map_err(|()| OutOfMemory)
+        let mut lines = bytemuck::allocation::try_zeroed_slice_box(lines).map_err(|()| OutOfMemory)?;
+        metal::advise_huge_pages(&mut lines);
+        Ok(Self(lines))
     }
 
     #[cfg(loom)]
@@ -41,6 +45,7 @@ impl Lines {
         Ok(Self((0..lines).map(|_| Line::default()).collect()))
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

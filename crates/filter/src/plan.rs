@@ -88,7 +88,7 @@ mod tests {
 
     /// Bits of filter per id of a steady load that just fills the window.
     fn bits_per_id(settings: Settings) -> f64 {
-        let plan = Plan::new(&settings).unwrap();
+        let plan = Plan::new(&settings).expect("valid settings");
         plan.rows as f64 * 512.0 / settings.expected_ids as f64
     }
 
@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn seven_refreshes_outlive_the_window() {
         for window_ns in [1, 2, 100, 16_383, 16_384, 1_000_000_007, 1 << 61] {
-            let plan = Plan::new(&Settings::for_window(Duration::from_nanos(window_ns))).unwrap();
+            let plan =
+                Plan::new(&Settings::for_window(Duration::from_nanos(window_ns))).expect("valid settings");
             assert!(plan.refresh_ticks * 7 * plan.ticks.length_ns() >= window_ns);
         }
     }

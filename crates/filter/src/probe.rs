@@ -38,21 +38,50 @@ impl Layout {
         Some(Self { probes: within(probes, PROBES_MAX)?, bits: within(bits, BITS_MAX)? })
     }
 
+    /// Calls `with` with this layout, as a constant if it is one of the usual ones: the loops over probes and bits
+    /// then unroll. A lookup in memory that is not cached is as fast as the processor can run ahead of it, and the
+    /// fewer instructions it has, the further that is.
+    #[inline(always)]
+    pub(crate) fn specialised<T>(self, with: impl Fn(Self) -> T) -> T {
+        match (self.probes, self.bits) {
+            (2, 3) => with(Self { probes: 2, bits: 3 }),
+            (2, 4) => with(Self { probes: 2, bits: 4 }),
+            (2, 5) => with(Self { probes: 2, bits: 5 }),
+            (3, 3) => with(Self { probes: 3, bits: 3 }),
+            (3, 4) => with(Self { probes: 3, bits: 4 }),
+            (3, 5) => with(Self { probes: 3, bits: 5 }),
+            (4, 4) => with(Self { probes: 4, bits: 4 }),
+            _ => with(self),
+        }
+    }
+
     /// Probe number `probe` of an id among `slots`: the slot, and the bits within its word.
+    #[inline(always)]
+    pub(crate) fn probe(self, fingerprint: Fingerprint, probe: u32, slots: usize) -> (usize, u64) {
+        let (slot, fraction) = self.place(fingerprint, probe, slots);
+        (slot, self.mask(fraction))
+    }
+
+    /// The slot of a probe, and the number from which its bits are drawn.
     ///
     /// The product `mixed * slots` carries both: its upper half is a uniform slot, its lower half the fraction
     /// that remains, which is uniform again.
-    #[inline]
-    pub(crate) fn probe(self, fingerprint: Fingerprint, probe: u32, slots: usize) -> (usize, u64) {
+    #[inline(always)]
+    pub(crate) fn place(self, fingerprint: Fingerprint, probe: u32, slots: usize) -> (usize, u64) {
         let mixed = fingerprint.0.wrapping_mul(MULTIPLIERS[probe as usize]);
         let wide = u128::from(mixed) * slots as u128;
-        let mut fraction = wide as u64;
+        ((wide >> 64) as usize, wide as u64)
+    }
+
+    /// The bits drawn from a number: each six bits of it, from the top, name one.
+    #[inline(always)]
+    pub(crate) fn mask(self, mut fraction: u64) -> u64 {
         let mut mask = 0;
         for _ in 0..self.bits {
             mask |= 1 << (fraction >> 58);
             fraction <<= 6;
         }
-        ((wide >> 64) as usize, mask)
+        mask
     }
 }
 

@@ -11,7 +11,7 @@
 //! - An inserter that was delayed past a close repeats in the lane that is open then. The bits it left behind in
 //!   the old lane are harmless: they can only make a foreign id look known.
 
-use crate::hits;
+use crate::hits::Finder;
 use crate::key::Fingerprint;
 use crate::line::{Access, LANES, Lines, OutOfMemory};
 use crate::probe::Layout;
@@ -79,6 +79,7 @@ pub(crate) struct Segment {
     quiet_until: AtomicU64,
     window_ticks: u64,
     layout: Layout,
+    finder: Finder,
     lanes: [Lane; LANES],
     lines: Lines,
     tallies: [Tally; LANES],
@@ -101,6 +102,7 @@ impl Segment {
             quiet_until: AtomicU64::new(0),
             window_ticks,
             layout,
+            finder: Finder::new(layout),
             lanes: std::array::from_fn(|_| Lane { first: AtomicU64::new(NEVER), end: AtomicU64::new(0) }),
             lines: Lines::zeroed(rows)?,
             tallies: std::array::from_fn(|_| Tally::for_ids(lane_ids_max)),
@@ -108,6 +110,7 @@ impl Segment {
         })
     }
 
+    #[inline]
     pub(crate) fn rows(&self) -> usize {
         self.lines.len()
     }
@@ -120,10 +123,12 @@ impl Segment {
         self.layout
     }
 
+    #[inline]
     pub(crate) fn live(&self) -> u8 {
         self.control().live()
     }
 
+    #[inline]
     pub(crate) fn open_lane(&self) -> Option<usize> {
         self.control().open()
     }
@@ -140,11 +145,13 @@ impl Segment {
     }
 
     /// The tick of the lane's latest id.
+    #[inline]
     pub(crate) fn last(&self, lane: usize) -> Option<u64> {
         self.lanes[lane].end.load(Ordering::SeqCst).checked_sub(1)
     }
 
     /// Whether every id of the lane is older than the window.
+    #[inline]
     pub(crate) fn expired(&self, lane: usize, tick: u64) -> bool {
         self.last(lane).is_none_or(|last| tick.saturating_sub(last) > self.window_ticks)
     }
@@ -156,11 +163,12 @@ impl Segment {
             let control = self.control();
             let Some(lane) = control.open() else { return Inserted::Closed };
             self.stamp::<A>(lane, tick);
-            let mut new = false;
-            for probe in 0..self.layout.probes {
-                let (row, mask) = self.layout.probe(fingerprint, probe, self.lines.len());
-                new |= A::or(&self.lines.row(row).0[lane], mask);
-            }
+            let new = self.layout.specialised(|layout| {
+                (0..layout.probes).fold(false, |new, probe| {
+                    let (row, mask) = layout.probe(fingerprint, probe, self.lines.len());
+                    A::or(&self.lines.row(row).0[lane], mask) | new
+                })
+            });
             order_of_seq_cst_accesses();
             if A::EXCLUSIVE || self.control().epoch() == control.epoch() {
                 let full = new
@@ -179,7 +187,7 @@ impl Segment {
         if tick >= self.quiet_until.load(Ordering::Relaxed) {
             lanes &= self.unexpired(tick);
         }
-        hits::lanes_holding(&self.lines, self.layout, fingerprint, lanes) != 0
+        self.finder.lanes_holding(&self.lines, fingerprint, lanes) != 0
     }
 
     /// Closes the open lane, and opens `next` if given. Only the keeper calls this, one at a time.
@@ -263,6 +271,7 @@ impl Segment {
         self.control.store(Control::new(control.epoch(), control.open(), live).0, Ordering::SeqCst);
     }
 
+    #[inline]
     fn control(&self) -> Control {
         Control(self.control.load(Ordering::SeqCst))
     }
@@ -276,6 +285,8 @@ impl Segment {
             .unwrap_or(0)
     }
 
+    #[cold]
+    #[inline(never)]
     fn unexpired(&self, tick: u64) -> u8 {
         (0..LANES).filter(|&lane| !self.expired(lane, tick)).fold(0, |mask, lane| mask | 1 << lane)
     }

@@ -65,11 +65,12 @@ impl Slice {
     /// Puts an id in; tells whether the slice is full.
     #[inline]
     pub(crate) fn insert<A: Access>(&self, fingerprint: Fingerprint) -> bool {
-        let mut new = false;
-        for probe in 0..self.layout.probes {
-            let (word, mask) = self.layout.probe(fingerprint, probe, self.words_len());
-            new |= A::or(self.lines.word(word), mask);
-        }
+        let new = self.layout.specialised(|layout| {
+            (0..layout.probes).fold(false, |new, probe| {
+                let (word, mask) = layout.probe(fingerprint, probe, self.words_len());
+                A::or(self.lines.word(word), mask) | new
+            })
+        });
         new && self
             .tally
             .add::<A>(fingerprint)
@@ -78,9 +79,11 @@ impl Slice {
 
     #[inline]
     pub(crate) fn contains(&self, fingerprint: Fingerprint) -> bool {
-        (0..self.layout.probes).all(|probe| {
-            let (word, mask) = self.layout.probe(fingerprint, probe, self.words_len());
-            self.lines.word(word).load(Ordering::Relaxed) & mask == mask
+        self.layout.specialised(|layout| {
+            (0..layout.probes).all(|probe| {
+                let (word, mask) = layout.probe(fingerprint, probe, self.words_len());
+                self.lines.word(word).load(Ordering::Relaxed) & mask == mask
+            })
         })
     }
 
@@ -108,6 +111,7 @@ impl Slice {
         self.tally.set(count);
     }
 
+    #[inline]
     fn words_len(&self) -> usize {
         self.lines.len() * LANES
     }

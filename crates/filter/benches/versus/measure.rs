@@ -25,6 +25,15 @@ pub fn time<T>(operations: u64, mut operation: impl FnMut(u64) -> T) -> f64 {
     (thread_cpu_time() - start).as_nanos() as f64 / operations as f64
 }
 
+/// Nanoseconds per item of calls with each of the items.
+pub fn time_each<I: Copy, T>(items: &[I], mut operation: impl FnMut(I) -> T) -> f64 {
+    let start = thread_cpu_time();
+    for item in items {
+        black_box(operation(*item));
+    }
+    (thread_cpu_time() - start).as_nanos() as f64 / items.len() as f64
+}
+
 /// Processor time of this thread.
 fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

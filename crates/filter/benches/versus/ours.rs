@@ -28,9 +28,15 @@ pub fn arrival(number: u64, ids: u64) -> Moment {
     Moment::from_nanos(1_000_000_000 + (number as f64 * per_id) as u64)
 }
 
-/// Ids inserted until every lane has its full load, the open one included: a hair before the refresh.
+/// Ids inserted until every lane has its full load, the open one included: a hair (a thousandth) before the refresh
+/// that would let the oldest go.
 pub fn full(ids: u64) -> u64 {
-    (ids as f64 * 8.0 / 7.0) as u64
+    (ids as f64 * 8.0 / 7.0 * 0.999) as u64
+}
+
+/// The moment of the last of them.
+pub fn worst_instant(ids: u64) -> Moment {
+    arrival(full(ids) - 1, ids)
 }
 
 /// An exclusive filter at its worst instant: ids `0..full(ids)` arrived at a steady rate.

@@ -3,7 +3,7 @@
 //! Written as well as the layout allows: one hash, multiplied out to the positions, early exit; eight filters, each id
 //! in two of them, the optimised check of the paper on the hits.
 
-use forgetful_filter::Key;
+use forgetful_filter::{Fingerprint, Key};
 
 pub struct Separate {
     key: Key,
@@ -39,9 +39,13 @@ impl Separate {
         }
     }
 
-    /// Future alone, adjacent pairs, oldest alone.
     pub fn contains(&self, id: &[u8]) -> bool {
-        let hash = self.key.fingerprint(id).get();
+        self.contains_fingerprint(self.key.fingerprint(id))
+    }
+
+    /// Future alone, adjacent pairs, oldest alone.
+    pub fn contains_fingerprint(&self, fingerprint: Fingerprint) -> bool {
+        let hash = fingerprint.get();
         if self.filter_contains(0, hash) {
             return true;
         }
