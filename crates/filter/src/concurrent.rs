@@ -44,6 +44,8 @@ pub struct ConcurrentFilter {
     ticks: Ticks,
     /// The latest tick that the keeper has worked through; never goes back.
     tick: AtomicU64,
+    /// The tick at which the keeper has something to do again. Inserts read it; it changes a few times a window.
+    due: AtomicU64,
     /// Not zero while expired lanes wait to be swept.
     chores: AtomicU64,
     segments: Published<Vec<Arc<Segment>>>,
@@ -64,6 +66,7 @@ impl ConcurrentFilter {
             key,
             ticks: keeper.plan().ticks,
             tick: AtomicU64::new(keeper.tick()),
+            due: AtomicU64::new(0),
             chores: AtomicU64::new(u64::from(keeper.sweeping())),
             segments: Published::new(keeper.segments().to_vec()),
             keeper: Mutex::new(keeper),
@@ -163,11 +166,10 @@ impl ConcurrentFilter {
     #[inline]
     fn reach(&self, now: Moment) -> u64 {
         let tick = self.ticks.at(now);
-        let reached = self.tick.load(Ordering::Acquire);
-        if tick > reached {
+        if tick >= self.due.load(Ordering::Relaxed) {
             self.try_advance(tick);
         }
-        tick.max(reached)
+        tick.max(self.tick.load(Ordering::Relaxed))
     }
 
     #[cold]
@@ -179,7 +181,8 @@ impl ConcurrentFilter {
 
     fn advance(&self, keeper: &mut Keeper, tick: u64) {
         keeper.advance(tick, &mut |segments| self.segments.store(segments.to_vec()));
-        self.tick.store(keeper.tick(), Ordering::Release);
+        self.tick.store(keeper.tick(), Ordering::Relaxed);
+        self.due.store(keeper.due(), Ordering::Relaxed);
         self.chores.store(u64::from(keeper.sweeping()), Ordering::Relaxed);
     }
 

@@ -141,6 +141,17 @@ impl Keeper {
         self.sweep.pending()
     }
 
+    /// The tick before which [`advance`](Self::advance) would find nothing to do.
+    pub(crate) fn due(&self) -> u64 {
+        let current = self.current();
+        let first = current.open_lane().and_then(|open| current.first(open));
+        // A lane that is empty now gets its first id later than now.
+        let from = first.map_or(self.tick, |first| first.max(self.opened));
+        let refresh = from.saturating_add(self.plan.refresh_ticks);
+        let expiry = self.segments.iter().map(|segment| segment.next_expiry());
+        expiry.fold(refresh, u64::min).max(self.tick.saturating_add(1))
+    }
+
     /// Does what is due at `tick`; a tick that lies back counts as now.
     pub(crate) fn advance(&mut self, tick: u64, publish: Publish<'_>) {
         self.tick = self.tick.max(tick);

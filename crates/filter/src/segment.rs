@@ -19,9 +19,6 @@ use crate::sizing;
 use crate::sync::{AtomicU64, Ordering, order_of_seq_cst_accesses};
 use crate::tally::Tally;
 
-/// A stamp before every tick: nothing was inserted.
-const NEVER: u64 = u64::MAX;
-
 /// Rows looked at to estimate how full a lane is.
 const ESTIMATE_ROWS: usize = 1_024;
 
@@ -53,12 +50,16 @@ impl Control {
     }
 }
 
-/// What is known of one lane.
+/// What is known of one lane: each stamp is one above a tick, and 0 while the lane is empty.
 struct Lane {
-    /// Tick of the first insert, [`NEVER`] while empty.
-    first: AtomicU64,
-    /// One above the tick of the latest insert, 0 while empty.
+    /// Of the first insert.
+    begin: AtomicU64,
+    /// Of the latest insert.
     end: AtomicU64,
+}
+
+fn stamp_of(tick: u64) -> u64 {
+    tick.saturating_add(1)
 }
 
 /// How an insert ended.
@@ -103,7 +104,7 @@ impl Segment {
             window_ticks,
             layout,
             finder: Finder::new(layout),
-            lanes: std::array::from_fn(|_| Lane { first: AtomicU64::new(NEVER), end: AtomicU64::new(0) }),
+            lanes: std::array::from_fn(|_| Lane { begin: AtomicU64::new(0), end: AtomicU64::new(0) }),
             lines: Lines::zeroed(rows)?,
             tallies: std::array::from_fn(|_| Tally::for_ids(lane_ids_max)),
             alarm: AtomicU64::new(lane_ids_max.max(1)),
@@ -133,15 +134,14 @@ impl Segment {
         self.control().open()
     }
 
-    /// Ids in the lane: exact for small lanes, within about one percent for large ones.
+    /// Ids in the lane: exact for small lanes, within a few percent for large ones.
     pub(crate) fn count(&self, lane: usize) -> u64 {
         self.tallies[lane].get()
     }
 
     /// The tick of the lane's first id.
     pub(crate) fn first(&self, lane: usize) -> Option<u64> {
-        let first = self.lanes[lane].first.load(Ordering::Relaxed);
-        (first != NEVER).then_some(first)
+        self.lanes[lane].begin.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// The tick of the lane's latest id.
@@ -198,7 +198,7 @@ impl Segment {
         let mut live = control.live();
         if let Some(next) = next {
             assert_eq!(live & 1 << next, 0, "a lane that is opened must not be live");
-            self.lanes[next].first.store(NEVER, Ordering::SeqCst);
+            self.lanes[next].begin.store(0, Ordering::SeqCst);
             self.lanes[next].end.store(0, Ordering::SeqCst);
             self.tallies[next].set(0);
             live |= 1 << next;
@@ -263,8 +263,8 @@ impl Segment {
         for (row, word) in words.enumerate() {
             self.lines.row(row).0[lane].store(word, Ordering::Relaxed);
         }
-        self.lanes[lane].first.store(saved.first, Ordering::SeqCst);
-        self.lanes[lane].end.store(saved.last.saturating_add(1), Ordering::SeqCst);
+        self.lanes[lane].begin.store(stamp_of(saved.first), Ordering::SeqCst);
+        self.lanes[lane].end.store(stamp_of(saved.last), Ordering::SeqCst);
         self.tallies[lane].set(saved.count);
         let control = self.control();
         let live = control.live() | 1 << lane;
@@ -277,7 +277,7 @@ impl Segment {
     }
 
     /// The first tick at which a live lane could have expired.
-    fn next_expiry(&self) -> u64 {
+    pub(crate) fn next_expiry(&self) -> u64 {
         lanes_of(self.live())
             .filter_map(|lane| self.last(lane))
             .map(|last| last.saturating_add(self.window_ticks).saturating_add(1))
@@ -294,17 +294,17 @@ impl Segment {
     /// Marks the lane as in use at `tick`. The stamps change once a tick, so this is nearly always two loads.
     #[inline]
     fn stamp<A: Access>(&self, lane: usize, tick: u64) {
-        let stamps = &self.lanes[lane];
-        if stamps.end.load(Ordering::SeqCst) <= tick {
+        let (lane, stamp) = (&self.lanes[lane], stamp_of(tick));
+        if lane.end.load(Ordering::SeqCst) < stamp {
             if A::EXCLUSIVE {
-                stamps.end.store(tick.saturating_add(1), Ordering::Relaxed);
+                lane.end.store(stamp, Ordering::Relaxed);
             } else {
-                stamps.end.fetch_max(tick.saturating_add(1), Ordering::SeqCst);
+                lane.end.fetch_max(stamp, Ordering::SeqCst);
             }
         }
-        if stamps.first.load(Ordering::Relaxed) == NEVER {
+        if lane.begin.load(Ordering::Relaxed) == 0 {
             // Whoever comes first decides; both were there within a moment.
-            let _ = stamps.first.compare_exchange(NEVER, tick, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = lane.begin.compare_exchange(0, stamp, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }

@@ -52,7 +52,7 @@ impl Slice {
         self.ids_max
     }
 
-    /// Ids in the slice: exact for small ones, within about one percent for large ones.
+    /// Ids in the slice: exact for small ones, within a few percent for large ones.
     pub(crate) fn count(&self) -> u64 {
         self.tally.get()
     }

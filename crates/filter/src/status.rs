@@ -26,7 +26,7 @@ pub struct Status {
     pub segments: usize,
     /// Generations that can still hold an id younger than the window.
     pub generations: usize,
-    /// Ids remembered, within about a percent.
+    /// Ids remembered, within a percent or two.
     pub ids: u64,
     /// The probability, now, that a new id is mistaken for a known one: estimated from the bits that are set.
     pub false_positive_rate: f64,

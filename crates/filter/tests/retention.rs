@@ -187,7 +187,9 @@ fn is_forgotten_after_the_window<S: Subject>(slack: f64) {
     // One id comes to move time on; without it, lookups alone would have to forget (tested below).
     let after = seconds(last + 60.0 * (1.0 + slack));
     subject.insert(u64::MAX, after);
-    assert_eq!(subject.status().ids, 1, "only the late id is remembered");
+    assert!(subject.contains(u64::MAX, after, after));
+    // Large generations count by samples, so one id may count as none or as a few.
+    assert!(subject.status().ids < 10, "{:?}: only the late id is remembered", subject.status());
     assert_eq!(false_positives(&subject, 10_000, after), 0);
 }
 
@@ -251,18 +253,29 @@ fn a_known_id_is_not_renewed_by_asking_for_it() {
     assert_eq!(filter.check_and_insert(&id(7), seconds(75.0)), Sighting::New);
 }
 
+fn takes_extreme_moments<S: Subject>(window: Duration) {
+    let mut subject = S::build(Settings::for_window(window).skew(window));
+    let end = Moment::from_nanos(u64::MAX);
+    subject.insert(0, Moment::ZERO);
+    assert!(subject.contains(0, Moment::ZERO, Moment::ZERO));
+    for id in 1..100 {
+        subject.insert(id, end);
+        assert!(subject.contains(id, end, end));
+        subject.maintain(end);
+        assert!(subject.contains(id, end, Moment::ZERO), "a step back counts as no step");
+    }
+    let restored = subject.through_snapshot(end);
+    assert!((1..100).all(|id| restored.contains(id, end, end)));
+}
+
 #[test]
 fn extreme_moments_are_just_moments() {
-    let mut filter = Settings::for_window(WINDOW).build(key()).unwrap();
-    let end = Moment::from_nanos(u64::MAX);
-    filter.insert(&id(1), end);
-    assert!(filter.contains(&id(1), end));
-    assert!(filter.contains(&id(1), Moment::ZERO), "a step back counts as now");
-    filter.insert(&id(2), Moment::ZERO);
-    assert!(filter.contains(&id(2), end));
-    let mut dated = Settings::for_window(WINDOW).skew(WINDOW).build_dated(key()).unwrap();
-    dated.insert(&id(1), end, end).unwrap();
-    assert_eq!(dated.contains(&id(1), end, Moment::ZERO), Ok(true));
+    for window in [Duration::from_nanos(1), WINDOW, forgetful_filter::WINDOW_MAX] {
+        takes_extreme_moments::<ForgetfulFilter>(window);
+        takes_extreme_moments::<ConcurrentFilter>(window);
+        takes_extreme_moments::<DatedFilter>(window);
+        takes_extreme_moments::<ConcurrentDatedFilter>(window);
+    }
 }
 
 #[test]
