@@ -2,10 +2,10 @@
 //!
 //! Inserts and lookups never wait: they work on the published list of segments. What is due (refresh, sweep,
 //! resize) is done by whichever insert or lookup finds it due and gets the keeper's lock at the first try; the
-//! others go on meanwhile. Only [`check_and_insert`](ConcurrentFilter::check_and_insert) takes a lock, that of
-//! the id's stripe. See [`crate::segment`] for why no insert is lost across a refresh.
+//! others go on meanwhile. [`check_and_insert`](ConcurrentFilter::check_and_insert) takes the lock of the id's
+//! stripe; `maintain`, `status` and `snapshot` wait for the keeper's. See [`crate::segment`] for why no insert is lost across a refresh.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::filter::{ForgetfulFilter, Sighting};
 use crate::keeper::{Keeper, SWEEP_ROWS};
@@ -16,7 +16,7 @@ use crate::segment::{Inserted, Segment};
 use crate::snapshot::{self, SnapshotError};
 use crate::status::Status;
 use crate::stripes::Stripes;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Published};
+use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Published};
 
 /// Remembers ids by their arrival, for several threads (`&self`).
 ///
@@ -158,8 +158,8 @@ impl ConcurrentFilter {
     }
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
-    pub fn restore(bytes: &[u8], key: Key, now: Moment) -> Result<Self, SnapshotError> {
-        ForgetfulFilter::restore(bytes, key, now).map(Self::from)
+    pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
+        ForgetfulFilter::restore(bytes, key, now, memory_cap).map(Self::from)
     }
 
     /// The tick of this operation, after doing what it makes due if nobody else is at it.
@@ -174,7 +174,7 @@ impl ConcurrentFilter {
 
     #[cold]
     fn try_advance(&self, tick: u64) {
-        if let Ok(mut keeper) = self.keeper.try_lock() {
+        if let Some(mut keeper) = sync::try_lock(&self.keeper) {
             self.advance(&mut keeper, tick);
         }
     }
@@ -188,14 +188,14 @@ impl ConcurrentFilter {
 
     #[cold]
     fn try_sweep(&self) {
-        if let Ok(mut keeper) = self.keeper.try_lock() {
+        if let Some(mut keeper) = sync::try_lock(&self.keeper) {
             keeper.sweep_some(SWEEP_ROWS);
             self.chores.store(u64::from(keeper.sweeping()), Ordering::Relaxed);
         }
     }
 
     fn lock_keeper(&self) -> MutexGuard<'_, Keeper> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.keeper)
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
         filter.maintain(Moment::from_nanos(100_000));
         let status = filter.status();
         assert!(status.resizes > 0 && status.refreshes_by_age > 0, "{status:?}");
-        let copy = ConcurrentFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO);
+        let copy = ConcurrentFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO, 1 << 20);
         assert!(copy.is_ok_and(|copy| copy.contains(&(IDS - 1).to_le_bytes(), Moment::from_nanos(100_000))));
     }
 

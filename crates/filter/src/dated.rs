@@ -64,7 +64,16 @@ impl DatedFilter {
 
     /// Looks the id up, and remembers it if it is new.
     pub fn check_and_insert(&mut self, id: &[u8], dated: Moment, now: Moment) -> Result<Sighting, Refusal> {
-        let fingerprint = self.fingerprint(id);
+        self.check_and_insert_fingerprint(self.fingerprint(id), dated, now)
+    }
+
+    /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
+    pub fn check_and_insert_fingerprint(
+        &mut self,
+        fingerprint: Fingerprint,
+        dated: Moment,
+        now: Moment,
+    ) -> Result<Sighting, Refusal> {
         if self.contains_fingerprint(fingerprint, dated, now)? {
             return Ok(Sighting::Maybe);
         }
@@ -127,7 +136,10 @@ impl DatedFilter {
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the same timeline.
     /// What has expired by `now` is left out, and refused from then on.
-    pub fn restore(bytes: &[u8], key: Key, now: Moment) -> Result<Self, SnapshotError> {
-        Ok(Self { keeper: snapshot::dated::decode(bytes, &key, now)?, key })
+    ///
+    /// It comes back with the settings it was built with, except that `memory_cap` is a cap on top of its own: bytes
+    /// from elsewhere must not decide how much memory is taken.
+    pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
+        Ok(Self { keeper: snapshot::dated::decode(bytes, &key, now, memory_cap)?, key })
     }
 }

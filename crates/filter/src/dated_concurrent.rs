@@ -5,8 +5,6 @@
 //! one that was retired meanwhile held expired ids only. A lookup that finds the generation gone refuses the id,
 //! it does not call it new.
 
-use std::sync::PoisonError;
-
 use crate::dated::DatedFilter;
 use crate::dated_keeper::{DatedKeeper, DatedPlan, Refusal};
 use crate::filter::Sighting;
@@ -17,7 +15,7 @@ use crate::moment::Moment;
 use crate::snapshot::{self, SnapshotError};
 use crate::status::Status;
 use crate::stripes::Stripes;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Published};
+use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Published};
 
 /// The shared notion of now moves in steps of this part of a generation, so that it is rarely written.
 const NOW_STEPS: u64 = 64;
@@ -74,7 +72,16 @@ impl ConcurrentDatedFilter {
     /// Looks the id up, and remembers it if it is new: of all threads that ever bring one id, one is told
     /// [`Sighting::New`] (or none, if the id is mistaken for a known one).
     pub fn check_and_insert(&self, id: &[u8], dated: Moment, now: Moment) -> Result<Sighting, Refusal> {
-        let fingerprint = self.fingerprint(id);
+        self.check_and_insert_fingerprint(self.fingerprint(id), dated, now)
+    }
+
+    /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
+    pub fn check_and_insert_fingerprint(
+        &self,
+        fingerprint: Fingerprint,
+        dated: Moment,
+        now: Moment,
+    ) -> Result<Sighting, Refusal> {
         let _one_at_a_time = self.stripes.lock(fingerprint);
         if self.contains_fingerprint(fingerprint, dated, now)? {
             return Ok(Sighting::Maybe);
@@ -90,7 +97,8 @@ impl ConcurrentDatedFilter {
         dated: Moment,
         now: Moment,
     ) -> Result<(), Refusal> {
-        self.plan.check(dated, self.reach(now))?;
+        let now = self.reach(now);
+        self.plan.check(dated, now)?;
         let number = self.plan.number(dated);
         loop {
             let full = {
@@ -101,12 +109,12 @@ impl ConcurrentDatedFilter {
             match full {
                 Some(false) => return Ok(()),
                 Some(true) => {
-                    if let Ok(mut keeper) = self.keeper.try_lock() {
-                        self.make_room(&mut keeper, number)?;
+                    if let Some(mut keeper) = sync::try_lock(&self.keeper) {
+                        self.make_room(&mut keeper, number, now)?;
                     }
                     return Ok(());
                 }
-                None => self.make_room(&mut self.lock_keeper(), number)?,
+                None => self.make_room(&mut self.lock_keeper(), number, now)?,
             }
         }
     }
@@ -142,8 +150,8 @@ impl ConcurrentDatedFilter {
     }
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
-    pub fn restore(bytes: &[u8], key: Key, now: Moment) -> Result<Self, SnapshotError> {
-        DatedFilter::restore(bytes, key, now).map(Self::from)
+    pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
+        DatedFilter::restore(bytes, key, now, memory_cap).map(Self::from)
     }
 
     /// The moment of this operation, after retiring what it makes due if nobody else is at it.
@@ -154,7 +162,7 @@ impl ConcurrentDatedFilter {
             self.now.fetch_max(now.as_nanos(), Ordering::Relaxed);
         }
         if now.as_nanos() >= self.retires_at.load(Ordering::Relaxed)
-            && let Ok(mut keeper) = self.keeper.try_lock()
+            && let Some(mut keeper) = sync::try_lock(&self.keeper)
         {
             self.advance(&mut keeper, now);
         }
@@ -168,7 +176,10 @@ impl ConcurrentDatedFilter {
         self.retires_at.store(self.plan.end_of(keeper.generations.first), Ordering::Relaxed);
     }
 
-    fn make_room(&self, keeper: &mut DatedKeeper, number: u64) -> Result<(), Refusal> {
+    /// The keeper may be behind, if another thread held it when this one would have moved it on: it reaches `now`
+    /// first, so that the row of generations never spans more than can be alive.
+    fn make_room(&self, keeper: &mut DatedKeeper, number: u64, now: Moment) -> Result<(), Refusal> {
+        self.advance(keeper, now);
         if keeper.make_room(number)? {
             self.generations.store(keeper.generations.clone());
         }
@@ -176,7 +187,7 @@ impl ConcurrentDatedFilter {
     }
 
     fn lock_keeper(&self) -> MutexGuard<'_, DatedKeeper> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.keeper)
     }
 }
 
@@ -213,7 +224,34 @@ mod tests {
         });
         filter.maintain(Moment::from_nanos(30_000));
         assert!(filter.status().refreshes_by_age > 10, "{:?}", filter.status());
-        let copy = ConcurrentDatedFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO);
+        let copy =
+            ConcurrentDatedFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO, 1 << 20);
         assert!(copy.is_ok_and(|copy| copy.status().ids == filter.status().ids));
+    }
+
+    /// While somebody else holds the keeper, an insert after a long silence cannot retire what is due before it
+    /// opens a generation. The row of generations must not grow over the silence.
+    #[test]
+    fn a_long_silence_leaves_no_trace() {
+        let settings = Settings::for_window(Duration::from_micros(10)).false_positive_rate(0.1);
+        let filter = settings.build_dated_concurrent(Key::new([5; 16])).expect("valid settings");
+        filter.insert(b"before", Moment::ZERO, Moment::ZERO).expect("within the window");
+        let later = Moment::from_nanos(1_000_000_000);
+        std::thread::scope(|scope| {
+            let held = filter.lock_keeper();
+            let inserter = scope.spawn(|| filter.insert(b"after", later, later));
+            // It has passed its attempt at the keeper when it has told the new time to all.
+            while filter.now.load(Ordering::Relaxed) < later.as_nanos() {
+                std::thread::yield_now();
+            }
+            for _ in 0..if cfg!(miri) { 10 } else { 10_000 } {
+                std::thread::yield_now();
+            }
+            drop(held);
+            assert_eq!(inserter.join().ok(), Some(Ok(())));
+        });
+        assert_eq!(filter.contains(b"after", later, later), Ok(true));
+        let listed = filter.lock_keeper().generations.list.len();
+        assert!(listed < 20, "{listed} generations are listed");
     }
 }

@@ -13,28 +13,24 @@ use std::sync::Arc;
 use crate::generations::Generations;
 use crate::line::{LINE_BYTES, OutOfMemory};
 use crate::moment::Moment;
+use crate::plan::HEADROOM;
 use crate::settings::{Growth, Settings, SettingsError};
 use crate::sizing::{Density, lines_for_words};
 use crate::slice::Slice;
-use crate::status::{Pressure, Status};
+use crate::status::{LastPressure, Pressure, Status};
+use crate::tally::Tally;
 
 /// Slices of one generation: each next one has half the share of the target that the one before had.
 pub(crate) const SLICES_MAX: usize = 4;
 
-/// A further slice holds this many times the ids of the one before.
+/// A further slice holds this many times the ids of the one before, and what was expected at least.
 const SLICE_GROWTH: f64 = 4.0;
 
 /// The smallest slice: 1 KiB.
 const LINES_MIN: usize = 16;
 
-/// An elastic filter is sized for this much more than the demand it saw.
-const HEADROOM: f64 = 1.25;
-
 /// The size of a new generation follows the largest of so many before it.
 const DEMAND_FROM: usize = 3;
-
-/// While no relief is possible, inserts ask again after this much more ids (1/8), not at each one.
-const ALARM_AGAIN: u64 = 8;
 
 /// Why a dated id cannot be judged or remembered. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,8 +85,10 @@ impl DatedPlan {
         let generations_max = window_ns.saturating_add(skew_ns).div_ceil(period_ns) as usize + 2;
         let plan = Self { window_ns, skew_ns, period_ns, densities, generation_ids, generations_max };
         // At the worst instant the window and the generation that is about to retire are alive.
-        let expected = plan.lines_for(0, generation_ids) as f64 * (f64::from(settings.generations) + 1.0);
-        settings.check_lines(expected.max((generations_max * LINES_MIN) as f64))?;
+        let full = settings.generations as usize + 1;
+        let expected = plan.lines_for(0, generation_ids) as f64 * full as f64;
+        let reserved = generations_max.saturating_sub(full) * LINES_MIN;
+        settings.check_lines(expected + reserved as f64)?;
         Ok(plan)
     }
 
@@ -137,7 +135,7 @@ pub(crate) struct DatedKeeper {
     pub(crate) generations: Generations,
     /// The latest moment seen; time never goes back.
     pub(crate) now: Moment,
-    pressure: Option<Pressure>,
+    pressure: LastPressure,
     pub(crate) retired: u64,
     pub(crate) resizes: u64,
 }
@@ -150,7 +148,7 @@ impl DatedKeeper {
             plan,
             generations: Generations { first: 0, list: Vec::new() },
             now: Moment::ZERO,
-            pressure: None,
+            pressure: LastPressure::default(),
             retired: 0,
             resizes: 0,
         })
@@ -159,6 +157,7 @@ impl DatedKeeper {
     /// Retires what is due at `now`; tells whether the generations changed.
     pub(crate) fn advance(&mut self, now: Moment) -> bool {
         self.now = self.now.max(now);
+        self.pressure.reach(self.now.as_nanos());
         let first = self.plan.first(self.now);
         let before = self.generations.list.len();
         let changed = self.generations.retire_before(first);
@@ -179,7 +178,8 @@ impl DatedKeeper {
             Growth::Fixed => Err(Pressure::Fixed),
             Growth::Elastic if held == SLICES_MAX => Err(Pressure::SegmentCap),
             Growth::Elastic => {
-                let lines = self.plan.lines_for(held, last.ids_max() as f64 * SLICE_GROWTH);
+                let ids = (last.ids_max() as f64 * SLICE_GROWTH).max(self.plan.generation_ids);
+                let lines = self.plan.lines_for(held, ids);
                 if lines <= self.lines_left() { Ok(lines) } else { Err(Pressure::MemoryCap) }
             }
         };
@@ -187,15 +187,15 @@ impl DatedKeeper {
         let opened = relief.and_then(|lines| {
             Slice::new(lines, self.plan.density(held)).map_err(|OutOfMemory| Pressure::OutOfMemory)
         });
-        self.pressure = opened.as_ref().err().copied();
         match opened {
             Ok(slice) => {
                 self.push(number, slice);
                 self.resizes += 1;
                 Ok(true)
             }
-            Err(_) => {
-                last.set_alarm(count + count / ALARM_AGAIN + 1);
+            Err(pressure) => {
+                self.suffer(pressure);
+                last.set_alarm(Tally::next_alarm(count));
                 Ok(false)
             }
         }
@@ -215,7 +215,7 @@ impl DatedKeeper {
             // An id is looked up in one generation only: the fullest one is the worst case.
             false_positive_rate: used().map(|slices| probability(slices)).fold(0.0, f64::max),
             target: self.settings.target,
-            pressure: self.pressure,
+            pressure: self.pressure.get(),
             refreshes_by_age: self.retired,
             refreshes_by_fill: 0,
             resizes: self.resizes,
@@ -234,9 +234,11 @@ impl DatedKeeper {
     }
 
     fn open_first(&mut self, number: u64) -> Result<(), Refusal> {
-        let wanted = self.plan.lines_for(0, self.demand());
+        let wanted = self.plan.lines_for(0, self.demand(number));
         let lines = wanted.min(self.lines_left()).max(LINES_MIN);
-        self.pressure = (lines < wanted).then_some(Pressure::MemoryCap);
+        if lines < wanted {
+            self.suffer(Pressure::MemoryCap);
+        }
         let slice = Slice::new(lines, self.plan.density(0)).map_err(|OutOfMemory| Refusal::OutOfMemory)?;
         self.push(number, slice);
         Ok(())
@@ -248,17 +250,25 @@ impl DatedKeeper {
         }
     }
 
-    /// Ids to expect in a new generation.
-    fn demand(&self) -> f64 {
+    /// Notes that the load is beyond what can be done about it, for as long as its ids are alive.
+    fn suffer(&mut self, pressure: Pressure) {
+        let lifetime =
+            self.plan.window_ns.saturating_add(self.plan.skew_ns).saturating_add(self.plan.period_ns);
+        self.pressure.note(pressure, self.now.as_nanos().saturating_add(lifetime));
+    }
+
+    /// Ids to expect in a new generation: as many as the largest of those before it, as far as there are any.
+    fn demand(&self, number: u64) -> f64 {
         if self.settings.growth == Growth::Fixed {
             return self.plan.generation_ids;
         }
-        // The latest generation is still filling, and the first one began part-way: they say too little.
-        let complete = self.generations.list.iter().filter(|slices| !slices.is_empty()).rev().skip(1);
-        let counts = complete.map(|slices| slices.iter().map(|slice| slice.count()).sum::<u64>());
-        match counts.take(DEMAND_FROM).max() {
-            Some(count) => count as f64 * HEADROOM,
-            None => self.plan.generation_ids,
+        let before = usize::try_from(number - self.generations.first).unwrap_or(usize::MAX);
+        let earlier = self.generations.list.iter().take(before).filter(|slices| !slices.is_empty());
+        let counts: Vec<u64> = earlier.map(|slices| slices.iter().map(|slice| slice.count()).sum()).collect();
+        // The first generation of all began part-way and says too little.
+        match counts.iter().rev().take(DEMAND_FROM).max() {
+            Some(count) if counts.len() > 1 => *count as f64 * HEADROOM,
+            _ => self.plan.generation_ids,
         }
     }
 }

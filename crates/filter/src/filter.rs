@@ -13,10 +13,10 @@ use crate::status::Status;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Sighting {
-    /// Certainly not seen within the window.
+    /// Certainly not inserted within the window.
     New,
-    /// Seen within the window; or, with the small probability that [`Status::false_positive_rate`] estimates,
-    /// not seen at all; or seen a little longer ago.
+    /// Inserted within the window; or, with the small probability that [`Status::false_positive_rate`] estimates, not
+    /// at all; or inserted a little longer ago.
     Maybe,
 }
 
@@ -72,7 +72,11 @@ impl ForgetfulFilter {
     /// Whoever finds out by other means that a [`Sighting::Maybe`] is new after all calls
     /// [`insert`](Self::insert), which asks no questions.
     pub fn check_and_insert(&mut self, id: &[u8], now: Moment) -> Sighting {
-        let fingerprint = self.fingerprint(id);
+        self.check_and_insert_fingerprint(self.fingerprint(id), now)
+    }
+
+    /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
+    pub fn check_and_insert_fingerprint(&mut self, fingerprint: Fingerprint, now: Moment) -> Sighting {
         if self.contains_fingerprint(fingerprint, now) {
             return Sighting::Maybe;
         }
@@ -123,7 +127,10 @@ impl ForgetfulFilter {
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the same timeline.
     /// What has expired by `now` is left out.
-    pub fn restore(bytes: &[u8], key: Key, now: Moment) -> Result<Self, SnapshotError> {
-        Ok(Self { keeper: snapshot::arrival::decode(bytes, &key, now)?, key })
+    ///
+    /// It comes back with the settings it was built with, except that `memory_cap` is a cap on top of its own: bytes
+    /// from elsewhere must not decide how much memory is taken.
+    pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
+        Ok(Self { keeper: snapshot::arrival::decode(bytes, &key, now, memory_cap)?, key })
     }
 }

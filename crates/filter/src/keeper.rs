@@ -9,6 +9,7 @@
 //! - **Bounds.** At most [`SEGMENTS_MAX`] segments and `memory_cap` bytes. Beyond them ids go on into the open
 //!   lane: the filter reports [`Pressure`] and its false-positive rate rises, but it forgets nothing.
 //! - The order of a resize is *publish, then close*: an insert always finds an open lane.
+//! - Rows are swept a few at a time along with inserts. Where these are rare, the refresh sweeps the rest at once.
 
 use std::sync::Arc;
 
@@ -16,14 +17,18 @@ use crate::line::LANES;
 use crate::plan::Plan;
 use crate::segment::{Segment, lanes_of};
 use crate::settings::{Growth, Settings, SettingsError};
-use crate::status::{Pressure, Status};
+use crate::status::{LastPressure, Pressure, Status};
+use crate::tally::Tally;
 
 /// Sizes that may be alive at once; each one costs a lookup of its own.
 pub(crate) const SEGMENTS_MAX: usize = 4;
 
-/// A new segment for a growing load is at least and at most this many times as large as the one before.
-const GROW_MIN: f64 = 2.0;
-const GROW_MAX: f64 = 16.0;
+/// A new segment for a growing load is at least this many times as large as the one before, by the number of segments
+/// that are alive: a load that keeps rising outgrows twice the size again within the window, and the places for
+/// sizes are few.
+const GROW_MIN: [f64; SEGMENTS_MAX - 1] = [2.0, 4.0, 16.0];
+/// And at most so many times, however sudden the load.
+const GROW_MAX: f64 = 64.0;
 
 /// A full lane asks for a larger segment if the load is beyond the capacity by this factor; below, an early
 /// refresh is enough.
@@ -36,9 +41,6 @@ const SHRINK_AFTER: u32 = 4;
 /// Rows swept along with one insert. A sweep has a thousandth of a window; at a steady full load that is time for
 /// about one insert in 30 rows, so this much keeps ahead of need.
 pub(crate) const SWEEP_ROWS: usize = 64;
-
-/// While no relief is possible, inserts ask again after this much more ids (1/8), not at each one.
-const ALARM_AGAIN: u64 = 8;
 
 /// What the keeper did so far, for [`Status`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub(crate) struct Keeper {
     opened: u64,
     quiet_refreshes: u32,
     quiet_peak: f64,
-    pressure: Option<Pressure>,
+    pressure: LastPressure,
     pub(crate) rounds: Rounds,
 }
 
@@ -109,7 +111,7 @@ impl Keeper {
             opened,
             quiet_refreshes: 0,
             quiet_peak: 0.0,
-            pressure: None,
+            pressure: LastPressure::default(),
             rounds: Rounds::default(),
         }
     }
@@ -155,9 +157,13 @@ impl Keeper {
     /// Does what is due at `tick`; a tick that lies back counts as now.
     pub(crate) fn advance(&mut self, tick: u64, publish: Publish<'_>) {
         self.tick = self.tick.max(tick);
+        self.pressure.reach(self.tick);
         self.expire(publish);
         if self.refresh(publish) {
             // A lane that was idle for a window is closed and gone in one step.
+            self.expire(publish);
+        }
+        if self.is_empty() && self.shrink_to_start(publish) {
             self.expire(publish);
         }
     }
@@ -194,7 +200,7 @@ impl Keeper {
             ids: live().map(|(segment, lane)| segment.count(lane)).sum(),
             false_positive_rate: 1.0 - survives,
             target: self.plan.target,
-            pressure: self.pressure,
+            pressure: self.pressure.get(),
             refreshes_by_age: self.rounds.refreshes_by_age,
             refreshes_by_fill: self.rounds.refreshes_by_fill,
             resizes: self.rounds.resizes,
@@ -240,12 +246,14 @@ impl Keeper {
         let due = age >= self.plan.refresh_ticks;
         let full = count >= self.lane_ids_max();
         if !due && !full {
-            self.pressure = None;
             return false;
         }
         if self.plan.growth == Growth::Fixed && !due {
-            let over = count as f64 > self.lane_ids_max() as f64 * GROW_ABOVE;
-            self.endure(over.then_some(Pressure::Fixed), count);
+            // A load just as expected fills a lane a little before its time now and then.
+            if count as f64 > self.lane_ids_max() as f64 * GROW_ABOVE {
+                self.suffer(Pressure::Fixed);
+            }
+            segment.set_alarm(Tally::next_alarm(count));
             return false;
         }
 
@@ -254,15 +262,18 @@ impl Keeper {
             Some(rows) => self.resize(rows, publish),
             None => Ok(false),
         };
-        if resized != Ok(true) && !self.turn(open) {
-            // No lane is free: early refreshes have used them up. The same size once more, or wait.
-            let relieved = resized.and_then(|_| self.resize(segment.rows(), publish));
-            if let Err(pressure) = relieved {
-                self.endure(Some(pressure), count);
-                return false;
-            }
+        if let Err(pressure) = resized {
+            self.suffer(pressure);
         }
-        self.pressure = resized.err();
+        // Where memory is short, an early refresh would use up the lanes of the ring and leave all that follows to
+        // the last one; ids are better spread over the time that lanes are made for.
+        let in_time = due || !matches!(resized, Err(Pressure::MemoryCap | Pressure::OutOfMemory));
+        let refreshed =
+            resized == Ok(true) || in_time && (self.turn(open) || self.repeat_size(resized, publish));
+        if !refreshed {
+            segment.set_alarm(Tally::next_alarm(count));
+            return false;
+        }
         if full && !due {
             self.rounds.refreshes_by_fill += 1;
         } else {
@@ -281,7 +292,8 @@ impl Keeper {
             self.quiet_refreshes = 0;
             let present = self.current().rows() as f64;
             let rows = self.plan.rows_for(demand) as f64;
-            return Some(rows.clamp(present * GROW_MIN, present * GROW_MAX) as usize);
+            let least = GROW_MIN[self.segments.len().min(GROW_MIN.len()) - 1];
+            return Some(rows.clamp(present * least, present * GROW_MAX) as usize);
         }
         if demand >= capacity * SHRINK_BELOW {
             self.quiet_refreshes = 0;
@@ -337,10 +349,35 @@ impl Keeper {
         true
     }
 
-    /// Nothing can be done about a full lane now: say so, and let inserts ask again later.
-    fn endure(&mut self, pressure: Option<Pressure>, count: u64) {
-        self.pressure = pressure;
-        self.current().set_alarm(count + count / ALARM_AGAIN + 1);
+    /// No lane is free, because early refreshes have used them up: the same size once more, or wait.
+    fn repeat_size(&mut self, resized: Result<bool, Pressure>, publish: Publish<'_>) -> bool {
+        if self.plan.growth == Growth::Fixed || resized.is_err() {
+            return false;
+        }
+        let rows = self.current().rows();
+        self.resize(rows, publish).unwrap_or_else(|pressure| {
+            self.suffer(pressure);
+            false
+        })
+    }
+
+    /// Notes that the load is beyond what can be done about it, for as long as its ids are alive.
+    fn suffer(&mut self, pressure: Pressure) {
+        let lifetime = self.plan.window_ticks + self.plan.refresh_ticks;
+        self.pressure.note(pressure, self.tick.saturating_add(lifetime));
+    }
+
+    /// Whether no id is remembered.
+    fn is_empty(&self) -> bool {
+        let current = self.current();
+        self.segments.len() == 1 && lanes_of(current.live()).all(|lane| current.last(lane).is_none())
+    }
+
+    /// Gives back the memory of a past load; tells whether there was any.
+    fn shrink_to_start(&mut self, publish: Publish<'_>) -> bool {
+        self.plan.growth == Growth::Elastic
+            && self.current().rows() > self.plan.rows
+            && self.resize(self.plan.rows, publish) == Ok(true)
     }
 }
 

@@ -5,7 +5,6 @@
 //! to a single generation. The words are atomics in both the exclusive and the concurrent filter; the
 //! [`Access`] decides how they are changed.
 
-#[cfg(not(loom))]
 use crate::metal;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -18,7 +17,6 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// One cache line.
 #[repr(C, align(64))]
 #[derive(Default)]
-#[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub(crate) struct Line(pub(crate) [AtomicU64; LANES]);
 
 #[cfg(not(loom))]
@@ -32,17 +30,14 @@ pub(crate) struct OutOfMemory;
 pub(crate) struct Lines(Box<[Line]>);
 
 impl Lines {
-    /// Asks the allocator for zeroed memory: large filters cost physical memory only where ids land.
-    #[cfg(not(loom))]
+    /// Takes the memory at once: what the system grants now it cannot take back when ids arrive.
     pub(crate) fn zeroed(lines: usize) -> Result<Self, OutOfMemory> {
-        let mut lines = bytemuck::allocation::try_zeroed_slice_box(lines).map_err(|()| OutOfMemory)?;
-        metal::advise_huge_pages(&mut lines);
-        Ok(Self(lines))
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn zeroed(lines: usize) -> Result<Self, OutOfMemory> {
-        Ok(Self((0..lines).map(|_| Line::default()).collect()))
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(lines).map_err(|_| OutOfMemory)?;
+        // Before the first touch: the system decides on the kind of page when it is first written.
+        metal::advise_huge_pages(memory.spare_capacity_mut());
+        memory.resize_with(lines, Line::default);
+        Ok(Self(memory.into_boxed_slice()))
     }
 
     #[inline]

@@ -19,9 +19,6 @@ use crate::sizing;
 use crate::sync::{AtomicU64, Ordering, order_of_seq_cst_accesses};
 use crate::tally::Tally;
 
-/// Rows looked at to estimate how full a lane is.
-const ESTIMATE_ROWS: usize = 1_024;
-
 /// Which lanes are live and which one is open, in one word: a reader sees both of the same instant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Control(u64);
@@ -243,14 +240,9 @@ impl Segment {
 
     /// The false-positive probability of a lane, from the bits that are set in a sample of its words.
     pub(crate) fn probability(&self, lane: usize) -> f64 {
-        let step = self.lines.len().div_ceil(ESTIMATE_ROWS);
-        let sampled = (0..self.lines.len()).step_by(step);
-        let count = sampled.len() as f64;
-        let pass: f64 = sampled
-            .map(|row| self.lines.row(row).0[lane].load(Ordering::Relaxed).count_ones())
-            .map(|set| sizing::pass(set, self.layout.bits))
-            .sum();
-        (pass / count).powi(self.layout.probes as i32)
+        sizing::measured(self.lines.len(), self.layout, |row| {
+            self.lines.row(row).0[lane].load(Ordering::Relaxed)
+        })
     }
 
     /// The words of a lane, in the order of the rows.

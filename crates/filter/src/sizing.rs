@@ -68,8 +68,17 @@ impl PassTable {
     }
 }
 
+/// The false-positive probability of words as they are, from the bits set in an even sample of them.
+pub(crate) fn measured(words: usize, layout: Layout, word: impl Fn(usize) -> u64) -> f64 {
+    const SAMPLES_MAX: usize = 2_048;
+    let sampled = (0..words).step_by(words.div_ceil(SAMPLES_MAX).max(1));
+    let count = sampled.len().max(1) as f64;
+    let passing: f64 = sampled.map(|index| pass(word(index).count_ones(), layout.bits)).sum();
+    (passing / count).powi(layout.probes as i32)
+}
+
 /// The chance that `bits` draws all meet one of the `set` bits of a word.
-pub(crate) fn pass(set: u32, bits: u32) -> f64 {
+fn pass(set: u32, bits: u32) -> f64 {
     (f64::from(set) / WORD as f64).powi(bits as i32)
 }
 

@@ -10,9 +10,6 @@ use crate::sizing::{self, Density};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tally::Tally;
 
-/// Words looked at to estimate how full a slice is.
-const ESTIMATE_WORDS: usize = 4_096;
-
 pub(crate) struct Slice {
     layout: Layout,
     ids_max: u64,
@@ -89,14 +86,7 @@ impl Slice {
 
     /// The false-positive probability, from the bits that are set in a sample of the words.
     pub(crate) fn probability(&self) -> f64 {
-        let step = self.words_len().div_ceil(ESTIMATE_WORDS);
-        let sampled = (0..self.words_len()).step_by(step);
-        let count = sampled.len() as f64;
-        let pass: f64 = sampled
-            .map(|word| self.lines.word(word).load(Ordering::Relaxed).count_ones())
-            .map(|set| sizing::pass(set, self.layout.bits))
-            .sum();
-        (pass / count).powi(self.layout.probes as i32)
+        sizing::measured(self.words_len(), self.layout, |word| self.lines.word(word).load(Ordering::Relaxed))
     }
 
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> + '_ {

@@ -14,6 +14,28 @@ pub enum Pressure {
     Fixed,
 }
 
+/// A pressure, remembered for as long as the ids that came under it can be alive.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LastPressure {
+    latest: Option<(Pressure, u64)>,
+}
+
+impl LastPressure {
+    /// Notes that relief was refused; `until` is when the last id of that time has gone.
+    pub(crate) fn note(&mut self, pressure: Pressure, until: u64) {
+        self.latest = Some((pressure, until));
+    }
+
+    /// Forgets what lies back.
+    pub(crate) fn reach(&mut self, now: u64) {
+        self.latest = self.latest.filter(|(_, until)| now < *until);
+    }
+
+    pub(crate) fn get(&self) -> Option<Pressure> {
+        self.latest.map(|(pressure, _)| pressure)
+    }
+}
+
 /// The state of a filter at one instant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -22,7 +44,8 @@ pub struct Status {
     pub bytes: usize,
     /// The cap on them.
     pub memory_cap: usize,
-    /// Sizes (arrival) or slices (dated) alive: 1 in steady state, more while the size changes.
+    /// By arrival: sizes alive, 1 in steady state and more while the size changes. Dated: slices, 1 a generation in
+    /// steady state.
     pub segments: usize,
     /// Generations that can still hold an id younger than the window.
     pub generations: usize,
@@ -32,7 +55,7 @@ pub struct Status {
     pub false_positive_rate: f64,
     /// What it should stay below.
     pub target: f64,
-    /// Set while the load is beyond what the settings allow.
+    /// Set while ids are alive that came when the load was beyond what the settings allow.
     pub pressure: Option<Pressure>,
     /// Refreshes so far because a generation had reached its age.
     pub refreshes_by_age: u64,

@@ -4,10 +4,8 @@
 //! first on another word. So an id is checked and inserted under the lock of its stripe; different ids meet on
 //! a stripe rarely.
 
-use std::sync::PoisonError;
-
 use crate::key::Fingerprint;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{self, Mutex, MutexGuard};
 
 #[cfg(not(loom))]
 const STRIPES_LOG2: u32 = 10;
@@ -22,9 +20,9 @@ impl Stripes {
         Self((0..1_usize << STRIPES_LOG2).map(|_| Mutex::new(())).collect())
     }
 
-    /// Holds the stripe of an id. Nothing under the lock can be left half done by a panic, so poison is ignored.
+    /// Holds the stripe of an id.
     pub(crate) fn lock(&self, fingerprint: Fingerprint) -> MutexGuard<'_, ()> {
         let stripe = (u128::from(fingerprint.get()) << STRIPES_LOG2 >> 64) as usize;
-        self.0[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.0[stripe])
     }
 }

@@ -15,7 +15,22 @@ pub(crate) use loom::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, TryLockError};
+
+/// The lock if nobody holds it. What our locks guard is whole after every call, so a panic of a caller's thread
+/// (poison) is no reason to stop.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poison)) => Some(poison.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// The lock, once nobody else holds it; poison is ignored as in [`try_lock`].
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Stands between two sequentially consistent accesses that must not pass each other.
 ///

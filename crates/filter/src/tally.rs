@@ -29,6 +29,11 @@ impl Tally {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// The count at which to ask for relief again when there was none: an eighth more, not at each id.
+    pub(crate) fn next_alarm(count: u64) -> u64 {
+        count + count / 8 + 1
+    }
+
     pub(crate) fn set(&self, count: u64) {
         self.count.store(count, Ordering::Relaxed);
     }

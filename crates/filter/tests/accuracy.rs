@@ -156,3 +156,86 @@ fn a_constant_load_from_nothing_converges() {
     });
     assert_eq!(Some(filter.status().resizes), resizes_after_settling, "no more resizes once it fits");
 }
+
+/// A load that rises smoothly shows only a little more at each refresh; sizes that merely double would be used up
+/// within one window.
+#[test]
+fn ramps_and_steps_stay_on_target() {
+    const START: f64 = 50.0;
+    for factor in [5.0, 20.0, 50.0, 100.0] {
+        for ramp_seconds in [0.0, 20.0, 60.0, 180.0] {
+            let mut filter = Settings::for_window(WINDOW).expected_ids(3_000).build(key()).unwrap();
+            let (mut number, mut worst) = (0, 0.0_f64);
+            for second in 0..300_u32 {
+                let risen = (f64::from(second) - 100.0) / f64::max(ramp_seconds, 1e-9);
+                let rate = (START * (1.0 + (factor - 1.0) * risen.clamp(0.0, 1.0))) as u32;
+                for k in 0..rate {
+                    filter.insert(&id(number), seconds(f64::from(second) + f64::from(k) / f64::from(rate)));
+                    number += 1;
+                }
+                worst = worst.max(filter.status().false_positive_rate);
+                assert_eq!(filter.status().pressure, None, "x{factor} in {ramp_seconds} s, at {second} s");
+            }
+            assert!(worst <= 1e-3, "x{factor} in {ramp_seconds} s: {worst}");
+        }
+    }
+}
+
+/// Early refreshes at the cap would use up the ring and drown the last lane.
+#[test]
+fn at_its_cap_an_elastic_filter_is_no_worse_than_a_fixed_one_of_its_size() {
+    for overload in [1.2, 1.5, 2.0] {
+        let rate = |growth, cap: usize, expected| {
+            let settings = Settings::for_window(WINDOW).growth(growth).memory_cap(cap).expected_ids(expected);
+            let mut filter = settings.build(key()).unwrap();
+            let (mut sum, mut samples) = (0.0, 0);
+            let per_second = (1_000.0 * overload) as u32;
+            drive(&mut filter, &[(300, per_second)], |second, status| {
+                if second > 100 {
+                    sum += status.false_positive_rate;
+                    samples += 1;
+                    assert!(status.pressure.is_some(), "second {second}: {status:?}");
+                }
+            });
+            (sum / f64::from(samples), filter.status().bytes)
+        };
+        // The elastic filter is as large as its cap from the beginning.
+        let elastic = Settings::for_window(WINDOW).expected_ids(60_000 * 4 / 5);
+        let cap = elastic.build(key()).unwrap().status().bytes;
+        let (elastic, bytes) = rate(Growth::Elastic, cap, 60_000 * 4 / 5);
+        assert_eq!(bytes, cap);
+        let fixed_ids = (cap as f64 * 8.0 / 23.48) as u64;
+        let fixed = {
+            let mut filter = fixed(fixed_ids, 1e-3).build(key()).unwrap();
+            assert!(filter.status().bytes.abs_diff(cap) < cap / 20);
+            let (mut sum, mut samples) = (0.0, 0);
+            drive(&mut filter, &[(300, (1_000.0 * overload) as u32)], |second, status| {
+                if second > 100 {
+                    sum += status.false_positive_rate;
+                    samples += 1;
+                }
+            });
+            sum / f64::from(samples)
+        };
+        assert!(elastic < 1.5 * fixed, "overload {overload}: {elastic} against {fixed}");
+    }
+}
+
+/// Generations are sized by those before them; after quiet ones the expected load must still fit.
+#[test]
+fn a_dated_filter_is_ready_for_the_expected_load_after_a_quiet_time() {
+    let mut filter = Settings::for_window(WINDOW).expected_ids(160_000).build_dated(key()).unwrap();
+    let period = 60.0 / 16.0;
+    let mut number = 0;
+    for generation in 0..12_u32 {
+        let ids = if generation < 6 { 10 } else { 10_000 };
+        for k in 0..ids {
+            let now = seconds(period * (f64::from(generation) + f64::from(k) / f64::from(ids)));
+            filter.insert(&id(number), now, now).unwrap();
+            number += 1;
+        }
+        let status = filter.status();
+        assert!(!status.over_target(), "generation {generation}: {status:?}");
+        assert_eq!(status.pressure, None, "generation {generation}: {status:?}");
+    }
+}

@@ -125,7 +125,7 @@ fn a_snapshot_under_load_holds_what_was_inserted_before_it() {
         });
         while !writer.is_finished() {
             let before = done.load(Ordering::Acquire);
-            let restored = ConcurrentFilter::restore(&filter.snapshot(), key(), now).unwrap();
+            let restored = ConcurrentFilter::restore(&filter.snapshot(), key(), now, 1 << 30).unwrap();
             assert!((0..before).all(|number| restored.contains(&id(number), now)));
         }
     });

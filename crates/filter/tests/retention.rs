@@ -296,12 +296,19 @@ fn at_the_memory_cap_the_filter_reports_and_remembers() {
     let now = seconds(31.0);
     assert!((0..300_000).all(|n| filter.contains(&id(n), now)));
     assert!((0..300_000).all(|n| dated.contains(&id(n), seconds(1.0 + n as f64 * 1e-4), now).unwrap()));
-    // When the load is gone, so is the pressure.
-    for number in 0..1_000 {
-        filter.insert(&id(number), seconds(200.0 + number as f64 * 0.1));
+    // As long as one of these ids is alive the pressure is told, also when nothing comes any more; then no longer.
+    for status in [filter.status(), dated.status()] {
+        assert!(status.pressure.is_some() && status.over_target());
     }
-    assert_eq!(filter.status().pressure, None);
-    assert!(!filter.status().over_target());
+    filter.maintain(seconds(85.0));
+    dated.maintain(seconds(85.0));
+    assert!(filter.status().pressure.is_some() && dated.status().pressure.is_some());
+    filter.maintain(seconds(200.0));
+    dated.maintain(seconds(200.0));
+    for status in [filter.status(), dated.status()] {
+        assert_eq!(status.pressure, None);
+        assert!(!status.over_target());
+    }
 }
 
 /// The instant at which a larger ring is opened is the instant at which an implementation that moves ids would lose
@@ -344,6 +351,8 @@ fn a_filter_left_alone_becomes_empty_and_lets_go_of_its_memory() {
         }
     }
     assert_eq!(filter.status().segments, 1);
+    let fresh = Settings::for_window(WINDOW).expected_ids(1_000).build(key()).unwrap();
+    assert_eq!(filter.status().bytes, fresh.status().bytes, "as small as at the start");
     assert_eq!(dated.status().bytes, 0);
 }
 

@@ -5,8 +5,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{WINDOW, key};
-use forgetful_filter::{Settings, SettingsError, TARGET_MIN, WINDOW_MAX};
+use common::{WINDOW, id, key, seconds};
+use forgetful_filter::{Growth, Settings, SettingsError, TARGET_MIN, WINDOW_MAX};
 
 /// What all four builders say; they must agree.
 fn refusal(settings: Settings) -> String {
@@ -55,6 +55,27 @@ fn a_cap_below_the_need_says_what_is_needed_and_that_is_enough() {
         let filter = settings.clone().memory_cap(needed).build(key()).unwrap();
         assert!(filter.status().bytes <= needed);
         assert!(settings.memory_cap(needed - 1).build(key()).is_err());
+    }
+}
+
+#[test]
+fn the_cap_that_a_dated_filter_asks_for_carries_the_expected_load() {
+    for growth in [Growth::Fixed, Growth::Elastic] {
+        let settings = Settings::for_window(WINDOW).expected_ids(60_000).growth(growth).skew(WINDOW / 2);
+        let Some(SettingsError::MemoryCapTooSmall { needed, .. }) =
+            settings.clone().memory_cap(0).build_dated(key()).err()
+        else {
+            panic!("no cap at all was accepted");
+        };
+        let mut filter = settings.memory_cap(needed).build_dated(key()).unwrap();
+        for number in 0..200_000_u32 {
+            let now = seconds(f64::from(number) * 1e-3);
+            filter.insert(&id(u64::from(number)), now, now).unwrap();
+        }
+        let status = filter.status();
+        assert!(status.bytes <= needed && status.pressure.is_none(), "{status:?}");
+        // Ids of a generation scatter; a fixed filter has no reserve for that.
+        assert!(status.false_positive_rate < 1.1e-3, "{status:?}");
     }
 }
 

@@ -27,13 +27,13 @@ fn at(number: u64) -> f64 {
 fn everything_comes_back() {
     let (filter, ids) = grown();
     let now = seconds(at(ids - 1));
-    let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), now).unwrap();
+    let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), now, 1 << 30).unwrap();
     assert_eq!(restored.status(), filter.status());
     assert!(restored.snapshot() == filter.snapshot(), "the bytes are the same again");
     for number in 0..20_000 {
         assert_eq!(restored.contains(&id(number), now), filter.contains(&id(number), now));
     }
-    let shared = ConcurrentFilter::restore(&filter.snapshot(), key(), now).unwrap();
+    let shared = ConcurrentFilter::restore(&filter.snapshot(), key(), now, 1 << 30).unwrap();
     assert!((0..ids).all(|number| shared.contains(&id(number), now)));
 }
 
@@ -43,11 +43,11 @@ fn what_has_expired_meanwhile_is_left_out() {
     let bytes = filter.snapshot();
     // The last id came at 61 s. At 110 s the slow beginning has expired, the surge has not.
     let later = seconds(110.0);
-    let restored = ForgetfulFilter::restore(&bytes, key(), later).unwrap();
+    let restored = ForgetfulFilter::restore(&bytes, key(), later, 1 << 30).unwrap();
     assert!((500..ids).all(|number| restored.contains(&id(number), later)));
     assert!(restored.status().ids < filter.status().ids);
     assert!(!restored.contains(&id(0), later));
-    let much_later = ForgetfulFilter::restore(&bytes, key(), seconds(1_000.0)).unwrap();
+    let much_later = ForgetfulFilter::restore(&bytes, key(), seconds(1_000.0), 1 << 30).unwrap();
     assert_eq!(much_later.status().ids, 0);
     assert_eq!(much_later.status().segments, 1);
 }
@@ -55,7 +55,7 @@ fn what_has_expired_meanwhile_is_left_out() {
 #[test]
 fn a_restored_filter_goes_on() {
     let (filter, ids) = grown();
-    let mut restored = ForgetfulFilter::restore(&filter.snapshot(), key(), seconds(70.0)).unwrap();
+    let mut restored = ForgetfulFilter::restore(&filter.snapshot(), key(), seconds(70.0), 1 << 30).unwrap();
     let mut mistaken = 0;
     for number in ids..ids + 50_000 {
         let now = seconds(70.0 + (number - ids) as f64 * 0.004);
@@ -73,10 +73,10 @@ fn dated_filters_come_back_and_refuse_what_has_expired() {
         let now = seconds(number as f64 * 0.01);
         filter.insert(&id(number), now, now).unwrap();
     }
-    let restored = DatedFilter::restore(&filter.snapshot(), key(), Moment::ZERO).unwrap();
+    let restored = DatedFilter::restore(&filter.snapshot(), key(), Moment::ZERO, 1 << 30).unwrap();
     assert!(restored.snapshot() == filter.snapshot(), "the bytes are the same again");
     assert!((0..3_000).all(|n| restored.contains(&id(n), seconds(n as f64 * 0.01), seconds(30.0)).unwrap()));
-    let later = DatedFilter::restore(&filter.snapshot(), key(), seconds(80.0)).unwrap();
+    let later = DatedFilter::restore(&filter.snapshot(), key(), seconds(80.0), 1 << 30).unwrap();
     assert_eq!(later.contains(&id(0), Moment::ZERO, seconds(1.0)), Err(Refusal::Expired));
     assert_eq!(later.contains(&id(2_999), seconds(29.99), seconds(80.0)), Ok(true));
 }
@@ -86,7 +86,7 @@ fn every_single_damage_is_noticed() {
     let mut filter = Settings::for_window(WINDOW).build(key()).unwrap();
     (0..100).for_each(|number| filter.insert(&id(number), seconds(1.0)));
     let bytes = filter.snapshot();
-    let restore = |bytes: &[u8]| ForgetfulFilter::restore(bytes, key(), seconds(1.0)).err();
+    let restore = |bytes: &[u8]| ForgetfulFilter::restore(bytes, key(), seconds(1.0), 1 << 30).err();
     assert_eq!(restore(&bytes), None);
     for position in 0..bytes.len() {
         for bit in [0, 7] {
@@ -107,8 +107,9 @@ fn the_error_says_what_is_wrong() {
     let filter = Settings::for_window(WINDOW).build(key()).unwrap();
     let dated = Settings::for_window(WINDOW).build_dated(key()).unwrap();
     let bytes = filter.snapshot();
-    let error =
-        |bytes: &[u8], key| ForgetfulFilter::restore(bytes, key, Moment::ZERO).err().unwrap().to_string();
+    let error = |bytes: &[u8], key| {
+        ForgetfulFilter::restore(bytes, key, Moment::ZERO, 1 << 30).err().unwrap().to_string()
+    };
     assert_eq!(error(b"", key()), "these bytes are not a snapshot of a filter");
     assert_eq!(
         error(b"GIF89a..........................", key()),
@@ -132,8 +133,29 @@ fn settings_come_back_with_the_snapshot() {
     let settings =
         Settings::for_window(WINDOW).expected_ids(700).growth(Growth::Fixed).false_positive_rate(1e-4);
     let filter = settings.build(key()).unwrap();
-    let mut restored = ForgetfulFilter::restore(&filter.snapshot(), key(), Moment::ZERO).unwrap();
+    let mut restored = ForgetfulFilter::restore(&filter.snapshot(), key(), Moment::ZERO, 1 << 30).unwrap();
     (0..100_000).for_each(|number| restored.insert(&id(number), seconds(1.0)));
     assert_eq!(restored.status().bytes, filter.status().bytes, "fixed stays fixed");
     assert_eq!(restored.status().target, 1e-4);
+}
+
+/// The checksum is no signature: whoever makes a snapshot can write any size into it. The caller's cap decides.
+#[test]
+fn a_snapshot_takes_no_more_memory_than_the_caller_allows() {
+    let (filter, _) = grown();
+    let mut dated = Settings::for_window(WINDOW).expected_ids(100_000).build_dated(key()).unwrap();
+    dated.insert(&id(1), seconds(1.0), seconds(1.0)).unwrap();
+    let needed = filter.status().bytes;
+    assert!(ForgetfulFilter::restore(&filter.snapshot(), key(), seconds(61.0), needed).is_ok());
+    let refused = ForgetfulFilter::restore(&filter.snapshot(), key(), seconds(61.0), needed - 1);
+    assert!(
+        matches!(refused.err(), Some(SnapshotError::TooLarge { memory_cap, .. }) if memory_cap == needed - 1)
+    );
+    // An empty filter of many rows is small as bytes, and would be large in memory.
+    let huge = Settings::for_window(WINDOW).expected_ids(1_000_000).memory_cap(1 << 40).build(key()).unwrap();
+    assert!(huge.snapshot().len() < 1_000);
+    let refused = ForgetfulFilter::restore(&huge.snapshot(), key(), seconds(61.0), 1 << 20);
+    assert!(matches!(refused.err(), Some(SnapshotError::TooLarge { .. })));
+    let refused = DatedFilter::restore(&dated.snapshot(), key(), seconds(61.0), 1 << 10);
+    assert!(matches!(refused.err(), Some(SnapshotError::TooLarge { .. })));
 }

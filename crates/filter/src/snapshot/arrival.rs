@@ -16,6 +16,7 @@ use crate::plan::Plan;
 use crate::probe::Layout;
 use crate::segment::{SavedLane, Segment, lanes_of};
 
+/// Stands for no lane where one is named.
 const NO_LANE: u64 = LANES as u64;
 
 pub(crate) fn encode(keeper: &Keeper, key: &Key) -> Vec<u8> {
@@ -36,7 +37,8 @@ pub(crate) fn encode(keeper: &Keeper, key: &Key) -> Vec<u8> {
         let kept: Vec<(usize, SavedLane)> = lanes_of(segment.live())
             .filter_map(|lane| {
                 let (first, last) = (segment.first(lane)?, segment.last(lane)?);
-                Some((lane, SavedLane { first, last, count: segment.count(lane) }))
+                // The stamps are set one after the other; between the two they may be out of order.
+                Some((lane, SavedLane { first: first.min(last), last, count: segment.count(lane) }))
             })
             .collect();
         put(kept.len() as u64);
@@ -51,23 +53,30 @@ pub(crate) fn encode(keeper: &Keeper, key: &Key) -> Vec<u8> {
     seal(Kind::Arrival, &body)
 }
 
-pub(crate) fn decode(bytes: &[u8], key: &Key, now: Moment) -> Result<Keeper, SnapshotError> {
+pub(crate) fn decode(
+    bytes: &[u8],
+    key: &Key,
+    now: Moment,
+    memory_cap: usize,
+) -> Result<Keeper, SnapshotError> {
     let mut body = Reader::new(open(Kind::Arrival, bytes)?);
-    let settings = settings::decode(&mut body)?;
-    let plan = Plan::new(&settings).map_err(|_| SnapshotError::Invalid("settings"))?;
+    let settings = settings::decode(&mut body, memory_cap)?;
+    let plan = Plan::new(&settings).map_err(settings::refused)?;
     if body.number("key check")? != key.check_value() {
         return Err(SnapshotError::OtherKey);
     }
     let tick = body.number("tick")?.max(plan.ticks.at(now));
     let rounds = Rounds {
-        refreshes_by_age: body.number("refreshes by age")?,
-        refreshes_by_fill: body.number("refreshes by fill")?,
-        resizes: body.number("resizes")?,
+        refreshes_by_age: body.count("refreshes by age")?,
+        refreshes_by_fill: body.count("refreshes by fill")?,
+        resizes: body.count("resizes")?,
     };
     let count = body.index("number of segments", SEGMENTS_MAX)?;
     let mut segments = Vec::new();
+    let mut bytes_left = plan.memory_cap;
     for index in 0..count {
-        let segment = decode_segment(&mut body, &plan, tick)?;
+        let segment = decode_segment(&mut body, &plan, tick, bytes_left)?;
+        bytes_left -= segment.bytes();
         let newest = index + 1 == count;
         if newest != segment.open_lane().is_some() {
             return Err(SnapshotError::Invalid("open lane"));
@@ -86,13 +95,22 @@ pub(crate) fn decode(bytes: &[u8], key: &Key, now: Moment) -> Result<Keeper, Sna
 }
 
 /// A segment, without the lanes that have expired by `tick`.
-fn decode_segment(body: &mut Reader<'_>, plan: &Plan, tick: u64) -> Result<Segment, SnapshotError> {
-    let rows = body.index("rows", plan.memory_cap / LINE_BYTES)?;
+fn decode_segment(
+    body: &mut Reader<'_>,
+    plan: &Plan,
+    tick: u64,
+    bytes_left: usize,
+) -> Result<Segment, SnapshotError> {
+    let rows = body.index("rows", usize::MAX / LINE_BYTES)?.max(1);
+    if rows > bytes_left / LINE_BYTES {
+        let needed = (plan.memory_cap - bytes_left).saturating_add(rows * LINE_BYTES);
+        return Err(SnapshotError::TooLarge { needed, memory_cap: plan.memory_cap });
+    }
     let layout = Layout::checked(body.number("probes")?, body.number("bits")?)
         .ok_or(SnapshotError::Invalid("probes and bits"))?;
     let open = body.index("open lane", LANES)?;
     let open = (open < LANES).then_some(open);
-    let segment = Segment::new(rows.max(1), layout, plan.density.ids_in(rows), plan.window_ticks, open)
+    let segment = Segment::new(rows, layout, plan.density.ids_in(rows), plan.window_ticks, open)
         .map_err(|_| SnapshotError::OutOfMemory)?;
     let lanes = body.index("number of lanes", LANES)?;
     for _ in 0..lanes {
@@ -100,7 +118,7 @@ fn decode_segment(body: &mut Reader<'_>, plan: &Plan, tick: u64) -> Result<Segme
         let saved = SavedLane {
             first: body.number("first tick")?,
             last: body.number("latest tick")?,
-            count: body.number("count")?,
+            count: body.count("count")?,
         };
         if saved.first > saved.last {
             return Err(SnapshotError::Invalid("stamps of a lane"));

@@ -38,6 +38,12 @@ impl<'a> Reader<'a> {
         if number <= max { Ok(number) } else { Err(SnapshotError::Invalid(name)) }
     }
 
+    /// A count of things that happened. No real one is near the bound, and a forged one overflows nothing.
+    pub(super) fn count(&mut self, name: &'static str) -> Result<u64, SnapshotError> {
+        const MAX: u64 = 1 << 48;
+        if let count @ 0..=MAX = self.number(name)? { Ok(count) } else { Err(SnapshotError::Invalid(name)) }
+    }
+
     /// That many words; checked against what is left before anything is built from them.
     pub(super) fn words(&mut self, count: usize) -> Option<impl Iterator<Item = u64> + use<'a>> {
         let bytes = self.take(count.checked_mul(8)?)?;

@@ -44,23 +44,34 @@ pub(crate) fn encode(keeper: &DatedKeeper, key: &Key) -> Vec<u8> {
     seal(Kind::Dated, &body)
 }
 
-pub(crate) fn decode(bytes: &[u8], key: &Key, now: Moment) -> Result<DatedKeeper, SnapshotError> {
+pub(crate) fn decode(
+    bytes: &[u8],
+    key: &Key,
+    now: Moment,
+    memory_cap: usize,
+) -> Result<DatedKeeper, SnapshotError> {
     let mut body = Reader::new(open(Kind::Dated, bytes)?);
-    let settings = settings::decode(&mut body)?;
-    let mut keeper = DatedKeeper::new(settings).map_err(|_| SnapshotError::Invalid("settings"))?;
+    let settings = settings::decode(&mut body, memory_cap)?;
+    let mut keeper = DatedKeeper::new(settings).map_err(settings::refused)?;
     if body.number("key check")? != key.check_value() {
         return Err(SnapshotError::OtherKey);
     }
     keeper.now = Moment::from_nanos(body.number("latest moment")?).max(now);
-    keeper.retired = body.number("generations retired")?;
-    keeper.resizes = body.number("slices added")?;
+    keeper.retired = body.count("generations retired")?;
+    keeper.resizes = body.count("slices added")?;
     let first = body.number("first generation")?;
     let listed = body.index("number of generations", LISTED_MAX)?;
     let mut generations = Generations { first, list: Vec::new() };
+    let mut needed = 0_usize;
     for _ in 0..listed {
         let slices = body.index("number of slices", SLICES_MAX)?;
-        let slices = (0..slices).map(|held| decode_slice(&mut body, &keeper, held));
-        generations.list.push(slices.collect::<Result<_, _>>()?);
+        let slices: Vec<Arc<Slice>> =
+            (0..slices).map(|held| decode_slice(&mut body, &keeper, held)).collect::<Result<_, _>>()?;
+        needed = needed.saturating_add(slices.iter().map(|slice| slice.bytes()).sum());
+        generations.list.push(slices);
+    }
+    if needed > keeper.settings.memory_cap {
+        return Err(SnapshotError::TooLarge { needed, memory_cap: keeper.settings.memory_cap });
     }
     body.end()?;
     keeper.generations = generations;
@@ -76,7 +87,7 @@ fn decode_slice(
     let lines = body.index("lines", keeper.settings.memory_cap / LINE_BYTES)?;
     let layout = Layout::checked(body.number("probes")?, body.number("bits")?)
         .ok_or(SnapshotError::Invalid("probes and bits"))?;
-    let count = body.number("count")?;
+    let count = body.count("count")?;
     let words = lines.checked_mul(LANES).ok_or(SnapshotError::Invalid("lines"))?;
     let words = body.words(words).ok_or(SnapshotError::Invalid("words of a slice"))?;
     let density = Density { layout, ..keeper.plan.density(held) };

@@ -10,7 +10,8 @@
 //! | 16 | checksum of everything before |
 //!
 //! All numbers are little-endian. The key is not in a snapshot, only a value that tells whether it is the same one.
-//! Every length is compared with the bytes that are there before anything is allocated for it.
+//! Nothing in it is believed: every length is compared with the bytes that are there, and memory is taken only up to
+//! the cap that the caller of `restore` names.
 
 pub(crate) mod arrival;
 mod bytes;
@@ -57,6 +58,13 @@ pub enum SnapshotError {
     OtherKey,
     /// The checksum is right, yet a field is impossible.
     Invalid(&'static str),
+    /// The filter in it is larger than the caller allows.
+    TooLarge {
+        /// The bytes that it needs at least.
+        needed: usize,
+        /// The bytes that the caller allows.
+        memory_cap: usize,
+    },
     /// The allocator refused the memory for it.
     OutOfMemory,
 }
@@ -75,6 +83,9 @@ impl fmt::Display for SnapshotError {
             Self::ChecksumMismatch => f.write_str("the snapshot is damaged: its checksum does not match"),
             Self::OtherKey => f.write_str("the snapshot was taken under another key"),
             Self::Invalid(field) => write!(f, "the snapshot has an impossible value: {field}"),
+            Self::TooLarge { needed, memory_cap } => {
+                write!(f, "the filter in the snapshot needs {needed} bytes, the memory cap is {memory_cap}")
+            }
             Self::OutOfMemory => f.write_str("the allocator refused the memory for the snapshot"),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::SnapshotError;
 use super::bytes::Reader;
-use crate::settings::{Growth, Settings};
+use crate::settings::{Growth, Settings, SettingsError};
 
 pub(super) fn encode(settings: &Settings, body: &mut Vec<u8>) {
     let numbers = [
@@ -22,12 +22,13 @@ pub(super) fn encode(settings: &Settings, body: &mut Vec<u8>) {
     numbers.iter().for_each(|number| body.extend_from_slice(&number.to_le_bytes()));
 }
 
-pub(super) fn decode(body: &mut Reader<'_>) -> Result<Settings, SnapshotError> {
+/// The settings, with the smaller one of the two memory caps.
+pub(super) fn decode(body: &mut Reader<'_>, memory_cap: usize) -> Result<Settings, SnapshotError> {
     Ok(Settings {
         window: Duration::from_nanos(body.number("window")?),
         target: f64::from_bits(body.number("target")?),
         expected_ids: body.number("expected ids")?,
-        memory_cap: body.index("memory cap", usize::MAX)?,
+        memory_cap: body.index("memory cap", usize::MAX)?.min(memory_cap),
         growth: match body.number("growth")? {
             0 => Growth::Elastic,
             1 => Growth::Fixed,
@@ -36,4 +37,15 @@ pub(super) fn decode(body: &mut Reader<'_>) -> Result<Settings, SnapshotError> {
         skew: Duration::from_nanos(body.number("skew")?),
         generations: body.index("generations", u32::MAX as usize)? as u32,
     })
+}
+
+/// What is wrong with settings that came in a snapshot.
+pub(super) fn refused(error: SettingsError) -> SnapshotError {
+    match error {
+        SettingsError::MemoryCapTooSmall { cap, needed } => {
+            SnapshotError::TooLarge { needed, memory_cap: cap }
+        }
+        SettingsError::OutOfMemory { .. } => SnapshotError::OutOfMemory,
+        _ => SnapshotError::Invalid("settings"),
+    }
 }

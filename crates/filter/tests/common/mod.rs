@@ -56,7 +56,7 @@ macro_rules! by_arrival {
                 <$filter>::status(self)
             }
             fn through_snapshot(&self, now: Moment) -> Self {
-                <$filter>::restore(&self.snapshot(), key(), now).unwrap()
+                <$filter>::restore(&self.snapshot(), key(), now, 1 << 30).unwrap()
             }
         }
     };
@@ -84,7 +84,7 @@ macro_rules! dated {
                 <$filter>::status(self)
             }
             fn through_snapshot(&self, now: Moment) -> Self {
-                <$filter>::restore(&self.snapshot(), key(), now).unwrap()
+                <$filter>::restore(&self.snapshot(), key(), now, 1 << 30).unwrap()
             }
         }
     };
