@@ -23,12 +23,10 @@ use crate::tally::Tally;
 /// Sizes that may be alive at once; each one costs a lookup of its own.
 pub(crate) const SEGMENTS_MAX: usize = 4;
 
-/// A new segment for a growing load is at least this many times as large as the one before, by the number of segments
-/// that are alive: a load that keeps rising outgrows twice the size again within the window, and the places for
-/// sizes are few.
-const GROW_MIN: [f64; SEGMENTS_MAX - 1] = [2.0, 4.0, 16.0];
-/// And at most so many times, however sudden the load.
-const GROW_MAX: f64 = 64.0;
+/// A new segment for a growing load is so many times as large as the one before, at least and at most, by the number
+/// of segments that are alive. A load that keeps rising outgrows twice the size again within the window, and the
+/// places for sizes are few; a burst looks like a far larger load than it is.
+const GROW: [(f64, f64); SEGMENTS_MAX - 1] = [(2.0, 8.0), (4.0, 16.0), (16.0, 64.0)];
 
 /// A full lane asks for a larger segment if the load is beyond the capacity by this factor; below, an early
 /// refresh is enough.
@@ -292,8 +290,8 @@ impl Keeper {
             self.quiet_refreshes = 0;
             let present = self.current().rows() as f64;
             let rows = self.plan.rows_for(demand) as f64;
-            let least = GROW_MIN[self.segments.len().min(GROW_MIN.len()) - 1];
-            return Some(rows.clamp(present * least, present * GROW_MAX) as usize);
+            let (least, most) = GROW[self.segments.len().min(GROW.len()) - 1];
+            return Some(rows.clamp(present * least, present * most) as usize);
         }
         if demand >= capacity * SHRINK_BELOW {
             self.quiet_refreshes = 0;

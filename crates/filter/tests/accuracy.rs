@@ -224,11 +224,11 @@ fn at_its_cap_an_elastic_filter_is_no_worse_than_a_fixed_one_of_its_size() {
 /// Generations are sized by those before them; after quiet ones the expected load must still fit.
 #[test]
 fn a_dated_filter_is_ready_for_the_expected_load_after_a_quiet_time() {
-    let mut filter = Settings::for_window(WINDOW).expected_ids(160_000).build_dated(key()).unwrap();
+    let mut filter = Settings::for_window(WINDOW).expected_ids(1_600_000).build_dated(key()).unwrap();
     let period = 60.0 / 16.0;
     let mut number = 0;
     for generation in 0..12_u32 {
-        let ids = if generation < 6 { 10 } else { 10_000 };
+        let ids = if generation < 6 { 10 } else { 100_000 };
         for k in 0..ids {
             let now = seconds(period * (f64::from(generation) + f64::from(k) / f64::from(ids)));
             filter.insert(&id(number), now, now).unwrap();
