@@ -1,6 +1,6 @@
 //! Standard output, written so that a reader who goes away is no failure.
 //!
-//! `println!` panics when the pipe is closed. Everything that a command prints goes through [`line`] instead: it
+//! `println!` panics when the pipe is closed. Everything that a command prints goes through [`line()`] instead: it
 //! returns the error, and `main` ends quietly on it.
 
 use std::io::{self, Write};
