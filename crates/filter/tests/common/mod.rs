@@ -37,45 +37,18 @@ pub trait Subject: Sized {
     fn through_snapshot(&self, now: Moment) -> Self;
 }
 
-macro_rules! by_arrival {
-    ($filter:ty, $build:ident) => {
+/// A filter as a subject: how it is built, inserts and looks up; the rest has the same names in all four.
+macro_rules! subject {
+    ($filter:ty, $build:ident, $insert:expr, $contains:expr) => {
         impl Subject for $filter {
             fn build(settings: Settings) -> Self {
                 settings.$build(key()).unwrap()
             }
             fn insert(&mut self, number: u64, now: Moment) {
-                <$filter>::insert(self, &id(number), now);
-            }
-            fn contains(&self, number: u64, _: Moment, now: Moment) -> bool {
-                <$filter>::contains(self, &id(number), now)
-            }
-            fn maintain(&mut self, now: Moment) {
-                <$filter>::maintain(self, now);
-            }
-            fn status(&self) -> Status {
-                <$filter>::status(self)
-            }
-            fn through_snapshot(&self, now: Moment) -> Self {
-                <$filter>::restore(&self.snapshot(), key(), now, 1 << 30).unwrap()
-            }
-        }
-    };
-}
-
-by_arrival!(ForgetfulFilter, build);
-by_arrival!(ConcurrentFilter, build_concurrent);
-
-macro_rules! dated {
-    ($filter:ty, $build:ident) => {
-        impl Subject for $filter {
-            fn build(settings: Settings) -> Self {
-                settings.$build(key()).unwrap()
-            }
-            fn insert(&mut self, number: u64, now: Moment) {
-                <$filter>::insert(self, &id(number), now, now).unwrap();
+                ($insert)(self, &id(number), now);
             }
             fn contains(&self, number: u64, inserted: Moment, now: Moment) -> bool {
-                <$filter>::contains(self, &id(number), inserted, now).unwrap()
+                ($contains)(self, &id(number), inserted, now)
             }
             fn maintain(&mut self, now: Moment) {
                 <$filter>::maintain(self, now);
@@ -88,10 +61,30 @@ macro_rules! dated {
             }
         }
     };
+    (by arrival: $filter:ty, $build:ident) => {
+        subject!(
+            $filter,
+            $build,
+            <$filter>::insert,
+            |filter: &$filter, id: &[u8], _: Moment, now: Moment| { filter.contains(id, now) }
+        );
+    };
+    (dated: $filter:ty, $build:ident) => {
+        subject!(
+            $filter,
+            $build,
+            |filter: &mut $filter, id: &[u8], now: Moment| <$filter>::insert(filter, id, now, now).unwrap(),
+            |filter: &$filter, id: &[u8], inserted: Moment, now: Moment| {
+                <$filter>::contains(filter, id, inserted, now).unwrap()
+            }
+        );
+    };
 }
 
-dated!(DatedFilter, build_dated);
-dated!(ConcurrentDatedFilter, build_dated_concurrent);
+subject!(by arrival: ForgetfulFilter, build);
+subject!(by arrival: ConcurrentFilter, build_concurrent);
+subject!(dated: DatedFilter, build_dated);
+subject!(dated: ConcurrentDatedFilter, build_dated_concurrent);
 
 /// What an exact filter would know.
 #[derive(Default)]
