@@ -17,7 +17,7 @@ a{color:#0072b2}\
 dl{display:grid;grid-template-columns:150px 1fr;gap:6px 16px;margin:14px 0 8px}\
 dt{font-weight:600}\
 dd{margin:0}\
-figure{margin:-14px 0 4px}\
+figure{margin:8px 0 4px}\
 figure svg{width:100%;height:auto;display:block}\
 figure svg .title{display:none}\
 .files{font-size:14px}\
