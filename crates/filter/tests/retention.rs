@@ -21,6 +21,8 @@ enum Event {
     Pause(f64),
     /// The clock steps back by this part of the window, and then goes on from there.
     StepBack(f64),
+    /// The clock reaches the very end of the window of the id that came last: the one id that its lane is kept for.
+    Edge,
     /// Idle work is done.
     Maintain,
     /// The process is restarted from a snapshot after this part of the window.
@@ -35,6 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (0.0..0.4).prop_map(Event::Pause),
         1 => (0.9..3.0).prop_map(Event::Pause),
         1 => (0.0..0.5).prop_map(Event::StepBack),
+        2 => Just(Event::Edge),
         1 => Just(Event::Maintain),
         1 => (0.0..0.3).prop_map(Event::Restart),
     ]
@@ -67,6 +70,7 @@ fn no_live_id_is_missed<S: Subject>(settings: Settings, window: Duration, events
     // What the caller's clock says, and the latest it ever said: the filter ignores steps back.
     let mut clock = Moment::from_nanos(window.as_nanos() as u64);
     let mut latest = clock;
+    let mut last_insert = clock;
     let mut next_id = 0;
     for event in events {
         match *event {
@@ -79,6 +83,7 @@ fn no_live_id_is_missed<S: Subject>(settings: Settings, window: Duration, events
                     // Age counts from the time the filter lived by, which is never before the latest it saw;
                     // the stricter promise, from the caller's own clock, is the one tested.
                     model.insert(next_id, clock);
+                    last_insert = clock;
                     next_id += 1;
                 }
             }
@@ -89,6 +94,7 @@ fn no_live_id_is_missed<S: Subject>(settings: Settings, window: Duration, events
                     |from: Moment, share| from.as_nanos().saturating_sub(part(share).as_nanos() as u64);
                 clock = Moment::from_nanos(back(clock, share).max(back(latest, 0.9)));
             }
+            Event::Edge => clock = clock.max(last_insert.after(window)),
             Event::Maintain => subject.maintain(clock),
             Event::Restart(share) => {
                 let at = latest.max(clock);
