@@ -1,0 +1,3 @@
+//! Partitions at work on one machine: group commit, id index, checkpoints, recovery.
+
+pub mod ids;

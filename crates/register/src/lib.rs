@@ -1,0 +1,22 @@
+//! Write-once registers: a register accepts one value for ever.
+//!
+//! Everything that must be agreed on in Jeton is a write-once register, and nothing else is. Registers are named by a
+//! [`Log`] and a [`Slot`] in it, because nearly all of them are steps of something: slot 7 of a partition's log is what
+//! that partition did seventh, whoever wrote it.
+//!
+//! What must hold of every engine ([`Registers`]):
+//! - *One value.* All answers about a register, ever, name the same value.
+//! - *Durable.* What a write or a read has answered survives every crash.
+//! - *A trimmed register stays written.* After a trim its value is gone, and a write to it is refused, for ever.
+//! - *An unknown outcome is resolved by writing again*: the answer says whether the value was there already.
+
+mod batch;
+pub mod disk;
+mod failure;
+mod name;
+mod registers;
+
+pub use batch::Batch;
+pub use failure::Failure;
+pub use name::{Log, Slot, Space};
+pub use registers::{Extent, Permit, Registers, Row, Written};
