@@ -1,1 +1,47 @@
-//! to come
+//! What Jeton decides: ids, addresses, operations, answers, and the partition as a state machine.
+//!
+//! Pure: no clock, no file, no thread, no randomness. Time and everything stored come in from outside, so that the same code runs
+//! in the server, in recovery, and in the simulator.
+//!
+//! The way through: an [`Operation`] carries an [`OpId`] and changes [`Cell`]s of one [`PartitionId`]. The [`Partition`] says what
+//! should become of it ([`Partition::decide`]), given the [`Table`]'s settings and filters and whatever it can [`Recall`]; the decision
+//! goes into an [`entry`] of the partition's log; [`Partition::apply`] makes it so.
+
+mod address;
+mod answer;
+mod catalog;
+pub mod codec;
+pub mod entry;
+mod era;
+mod generation;
+mod hash;
+mod id;
+pub mod limits;
+mod operation;
+mod partition;
+mod session;
+mod settings;
+mod table;
+mod timeline;
+mod ulid;
+mod uuid;
+mod value;
+
+pub use address::{AddressError, Cell, Column, PartitionId, TableId};
+pub use answer::{Answer, Rejection, Remembered, Values};
+pub use catalog::{Catalog, TABLES_MAX};
+pub use entry::{Decision, Entry, Memory};
+pub use era::{Era, RestoreError};
+pub use forgetful_filter::{Moment, Pressure, Status};
+pub use generation::Generation;
+pub use hash::{IdKey, Payload, Secret};
+pub use id::{Format, Formats, IdError, OpId};
+pub use operation::{Change, Operation, OperationError};
+pub use partition::{Absorb, Hashes, Partition, Recall, Step, Verdict};
+pub use session::{Client, Sessions};
+pub use settings::{
+    Durability, EXACT_FILTER_RATE, Mode, SettingsError, TableSettings, WINDOW_MAX, WINDOW_MIN, WithoutId,
+};
+pub use table::{ERAS_MAX, RefillError, Table};
+pub use timeline::{GAIN, Timeline, stretched};
+pub use value::Value;

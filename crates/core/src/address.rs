@@ -1,0 +1,166 @@
+//! Where a value is: table, row, column; and in which partition.
+
+use std::fmt;
+
+use crate::codec::{Malformed, Reader, Write};
+use crate::hash::Secret;
+use crate::limits::{FAMILY_BYTES_MAX, PARTITIONS, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX};
+
+/// The number of a table, given at its creation and never given again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u32);
+
+impl fmt::Display for TableId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "table {}", self.0)
+    }
+}
+
+/// The number of a partition, below [`PARTITIONS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId(pub u16);
+
+impl PartitionId {
+    /// All of them.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> {
+        (0..PARTITIONS).map(Self)
+    }
+}
+
+/// A row or column that cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AddressError(&'static str);
+
+/// A column: a family and a qualifier, or neither.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Column(Box<[u8]>);
+
+impl Column {
+    /// The column of those who name none.
+    pub fn unnamed() -> Self {
+        Self::default()
+    }
+
+    /// Reads `family:qualifier`. The qualifier may be any bytes, a colon too.
+    pub fn parse(text: &[u8]) -> Result<Self, AddressError> {
+        let colon = text
+            .iter()
+            .position(|byte| *byte == b':')
+            .ok_or(AddressError("a column is written family:qualifier"))?;
+        let (family, qualifier) = (&text[..colon], &text[colon + 1..]);
+        if family.is_empty() || family.len() > FAMILY_BYTES_MAX {
+            return Err(AddressError("a column family has 1 to 64 bytes"));
+        }
+        if qualifier.len() > QUALIFIER_BYTES_MAX {
+            return Err(AddressError("a column qualifier has at most 255 bytes"));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+/// A cell as one string of bytes, so that cells of a row are neighbours and rows of a table are in order.
+///
+/// Layout: partition (2, highest byte first), table (4, highest byte first), row with every 0 byte followed by 255, two 0
+/// bytes, column.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cell(Box<[u8]>);
+
+const HEAD: usize = 6;
+
+impl Cell {
+    /// The cell of a row and column of a table.
+    pub fn new(secret: &Secret, table: TableId, row: &[u8], column: &Column) -> Result<Self, AddressError> {
+        if row.is_empty() {
+            return Err(AddressError("the row is empty"));
+        }
+        if row.len() > ROW_BYTES_MAX {
+            return Err(AddressError("the row is longer than 1024 bytes"));
+        }
+        let partition = secret.partition(table, row);
+        let mut bytes = Vec::with_capacity(HEAD + row.len() + 2 + column.0.len());
+        bytes.extend_from_slice(&partition.0.to_be_bytes());
+        bytes.extend_from_slice(&table.0.to_be_bytes());
+        for byte in row {
+            bytes.push(*byte);
+            if *byte == 0 {
+                bytes.push(255);
+            }
+        }
+        bytes.extend_from_slice(&[0, 0]);
+        bytes.extend_from_slice(&column.0);
+        Ok(Self(bytes.into()))
+    }
+
+    /// The partition that owns it.
+    pub fn partition(&self) -> PartitionId {
+        PartitionId(u16::from_be_bytes([self.0[0], self.0[1]]))
+    }
+
+    /// The table it is in.
+    pub fn table(&self) -> TableId {
+        TableId(u32::from_be_bytes([self.0[2], self.0[3], self.0[4], self.0[5]]))
+    }
+
+    /// The row and the column.
+    pub fn row_and_column(&self) -> (Vec<u8>, &[u8]) {
+        let mut row = Vec::new();
+        let mut rest = &self.0[HEAD..];
+        loop {
+            match rest {
+                [0, 255, after @ ..] => {
+                    row.push(0);
+                    rest = after;
+                }
+                [0, 0, column @ ..] => return (row, column),
+                [byte, after @ ..] => {
+                    row.push(*byte);
+                    rest = after;
+                }
+                [] => unreachable!("a cell has an end of its row: checked when it was made"),
+            }
+        }
+    }
+
+    /// The bytes, for a store.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// A cell from its bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut rest = bytes.get(HEAD..).ok_or(Malformed("a cell that ends too early"))?;
+        loop {
+            rest = match rest {
+                [0, 255, after @ ..] => after,
+                [0, 0, ..] => break,
+                [0, ..] | [] => return Err(Malformed("a cell without an end of its row")),
+                [_, after @ ..] => after,
+            };
+        }
+        let cell = Self(bytes.into());
+        if cell.partition().0 < PARTITIONS { Ok(cell) } else { Err(Malformed("an unknown partition")) }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_bytes(&self.0);
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Self::from_bytes(input.bytes()?)
+    }
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (row, column) = self.row_and_column();
+        write!(
+            out,
+            "{}/{}/{}/{}",
+            self.partition().0,
+            self.table().0,
+            row.escape_ascii(),
+            column.escape_ascii()
+        )
+    }
+}

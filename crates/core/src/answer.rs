@@ -1,0 +1,186 @@
+//! What became of an operation: the answer that is remembered under its id, and the refusals that are not.
+
+use std::time::Duration;
+
+use forgetful_filter::Moment;
+
+use crate::codec::{Malformed, Reader, Write};
+use crate::hash::Payload;
+use crate::id::{Format, Formats};
+
+/// The first answer to an operation, given again to every retry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether the changes were made. False if a bound refused them: then they never will be, under this id.
+    pub applied: bool,
+    /// The slot of the partition's log that holds the operation.
+    pub slot: u64,
+    /// When it was decided, on the partition's timeline, in milliseconds since 1970.
+    pub millis: u64,
+    /// The counters after the operation, one for each change; nothing for cells that are empty or hold bytes.
+    pub values: Values,
+}
+
+/// One value per change, without an allocation where there is one change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Values {
+    /// Of the only change.
+    One(Option<i64>),
+    /// Of several changes, in order.
+    Many(Box<[Option<i64>]>),
+}
+
+impl Values {
+    /// The values in order.
+    pub fn as_slice(&self) -> &[Option<i64>] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
+
+    /// The values of several changes.
+    pub fn from_vec(values: Vec<Option<i64>>) -> Self {
+        match values[..] {
+            [only] => Self::One(only),
+            _ => Self::Many(values.into()),
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let values = self.values.as_slice();
+        out.put_varint((values.len() as u64) << 1 | u64::from(self.applied));
+        for value in values {
+            match value {
+                Some(value) => {
+                    out.put_u8(1);
+                    out.put_signed(*value);
+                }
+                None => out.put_u8(0),
+            }
+        }
+    }
+
+    pub(crate) fn decode(slot: u64, millis: u64, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let head = input.varint()?;
+        let count = usize::try_from(head >> 1).map_err(|_| Malformed("a count beyond memory"))?;
+        if count > input.rest().len() {
+            return Err(Malformed("a count beyond the bytes there are"));
+        }
+        let mut values = Vec::with_capacity(count);
+        for _ in 0..count {
+            values.push(match input.u8()? {
+                0 => None,
+                1 => Some(input.signed()?),
+                _ => return Err(Malformed("an unknown kind of value")),
+            });
+        }
+        Ok(Self { applied: head & 1 != 0, slot, millis, values: Values::from_vec(values) })
+    }
+}
+
+/// What is kept of an operation under its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// What it asked for.
+    pub payload: Payload,
+    /// What it was told.
+    pub answer: Answer,
+}
+
+impl Remembered {
+    /// Appends it as bytes, for a store.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.payload.0);
+        out.put_varint(self.answer.slot);
+        out.put_varint(self.answer.millis);
+        self.answer.encode(out);
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader::new(bytes);
+        let payload = Payload(input.u64()?);
+        let (slot, millis) = (input.varint()?, input.varint()?);
+        let answer = Answer::decode(slot, millis, &mut input)?;
+        input.finish()?;
+        Ok(Self { payload, answer })
+    }
+}
+
+/// Why an operation was not taken. Nothing changed, and nothing is remembered: the same id may come again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The table wants an id on every write.
+    #[error("the table wants an id on every write")]
+    IdRequired,
+    /// The table does not take ids of this format.
+    #[error("an id of format {found} is not taken here; the table takes {taken}")]
+    FormatNotTaken {
+        /// The id's format.
+        found: Format,
+        /// What the table takes.
+        taken: Formats,
+    },
+    /// The id was used for another operation.
+    #[error("the id was used for another operation: an id stands for one operation only")]
+    Mismatch,
+    /// The id is older than the table remembers. It may have been counted, or not; it will not be counted now.
+    #[error(
+        "the id is older than the window of {window:?}: whether it was counted is no longer known, and it is not counted now"
+    )]
+    Expired {
+        /// The table's window.
+        window: Duration,
+        /// The partition's time.
+        now: Moment,
+    },
+    /// The sequence number is below what is remembered of its client.
+    #[error(
+        "the sequence number is below {low_water}, the lowest still remembered of this client; it is not counted now"
+    )]
+    Superseded {
+        /// The lowest sequence number that can still be answered.
+        low_water: u64,
+    },
+    /// The id is dated in the future.
+    #[error("the id is dated {ahead:?} ahead, more than the allowed {skew:?}")]
+    FromFuture {
+        /// How far.
+        ahead: Duration,
+        /// How far it may be.
+        skew: Duration,
+        /// The partition's time.
+        now: Moment,
+    },
+    /// A later life of the same client has written.
+    #[error("the client has begun epoch {epoch}, which ends all epochs below")]
+    Fenced {
+        /// The client's present epoch.
+        epoch: u64,
+    },
+    /// The client was idle for so long that its operations are forgotten, or an unknown client has an epoch of that time.
+    #[error(
+        "nothing is known of this session (any more): whether the operation was counted cannot be known; \
+         begin a session with an epoch above {floor}"
+    )]
+    UnknownSession {
+        /// A new session must have an epoch above this.
+        floor: u64,
+    },
+    /// The counter would leave the range of i64.
+    #[error("the counter would leave the range of 64-bit integers")]
+    Overflow,
+    /// The cell holds bytes, and the change is for counters.
+    #[error("the cell holds bytes, not a counter")]
+    NotACounter,
+    /// There is no memory left to remember one more id or session.
+    #[error("there is no memory left to remember more {what}; retry with the same id")]
+    Capacity {
+        /// Of what there are too many.
+        what: &'static str,
+    },
+}

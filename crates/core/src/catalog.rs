@@ -1,0 +1,95 @@
+//! The catalogue: all tables of a store, by name and by number.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::address::TableId;
+use crate::codec::{Malformed, Reader, Write};
+use crate::settings::{SettingsError, TableSettings};
+use crate::table::Table;
+
+/// The most tables of a store.
+pub const TABLES_MAX: usize = 1024;
+
+const VERSION: u8 = 1;
+
+/// All tables of a store. To change it, make the next version and let the old one go.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// By number less one: numbers are given from 1 on, and never given again.
+    tables: Vec<Arc<Table>>,
+    names: BTreeMap<String, TableId>,
+}
+
+impl Catalog {
+    /// The table of this number.
+    #[inline]
+    pub fn get(&self, id: TableId) -> Option<&Arc<Table>> {
+        self.tables.get((id.0 as usize).checked_sub(1)?)
+    }
+
+    /// The table of this name.
+    pub fn find(&self, name: &str) -> Option<&Arc<Table>> {
+        self.get(*self.names.get(name)?)
+    }
+
+    /// All tables, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.iter()
+    }
+
+    /// The catalogue with one more table.
+    pub fn create(&self, name: &str, settings: TableSettings) -> Result<Self, SettingsError> {
+        let refuse = |why| Err(SettingsError { setting: "table", why });
+        if self.names.contains_key(name) {
+            return refuse(format!("there is a table {name:?} already"));
+        }
+        if self.tables.len() >= TABLES_MAX {
+            return refuse(format!("a store has at most {TABLES_MAX} tables"));
+        }
+        let id = TableId(self.tables.len() as u32 + 1);
+        let table = Table::create(id, name, settings)?;
+        let mut next = self.clone();
+        next.names.insert(name.into(), id);
+        next.tables.push(Arc::new(table));
+        Ok(next)
+    }
+
+    /// The catalogue with another version of a table.
+    #[must_use]
+    pub fn replaced(&self, table: Table) -> Self {
+        let mut next = self.clone();
+        let at = table.id.0 as usize - 1;
+        assert_eq!(next.tables[at].name, table.name, "a table keeps its number and its name");
+        next.tables[at] = Arc::new(table);
+        next
+    }
+
+    /// As bytes, filters left out.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        out.put_varint(self.tables.len() as u64);
+        for table in &self.tables {
+            table.encode(&mut out);
+        }
+        out
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; the filters are empty.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader::new(bytes);
+        if input.u8()? != VERSION {
+            return Err(Malformed("a catalogue of an unknown version"));
+        }
+        let mut catalog = Self::default();
+        for at in 0..input.count()? {
+            let table = Table::decode(&mut input)?;
+            if table.id.0 as usize != at + 1 || catalog.names.insert(table.name.clone(), table.id).is_some() {
+                return Err(Malformed("a catalogue with tables out of order"));
+            }
+            catalog.tables.push(Arc::new(table));
+        }
+        input.finish()?;
+        Ok(catalog)
+    }
+}

@@ -1,0 +1,190 @@
+//! Numbers and byte strings as bytes: what the log, the id index and the checkpoints are written in.
+//!
+//! What is encoded here is on disk: the encoding of a value never changes. Decoding never panics and never takes memory
+//! that the input has not paid for with its own length.
+
+/// The bytes are not what an encoder of ours wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid encoding: {0}")]
+pub struct Malformed(pub &'static str);
+
+/// Appends encoded values to a buffer.
+pub trait Write {
+    /// One byte.
+    fn put_u8(&mut self, value: u8);
+    /// A number in seven bits a byte, lowest first.
+    fn put_varint(&mut self, value: u64);
+    /// A signed number, small ones of either sign short.
+    fn put_signed(&mut self, value: i64);
+    /// Eight bytes, lowest first.
+    fn put_u64(&mut self, value: u64);
+    /// Sixteen bytes, lowest first.
+    fn put_u128(&mut self, value: u128);
+    /// A length, and the bytes.
+    fn put_bytes(&mut self, bytes: &[u8]);
+}
+
+impl Write for Vec<u8> {
+    fn put_u8(&mut self, value: u8) {
+        self.push(value);
+    }
+
+    fn put_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.push(value as u8);
+    }
+
+    fn put_signed(&mut self, value: i64) {
+        self.put_varint(((value << 1) ^ (value >> 63)) as u64);
+    }
+
+    fn put_u64(&mut self, value: u64) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn put_u128(&mut self, value: u128) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) {
+        self.put_varint(bytes.len() as u64);
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Takes encoded values from the front of a byte string.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A reader at the front of these bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What is not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// An error if anything is left.
+    pub fn finish(self) -> Result<(), Malformed> {
+        if self.rest.is_empty() { Ok(()) } else { Err(Malformed("bytes are left over")) }
+    }
+
+    /// So many bytes.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(Malformed("it ends too early"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// A number as of [`Write::put_varint`].
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return Err(Malformed("a number of more than 64 bits"));
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed("a number without an end"))
+    }
+
+    /// A number as of [`Write::put_signed`].
+    pub fn signed(&mut self) -> Result<i64, Malformed> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// A number as of [`Write::put_u64`].
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A number as of [`Write::put_u128`].
+    pub fn u128(&mut self) -> Result<u128, Malformed> {
+        Ok(u128::from_le_bytes(self.array()?))
+    }
+
+    /// Bytes as of [`Write::put_bytes`].
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.varint()?;
+        self.take(usize::try_from(len).map_err(|_| Malformed("a length beyond memory"))?)
+    }
+
+    /// Bytes that are text.
+    pub fn text(&mut self) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed("text that is not UTF-8"))
+    }
+
+    /// A count of things that take at least one byte each.
+    pub fn count(&mut self) -> Result<usize, Malformed> {
+        let count = usize::try_from(self.varint()?).map_err(|_| Malformed("a count beyond memory"))?;
+        if count > self.rest.len() { Err(Malformed("a count beyond the bytes there are")) } else { Ok(count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(a: u64, b: i64, c: u128, d: Vec<u8>, shift in 0u32..64) {
+            let mut bytes = Vec::new();
+            bytes.put_varint(a >> shift);
+            bytes.put_signed(b >> shift);
+            bytes.put_u64(a);
+            bytes.put_u128(c);
+            bytes.put_bytes(&d);
+            let mut reader = Reader::new(&bytes);
+            prop_assert_eq!(reader.varint(), Ok(a >> shift));
+            prop_assert_eq!(reader.signed(), Ok(b >> shift));
+            prop_assert_eq!(reader.u64(), Ok(a));
+            prop_assert_eq!(reader.u128(), Ok(c));
+            prop_assert_eq!(reader.bytes(), Ok(&d[..]));
+            prop_assert_eq!(reader.finish(), Ok(()));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let _ = Reader::new(&bytes).varint();
+            let _ = Reader::new(&bytes).bytes();
+            let _ = Reader::new(&bytes).count();
+        }
+    }
+
+    #[test]
+    fn extremes() {
+        for value in [0, 1, -1, i64::MAX, i64::MIN] {
+            let mut bytes = Vec::new();
+            bytes.put_signed(value);
+            assert_eq!(Reader::new(&bytes).signed(), Ok(value));
+        }
+        assert!(Reader::new(&[0xff; 11]).varint().is_err());
+        assert!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).varint().is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! A step of a partition as bytes: what its log holds in one slot.
+//!
+//! An entry says when it was decided and, for each operation, what was asked and what was answered. Applying it needs no settings
+//! and no clock: whatever was decided then holds now.
+//!
+//! Layout: version (1), milliseconds (varint), then operations until the end, each: flags (1), [id], changes, answer,
+//! [generation (varint), if the id index remembers it], [lease in ns (varint), if a session does].
+
+use std::time::Duration;
+
+use forgetful_filter::Moment;
+
+use crate::answer::Answer;
+use crate::codec::{Malformed, Reader, Write};
+use crate::generation::Generation;
+use crate::id::OpId;
+use crate::operation::Operation;
+use crate::partition::Step;
+
+const VERSION: u8 = 1;
+
+/// What was decided of an operation: its answer, and where that is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The answer.
+    pub answer: Answer,
+    /// Where it is remembered.
+    pub memory: Memory,
+}
+
+/// Where the answer to an operation is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// Nowhere: it had no id.
+    None,
+    /// In the filter only: the table is probabilistic.
+    Filter,
+    /// In the filter and the id index, until the generation is over.
+    Index(Generation),
+    /// In the client's session, for as long as the lease says.
+    Session {
+        /// How long the client may be idle.
+        lease: Duration,
+    },
+}
+
+const HAS_ID: u8 = 1;
+const MEMORY_SHIFT: u8 = 1;
+
+/// Begins an entry.
+pub fn begin(step: Step, out: &mut Vec<u8>) {
+    out.put_u8(VERSION);
+    out.put_varint(millis(step.time));
+}
+
+/// Adds an operation to an entry.
+pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
+    let memory = match decision.memory {
+        Memory::None => 0,
+        Memory::Filter => 1,
+        Memory::Index(_) => 2,
+        Memory::Session { .. } => 3,
+    };
+    out.put_u8((memory << MEMORY_SHIFT) | if operation.id().is_some() { HAS_ID } else { 0 });
+    if let Some(id) = operation.id() {
+        id.encode(out);
+    }
+    operation.encode_changes(out);
+    decision.answer.encode(out);
+    match decision.memory {
+        Memory::Index(generation) => out.put_varint(generation.0),
+        Memory::Session { lease } => out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)),
+        Memory::None | Memory::Filter => {}
+    }
+}
+
+/// An entry being read.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    slot: u64,
+    millis: u64,
+    input: Reader<'a>,
+}
+
+impl<'a> Entry<'a> {
+    /// Reads the head of the entry in this slot.
+    pub fn read(slot: u64, bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut input = Reader::new(bytes);
+        if input.u8()? != VERSION {
+            return Err(Malformed("an entry of an unknown version"));
+        }
+        Ok(Self { slot, millis: input.varint()?, input })
+    }
+
+    /// The step that it is.
+    pub fn step(&self) -> Step {
+        Step { slot: self.slot, time: Moment::from_millis(self.millis) }
+    }
+
+    fn operation(&mut self) -> Result<(Operation, Decision), Malformed> {
+        let input = &mut self.input;
+        let flags = input.u8()?;
+        let id = if flags & HAS_ID != 0 { Some(OpId::decode(input)?) } else { None };
+        let operation = Operation::decode(id, input)?;
+        let answer = Answer::decode(self.slot, self.millis, input)?;
+        if answer.values.as_slice().len() != operation.len() {
+            return Err(Malformed("an answer to another operation"));
+        }
+        let memory = match flags >> MEMORY_SHIFT {
+            0 => Memory::None,
+            1 => Memory::Filter,
+            2 => Memory::Index(Generation(input.varint()?)),
+            3 => Memory::Session { lease: Duration::from_nanos(input.varint()?) },
+            _ => return Err(Malformed("an unknown kind of memory")),
+        };
+        Ok((operation, Decision { answer, memory }))
+    }
+}
+
+impl Iterator for Entry<'_> {
+    type Item = Result<(Operation, Decision), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (!self.input.rest().is_empty()).then(|| self.operation())
+    }
+}
+
+/// A moment in the milliseconds of entries.
+pub(crate) fn millis(moment: Moment) -> u64 {
+    moment.as_nanos() / 1_000_000
+}

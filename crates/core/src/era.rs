@@ -1,0 +1,193 @@
+//! Eras of a table: each change of its settings begins a new one, and the old one lives on until its last promise is kept.
+//!
+//! What must hold: an id that was taken in an era is found for as long as that era's settings said, whatever the settings are
+//! now; and an id that an earlier era may have forgotten is not taken by a later one that would remember for longer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use forgetful_filter::{ConcurrentDatedFilter, ConcurrentFilter, Moment, Refusal, SnapshotError, Status};
+
+use crate::codec::{Malformed, Reader, Write};
+use crate::generation::Generation;
+use crate::hash::IdKey;
+use crate::id::Format;
+use crate::settings::{Mode, SettingsError, TableSettings, UNUSED_KEY};
+use crate::timeline::stretched;
+
+/// A time of unchanged settings, with the filters of the ids that were taken in it.
+pub struct Era {
+    /// The settings.
+    pub settings: TableSettings,
+    /// Tells the eras of a table apart, for ever.
+    pub number: u32,
+    /// Ids dated before this are refused: the era before may have taken and forgotten them.
+    pub floor: Moment,
+    dated: Option<ConcurrentDatedFilter>,
+    opaque: Option<ConcurrentFilter>,
+    /// Up to this time the dated filter may lack ids, because there was no memory for them.
+    leaky_until: AtomicU64,
+}
+
+/// What the filter of an era knows of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sighting {
+    /// It was certainly not taken in this era.
+    New,
+    /// It may have been.
+    Maybe,
+    /// The filter has lost ids and nobody else knows them: nothing can be said.
+    Unknown,
+}
+
+impl Era {
+    /// An era that begins now, with empty filters.
+    pub fn begin(number: u32, settings: TableSettings, floor: Moment) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let failed = |setting, why: String| SettingsError { setting, why };
+        let carries_time = |format: &Format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
+        let dated = if settings.formats.iter().any(|format| carries_time(&format)) {
+            let filter = settings.dated_filter().build_dated_concurrent(UNUSED_KEY);
+            Some(filter.map_err(|error| failed("dated_window", error.to_string()))?)
+        } else {
+            None
+        };
+        let opaque = if settings.formats.contains(Format::Opaque) {
+            let filter = settings.opaque_filter().build_concurrent(UNUSED_KEY);
+            Some(filter.map_err(|error| failed("opaque_window", error.to_string()))?)
+        } else {
+            None
+        };
+        Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn sighting(&self, key: IdKey, dated: Option<Moment>, now: Moment) -> Sighting {
+        let fingerprint = key.fingerprint();
+        let maybe = match dated {
+            Some(dated) => {
+                if self.leaky_until.load(Ordering::Relaxed) >= now.as_nanos() {
+                    // The id index knows what the filter lacks; without an index nobody does.
+                    return match self.settings.mode {
+                        Mode::Exact => Sighting::Maybe,
+                        Mode::Probabilistic { .. } => Sighting::Unknown,
+                    };
+                }
+                match &self.dated {
+                    // An id that the filter refuses is outside what the era remembers: it was not taken in it.
+                    Some(filter) => filter.contains_fingerprint(fingerprint, dated, now).unwrap_or(false),
+                    None => false,
+                }
+            }
+            None => self.opaque.as_ref().is_some_and(|filter| filter.contains_fingerprint(fingerprint, now)),
+        };
+        if maybe { Sighting::Maybe } else { Sighting::New }
+    }
+
+    pub(crate) fn remember(&self, key: IdKey, dated: Option<Moment>, now: Moment) {
+        let fingerprint = key.fingerprint();
+        match (dated, &self.dated, &self.opaque) {
+            (Some(dated), Some(filter), _) => match filter.insert_fingerprint(fingerprint, dated, now) {
+                // Only in a replay of a log: what expired since it was taken needs no memory.
+                Ok(()) | Err(Refusal::Expired) => {}
+                // Never silently forgotten: until the id expires, the filter is not believed.
+                Err(_) => {
+                    let until = dated.max(now).after(self.settings.dated_window + self.settings.skew);
+                    self.leaky_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
+                }
+            },
+            (None, _, Some(filter)) => filter.insert_fingerprint(fingerprint, now),
+            // A replay of an id that was taken under formats which have since been given up: its own era is over or knows it.
+            _ => {}
+        }
+    }
+
+    /// The generation in which an id that is taken now is remembered.
+    pub(crate) fn generation(&self, dated: Option<Moment>, now: Moment) -> Generation {
+        let settings = &self.settings;
+        match dated {
+            Some(dated) => Generation::of(dated.after(settings.dated_window), settings.dated_window),
+            None => Generation::of(now.after(stretched(settings.opaque_window)), settings.opaque_window),
+        }
+    }
+
+    /// The generations in which an id taken in this era may be, the likeliest first.
+    pub(crate) fn candidates(&self, dated: Option<Moment>, now: Moment) -> Vec<Generation> {
+        let settings = &self.settings;
+        match dated {
+            Some(_) => vec![self.generation(dated, now)],
+            None => {
+                let latest = now.after(stretched(settings.opaque_window));
+                Generation::between(now, latest, settings.opaque_window).collect()
+            }
+        }
+    }
+
+    /// Lets go of what has expired.
+    pub fn maintain(&self, now: Moment) {
+        if let Some(filter) = &self.dated {
+            filter.maintain(now);
+        }
+        if let Some(filter) = &self.opaque {
+            filter.maintain(now);
+        }
+    }
+
+    /// What the filters say of themselves: of dated ids, and of opaque ones.
+    pub fn status(&self) -> (Option<Status>, Option<Status>) {
+        (
+            self.dated.as_ref().map(|filter| filter.status()),
+            self.opaque.as_ref().map(|filter| filter.status()),
+        )
+    }
+
+    /// The filters as bytes.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_u64(self.leaky_until.load(Ordering::Relaxed));
+        for filter in [self.dated.as_ref().map(|f| f.snapshot()), self.opaque.as_ref().map(|f| f.snapshot())]
+        {
+            out.put_bytes(&filter.unwrap_or_default());
+        }
+        out
+    }
+
+    /// Replaces the filters by those of a [`snapshot`](Self::snapshot).
+    pub fn restore(&mut self, snapshot: &[u8], now: Moment) -> Result<(), RestoreError> {
+        let mut input = Reader::new(snapshot);
+        let leaky_until = input.u64()?;
+        let (dated, opaque) = (input.bytes()?, input.bytes()?);
+        input.finish()?;
+        let cap = usize::try_from(self.settings.memory_cap).unwrap_or(usize::MAX);
+        if dated.is_empty() != self.dated.is_none() || opaque.is_empty() != self.opaque.is_none() {
+            return Err(Malformed("filters of other formats than the table's").into());
+        }
+        if !dated.is_empty() {
+            self.dated = Some(ConcurrentDatedFilter::restore(dated, UNUSED_KEY, now, cap)?);
+        }
+        if !opaque.is_empty() {
+            self.opaque = Some(ConcurrentFilter::restore(opaque, UNUSED_KEY, now, cap)?);
+        }
+        self.leaky_until = AtomicU64::new(leaky_until);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Era {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Era")
+            .field("number", &self.number)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why filters could not be restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The bytes around the filters.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The bytes of a filter.
+    #[error("{0}")]
+    Filter(#[from] SnapshotError),
+}

@@ -1,0 +1,82 @@
+//! The store's secret, and what is hashed under it: ids, payloads, rows.
+//!
+//! Clients choose ids and rows. Under a known hash they could choose them to collide; under a secret they cannot find any.
+//! The secret is drawn when a store is made and kept with it: what is on disk is keyed by it.
+
+use siphasher::sip::SipHasher13;
+use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13Wide};
+use std::hash::Hasher;
+
+use forgetful_filter::Fingerprint;
+
+use crate::address::{PartitionId, TableId};
+use crate::id::OpId;
+use crate::limits::PARTITIONS;
+
+const _: () = assert!(PARTITIONS.is_power_of_two(), "a partition is taken from the low bits of a hash");
+
+/// Sixteen secret bytes of a store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret([u8; 16]);
+
+/// An id of a table, as 128 bits. Two ids share them with a probability that no store will live to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IdKey(pub u128);
+
+/// What an operation asks for, id left out, as 64 bits: tells a retry from another operation under the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Payload(pub u64);
+
+impl Secret {
+    /// A secret from 16 random bytes.
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, to be kept with the store.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// The key under which an id of a table is remembered. `scratch` is room to work in.
+    pub fn id_key(&self, table: TableId, id: &OpId, scratch: &mut Vec<u8>) -> IdKey {
+        scratch.clear();
+        scratch.extend_from_slice(&table.0.to_le_bytes());
+        // All of an event, its time too: the time names its generation, so another time would be looked for elsewhere.
+        id.encode(scratch);
+        let mut hasher = SipHasher13Wide::new_with_key(&self.0);
+        hasher.write(scratch);
+        IdKey(hasher.finish128().as_u128())
+    }
+
+    /// The hash of what an operation asks for.
+    pub fn payload(&self, encoded_changes: &[u8]) -> Payload {
+        Payload(SipHasher13::new_with_key(&self.0).hash(encoded_changes))
+    }
+
+    /// The partition of a row.
+    pub fn partition(&self, table: TableId, row: &[u8]) -> PartitionId {
+        let mut hasher = SipHasher13::new_with_key(&self.0);
+        hasher.write_u32(table.0.to_le());
+        hasher.write(row);
+        PartitionId((hasher.finish() % u64::from(PARTITIONS)) as u16)
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Secret")
+    }
+}
+
+impl IdKey {
+    /// The half that the filter works with.
+    pub fn fingerprint(self) -> Fingerprint {
+        Fingerprint::from_keyed_hash(self.0 as u64)
+    }
+
+    /// As bytes that sort like the number.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+}

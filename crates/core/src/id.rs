@@ -1,0 +1,336 @@
+//! The token: the id that an operation carries, and that counts once.
+//!
+//! What an id *is* (dated, sequenced, ...) is never guessed from how it looks: a table declares the formats it takes, and an
+//! id is read in a format that is named. A UUIDv4 is never read as a time.
+
+use std::fmt;
+
+use forgetful_filter::Moment;
+
+use crate::codec::{Malformed, Reader, Write};
+use crate::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX};
+use crate::{ulid, uuid};
+
+/// The id of an operation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum OpId {
+    /// A UUID of version 7. Its first 48 bits are its time.
+    Uuid7(u128),
+    /// A ULID. Its first 48 bits are its time.
+    Ulid(u128),
+    /// The operations of a client, numbered.
+    Sequenced {
+        /// Who counts.
+        client: Box<str>,
+        /// Which life of the client: a higher one shuts out all lower ones.
+        epoch: u64,
+        /// The number within the epoch, from 1.
+        seq: u64,
+    },
+    /// An event as of CloudEvents: source and id name it, its time places it. A redelivery carries the same time.
+    Event {
+        /// Where it happened.
+        source: Box<str>,
+        /// Its name there.
+        id: Box<str>,
+        /// When it happened, in milliseconds since 1970.
+        millis: u64,
+    },
+    /// Any bytes.
+    Opaque(Box<[u8]>),
+}
+
+/// The kinds of ids. The numbers are on disk and never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Format {
+    /// [`OpId::Uuid7`].
+    Uuid7 = 1,
+    /// [`OpId::Ulid`].
+    Ulid = 2,
+    /// [`OpId::Sequenced`].
+    Sequenced = 3,
+    /// [`OpId::Event`].
+    Event = 4,
+    /// [`OpId::Opaque`].
+    Opaque = 5,
+}
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdError {
+    /// The table takes several formats, and the text does not say which it is.
+    #[error("the table takes ids of several formats; begin the id with one of {0}")]
+    Untagged(Formats),
+    /// The id is of a format that the table does not take.
+    #[error("an id of format {found} is not taken here; the table takes {taken}")]
+    NotTaken {
+        /// The id's format.
+        found: Format,
+        /// What the table takes.
+        taken: Formats,
+    },
+    /// The text does not have the form of the format.
+    #[error("not a {format} id: {why}")]
+    Invalid {
+        /// The format it was read in.
+        format: Format,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 5] = [Self::Uuid7, Self::Ulid, Self::Sequenced, Self::Event, Self::Opaque];
+
+    /// The name, as in settings and tags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uuid7 => "uuid7",
+            Self::Ulid => "ulid",
+            Self::Sequenced => "sequenced",
+            Self::Event => "event",
+            Self::Opaque => "opaque",
+        }
+    }
+
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Reads a text as an id of this format.
+    ///
+    /// A sequenced id is written `client/epoch/seq`, an event `millis/source/id` with a source that has no `/` (any source can
+    /// be given to [`OpId::event`]).
+    pub fn parse(self, text: &str) -> Result<OpId, IdError> {
+        let invalid = |why| IdError::Invalid { format: self, why };
+        match self {
+            Self::Uuid7 => uuid::parse7(text).map(OpId::Uuid7).map_err(invalid),
+            Self::Ulid => ulid::parse(text).map(OpId::Ulid).map_err(invalid),
+            Self::Opaque => OpId::opaque(text.as_bytes()),
+            Self::Sequenced => {
+                let form = "write it as client/epoch/seq";
+                let (rest, seq) = text.rsplit_once('/').ok_or(invalid(form))?;
+                let (client, epoch) = rest.rsplit_once('/').ok_or(invalid(form))?;
+                OpId::sequenced(
+                    client,
+                    number(epoch).ok_or(invalid("the epoch is not a number"))?,
+                    number(seq).ok_or(invalid("the sequence is not a number"))?,
+                )
+            }
+            Self::Event => {
+                let form = "write it as millis/source/id";
+                let (millis, rest) = text.split_once('/').ok_or(invalid(form))?;
+                let (source, id) = rest.split_once('/').ok_or(invalid(form))?;
+                OpId::event(source, id, number(millis).ok_or(invalid("the time is not a number"))?)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// Decimal digits and nothing else: no sign, no space, no leading zero that would make two texts of one number.
+fn number(text: &str) -> Option<u64> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if plain { text.parse().ok() } else { None }
+}
+
+/// A set of formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Formats(u8);
+
+impl Formats {
+    /// None.
+    pub const NONE: Self = Self(0);
+
+    /// One.
+    pub const fn only(format: Format) -> Self {
+        Self(1 << format as u8)
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub const fn and(self, format: Format) -> Self {
+        Self(self.0 | 1 << format as u8)
+    }
+
+    /// Whether the format is among them.
+    pub const fn contains(self, format: Format) -> bool {
+        self.0 & (1 << format as u8) != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The formats, in the order of [`Format::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Format> {
+        Format::ALL.into_iter().filter(move |format| self.contains(*format))
+    }
+
+    /// Reads a text as an id of one of these formats. With one format the whole text is the id; with several it begins with
+    /// the name of its format and a colon: `ulid:01J...`.
+    pub fn parse(self, text: &str) -> Result<OpId, IdError> {
+        let mut formats = self.iter();
+        if let (Some(only), None) = (formats.next(), formats.next()) {
+            return only.parse(text);
+        }
+        let (format, id) = text
+            .split_once(':')
+            .and_then(|(tag, id)| Some((Format::from_name(tag)?, id)))
+            .ok_or(IdError::Untagged(self))?;
+        if !self.contains(format) {
+            return Err(IdError::NotTaken { found: format, taken: self });
+        }
+        format.parse(id)
+    }
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        out.put_u8(self.0);
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let formats = Self(input.u8()?);
+        let known = Format::ALL.into_iter().fold(Self::NONE, Self::and);
+        if formats.0 & !known.0 == 0 { Ok(formats) } else { Err(Malformed("an unknown id format")) }
+    }
+}
+
+impl fmt::Display for Formats {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return out.write_str("none");
+        }
+        for (at, format) in self.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(out, "{comma}{format}")?;
+        }
+        Ok(())
+    }
+}
+
+impl OpId {
+    /// A sequenced id.
+    pub fn sequenced(client: &str, epoch: u64, seq: u64) -> Result<Self, IdError> {
+        let invalid = |why| Err(IdError::Invalid { format: Format::Sequenced, why });
+        if client.is_empty() {
+            return invalid("the client is empty");
+        }
+        if client.len() > CLIENT_BYTES_MAX {
+            return invalid("the client is longer than 64 bytes");
+        }
+        if seq == 0 {
+            return invalid("sequence numbers begin at 1");
+        }
+        Ok(Self::Sequenced { client: client.into(), epoch, seq })
+    }
+
+    /// An event.
+    pub fn event(source: &str, id: &str, millis: u64) -> Result<Self, IdError> {
+        let invalid = |why| Err(IdError::Invalid { format: Format::Event, why });
+        if source.is_empty() || id.is_empty() {
+            return invalid("source and id must not be empty");
+        }
+        if source.len() > ID_BYTES_MAX || id.len() > ID_BYTES_MAX {
+            return invalid("source and id have at most 255 bytes each");
+        }
+        Ok(Self::Event { source: source.into(), id: id.into(), millis })
+    }
+
+    /// An opaque id.
+    pub fn opaque(bytes: &[u8]) -> Result<Self, IdError> {
+        let invalid = |why| Err(IdError::Invalid { format: Format::Opaque, why });
+        if bytes.is_empty() {
+            return invalid("it is empty");
+        }
+        if bytes.len() > ID_BYTES_MAX {
+            return invalid("it is longer than 255 bytes");
+        }
+        Ok(Self::Opaque(bytes.into()))
+    }
+
+    /// A UUID of version 7 from its 128 bits.
+    pub fn uuid7(bits: u128) -> Result<Self, IdError> {
+        uuid::check7(bits).map(Self::Uuid7).map_err(|why| IdError::Invalid { format: Format::Uuid7, why })
+    }
+
+    /// What kind of id it is.
+    pub fn format(&self) -> Format {
+        match self {
+            Self::Uuid7(_) => Format::Uuid7,
+            Self::Ulid(_) => Format::Ulid,
+            Self::Sequenced { .. } => Format::Sequenced,
+            Self::Event { .. } => Format::Event,
+            Self::Opaque(_) => Format::Opaque,
+        }
+    }
+
+    /// The time that the id carries, if it carries one.
+    pub fn dated(&self) -> Option<Moment> {
+        match self {
+            Self::Uuid7(bits) | Self::Ulid(bits) => Some(Moment::from_millis((bits >> 80) as u64)),
+            Self::Event { millis, .. } => Some(Moment::from_millis(*millis)),
+            Self::Sequenced { .. } | Self::Opaque(_) => None,
+        }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u8(self.format() as u8);
+        match self {
+            Self::Uuid7(bits) | Self::Ulid(bits) => out.put_u128(*bits),
+            Self::Sequenced { client, epoch, seq } => {
+                out.put_bytes(client.as_bytes());
+                out.put_varint(*epoch);
+                out.put_varint(*seq);
+            }
+            Self::Event { source, id, millis } => {
+                out.put_bytes(source.as_bytes());
+                out.put_bytes(id.as_bytes());
+                out.put_varint(*millis);
+            }
+            Self::Opaque(bytes) => out.put_bytes(bytes),
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let number = input.u8()?;
+        let format = Format::ALL
+            .into_iter()
+            .find(|format| *format as u8 == number)
+            .ok_or(Malformed("an unknown id format"))?;
+        Ok(match format {
+            Format::Uuid7 => Self::Uuid7(input.u128()?),
+            Format::Ulid => Self::Ulid(input.u128()?),
+            Format::Sequenced => {
+                Self::Sequenced { client: input.text()?.into(), epoch: input.varint()?, seq: input.varint()? }
+            }
+            Format::Event => Self::Event {
+                source: input.text()?.into(),
+                id: input.text()?.into(),
+                millis: input.varint()?,
+            },
+            Format::Opaque => Self::Opaque(input.bytes()?.into()),
+        })
+    }
+}
+
+impl fmt::Display for OpId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uuid7(bits) => uuid::display(*bits, out),
+            Self::Ulid(bits) => ulid::display(*bits, out),
+            Self::Sequenced { client, epoch, seq } => write!(out, "{client}/{epoch}/{seq}"),
+            Self::Event { source, id, millis } => write!(out, "{millis}/{source}/{id}"),
+            Self::Opaque(bytes) => write!(out, "{}", bytes.escape_ascii()),
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! The partition: a state machine over its log.
+//!
+//! [`Partition::decide`] says what should become of an operation and changes nothing; [`Partition::apply`] makes it so. Whoever
+//! owns a partition decides, writes the decision into the log, and applies it; whoever recovers or follows it applies what it
+//! reads. The state after slot n is the same for all: a fold of `apply` over the entries.
+//!
+//! What must hold:
+//! - *Once.* An operation with an id is applied at most once; its retries get the first answer, or a refusal.
+//! - *All or none.* Of an operation every change is made, or none.
+//! - *Time* never goes back, and decides what is too old: the partition's, not the reader's.
+
+use forgetful_filter::Moment;
+
+use crate::address::{Cell, PartitionId};
+use crate::answer::{Answer, Rejection, Remembered, Values};
+use crate::codec::{Malformed, Reader, Write};
+use crate::entry::{Decision, Memory, millis};
+use crate::era::{Era, Sighting};
+use crate::generation::Generation;
+use crate::hash::{IdKey, Payload, Secret};
+use crate::id::OpId;
+use crate::operation::{Change, Operation};
+use crate::session::{Client, Recognition, Sessions};
+use crate::settings::{Mode, WithoutId};
+use crate::table::Table;
+use crate::value::Value;
+
+/// What a partition holds in memory. Its values and the answers under its ids are with whoever implements [`Recall`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Partition {
+    id: PartitionId,
+    slot: u64,
+    time: Moment,
+    sessions: Sessions,
+}
+
+/// What a partition can look up: values, and the answers given under ids.
+pub trait Recall {
+    /// Why a look-up failed.
+    type Error;
+
+    /// What the cell holds.
+    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Self::Error>;
+
+    /// What became of the id; it is in one of these generations, if in any.
+    fn remembered(
+        &mut self,
+        key: IdKey,
+        generations: impl Iterator<Item = Generation>,
+    ) -> Result<Option<Remembered>, Self::Error>;
+}
+
+/// Where the effects of an operation go.
+pub trait Absorb {
+    /// The cell now holds this.
+    fn store(&mut self, cell: &Cell, value: Option<Value>);
+
+    /// This became of the id.
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered);
+}
+
+/// A step of a partition: a slot of its log, and the time of everything in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The slot.
+    pub slot: u64,
+    /// The time, in whole milliseconds.
+    pub time: Moment,
+}
+
+/// What should become of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It is new: to be logged and applied.
+    Fresh(Decision),
+    /// It is known: this was the first answer.
+    Replay(Answer),
+    /// The filter takes it for known, and the table has nothing but the filter.
+    ProbablySeen,
+    /// It is not taken. Nothing changes.
+    Rejected(Rejection),
+}
+
+/// The hashes of an operation, computed once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hashes {
+    /// Of its id, if it has one.
+    pub key: Option<IdKey>,
+    /// Of its changes.
+    pub payload: Payload,
+}
+
+impl Hashes {
+    /// The hashes of an operation. `scratch` is room to work in.
+    pub fn of(operation: &Operation, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
+        let key = operation.id().map(|id| secret.id_key(operation.table(), id, scratch));
+        scratch.clear();
+        operation.encode_changes(scratch);
+        Self { key, payload: secret.payload(scratch) }
+    }
+}
+
+impl Partition {
+    /// A partition to which nothing has happened.
+    pub fn new(id: PartitionId) -> Self {
+        Self { id, slot: 0, time: Moment::ZERO, sessions: Sessions::default() }
+    }
+
+    /// Which one it is.
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// The last slot of its log.
+    pub fn slot(&self) -> u64 {
+        self.slot
+    }
+
+    /// The time of its last step.
+    pub fn time(&self) -> Moment {
+        self.time
+    }
+
+    /// What it remembers of clients.
+    pub fn sessions(&mut self) -> &mut Sessions {
+        &mut self.sessions
+    }
+
+    /// The next step, if it is taken at this time; at that of the step before, if that is later.
+    pub fn next_step(&self, now: Moment) -> Step {
+        // In the milliseconds that the entry will hold, so that a replay sees the same time.
+        Step { slot: self.slot + 1, time: self.time.max(Moment::from_millis(millis(now))) }
+    }
+
+    /// Takes a step: the next one, at a time no earlier than that of the step before.
+    pub fn take(&mut self, step: Step) {
+        assert_eq!(step.slot, self.slot + 1, "a step of partition {} is missing", self.id.0);
+        assert!(step.time >= self.time, "the time of partition {} goes back", self.id.0);
+        (self.slot, self.time) = (step.slot, step.time);
+    }
+
+    /// What should become of an operation in this step (the next one, or the present one again). Changes nothing.
+    pub fn decide<R: Recall>(
+        &self,
+        step: Step,
+        table: &Table,
+        operation: &Operation,
+        hashes: Hashes,
+        recall: &mut R,
+    ) -> Result<Verdict, R::Error> {
+        debug_assert_eq!(operation.partition(), self.id);
+        debug_assert_eq!(operation.table(), table.id);
+        assert!(step.slot - self.slot <= 1 && step.time >= self.time, "decided out of order");
+        let settings = table.settings();
+        let (Some(id), Some(key)) = (operation.id(), hashes.key) else {
+            return match settings.without_id {
+                WithoutId::Refuse => Ok(Verdict::Rejected(Rejection::IdRequired)),
+                WithoutId::AtMostOnce => evaluate(step, operation, Memory::None, recall),
+            };
+        };
+        if !settings.formats.contains(id.format()) {
+            let (found, taken) = (id.format(), settings.formats);
+            return Ok(Verdict::Rejected(Rejection::FormatNotTaken { found, taken }));
+        }
+        if let OpId::Sequenced { client, epoch, seq } = id {
+            let client = Client { table: table.id, name: client.clone() };
+            return match self.sessions.recognise(&client, *epoch, *seq, step.time) {
+                Recognition::Known(known) => Ok(known.verdict(hashes.payload)),
+                Recognition::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
+                Recognition::New => {
+                    let lease = settings.session_lease;
+                    evaluate(step, operation, Memory::Session { lease }, recall)
+                }
+            };
+        }
+        let id = Sifted { key, dated: id.dated(), payload: hashes.payload };
+        decide_by_filter(step, table, operation, id, recall)
+    }
+
+    /// Makes a decision come true. Its step is the one taken last.
+    pub fn apply<A: Absorb>(
+        &mut self,
+        table: &Table,
+        operation: &Operation,
+        hashes: Hashes,
+        decision: &Decision,
+        absorb: &mut A,
+    ) {
+        debug_assert_eq!(decision.answer.slot, self.slot);
+        if decision.answer.applied {
+            for ((cell, change), value) in operation.changes().zip(decision.answer.values.as_slice()) {
+                absorb.store(cell, change.effect(*value));
+            }
+        }
+        let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return };
+        let remembered = || Remembered { payload: hashes.payload, answer: decision.answer.clone() };
+        match (decision.memory, id) {
+            (Memory::None, _) => {}
+            (Memory::Filter, _) => table.present().remember(key, id.dated(), self.time),
+            (Memory::Index(generation), _) => {
+                table.present().remember(key, id.dated(), self.time);
+                absorb.remember(key, generation, remembered());
+            }
+            (Memory::Session { lease }, OpId::Sequenced { client, epoch, seq }) => {
+                let client = Client { table: table.id, name: client.clone() };
+                self.sessions.take(client, *epoch, *seq, remembered(), lease, self.time);
+            }
+            (Memory::Session { .. }, _) => unreachable!("only sequenced ids have sessions"),
+        }
+    }
+
+    /// The row of a checkpoint: everything but the sessions, which have rows of their own.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_varint(self.slot);
+        out.put_varint(self.time.as_nanos());
+        self.sessions.encode_floors(&mut out);
+        out
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader::new(row);
+        let (slot, time) = (input.varint()?, Moment::from_nanos(input.varint()?));
+        let sessions = Sessions::decode_floors(&mut input)?;
+        input.finish()?;
+        Ok(Self { id, slot, time, sessions })
+    }
+}
+
+/// An id that the filter knows: a dated or an opaque one.
+struct Sifted {
+    key: IdKey,
+    dated: Option<Moment>,
+    payload: Payload,
+}
+
+/// For ids that the filter knows: dated and opaque ones.
+fn decide_by_filter<R: Recall>(
+    step: Step,
+    table: &Table,
+    operation: &Operation,
+    Sifted { key, dated, payload }: Sifted,
+    recall: &mut R,
+) -> Result<Verdict, R::Error> {
+    let (settings, now) = (table.settings(), step.time);
+    let mut expired = None;
+    if let Some(dated) = dated {
+        if dated > now.after(settings.skew) {
+            let (ahead, skew) = (dated.since(now), settings.skew);
+            return Ok(Verdict::Rejected(Rejection::FromFuture { ahead, skew, now }));
+        }
+        let rejection = Rejection::Expired { window: settings.dated_window, now };
+        let within = |era: &Era| now.since(dated) <= era.settings.dated_window;
+        if !table.living(now).any(within) {
+            return Ok(Verdict::Rejected(rejection));
+        }
+        // Too old for the present settings, but an era before may have promised to know it: a retry is answered, a new id
+        // is not taken.
+        if !within(table.present()) || dated < table.present().floor {
+            expired = Some(rejection);
+        }
+    }
+    let mut probably_seen = false;
+    let mut look_up = false;
+    for era in table.living(now) {
+        match era.sighting(key, dated, now) {
+            Sighting::New => {}
+            Sighting::Unknown => return Ok(Verdict::Rejected(Rejection::Capacity { what: "ids" })),
+            Sighting::Maybe => match era.settings.mode {
+                Mode::Exact => look_up = true,
+                Mode::Probabilistic { .. } => probably_seen = true,
+            },
+        }
+    }
+    if look_up {
+        let eras = table.living(now).filter(|era| era.settings.mode == Mode::Exact);
+        let candidates = eras.flat_map(|era| era.candidates(dated, now));
+        if let Some(known) = recall.remembered(key, candidates)? {
+            return Ok(known.verdict(payload));
+        }
+    }
+    if probably_seen {
+        return Ok(Verdict::ProbablySeen);
+    }
+    if let Some(rejection) = expired {
+        return Ok(Verdict::Rejected(rejection));
+    }
+    let memory = match settings.mode {
+        Mode::Exact => Memory::Index(table.present().generation(dated, now)),
+        Mode::Probabilistic { .. } => Memory::Filter,
+    };
+    evaluate(step, operation, memory, recall)
+}
+
+/// What the changes of a new operation come to.
+fn evaluate<R: Recall>(
+    step: Step,
+    operation: &Operation,
+    memory: Memory,
+    recall: &mut R,
+) -> Result<Verdict, R::Error> {
+    let (slot, at) = (step.slot, millis(step.time));
+    let fresh = |applied, values| {
+        let answer = Answer { applied, slot, millis: at, values };
+        Ok(Verdict::Fresh(Decision { answer, memory }))
+    };
+    if operation.len() == 1 {
+        let Some((cell, change)) = operation.changes().next() else { unreachable!("it has one") };
+        let before = if change.looks() { recall.value(cell)? } else { None };
+        return match change.outcome(before.as_ref()) {
+            Ok(Outcome::After(value)) => fresh(true, Values::One(value)),
+            Ok(Outcome::Refused(value)) => fresh(false, Values::One(value)),
+            Err(rejection) => Ok(Verdict::Rejected(rejection)),
+        };
+    }
+    // A later change of the same cell must see the earlier one.
+    let mut befores: Vec<Option<i64>> = Vec::with_capacity(operation.len());
+    let mut after: Vec<(&Cell, Option<Value>)> = Vec::new();
+    let mut values = Vec::with_capacity(operation.len());
+    let mut refused = false;
+    for (cell, change) in operation.changes() {
+        let before = match after.iter().rev().find(|(other, _)| *other == cell) {
+            Some((_, value)) => value.clone(),
+            None => recall.value(cell)?,
+        };
+        befores.push(before.as_ref().map_or(Some(0), Value::counter));
+        match change.outcome(before.as_ref()) {
+            Ok(Outcome::After(value)) => {
+                values.push(value);
+                after.push((cell, change.effect(value)));
+            }
+            // A bound refuses the whole; go on, to tell what the counters are.
+            Ok(Outcome::Refused(_)) => refused = true,
+            Err(rejection) => return Ok(Verdict::Rejected(rejection)),
+        }
+    }
+    if refused { fresh(false, Values::from_vec(befores)) } else { fresh(true, Values::from_vec(values)) }
+}
+
+/// What a change comes to, in terms of counters.
+enum Outcome {
+    After(Option<i64>),
+    /// A bound refuses it; the counter is at this.
+    Refused(Option<i64>),
+}
+
+impl Change {
+    /// Whether the outcome depends on what the cell holds.
+    fn looks(&self) -> bool {
+        matches!(self, Self::Add(_) | Self::AddWithin { .. })
+    }
+
+    fn outcome(&self, before: Option<&Value>) -> Result<Outcome, Rejection> {
+        let sum = |delta: i64| {
+            let before = match before {
+                None => 0,
+                Some(value) => value.counter().ok_or(Rejection::NotACounter)?,
+            };
+            Ok((before, before.checked_add(delta)))
+        };
+        match self {
+            Self::Add(delta) => {
+                let (_, sum) = sum(*delta)?;
+                Ok(Outcome::After(Some(sum.ok_or(Rejection::Overflow)?)))
+            }
+            Self::AddWithin { delta, min, max } => {
+                let (before, sum) = sum(*delta)?;
+                // A sum beyond i64 is beyond a bound on that side, if there is one.
+                let below = min.is_some_and(|min| sum.map_or(*delta < 0, |sum| sum < min));
+                let above = max.is_some_and(|max| sum.map_or(*delta > 0, |sum| sum > max));
+                if below || above {
+                    return Ok(Outcome::Refused(Some(before)));
+                }
+                Ok(Outcome::After(Some(sum.ok_or(Rejection::Overflow)?)))
+            }
+            Self::Set(value) => Ok(Outcome::After(Some(*value))),
+            Self::Reset => Ok(Outcome::After(Some(0))),
+            Self::Delete | Self::Put(_) => Ok(Outcome::After(None)),
+        }
+    }
+
+    /// What the cell holds after the change, given the counter that was answered.
+    fn effect(&self, value: Option<i64>) -> Option<Value> {
+        match self {
+            Self::Put(bytes) => Some(Value::Bytes(bytes.clone())),
+            _ => value.map(Value::Counter),
+        }
+    }
+}
+
+impl Remembered {
+    /// What a retry with this payload is told.
+    fn verdict(self, payload: Payload) -> Verdict {
+        if self.payload == payload {
+            Verdict::Replay(self.answer)
+        } else {
+            Verdict::Rejected(Rejection::Mismatch)
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Sessions: what a partition remembers of each client that numbers its operations.
+//!
+//! Of every client a window of the latest sequence numbers is kept, each with its first answer; what is below the window's
+//! low-water mark is refused. A higher epoch ends the lower ones. A client that was idle for longer than its lease is forgotten,
+//! and of all the forgotten ones together only the highest epoch is kept, the *floor*: a session that is unknown and not above
+//! the floor may be a forgotten one, so its operations are refused, never counted again. Clients that take the time of their start
+//! as their epoch are above the floor by themselves.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use forgetful_filter::Moment;
+
+use crate::address::TableId;
+use crate::answer::{Rejection, Remembered};
+use crate::codec::{Malformed, Reader, Write};
+use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
+
+/// The sessions of a partition.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sessions {
+    live: HashMap<Client, Session>,
+    floors: BTreeMap<TableId, u64>,
+    /// Clients whose stored row is out of date, in the order of their first change.
+    changed: BTreeSet<Client>,
+}
+
+/// A client of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Client {
+    /// The table.
+    pub table: TableId,
+    /// The client's own name.
+    pub name: Box<str>,
+}
+
+/// What is remembered of a client.
+#[derive(Debug, Clone, PartialEq)]
+struct Session {
+    epoch: u64,
+    /// The highest sequence number taken.
+    high: u64,
+    last_used: Moment,
+    /// The lease that was in force when it was last used.
+    lease: Duration,
+    /// The answers within the window, by rising sequence number.
+    answers: VecDeque<(u64, Remembered)>,
+}
+
+/// What the sessions say of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Recognition {
+    New,
+    Known(Remembered),
+    Refused(Rejection),
+}
+
+impl Session {
+    fn idle(&self, now: Moment) -> bool {
+        now.since(self.last_used) > self.lease
+    }
+
+    /// The lowest sequence number inside the window.
+    fn low_water(&self) -> u64 {
+        self.high.saturating_sub(SESSION_WINDOW - 1).max(1)
+    }
+}
+
+impl Session {
+    fn encode(&self) -> Vec<u8> {
+        let (mut out, mut one) = (Vec::new(), Vec::new());
+        out.put_varint(self.epoch);
+        out.put_varint(self.high);
+        out.put_varint(self.last_used.as_nanos());
+        out.put_varint(u64::try_from(self.lease.as_nanos()).unwrap_or(u64::MAX));
+        out.put_varint(self.answers.len() as u64);
+        for (seq, remembered) in &self.answers {
+            one.clear();
+            remembered.encode(&mut one);
+            out.put_varint(*seq);
+            out.put_bytes(&one);
+        }
+        out
+    }
+
+    fn decode(row: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader::new(row);
+        let (epoch, high) = (input.varint()?, input.varint()?);
+        let last_used = Moment::from_nanos(input.varint()?);
+        let lease = Duration::from_nanos(input.varint()?);
+        let mut answers: VecDeque<(u64, Remembered)> = VecDeque::new();
+        for _ in 0..input.count()? {
+            let seq = input.varint()?;
+            if answers.back().is_some_and(|(before, _)| *before >= seq) || seq > high {
+                return Err(Malformed("sequence numbers out of order"));
+            }
+            answers.push_back((seq, Remembered::decode(input.bytes()?)?));
+        }
+        input.finish()?;
+        Ok(Self { epoch, high, last_used, lease, answers })
+    }
+}
+
+impl Sessions {
+    pub(crate) fn recognise(&self, client: &Client, epoch: u64, seq: u64, now: Moment) -> Recognition {
+        let floor = self.floors.get(&client.table).copied();
+        let session = match self.live.get(client) {
+            Some(session) => session,
+            None if floor.is_some_and(|floor| epoch <= floor) => {
+                return Recognition::Refused(Rejection::UnknownSession { floor: floor.unwrap_or_default() });
+            }
+            None if self.live.len() >= SESSIONS_MAX
+                && !self.live.values().any(|session| session.idle(now)) =>
+            {
+                return Recognition::Refused(Rejection::Capacity { what: "sessions" });
+            }
+            None => return Recognition::New,
+        };
+        if session.idle(now) && epoch <= session.epoch {
+            let floor = floor.unwrap_or_default().max(session.epoch);
+            return Recognition::Refused(Rejection::UnknownSession { floor });
+        }
+        if epoch < session.epoch {
+            return Recognition::Refused(Rejection::Fenced { epoch: session.epoch });
+        }
+        if epoch > session.epoch {
+            return Recognition::New;
+        }
+        if seq < session.low_water() {
+            return Recognition::Refused(Rejection::Superseded { low_water: session.low_water() });
+        }
+        match session.answers.binary_search_by_key(&seq, |(seq, _)| *seq) {
+            Ok(at) => Recognition::Known(session.answers[at].1.clone()),
+            Err(_) => Recognition::New,
+        }
+    }
+
+    /// Takes an operation that [`recognise`](Self::recognise) called new.
+    pub(crate) fn take(
+        &mut self,
+        client: Client,
+        epoch: u64,
+        seq: u64,
+        remembered: Remembered,
+        lease: Duration,
+        now: Moment,
+    ) {
+        if !self.live.contains_key(&client) && self.live.len() >= SESSIONS_MAX {
+            self.forget_idle(now);
+        }
+        let empty = || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new() };
+        if !self.changed.contains(&client) {
+            self.changed.insert(client.clone());
+        }
+        let session = self.live.entry(client).or_insert_with(empty);
+        if epoch > session.epoch {
+            *session = empty();
+        }
+        assert_eq!(epoch, session.epoch, "an operation of an ended epoch was taken");
+        session.high = session.high.max(seq);
+        session.last_used = session.last_used.max(now);
+        session.lease = lease;
+        // A replay of the log may bring again what a checkpoint holds already.
+        if let Err(at) = session.answers.binary_search_by_key(&seq, |(seq, _)| *seq) {
+            session.answers.insert(at, (seq, remembered));
+        }
+        let low_water = session.low_water();
+        while session.answers.front().is_some_and(|(seq, _)| *seq < low_water) {
+            session.answers.pop_front();
+        }
+    }
+
+    /// Forgets the clients whose lease has ended.
+    pub fn forget_idle(&mut self, now: Moment) {
+        let idle: Vec<Client> = self
+            .live
+            .iter()
+            .filter(|(_, session)| session.idle(now))
+            .map(|(client, _)| client.clone())
+            .collect();
+        for client in idle {
+            if let Some(session) = self.live.remove(&client) {
+                let floor = self.floors.entry(client.table).or_insert(session.epoch);
+                *floor = session.epoch.max(*floor);
+                self.changed.insert(client);
+            }
+        }
+    }
+
+    /// The clients whose stored rows are out of date, with their new rows; no row for a forgotten one. They count as stored
+    /// from now on.
+    pub fn take_changed(&mut self) -> Vec<(Client, Option<Vec<u8>>)> {
+        let changed = std::mem::take(&mut self.changed);
+        changed
+            .into_iter()
+            .map(|client| (client.clone(), self.live.get(&client).map(Session::encode)))
+            .collect()
+    }
+
+    /// Takes up a session from its stored row.
+    pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), Malformed> {
+        self.live.insert(client, Session::decode(row)?);
+        Ok(())
+    }
+
+    /// How many clients are known.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    pub(crate) fn encode_floors(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.floors.len() as u64);
+        for (table, floor) in &self.floors {
+            out.put_varint(u64::from(table.0));
+            out.put_varint(*floor);
+        }
+    }
+
+    pub(crate) fn decode_floors(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut sessions = Self::default();
+        for _ in 0..input.count()? {
+            let table =
+                TableId(u32::try_from(input.varint()?).map_err(|_| Malformed("a table number too large"))?);
+            sessions.floors.insert(table, input.varint()?);
+        }
+        Ok(sessions)
+    }
+}

@@ -1,0 +1,169 @@
+//! A table: its name, its settings now, and the eras before whose promises still hold.
+
+use std::sync::Arc;
+
+use forgetful_filter::Moment;
+
+use crate::address::TableId;
+use crate::codec::{Malformed, Reader, Write};
+use crate::era::Era;
+use crate::limits::TABLE_NAME_BYTES_MAX;
+use crate::settings::{SettingsError, TableSettings};
+
+/// The most eras of a table: so often can its settings be changed within its longest window.
+pub const ERAS_MAX: usize = 16;
+
+/// A table. To change one, make the next version of it and let the old one go.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Its number.
+    pub id: TableId,
+    /// Its name.
+    pub name: String,
+    present: Arc<Era>,
+    /// The latest first.
+    past: Vec<Past>,
+}
+
+/// An era that takes no more ids.
+#[derive(Debug, Clone)]
+struct Past {
+    era: Arc<Era>,
+    /// When its last promise ends.
+    until: Moment,
+}
+
+/// Whether a table can have this name.
+pub fn check_name(name: &str) -> Result<(), SettingsError> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+    let good = (1..=TABLE_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(plain)
+        && name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if good {
+        return Ok(());
+    }
+    let why =
+        format!("{name:?} is no name: 1 to 64 of a-z, 0-9, '.', '_', '-', the first a letter or a digit");
+    Err(SettingsError { setting: "table", why })
+}
+
+impl Table {
+    /// A new table.
+    pub fn create(id: TableId, name: &str, settings: TableSettings) -> Result<Self, SettingsError> {
+        check_name(name)?;
+        let era = Era::begin(1, settings, Moment::ZERO)?;
+        Ok(Self { id, name: name.into(), present: Arc::new(era), past: Vec::new() })
+    }
+
+    /// The present era.
+    pub fn present(&self) -> &Era {
+        &self.present
+    }
+
+    /// The settings now.
+    pub fn settings(&self) -> &TableSettings {
+        &self.present.settings
+    }
+
+    /// The eras, the present one first.
+    pub fn eras(&self) -> impl Iterator<Item = &Arc<Era>> {
+        std::iter::once(&self.present).chain(self.past.iter().map(|past| &past.era))
+    }
+
+    /// The eras with a promise left to keep.
+    pub(crate) fn living(&self, now: Moment) -> impl Iterator<Item = &Era> + Clone {
+        let past = self.past.iter().filter(move |past| past.until >= now).map(|past| &*past.era);
+        std::iter::once(&*self.present).chain(past)
+    }
+
+    /// The table with other settings from `now` on. Every promise already made is kept.
+    pub fn change(&self, settings: TableSettings, now: Moment) -> Result<Self, SettingsError> {
+        let mut past: Vec<Past> = self.past.iter().filter(|past| past.until >= now).cloned().collect();
+        if past.len() + 1 >= ERAS_MAX {
+            let why =
+                format!("changed {ERAS_MAX} times within the time it remembers; wait for the first to pass");
+            return Err(SettingsError { setting: "table", why });
+        }
+        let old = &self.present;
+        let floor = if settings.dated_window > old.settings.dated_window {
+            // What the old era refuses as too old it may have taken and forgotten: a longer window must not take it up again.
+            let window = u64::try_from(old.settings.dated_window.as_nanos()).unwrap_or(u64::MAX);
+            old.floor.max(Moment::from_nanos(now.as_nanos().saturating_sub(window)))
+        } else {
+            old.floor
+        };
+        let present = Arc::new(Era::begin(old.number + 1, settings, floor)?);
+        past.insert(0, Past { until: old.settings.promised_until(now), era: old.clone() });
+        Ok(Self { id: self.id, name: self.name.clone(), present, past })
+    }
+
+    /// The table without the eras that are over; nothing if there is none to drop.
+    pub fn without_past(&self, now: Moment) -> Option<Self> {
+        let past: Vec<Past> = self.past.iter().filter(|past| past.until >= now).cloned().collect();
+        (past.len() < self.past.len()).then(|| Self { past, ..self.clone() })
+    }
+
+    /// The same table with filters taken from elsewhere: `fill` is given each era with empty filters.
+    pub fn refilled<E>(
+        &self,
+        mut fill: impl FnMut(&mut Era) -> Result<(), E>,
+    ) -> Result<Self, RefillError<E>> {
+        let mut refill = |era: &Era| -> Result<Arc<Era>, RefillError<E>> {
+            let mut fresh = Era::begin(era.number, era.settings.clone(), era.floor)?;
+            fill(&mut fresh).map_err(RefillError::Fill)?;
+            Ok(Arc::new(fresh))
+        };
+        let present = refill(&self.present)?;
+        let mut past = Vec::with_capacity(self.past.len());
+        for one in &self.past {
+            past.push(Past { era: refill(&one.era)?, until: one.until });
+        }
+        Ok(Self { id: self.id, name: self.name.clone(), present, past })
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_varint(u64::from(self.id.0));
+        out.put_bytes(self.name.as_bytes());
+        out.put_varint(1 + self.past.len() as u64);
+        let untils = std::iter::once(0).chain(self.past.iter().map(|past| past.until.as_nanos()));
+        for (era, until) in self.eras().zip(untils) {
+            out.put_varint(u64::from(era.number));
+            out.put_varint(era.floor.as_nanos());
+            out.put_varint(until);
+            era.settings.encode(out);
+        }
+    }
+
+    /// The table with empty filters.
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let id = TableId(u32::try_from(input.varint()?).map_err(|_| Malformed("a table number too large"))?);
+        let name = input.text()?;
+        check_name(name).map_err(|_| Malformed("a table name that cannot be"))?;
+        let mut eras = Vec::new();
+        for _ in 0..input.count()? {
+            let number = u32::try_from(input.varint()?).map_err(|_| Malformed("an era number too large"))?;
+            let floor = Moment::from_nanos(input.varint()?);
+            let until = Moment::from_nanos(input.varint()?);
+            let settings = TableSettings::decode(input)?;
+            let era = Era::begin(number, settings, floor)
+                .map_err(|_| Malformed("settings without memory for them"))?;
+            eras.push(Past { era: Arc::new(era), until });
+        }
+        if eras.is_empty() {
+            return Err(Malformed("a table without settings"));
+        }
+        let present = eras.remove(0).era;
+        Ok(Self { id, name: name.into(), present, past: eras })
+    }
+}
+
+/// Why a table could not be refilled.
+#[derive(Debug, thiserror::Error)]
+pub enum RefillError<E> {
+    /// There is no memory for the empty filters.
+    #[error(transparent)]
+    Begin(#[from] SettingsError),
+    /// Whoever fills them failed.
+    #[error("{0}")]
+    Fill(E),
+}
