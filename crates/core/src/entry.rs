@@ -4,7 +4,8 @@
 //! and no clock: whatever was decided then holds now.
 //!
 //! Layout: version (1), milliseconds (varint), then operations until the end, each: flags (1), [id], changes, answer,
-//! [generation (varint), if the id index remembers it], [lease in ns (varint), if a session does].
+//! [era (varint), if a filter remembers it], [generation (varint), if the id index does], [lease in ns (varint), if a session
+//! does].
 
 use std::time::Duration;
 
@@ -34,9 +35,17 @@ pub enum Memory {
     /// Nowhere: it had no id.
     None,
     /// In the filter only: the table is probabilistic.
-    Filter,
-    /// In the filter and the id index, until the generation is over.
-    Index(Generation),
+    Filter {
+        /// The era whose filter it is.
+        era: u32,
+    },
+    /// In the filter and the id index.
+    Index {
+        /// The era whose filter it is.
+        era: u32,
+        /// Remembered until this is over.
+        generation: Generation,
+    },
     /// In the client's session, for as long as the lease says.
     Session {
         /// How long the client may be idle.
@@ -57,8 +66,8 @@ pub fn begin(step: Step, out: &mut Vec<u8>) {
 pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
     let memory = match decision.memory {
         Memory::None => 0,
-        Memory::Filter => 1,
-        Memory::Index(_) => 2,
+        Memory::Filter { .. } => 1,
+        Memory::Index { .. } => 2,
         Memory::Session { .. } => 3,
     };
     out.put_u8((memory << MEMORY_SHIFT) | if operation.id().is_some() { HAS_ID } else { 0 });
@@ -68,9 +77,13 @@ pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
     operation.encode_changes(out);
     decision.answer.encode(out);
     match decision.memory {
-        Memory::Index(generation) => out.put_varint(generation.0),
+        Memory::None => {}
+        Memory::Filter { era } => out.put_varint(u64::from(era)),
+        Memory::Index { era, generation } => {
+            out.put_varint(u64::from(era));
+            out.put_varint(generation.0);
+        }
         Memory::Session { lease } => out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)),
-        Memory::None | Memory::Filter => {}
     }
 }
 
@@ -108,8 +121,8 @@ impl<'a> Entry<'a> {
         }
         let memory = match flags >> MEMORY_SHIFT {
             0 => Memory::None,
-            1 => Memory::Filter,
-            2 => Memory::Index(Generation(input.varint()?)),
+            1 => Memory::Filter { era: era(input)? },
+            2 => Memory::Index { era: era(input)?, generation: Generation(input.varint()?) },
             3 => Memory::Session { lease: Duration::from_nanos(input.varint()?) },
             _ => return Err(Malformed("an unknown kind of memory")),
         };
@@ -123,6 +136,10 @@ impl Iterator for Entry<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         (!self.input.rest().is_empty()).then(|| self.operation())
     }
+}
+
+fn era(input: &mut Reader<'_>) -> Result<u32, Malformed> {
+    u32::try_from(input.varint()?).map_err(|_| Malformed("an era number too large"))
 }
 
 /// A moment in the milliseconds of entries.

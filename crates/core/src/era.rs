@@ -95,8 +95,7 @@ impl Era {
                 }
             },
             (None, _, Some(filter)) => filter.insert_fingerprint(fingerprint, now),
-            // A replay of an id that was taken under formats which have since been given up: its own era is over or knows it.
-            _ => {}
+            _ => unreachable!("an era takes ids of its own formats only, and has filters for them"),
         }
     }
 

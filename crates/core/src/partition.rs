@@ -196,9 +196,9 @@ impl Partition {
         let remembered = || Remembered { payload: hashes.payload, answer: decision.answer.clone() };
         match (decision.memory, id) {
             (Memory::None, _) => {}
-            (Memory::Filter, _) => table.present().remember(key, id.dated(), self.time),
-            (Memory::Index(generation), _) => {
-                table.present().remember(key, id.dated(), self.time);
+            (Memory::Filter { era }, _) => table.sift(era, key, id.dated(), self.time),
+            (Memory::Index { era, generation }, _) => {
+                table.sift(era, key, id.dated(), self.time);
                 absorb.remember(key, generation, remembered());
             }
             (Memory::Session { lease }, OpId::Sequenced { client, epoch, seq }) => {
@@ -286,9 +286,10 @@ fn decide_by_filter<R: Recall>(
     if let Some(rejection) = expired {
         return Ok(Verdict::Rejected(rejection));
     }
+    let era = table.present().number;
     let memory = match settings.mode {
-        Mode::Exact => Memory::Index(table.present().generation(dated, now)),
-        Mode::Probabilistic { .. } => Memory::Filter,
+        Mode::Exact => Memory::Index { era, generation: table.present().generation(dated, now) },
+        Mode::Probabilistic { .. } => Memory::Filter { era },
     };
     evaluate(step, operation, memory, recall)
 }

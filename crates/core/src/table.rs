@@ -7,6 +7,7 @@ use forgetful_filter::Moment;
 use crate::address::TableId;
 use crate::codec::{Malformed, Reader, Write};
 use crate::era::Era;
+use crate::hash::IdKey;
 use crate::limits::TABLE_NAME_BYTES_MAX;
 use crate::settings::{SettingsError, TableSettings};
 
@@ -74,6 +75,13 @@ impl Table {
     pub(crate) fn living(&self, now: Moment) -> impl Iterator<Item = &Era> + Clone {
         let past = self.past.iter().filter(move |past| past.until >= now).map(|past| &*past.era);
         std::iter::once(&*self.present).chain(past)
+    }
+
+    /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.
+    pub(crate) fn sift(&self, era: u32, key: IdKey, dated: Option<Moment>, now: Moment) {
+        if let Some(era) = self.eras().find(|one| one.number == era) {
+            era.remember(key, dated, now);
+        }
     }
 
     /// The table with other settings from `now` on. Every promise already made is kept.
