@@ -36,6 +36,12 @@ impl Batch {
         self.writes.iter().map(|(log, slot, range)| (*log, *slot, &self.bytes[range.clone()]))
     }
 
+    /// Which register the write with this index is to.
+    pub(crate) fn name(&self, index: usize) -> (Log, Slot) {
+        let (log, slot, _) = self.writes[index];
+        (log, slot)
+    }
+
     /// How many writes.
     pub fn len(&self) -> usize {
         self.writes.len()

@@ -9,6 +9,9 @@ pub enum Failure {
     /// There is no room for more. It comes back when room does.
     #[error("no room to write: {0}")]
     Full(String),
+    /// Too much is under way already. It can be asked again as soon as some of that has ended.
+    #[error("busy: {0}")]
+    Busy(String),
     /// A value, a batch or a gap beyond the engine's limits.
     #[error("too large: {0}")]
     TooLarge(String),

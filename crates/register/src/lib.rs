@@ -12,6 +12,7 @@
 
 mod batch;
 pub mod disk;
+pub mod embedded;
 mod failure;
 mod name;
 mod registers;
@@ -19,4 +20,4 @@ mod registers;
 pub use batch::Batch;
 pub use failure::Failure;
 pub use name::{Log, Slot, Space};
-pub use registers::{Extent, Permit, Registers, Row, Written};
+pub use registers::{Extent, Permit, Registers, Room, Row, Written};

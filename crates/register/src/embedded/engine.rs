@@ -1,0 +1,369 @@
+//! The embedded engine at work: a journal, a thread that flushes it, and a thread that runs its errands.
+//!
+//! | thread | what it does |
+//! |---|---|
+//! | `jeton-log` | takes what was staged, persists it, settles it, wakes who waited; no timer: a flush holds what arrived during the last one |
+//! | `jeton-keeper` | makes the next segment, puts trimmed ones away, stores and fetches rows |
+//!
+//! What must hold: the journal is never held while the disk is written to. A caller's thread reads from the disk, but only the
+//! log thread and the keeper write and sync.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, JoinHandle};
+
+use bytes::Bytes;
+
+use super::journal::Journal;
+use super::location::Sequence;
+use super::open_error::{Fatal, OpenError};
+use super::options::Options;
+use super::rows::{self, Trouble};
+use super::waiters::Waiters;
+use crate::disk::Disk;
+use crate::{Batch, Extent, Failure, Log, Permit, Registers, Row, Slot, Written};
+
+/// How many rows may wait to be stored or fetched.
+pub const ROWS_WAITING_MAX: usize = 256;
+
+/// Called with the reason when the disk failed in a way after which nothing can be promised.
+pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
+
+/// The embedded engine: registers and rows in a directory that one process uses alone.
+pub struct Embedded<D: Disk> {
+    shared: Arc<Shared<D>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared<D: Disk> {
+    state: Mutex<State<D>>,
+    /// The log thread waits here.
+    log: Condvar,
+    /// The keeper waits here.
+    keeper: Condvar,
+    disk: Arc<D>,
+    waiters: Arc<Waiters>,
+    on_fatal: OnFatal,
+}
+
+struct State<D: Disk> {
+    journal: Journal<D>,
+    jobs: VecDeque<Job>,
+    log_sleeps: bool,
+    keeper_sleeps: bool,
+    closing: bool,
+    log_ended: bool,
+}
+
+/// What the keeper is asked to do with a row.
+enum Job {
+    Put(String, Row, Arc<Reply<bool>>),
+    Get(String, Arc<Reply<Option<Row>>>),
+}
+
+impl<D: Disk> Embedded<D> {
+    /// Opens the store on this disk, or makes one. If the disk fails for good while the store is open, the process ends.
+    pub fn open(disk: D, options: Options) -> Result<Self, OpenError> {
+        Self::open_with(disk, options, Box::new(end_the_process))
+    }
+
+    /// As [`Embedded::open`], with something else than the end of the process when the disk fails for good. After it the store
+    /// refuses everything, and the outcome of what was under way is unknown.
+    pub fn open_with(disk: D, options: Options, on_fatal: OnFatal) -> Result<Self, OpenError> {
+        let journal = Journal::open(disk, options)?;
+        let shared = Arc::new(Shared {
+            log: Condvar::new(),
+            keeper: Condvar::new(),
+            disk: Arc::clone(&journal.disk),
+            waiters: Arc::new(Waiters::new(journal.durable())),
+            on_fatal,
+            state: Mutex::new(State {
+                journal,
+                jobs: VecDeque::new(),
+                log_sleeps: false,
+                keeper_sleeps: false,
+                closing: false,
+                log_ended: false,
+            }),
+        });
+        let engine = Self { shared: Arc::clone(&shared), threads: Mutex::default() };
+        let keeper = Arc::clone(&shared);
+        engine.start("jeton-log", move || shared.flush())?;
+        engine.start("jeton-keeper", move || keeper.keep())?;
+        Ok(engine)
+    }
+
+    fn start(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread = thread::Builder::new().name(name.into()).spawn(run);
+        let thread = thread.map_err(OpenError::io(format!("cannot start the thread {name}")))?;
+        self.threads.lock().expect("starting threads does not panic").push(thread);
+        Ok(())
+    }
+
+    /// Makes everything durable that was asked for, and lets the directory go. What is asked afterwards is refused.
+    pub fn close(&self) {
+        {
+            let mut state = self.shared.lock();
+            state.closing = true;
+            self.shared.log.notify_all();
+            self.shared.keeper.notify_all();
+        }
+        let threads = std::mem::take(&mut *self.threads.lock().expect("joining threads does not panic"));
+        for thread in threads {
+            // A thread that panicked has said so; there is nothing to add.
+            let _ = thread.join();
+        }
+        self.shared.waiters.end(Failure::Unknown("the store was closed before it was durable".into()));
+    }
+}
+
+impl<D: Disk> Drop for Embedded<D> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn end_the_process(why: &str) {
+    eprintln!("jeton: the disk failed, and nothing can be promised any more: {why}");
+    eprintln!("jeton: ending now; the next start finds everything that was acknowledged");
+    std::process::abort();
+}
+
+impl<D: Disk> Shared<D> {
+    /// A thread that panicked in here may have left the index and the log at odds: nobody may go on with it.
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().expect("a thread panicked while it held the journal")
+    }
+
+    /// Refuses after the end, and wakes the threads that have something to do.
+    fn with<T>(&self, act: impl FnOnce(&mut State<D>) -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut state = self.lock();
+        if state.closing {
+            return Err(Failure::Unavailable("the store is closed".into()));
+        }
+        let result = act(&mut state);
+        self.wake(&mut state);
+        result
+    }
+
+    fn wake(&self, state: &mut State<D>) {
+        if state.log_sleeps && state.journal.has_staged() {
+            state.log_sleeps = false;
+            self.log.notify_one();
+        }
+        if state.keeper_sleeps && (!state.jobs.is_empty() || state.journal.wants_errand()) {
+            state.keeper_sleeps = false;
+            self.keeper.notify_one();
+        }
+    }
+
+    fn ask<T>(&self, job: impl FnOnce(Arc<Reply<T>>) -> Job) -> Result<Arc<Reply<T>>, Failure> {
+        let reply = Arc::new(Reply::default());
+        self.with(|state| {
+            if state.jobs.len() >= ROWS_WAITING_MAX {
+                return Err(Failure::Busy(format!("{ROWS_WAITING_MAX} rows are waiting already")));
+            }
+            state.jobs.push_back(job(Arc::clone(&reply)));
+            Ok(())
+        })?;
+        Ok(reply)
+    }
+
+    fn die(&self, fatal: &Fatal) {
+        (self.on_fatal)(&fatal.0);
+        self.waiters.end(Failure::Unknown(fatal.0.clone()));
+    }
+
+    /// The log thread.
+    fn flush(&self) {
+        let mut state = self.lock();
+        loop {
+            let Some(mut staged) = state.journal.take_staged() else {
+                if state.closing {
+                    break;
+                }
+                state.log_sleeps = true;
+                state = self.log.wait(state).expect("a thread panicked while it held the journal");
+                state.log_sleeps = false;
+                continue;
+            };
+            drop(state);
+            staged.persist();
+            state = self.lock();
+            let settled = state.journal.settle(staged);
+            self.wake(&mut state);
+            drop(state);
+            match settled {
+                Ok(durable) => self.waiters.settle(durable),
+                Err(fatal) => self.die(&fatal),
+            }
+            state = self.lock();
+        }
+        state.log_ended = true;
+        self.keeper.notify_all();
+    }
+
+    /// The keeper.
+    fn keep(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(mut errand) = state.journal.take_errand() {
+                drop(state);
+                errand.run();
+                state = self.lock();
+                if let Err(fatal) = state.journal.end_errand(errand) {
+                    drop(state);
+                    self.die(&fatal);
+                    state = self.lock();
+                }
+                self.wake(&mut state);
+            } else if let Some(job) = state.jobs.pop_front() {
+                let dead = state.journal.fatal().cloned();
+                drop(state);
+                if let Some(fatal) = self.work(job, dead) {
+                    let fatal = self.lock().journal.die(fatal.0);
+                    self.die(&fatal);
+                }
+                state = self.lock();
+            } else if state.closing && state.log_ended {
+                break;
+            } else {
+                state.keeper_sleeps = true;
+                state = self.keeper.wait(state).expect("a thread panicked while it held the journal");
+                state.keeper_sleeps = false;
+            }
+        }
+    }
+
+    fn work(&self, job: Job, dead: Option<Fatal>) -> Option<Fatal> {
+        let refused = dead.map(|fatal| Failure::Unavailable(fatal.0));
+        match job {
+            Job::Get(name, reply) => {
+                reply.give(refused.map_or_else(|| rows::get(&*self.disk, &name), Err));
+                None
+            }
+            Job::Put(name, row, reply) => match refused
+                .map_or_else(|| rows::put(&*self.disk, &name, &row), |failure| Err(Trouble::Refused(failure)))
+            {
+                Ok(stored) => {
+                    reply.give(Ok(stored));
+                    None
+                }
+                Err(Trouble::Refused(failure)) => {
+                    reply.give(Err(failure));
+                    None
+                }
+                Err(Trouble::Fatal(fatal)) => {
+                    reply.give(Err(Failure::Unknown(fatal.0.clone())));
+                    Some(fatal)
+                }
+            },
+        }
+    }
+
+    fn wait(
+        &self,
+        staged: Result<Sequence, Failure>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<D> {
+        let waiters = Arc::clone(&self.waiters);
+        async move { waiters.wait(staged?).await }
+    }
+}
+
+impl<D: Disk> Registers for Embedded<D> {
+    fn admit(&self, writes: usize, value_bytes: usize) -> Result<Permit, Failure> {
+        self.shared.with(|state| state.journal.admit(writes, value_bytes))
+    }
+
+    fn write(
+        &self,
+        batch: Batch,
+        permit: Permit,
+    ) -> impl Future<Output = Result<Vec<Written>, Failure>> + Send + 'static {
+        let staged = self.shared.with(|state| state.journal.stage(&batch, permit));
+        let waiters = Arc::clone(&self.shared.waiters);
+        async move {
+            let (written, sequence) = staged?;
+            waiters.wait(sequence).await?;
+            Ok(written)
+        }
+    }
+
+    /// Reads on the caller's thread: from memory nearly always, because the system keeps what was written of late.
+    fn read(
+        &self,
+        log: Log,
+        from: Slot,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Failure>> + Send {
+        let plan = self.shared.with(|state| state.journal.read(log, from, limit));
+        async move { plan?.run() }
+    }
+
+    fn extent(&self, log: Log) -> impl Future<Output = Result<Extent, Failure>> + Send {
+        std::future::ready(self.shared.with(|state| state.journal.extent(log)))
+    }
+
+    fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send {
+        let staged = self.shared.with(|state| state.journal.trim(log, through));
+        self.shared.wait(staged)
+    }
+
+    fn put_row(&self, name: &str, row: Row) -> impl Future<Output = Result<bool, Failure>> + Send {
+        let reply =
+            rows::check_name(name).and_then(|()| self.shared.ask(|reply| Job::Put(name.into(), row, reply)));
+        async move { Receive(reply?).await }
+    }
+
+    fn get_row(&self, name: &str) -> impl Future<Output = Result<Option<Row>, Failure>> + Send {
+        let reply =
+            rows::check_name(name).and_then(|()| self.shared.ask(|reply| Job::Get(name.into(), reply)));
+        async move { Receive(reply?).await }
+    }
+}
+
+/// The place for one answer.
+struct Reply<T>(Mutex<Answer<T>>);
+
+enum Answer<T> {
+    Open(Option<Waker>),
+    Given(Option<Result<T, Failure>>),
+}
+
+impl<T> Default for Reply<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Answer::Open(None)))
+    }
+}
+
+impl<T> Reply<T> {
+    fn give(&self, result: Result<T, Failure>) {
+        let before = std::mem::replace(&mut *self.answer(), Answer::Given(Some(result)));
+        if let Answer::Open(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+
+    fn answer(&self) -> MutexGuard<'_, Answer<T>> {
+        self.0.lock().expect("giving an answer does not panic")
+    }
+}
+
+struct Receive<T>(Arc<Reply<T>>);
+
+impl<T> Future for Receive<T> {
+    type Output = Result<T, Failure>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self.0.answer() {
+            Answer::Open(waker) => {
+                *waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            Answer::Given(result) => Poll::Ready(result.take().expect("an answer is taken once")),
+        }
+    }
+}

@@ -1,0 +1,563 @@
+//! The journal: the store without threads and without waiting. Whoever drives it says when each step happens.
+//!
+//! A write is *staged*: decided at once against the index, and its record appended to the frame that is being filled. A frame is *taken*,
+//! *persisted* (written and synced, without holding the journal, so that staging goes on) and *settled*; then its writes may be
+//! answered. Meanwhile *errands* make the next segment and put trimmed ones away.
+//!
+//! What must hold:
+//! - *Nothing decided is taken back.* All that can refuse a batch is asked before its first record is staged.
+//! - *Nothing is answered before it is durable*, nor anything that rests on it: every answer comes with the frame it must wait for.
+//! - *One frame at a time is on its way to the disk.* So only the last frame of a log can be torn.
+//! - *A segment is released only when every register in it is trimmed durably*, and put away only when its release is durable.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+use super::frame::{self, Frame, OVERHEAD_MAX};
+use super::index::Index;
+use super::location::{Location, Sequence};
+use super::open_error::{Fatal, OpenError};
+use super::options::{BATCH_WRITES_MAX, GAP_SLOTS_MAX, Options, READ_REGISTERS_MAX, SPARES_MAX, cost};
+use super::reading::{Reading, Source, Window, damaged};
+use super::record::{self, REGISTER_OVERHEAD_MAX, Record, TRIM_BYTES_MAX, Taken};
+use super::recovery;
+use super::room::{Errand, Make, Outcome, Promise};
+use super::segment::{BLOCK_BYTES, Header, Segment};
+use super::staged::Staged;
+use crate::disk::{Disk, is_want_of_room};
+use crate::{Batch, Extent, Failure, Log, Permit, Slot, Written};
+
+/// The store without threads and without waiting.
+pub struct Journal<D: Disk> {
+    pub(super) disk: Arc<D>,
+    pub(super) _guard: D::Guard,
+    pub(super) options: Options,
+    pub(super) identity: u64,
+    pub(super) index: Index,
+
+    /// The segments in use, oldest first; frames go to the last.
+    pub(super) segments: VecDeque<Segment<D::File>>,
+    /// The segment after those.
+    pub(super) next: Option<Segment<D::File>>,
+    /// Where the next frame begins, if none is being filled.
+    pub(super) at: Location,
+    pub(super) next_sequence: Sequence,
+    /// The hash of the last frame that was taken.
+    pub(super) hash: u64,
+
+    /// The frame that is being filled.
+    pub(super) open: Option<Frame>,
+    /// Frames that became full.
+    pub(super) full: VecDeque<Frame>,
+    /// The frame on its way to the disk; or back from it, because it could not be written for want of room.
+    pub(super) flying: Option<Arc<Frame>>,
+    pub(super) taken: bool,
+    pub(super) durable: Sequence,
+    /// Everything before this place is durable.
+    pub(super) durable_end: Location,
+    /// Buffers of frames that are done, to be used again.
+    pub(super) buffers: Vec<Vec<u8>>,
+
+    /// What was promised and is not yet staged, in bytes.
+    pub(super) promised: Arc<AtomicUsize>,
+    /// The highest segment whose release is staged.
+    pub(super) released: u32,
+    /// Segments whose release is durable, and whose files may be used again.
+    pub(super) put_away: Vec<Segment<D::File>>,
+    pub(super) spares: Vec<String>,
+    pub(super) errand_out: bool,
+    /// Somebody was refused for want of the next segment.
+    pub(super) pressed: bool,
+    /// Why the last errand failed. It is tried again when somebody is refused for it.
+    pub(super) trouble: Option<String>,
+    /// Why the last frame could not be written. It is tried again when somebody is refused for it.
+    pub(super) stall: Option<String>,
+    pub(super) try_room: bool,
+    pub(super) try_write: bool,
+    pub(super) fatal: Option<Fatal>,
+}
+
+impl<D: Disk> Journal<D> {
+    /// Opens the store on this disk, or makes one if there is none. Everything that was ever answered is there again.
+    pub fn open(disk: D, options: Options) -> Result<Self, OpenError> {
+        recovery::open(Arc::new(disk), options)
+    }
+
+    /// Promises room for a batch of so many writes and bytes.
+    pub fn admit(&mut self, writes: usize, value_bytes: usize) -> Result<Permit, Failure> {
+        self.promise(writes, value_bytes).map(Permit::holding)
+    }
+
+    fn promise(&mut self, writes: usize, value_bytes: usize) -> Result<Promise, Failure> {
+        self.check_alive()?;
+        let bytes = cost(writes, value_bytes);
+        let most = self.options.batch_cost_max();
+        if writes > BATCH_WRITES_MAX || bytes > most {
+            return Err(Failure::TooLarge(format!(
+                "a batch of {writes} writes and {value_bytes} bytes; at most {BATCH_WRITES_MAX} writes that take {most} bytes"
+            )));
+        }
+        if let Some(stall) = &self.stall {
+            self.try_write = true;
+            return Err(Failure::Full(stall.clone()));
+        }
+        let promised = self.promised.load(Ordering::Relaxed);
+        if promised + self.staged_bytes() + bytes > self.options.staged_bytes_max {
+            return Err(Failure::Busy(format!(
+                "{} bytes are on their way to the disk already",
+                promised + self.staged_bytes()
+            )));
+        }
+        if promised + bytes + self.options.reserve_bytes() > self.rest() {
+            return Err(self.refusal());
+        }
+        Ok(Promise::new(bytes, &self.promised))
+    }
+
+    /// Decides every register of the batch, and stages those that were empty. The answers may be given once the frame of this
+    /// number is durable. If it fails, nothing has changed.
+    pub fn stage(&mut self, batch: &Batch, permit: Permit) -> Result<(Vec<Written>, Sequence), Failure> {
+        self.check_alive()?;
+        let _extra = if self.covers(&permit, cost(batch.len(), batch.value_bytes())) {
+            None
+        } else {
+            Some(self.promise(batch.len(), batch.value_bytes())?)
+        };
+        let (mut written, mut until) = self.decide(batch)?;
+        for (index, (log, slot, value)) in batch.iter().enumerate() {
+            if written[index] != Written::Fresh {
+                continue;
+            }
+            let number = self.index.number(log);
+            let already = self.index.log(number).cell(slot);
+            if !already.is_none() {
+                // Written by this very batch, a moment ago.
+                let value = self.staged_value(log, slot, already).ok_or_else(|| damaged(already, log, slot));
+                written[index] = Written::Taken(value.expect("what was just staged is in memory"));
+                continue;
+            }
+            let frame = self.frame_for(REGISTER_OVERHEAD_MAX + value.len());
+            let location = frame.end();
+            record::put_register(&mut frame.bytes, log, slot, value);
+            until = until.max(frame.sequence);
+            self.index.log_mut(number).put(slot, location);
+            self.segments.back_mut().expect("a journal has a segment").live += 1;
+        }
+        Ok((written, until))
+    }
+
+    /// What each write would meet, and the frame that must be durable before it is told. Asks everything that can be refused.
+    fn decide(&self, batch: &Batch) -> Result<(Vec<Written>, Sequence), Failure> {
+        let value_bytes_max = self.options.value_bytes_max();
+        let mut until = Sequence::ZERO;
+        let mut new_logs = 0;
+        let mut written = Vec::with_capacity(batch.len());
+        for (index, (log, slot, value)) in batch.iter().enumerate() {
+            if value.len() > value_bytes_max {
+                let len = value.len();
+                return Err(Failure::TooLarge(format!("a value of {len} bytes; at most {value_bytes_max}")));
+            }
+            let state = self.index.find(log).map(|number| self.index.log(number));
+            written.push(match state {
+                Some(state) if slot <= state.wanted => {
+                    until = until.max(state.wanted_in);
+                    Written::Trimmed
+                }
+                Some(state) if !state.cell(slot).is_none() => {
+                    let (value, frame) = self.value(log, slot, state.cell(slot))?;
+                    until = until.max(frame);
+                    Written::Taken(value)
+                }
+                _ => {
+                    let gap = state.map_or(slot.0 - 1, |state| state.gap(slot));
+                    if gap > GAP_SLOTS_MAX && !follows_in_batch(batch, index, log, slot) {
+                        return Err(Failure::TooLarge(format!(
+                            "{log} slot {slot} leaves {gap} slots empty below it; at most {GAP_SLOTS_MAX}"
+                        )));
+                    }
+                    new_logs += usize::from(state.is_none());
+                    Written::Fresh
+                }
+            });
+        }
+        // Counts a log twice that is new twice in the batch: the limit may be met a little early.
+        if new_logs > 0 {
+            self.check_logs(new_logs)?;
+        }
+        Ok((written, if until > self.durable { until } else { Sequence::ZERO }))
+    }
+
+    /// Forgets the values of a log up to here, once the frame of the number returned is durable.
+    pub fn trim(&mut self, log: Log, through: Slot) -> Result<Sequence, Failure> {
+        self.check_alive()?;
+        let wanted = self.index.find(log).map(|number| self.index.log(number));
+        if let Some(state) = wanted
+            && through <= state.wanted
+        {
+            return Ok(state.wanted_in);
+        }
+        if through == Slot::ZERO {
+            return Ok(Sequence::ZERO);
+        }
+        if wanted.is_none() {
+            self.check_logs(1)?;
+        }
+        if let Some(stall) = &self.stall {
+            self.try_write = true;
+            return Err(Failure::Full(stall.clone()));
+        }
+        // A block is left for the release that the trim may lead to.
+        if !self.has_room(TRIM_BYTES_MAX + OVERHEAD_MAX + BLOCK_BYTES as usize) {
+            return Err(self.refusal());
+        }
+        let number = self.index.number(log);
+        let last = self.index.log(number).last();
+        let frame = self.frame_for(TRIM_BYTES_MAX);
+        record::put_trim(&mut frame.bytes, log, through, last);
+        frame.trims.push((number, through));
+        let sequence = frame.sequence;
+        let state = self.index.log_mut(number);
+        state.wanted = through;
+        state.wanted_in = sequence;
+        Ok(sequence)
+    }
+
+    /// The next frame to be persisted, if there is one and none is on its way.
+    pub fn take_staged(&mut self) -> Option<Staged<D::File>> {
+        if !self.has_staged() {
+            return None;
+        }
+        let frame = match self.flying.take() {
+            Some(frame) => frame,
+            None => {
+                let mut frame = self.full.pop_front().or_else(|| self.open.take())?;
+                let end = frame::align(frame.end().offset());
+                if self.full.is_empty() && self.open.is_none() {
+                    self.at = Location::new(frame.at.segment(), end);
+                }
+                self.hash = frame.seal(self.hash, self.identity);
+                Arc::new(frame)
+            }
+        };
+        self.flying = Some(Arc::clone(&frame));
+        self.taken = true;
+        self.try_write = false;
+        let file = Arc::clone(&self.segment(frame.at.segment()).file);
+        Some(Staged { frame, file, outcome: None })
+    }
+
+    /// Whether [`Journal::take_staged`] would return a frame.
+    pub fn has_staged(&self) -> bool {
+        let anything = self.flying.is_some() || self.open.is_some() || !self.full.is_empty();
+        anything && !self.taken && self.fatal.is_none() && (self.stall.is_none() || self.try_write)
+    }
+
+    /// Takes a frame back that was persisted. Everything up to the number returned is durable.
+    ///
+    /// A frame that could not be written for want of room is kept, and tried again when somebody asks for room.
+    pub fn settle(&mut self, mut staged: Staged<D::File>) -> Result<Sequence, Fatal> {
+        self.taken = false;
+        match staged.outcome.take().expect("a frame is persisted before it is settled") {
+            Ok(()) => self.stall = None,
+            Err((true, error)) if is_want_of_room(&error) => {
+                self.stall = Some(format!("cannot write to the log: {error}"));
+                return Ok(self.durable);
+            }
+            Err((_, error)) => {
+                let name = super::segment::name(staged.frame.at.segment());
+                return Err(self.die(format!("cannot make {name} durable: {error}")));
+            }
+        }
+        self.flying = None;
+        let frame = staged.frame;
+        debug_assert_eq!(frame.sequence, self.durable.next());
+        self.durable = frame.sequence;
+        self.durable_end = frame.end();
+        for &(number, through) in &frame.trims {
+            let segments = &mut self.segments;
+            let first = segments.front().map_or(0, |segment| segment.number);
+            self.index.log_mut(number).trim(through, |location| {
+                segments[(location.segment() - first) as usize].live -= 1;
+            });
+        }
+        if let Some(through) = frame.released {
+            while self.segments.front().is_some_and(|segment| segment.number <= through) {
+                self.put_away.extend(self.segments.pop_front());
+            }
+            // A file that is given back may be all that was wanted.
+            self.try_room = true;
+        }
+        if let Ok(frame) = Arc::try_unwrap(frame) {
+            self.buffers.push(frame.bytes);
+        }
+        self.release();
+        Ok(self.durable)
+    }
+
+    /// Stages the release of the oldest segments, if nothing in them is needed any more.
+    fn release(&mut self) {
+        let last = self.segments.back().map_or(0, |segment| segment.number);
+        let through = self
+            .segments
+            .iter()
+            .take_while(|segment| segment.live == 0 && segment.number < last)
+            .last()
+            .map_or(0, |segment| segment.number);
+        if through > self.released && self.has_room(TRIM_BYTES_MAX + OVERHEAD_MAX) {
+            let frame = self.frame_for(TRIM_BYTES_MAX);
+            record::put_released(&mut frame.bytes, through);
+            frame.released = Some(through);
+            self.released = through;
+        }
+    }
+
+    /// Everything up to this frame is durable.
+    pub fn durable(&self) -> Sequence {
+        self.durable
+    }
+
+    /// How far a log reaches, durably.
+    pub fn extent(&self, log: Log) -> Result<Extent, Failure> {
+        self.check_alive()?;
+        let number = self.index.find(log);
+        Ok(number.map_or_else(Extent::default, |number| self.index.log(number).extent(self.durable_end)))
+    }
+
+    /// Plans a read of durable registers. The plan can be run without the journal.
+    pub fn read(&self, log: Log, from: Slot, limit: usize) -> Result<Reading<D::File>, Failure> {
+        self.check_alive()?;
+        let number = self.index.find(log);
+        let trimmed = number.map_or(Slot::ZERO, |number| self.index.log(number).trimmed);
+        if from <= trimmed {
+            return Err(Failure::Trimmed { log, through: trimmed });
+        }
+        let registers: Vec<_> = number.map_or_else(Vec::new, |number| {
+            let durable = self.index.log(number).from(from, self.durable_end);
+            durable.take(limit.min(READ_REGISTERS_MAX)).collect()
+        });
+        let mut needed: Vec<u32> = registers.iter().map(|(_, location)| location.segment()).collect();
+        needed.sort_unstable();
+        needed.dedup();
+        let sources = needed.into_iter().map(|number| self.source(number)).collect();
+        Ok(Reading { log, registers, sources })
+    }
+
+    /// Work on files that is due, if none is under way.
+    pub fn take_errand(&mut self) -> Option<Errand<D>> {
+        if !self.wants_errand() {
+            return None;
+        }
+        self.errand_out = true;
+        self.try_room = false;
+        let mut room = SPARES_MAX.saturating_sub(self.spares.len());
+        let put_away = self
+            .put_away
+            .iter()
+            .map(|segment| {
+                // A reader may hold the file: then it must stay as it is, and goes when the reader is done.
+                let keep = room > 0
+                    && segment.bytes == self.options.segment_bytes
+                    && Arc::strong_count(&segment.file) == 1;
+                room -= usize::from(keep);
+                (segment.number, keep)
+            })
+            .collect();
+        let number = self.segments.back().map_or(1, |segment| segment.number + 1);
+        let make = self.wants_next().then(|| Make {
+            header: Header { number, bytes: self.options.segment_bytes, identity: self.identity },
+            spare: self.spares.pop(),
+        });
+        Some(Errand { disk: Arc::clone(&self.disk), put_away, make, outcome: None })
+    }
+
+    /// Whether [`Journal::take_errand`] would return one.
+    pub fn wants_errand(&self) -> bool {
+        let due = self.wants_next() || !self.put_away.is_empty();
+        due && !self.errand_out && self.fatal.is_none() && (self.trouble.is_none() || self.try_room)
+    }
+
+    fn wants_next(&self) -> bool {
+        let Some(segment) = self.segments.back() else { return false };
+        self.next.is_none() && (self.pressed || self.position() > segment.bytes / 2)
+    }
+
+    /// Takes back an errand that was run.
+    pub fn end_errand(&mut self, mut errand: Errand<D>) -> Result<(), Fatal> {
+        self.errand_out = false;
+        let Outcome { spares, all_put_away, made, error } =
+            errand.outcome.expect("an errand is run before it ends");
+        if let Some((what, error)) = error {
+            if !is_want_of_room(&error) {
+                return Err(self.die(format!("{what}: {error}")));
+            }
+            self.trouble = Some(format!("{what}: {error}"));
+            self.spares.extend(errand.make.as_mut().and_then(|make| make.spare.take()));
+        } else {
+            self.trouble = None;
+        }
+        if all_put_away {
+            self.spares.extend(spares);
+            let done: Vec<u32> = errand.put_away.iter().map(|(number, _)| *number).collect();
+            self.put_away.retain(|segment| !done.contains(&segment.number));
+        }
+        if let (Some(file), Some(make)) = (made, errand.make) {
+            let Header { number, bytes, .. } = make.header;
+            self.next = Some(Segment { number, bytes, file, live: 0 });
+            self.pressed = false;
+            // There may not have been room for it before.
+            self.release();
+        }
+        Ok(())
+    }
+
+    /// Why the journal refuses everything, if it does.
+    pub fn fatal(&self) -> Option<&Fatal> {
+        self.fatal.as_ref()
+    }
+
+    pub(super) fn die(&mut self, why: String) -> Fatal {
+        self.fatal.get_or_insert(Fatal(why)).clone()
+    }
+
+    fn check_alive(&self) -> Result<(), Failure> {
+        match &self.fatal {
+            Some(fatal) => Err(Failure::Unavailable(fatal.0.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_logs(&self, more: usize) -> Result<(), Failure> {
+        let most = self.options.logs_max();
+        if self.index.len() + more > most {
+            return Err(Failure::TooLarge(format!("more than {most} logs")));
+        }
+        Ok(())
+    }
+
+    fn covers(&self, permit: &Permit, bytes: usize) -> bool {
+        permit
+            .room()
+            .and_then(|room| (room as &dyn std::any::Any).downcast_ref::<Promise>())
+            .is_some_and(|promise| Arc::ptr_eq(&promise.total, &self.promised) && promise.bytes >= bytes)
+    }
+
+    /// Why there is no room; and sees to it that it is made.
+    fn refusal(&mut self) -> Failure {
+        if self.next.is_some() {
+            return Failure::Busy("the segments of the log are promised to others".into());
+        }
+        self.pressed = true;
+        match &self.trouble {
+            Some(trouble) => {
+                self.try_room = true;
+                Failure::Full(trouble.clone())
+            }
+            None => Failure::Busy("the next segment of the log is being made".into()),
+        }
+    }
+
+    /// The end of everything staged, as an offset in the last segment.
+    fn position(&self) -> u32 {
+        self.open.as_ref().map_or(self.at.offset(), |frame| frame::align(frame.end().offset()))
+    }
+
+    /// The bytes that can still be staged for certain, whatever the size of the records; those promised included.
+    fn rest(&self) -> usize {
+        let segment = self.segments.back().map_or(0, |segment| segment.bytes);
+        let rest = (segment - self.position()) as usize;
+        let Some(next) = &self.next else { return rest };
+        // The record that does not fit any more leaves its room unused; the frame after it begins with the trim points.
+        let unused = self.options.value_bytes_max() + REGISTER_OVERHEAD_MAX + OVERHEAD_MAX;
+        let trim_points = (self.index.len() + 1) * TRIM_BYTES_MAX + OVERHEAD_MAX;
+        rest.saturating_sub(unused) + ((next.bytes - BLOCK_BYTES) as usize).saturating_sub(trim_points)
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.promised.load(Ordering::Relaxed) + bytes <= self.rest()
+    }
+
+    fn staged_bytes(&self) -> usize {
+        let flying = self.flying.as_ref().map_or(0, |frame| frame.bytes.len());
+        let full: usize = self.full.iter().map(|frame| frame.bytes.len()).sum();
+        flying + full + self.open.as_ref().map_or(0, |frame| frame.bytes.len())
+    }
+
+    /// The frame to append a record of so many bytes to.
+    fn frame_for(&mut self, bytes: usize) -> &mut Frame {
+        let segment_bytes = self.segments.back().map_or(0, |segment| segment.bytes) as usize;
+        let end = self
+            .open
+            .as_ref()
+            .map_or(self.at.offset() as usize + frame::HEADER_BYTES, |frame| frame.end().offset() as usize);
+        if end + bytes > segment_bytes {
+            self.full.extend(self.open.take());
+            let next = self.next.take().expect("nothing is staged for which there is no room");
+            self.at = Location::new(next.number, BLOCK_BYTES);
+            self.segments.push_back(next);
+        }
+        let Self { open, index, at, next_sequence, buffers, .. } = self;
+        open.get_or_insert_with(|| {
+            let mut frame = Frame::begin(*next_sequence, *at, buffers.pop().unwrap_or_default());
+            *next_sequence = next_sequence.next();
+            if at.offset() == BLOCK_BYTES {
+                for state in index.iter() {
+                    record::put_trim(&mut frame.bytes, state.log, state.wanted, state.last());
+                }
+            }
+            frame
+        })
+    }
+
+    fn segment(&self, number: u32) -> &Segment<D::File> {
+        let first = self.segments.front().map_or(0, |segment| segment.number);
+        &self.segments[(number - first) as usize]
+    }
+
+    fn source(&self, number: u32) -> Source<D::File> {
+        let segment = self.segment(number);
+        Source { segment: number, bytes: segment.bytes, file: Arc::clone(&segment.file) }
+    }
+
+    /// The value of a register, and the frame that must be durable before it is told.
+    fn value(&self, log: Log, slot: Slot, location: Location) -> Result<(Bytes, Sequence), Failure> {
+        if location < self.durable_end {
+            let source = self.source(location.segment());
+            let mut window = Window::default();
+            let value = window.value(&source, log, slot, location)?;
+            return Ok((Bytes::copy_from_slice(value), Sequence::ZERO));
+        }
+        let value = self.staged_value(log, slot, location).ok_or_else(|| damaged(location, log, slot))?;
+        let frame = self.frame_of(location).map_or(self.next_sequence, |frame| frame.sequence);
+        Ok((value, frame))
+    }
+
+    fn frame_of(&self, location: Location) -> Option<&Frame> {
+        let flying = self.flying.as_deref();
+        flying.into_iter().chain(&self.full).chain(&self.open).rfind(|frame| frame.at <= location)
+    }
+
+    fn staged_value(&self, log: Log, slot: Slot, location: Location) -> Option<Bytes> {
+        let frame = self.frame_of(location)?;
+        let mut bytes = frame.bytes.get((location.offset() - frame.at.offset()) as usize..)?;
+        match record::take(&mut bytes) {
+            Taken::Record(Record::Register { log: its_log, slot: its_slot, value })
+                if (its_log, its_slot) == (log, slot) =>
+            {
+                Some(Bytes::copy_from_slice(value))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether an earlier write of the batch comes near enough below a slot. The nearest is mostly the one just before.
+fn follows_in_batch(batch: &Batch, index: usize, log: Log, slot: Slot) -> bool {
+    let near = slot.0.saturating_sub(GAP_SLOTS_MAX + 1)..slot.0;
+    (0..index)
+        .rev()
+        .map(|index| batch.name(index))
+        .any(|(its_log, its_slot)| its_log == log && near.contains(&its_slot.0))
+}

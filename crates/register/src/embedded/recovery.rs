@@ -1,0 +1,331 @@
+//! Opening a store: finding again what was durable, and nothing else.
+//!
+//! Only the frame that was on its way when the process ended can be torn: it is the last. It is cut. A frame that cannot be read with a
+//! good one after it was durable once, and so somebody was told of it: then the store does not open. Two things follow:
+//! - A bit that turned over in the *last* frame cannot be told from a torn write, and the frame is cut. Copies of the data on another
+//!   machine are the remedy, not this file.
+//! - The last good frame may be in the memory of the system only, left there by a process that was killed before its sync. It is
+//!   written and synced once more before anybody is told of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::frame::{self, Found};
+use super::index::Index;
+use super::journal::Journal;
+use super::location::{Location, Sequence};
+use super::open_error::OpenError;
+use super::options::{Options, SPARES_MAX};
+use super::record::{self, Record, Taken};
+use super::room::{Errand, Make};
+use super::rows;
+use super::segment::{self, BLOCK_BYTES, FOLDER, Header, HeaderError, Segment};
+use crate::disk::{Disk, DiskFile};
+
+/// What the scan found so far.
+struct Scan {
+    index: Index,
+    /// The last good frame: its number, its hash, where it begins and where it ends.
+    sequence: Sequence,
+    hash: u64,
+    begin: Location,
+    end: Location,
+    /// The segments up to here were released.
+    released: u32,
+}
+
+pub fn open<D: Disk>(disk: Arc<D>, options: Options) -> Result<Journal<D>, OpenError> {
+    options.check()?;
+    let guard = disk.lock(&options.who)?;
+    rows::clean(&*disk).map_err(OpenError::io("cannot clear unfinished rows away"))?;
+    let (numbers, spares) = tidy_up(&*disk, &options)?;
+    let numbers = if numbers.is_empty() { vec![make_first(&disk, &options)?] } else { numbers };
+
+    let first = start_of_run(&numbers);
+    let mut segments = VecDeque::new();
+    let mut identity = None;
+    for &number in numbers.iter().filter(|&&number| number >= first) {
+        let (segment, header) = open_segment(&*disk, number)?;
+        if *identity.get_or_insert(header.identity) != header.identity {
+            return Err(damage(number, 0, "the segment is of another log than the ones before it"));
+        }
+        segments.push_back(segment);
+    }
+    let identity = identity.unwrap_or(options.identity);
+    let scan = scan(&mut segments, identity)?;
+    if first > scan.released + 1 {
+        return Err(damage(first - 1, 0, "the segment is missing; later ones are there"));
+    }
+
+    let mut journal = Journal {
+        disk,
+        _guard: guard,
+        identity,
+        index: scan.index,
+        segments: VecDeque::new(),
+        next: None,
+        at: scan.end,
+        next_sequence: scan.sequence.next(),
+        hash: scan.hash,
+        open: None,
+        full: VecDeque::new(),
+        flying: None,
+        taken: false,
+        durable: scan.sequence,
+        durable_end: scan.end,
+        buffers: Vec::new(),
+        promised: Arc::default(),
+        released: scan.released,
+        put_away: Vec::new(),
+        spares,
+        errand_out: false,
+        pressed: false,
+        trouble: None,
+        stall: None,
+        try_room: false,
+        try_write: false,
+        fatal: None,
+        options,
+    };
+    make_certain(&journal, &segments, scan.begin)?;
+    for segment in segments {
+        let last = scan.end.segment();
+        if segment.number <= scan.released || segment.number > last + 1 {
+            journal.put_away.push(segment);
+        } else if segment.number == last + 1 {
+            journal.next = Some(segment);
+        } else {
+            journal.segments.push_back(segment);
+        }
+    }
+    for number in numbers.into_iter().filter(|&number| number < first) {
+        let (segment, _) = open_segment(&*journal.disk, number)?;
+        journal.put_away.push(segment);
+    }
+    Ok(journal)
+}
+
+fn damage(number: u32, offset: u32, why: impl Into<String>) -> OpenError {
+    OpenError::Damaged { file: segment::name(number), offset: offset.into(), why: why.into() }
+}
+
+/// The numbers of the segments, sorted, and the spare files. What was being made is removed, and spares that nobody will need.
+fn tidy_up<D: Disk>(disk: &D, options: &Options) -> Result<(Vec<u32>, Vec<String>), OpenError> {
+    let io = || OpenError::io("cannot clear the log's folder up");
+    let files = disk.list(FOLDER).map_err(OpenError::io("cannot list the log's folder"))?;
+    let mut numbers = Vec::new();
+    let mut spares = Vec::new();
+    for file in &files {
+        let path = format!("{FOLDER}/{file}");
+        if let Some(number) = segment::number_of(file) {
+            numbers.push(number);
+        } else if file.starts_with(segment::SPARE) {
+            let bytes = disk.open(&path).and_then(|file| file.len()).map_err(io())?;
+            if spares.len() < SPARES_MAX && bytes == u64::from(options.segment_bytes) {
+                spares.push(path);
+            } else {
+                disk.remove(&path).map_err(io())?;
+            }
+        } else if path == segment::MAKING {
+            disk.remove(&path).map_err(io())?;
+        }
+    }
+    if !files.is_empty() {
+        // A process that was killed may have left names that only the memory of the system knows.
+        disk.sync_names(FOLDER).map_err(io())?;
+    }
+    numbers.sort_unstable();
+    Ok((numbers, spares))
+}
+
+fn make_first<D: Disk>(disk: &Arc<D>, options: &Options) -> Result<u32, OpenError> {
+    let header = Header { number: 1, bytes: options.segment_bytes, identity: options.identity };
+    let make = Some(Make { header, spare: None });
+    let mut errand = Errand { disk: Arc::clone(disk), put_away: Vec::new(), make, outcome: None };
+    errand.run();
+    match errand.outcome.and_then(|outcome| outcome.error) {
+        Some((_, source)) => {
+            Err(OpenError::Io { what: "cannot make the log's first segment".into(), source })
+        }
+        None => Ok(1),
+    }
+}
+
+/// Where the unbroken run of numbers begins that leads to the last one.
+fn start_of_run(numbers: &[u32]) -> u32 {
+    let breaks = numbers.windows(2).rev().find(|pair| pair[1] != pair[0] + 1);
+    breaks.map_or(numbers[0], |pair| pair[1])
+}
+
+fn open_segment<D: Disk>(disk: &D, number: u32) -> Result<(Segment<D::File>, Header), OpenError> {
+    let name = segment::name(number);
+    let file = disk.open(&name).map_err(OpenError::io(format!("cannot open {name}")))?;
+    let len = file.len().map_err(OpenError::io(format!("cannot open {name}")))?;
+    let mut block = vec![0; BLOCK_BYTES.min(u32::try_from(len).unwrap_or(BLOCK_BYTES)) as usize];
+    file.read_at(&mut block, 0).map_err(OpenError::io(format!("cannot read {name}")))?;
+    let header = Header::read(&block).map_err(|error| match error {
+        HeaderError::Version(found) => {
+            OpenError::Version { file: name.clone(), found, expected: segment::VERSION }
+        }
+        HeaderError::Bad(why) => damage(number, 0, why),
+    })?;
+    if header.number != number {
+        return Err(damage(number, 0, format!("the header is of segment {}", header.number)));
+    }
+    if u64::from(header.bytes) != len {
+        return Err(damage(number, 0, format!("the file has {len} bytes instead of {}", header.bytes)));
+    }
+    Ok((Segment { number, bytes: header.bytes, file: Arc::new(file), live: 0 }, header))
+}
+
+fn scan<F: DiskFile>(segments: &mut VecDeque<Segment<F>>, identity: u64) -> Result<Scan, OpenError> {
+    let first = segments.front().map_or(1, |segment| segment.number);
+    let beginning = Location::new(first, BLOCK_BYTES);
+    let mut scan = Scan {
+        index: Index::default(),
+        sequence: Sequence::ZERO,
+        hash: 0,
+        begin: beginning,
+        end: beginning,
+        released: 0,
+    };
+    // Where the first frame should be that is not there, and why it is none.
+    let mut missing: Option<(Location, &'static str)> = None;
+    let mut bytes = Vec::new();
+    for position in 0..segments.len() {
+        let number = segments[position].number;
+        read_all(&segments[position], &mut bytes)?;
+        let mut offset = BLOCK_BYTES;
+        while offset < segments[position].bytes {
+            let found = frame::find(&bytes[offset as usize..], number, identity);
+            let here = Location::new(number, offset);
+            // A frame goes on where the last one ended, or at the start of the segment after it.
+            let in_place = here == scan.end || (offset == BLOCK_BYTES && number == scan.end.segment() + 1);
+            match found {
+                Ok(found) if in_place && scan.follows(&found, first == number) => {
+                    missing = None;
+                    scan.begin = here;
+                    offset += found.bytes();
+                    scan.end = Location::new(number, offset);
+                    scan.take(&found, here, segments)?;
+                    continue;
+                }
+                Ok(found) if found.sequence > scan.sequence => {
+                    let (at, why) = missing.unwrap_or((here, "the frames before this one are gone"));
+                    return Err(damage(
+                        at.segment(),
+                        at.offset(),
+                        format!("{why}; a later frame is whole, so this is not the end of the log"),
+                    ));
+                }
+                Ok(_) => {}
+                Err(why) if in_place => missing = missing.or(Some((here, why))),
+                Err(_) => {}
+            }
+            offset += BLOCK_BYTES;
+        }
+    }
+    if scan.sequence == Sequence::ZERO && first > 1 {
+        return Err(damage(first, BLOCK_BYTES, "the segment has no frame; the log cannot begin here"));
+    }
+    Ok(scan)
+}
+
+fn read_all<F: DiskFile>(segment: &Segment<F>, bytes: &mut Vec<u8>) -> Result<(), OpenError> {
+    bytes.resize(segment.bytes as usize, 0);
+    let name = segment::name(segment.number);
+    segment.file.read_at(bytes, 0).map_err(OpenError::io(format!("cannot read {name}")))
+}
+
+impl Scan {
+    /// Whether a frame is the one after the last.
+    fn follows(&self, found: &Found<'_>, in_first_segment: bool) -> bool {
+        if self.sequence > Sequence::ZERO {
+            found.sequence == self.sequence.next() && found.previous == self.hash
+        } else {
+            // The first that is left of a log: what came before it was released.
+            in_first_segment
+        }
+    }
+
+    fn take<F>(
+        &mut self,
+        found: &Found<'_>,
+        at: Location,
+        segments: &mut VecDeque<Segment<F>>,
+    ) -> Result<(), OpenError> {
+        self.sequence = found.sequence;
+        self.hash = found.hash;
+        let first = segments.front().map_or(0, |segment| segment.number);
+        let mut rest = found.payload;
+        while !rest.is_empty() {
+            let inside = (frame::HEADER_BYTES + found.payload.len() - rest.len()) as u32;
+            let location = Location::new(at.segment(), at.offset() + inside);
+            let mut gone = |location: Location| segments[(location.segment() - first) as usize].live -= 1;
+            match record::take(&mut rest) {
+                Taken::Record(Record::Register { log, slot, .. }) => {
+                    let number = self.index.number(log);
+                    let state = self.index.log_mut(number);
+                    if slot <= state.trimmed {
+                        return Err(damage(
+                            location.segment(),
+                            location.offset(),
+                            "a trimmed register is written",
+                        ));
+                    }
+                    if !state.cell(slot).is_none() {
+                        return Err(damage(
+                            location.segment(),
+                            location.offset(),
+                            "a register is written twice",
+                        ));
+                    }
+                    state.put(slot, location);
+                    segments[(location.segment() - first) as usize].live += 1;
+                }
+                Taken::Record(Record::Trim { log, trimmed, last }) => {
+                    let number = self.index.number(log);
+                    let state = self.index.log_mut(number);
+                    state.trim(trimmed, &mut gone);
+                    state.raise_floor(last);
+                }
+                Taken::Record(Record::Released { through }) => self.released = self.released.max(through),
+                Taken::Cut(_) | Taken::Bad => {
+                    return Err(damage(
+                        location.segment(),
+                        location.offset(),
+                        "a whole frame holds a broken record",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the last frame once more and ends the log behind it, so that what is told from now on is durable, and nothing that was cut
+/// can come back.
+fn make_certain<D: Disk>(
+    journal: &Journal<D>,
+    segments: &VecDeque<Segment<D::File>>,
+    begin: Location,
+) -> Result<(), OpenError> {
+    let zeros = vec![0; BLOCK_BYTES as usize];
+    for segment in segments.iter().filter(|segment| segment.number >= journal.at.segment()) {
+        let name = segment::name(segment.number);
+        let io = || OpenError::io(format!("cannot make {name} durable"));
+        let end = if segment.number == journal.at.segment() {
+            let mut frame = vec![0; (journal.at.offset() - begin.offset()) as usize];
+            segment.file.read_at(&mut frame, begin.offset().into()).map_err(io())?;
+            segment.file.write_at(&frame, begin.offset().into()).map_err(io())?;
+            journal.at.offset()
+        } else {
+            BLOCK_BYTES
+        };
+        if end < segment.bytes {
+            segment.file.write_at(&zeros, end.into()).map_err(io())?;
+        }
+        segment.file.sync().map_err(io())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! The tests of the register crate: the journal on a disk that breaks, the engines, and the suite that judges them.
+
+mod journal;
+mod support;
