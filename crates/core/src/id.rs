@@ -307,19 +307,15 @@ impl OpId {
             .into_iter()
             .find(|format| *format as u8 == number)
             .ok_or(Malformed("an unknown id format"))?;
-        Ok(match format {
-            Format::Uuid7 => Self::Uuid7(input.u128()?),
-            Format::Ulid => Self::Ulid(input.u128()?),
-            Format::Sequenced => {
-                Self::Sequenced { client: input.text()?.into(), epoch: input.varint()?, seq: input.varint()? }
-            }
-            Format::Event => Self::Event {
-                source: input.text()?.into(),
-                id: input.text()?.into(),
-                millis: input.varint()?,
-            },
-            Format::Opaque => Self::Opaque(input.bytes()?.into()),
-        })
+        // Through the same doors as the ids of clients, so that a limit that holds for those holds here.
+        let id = match format {
+            Format::Uuid7 => Self::uuid7(input.u128()?),
+            Format::Ulid => Ok(Self::Ulid(input.u128()?)),
+            Format::Sequenced => Self::sequenced(input.text()?, input.varint()?, input.varint()?),
+            Format::Event => Self::event(input.text()?, input.text()?, input.varint()?),
+            Format::Opaque => Self::opaque(input.bytes()?),
+        };
+        id.map_err(|_| Malformed("an id beyond its limits"))
     }
 }
 
@@ -330,7 +326,11 @@ impl fmt::Display for OpId {
             Self::Ulid(bits) => ulid::display(*bits, out),
             Self::Sequenced { client, epoch, seq } => write!(out, "{client}/{epoch}/{seq}"),
             Self::Event { source, id, millis } => write!(out, "{millis}/{source}/{id}"),
-            Self::Opaque(bytes) => write!(out, "{}", bytes.escape_ascii()),
+            // Text is shown as it came, so that it can be sent again; what would upset a terminal or a log is escaped.
+            Self::Opaque(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) if !text.chars().any(char::is_control) => out.write_str(text),
+                _ => write!(out, "{}", bytes.escape_ascii()),
+            },
         }
     }
 }

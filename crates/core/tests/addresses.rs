@@ -1,0 +1,152 @@
+//! Cells as bytes: in the order of rows, without collisions, and safe to read from anywhere.
+
+mod common;
+
+use common::*;
+use jeton_core::limits::{FAMILY_BYTES_MAX, PARTITIONS, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX};
+use jeton_core::{Cell, Column, PartitionId, Secret, TableId};
+use proptest::prelude::*;
+
+fn row(bytes: &[u8]) -> Cell {
+    Cell::new(&SECRET, TABLE, bytes, &Column::unnamed()).unwrap()
+}
+
+/// Rows of few different bytes, so that one is often the beginning of another.
+fn any_row() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', b':', 254, 255]), 1..6)
+}
+
+fn any_column() -> impl Strategy<Value = Vec<u8>> {
+    let family = prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', 255]), 1..3);
+    let qualifier = prop::collection::vec(prop::sample::select(vec![0u8, 1, b':', b'a', 255]), 0..3);
+    prop_oneof![
+        Just(Vec::new()),
+        (family, qualifier).prop_map(|(family, qualifier)| [&family[..], b":", &qualifier[..]].concat()),
+    ]
+}
+
+fn column_of(text: &[u8]) -> Column {
+    if text.is_empty() { Column::unnamed() } else { Column::parse(text).unwrap() }
+}
+
+/// The cell's bytes behind partition and table, which say nothing of the order of rows.
+fn within_table(cell: &Cell) -> &[u8] {
+    &cell.as_bytes()[6..]
+}
+
+proptest! {
+    #[test]
+    fn cells_sort_like_their_rows_and_then_like_their_columns(
+        a in (any_row(), any_column()),
+        b in (any_row(), any_column()),
+    ) {
+        let cell = |(row, column): &(Vec<u8>, Vec<u8>)| Cell::new(&SECRET, TABLE, row, &column_of(column)).unwrap();
+        let (left, right) = (cell(&a), cell(&b));
+        prop_assert_eq!(within_table(&left).cmp(within_table(&right)), a.cmp(&b));
+        prop_assert_eq!(left == right, a == b);
+        if left.partition() == right.partition() {
+            prop_assert_eq!(left.cmp(&right), a.cmp(&b));
+        }
+    }
+
+    #[test]
+    fn a_cell_is_read_back_from_its_bytes(table: u32, row in any_row(), column in any_column()) {
+        let cell = Cell::new(&SECRET, TableId(table), &row, &column_of(&column)).unwrap();
+        prop_assert_eq!(Cell::from_bytes(cell.as_bytes()), Ok(cell.clone()));
+        prop_assert_eq!(cell.table(), TableId(table));
+        prop_assert_eq!(cell.row_and_column(), (row.clone(), &column[..]));
+        prop_assert_eq!(cell.partition(), SECRET.partition(TableId(table), &row));
+    }
+
+    #[test]
+    fn all_columns_of_a_row_are_in_one_partition(row in any_row(), column in any_column()) {
+        let cell = Cell::new(&SECRET, TABLE, &row, &column_of(&column)).unwrap();
+        prop_assert_eq!(cell.partition(), Cell::new(&SECRET, TABLE, &row, &Column::unnamed()).unwrap().partition());
+    }
+
+    #[test]
+    fn any_bytes_are_a_cell_or_refused(
+        head in prop::collection::vec(any::<u8>(), 0..8),
+        tail in prop::collection::vec(prop::sample::select(vec![0u8, 1, 254, 255]), 0..8),
+    ) {
+        let bytes = [head, tail].concat();
+        if let Ok(cell) = Cell::from_bytes(&bytes) {
+            prop_assert_eq!(cell.as_bytes(), &bytes[..]);
+            prop_assert!(cell.partition().0 < PARTITIONS);
+            let (row, column) = cell.row_and_column();
+            prop_assert!(row.len() + column.len() < bytes.len());
+            let shown = format!("{cell:?}");
+            prop_assert!(!shown.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_row_that_begins_like_another_with_its_column_is_another_cell() {
+    let named = |row: &[u8], column: &[u8]| Cell::new(&SECRET, TABLE, row, &column_of(column)).unwrap();
+    assert_ne!(within_table(&named(b"a", b"b:c")), within_table(&named(b"a\0\0b:c", b"")));
+    assert_ne!(within_table(&named(b"a\0", b"b:c")), within_table(&named(b"a", b"\0b:c")));
+    assert_ne!(within_table(&named(b"a", b"b:c")), within_table(&named(b"ab:c", b"")));
+}
+
+#[test]
+fn the_layout_is_what_stores_hold() {
+    let cell = Cell::new(&SECRET, TableId(0x0102_0304), b"a\0b", &Column::parse(b"f:q").unwrap()).unwrap();
+    let partition = SECRET.partition(TableId(0x0102_0304), b"a\0b").0.to_be_bytes();
+    assert_eq!(cell.as_bytes(), [&partition[..], &[1, 2, 3, 4], b"a\0\xffb", &[0, 0], b"f:q"].concat());
+}
+
+#[test]
+fn bytes_without_an_end_of_the_row_are_refused() {
+    let whole = row(b"abc");
+    let bytes = whole.as_bytes();
+    for len in 0..bytes.len() {
+        assert!(Cell::from_bytes(&bytes[..len]).is_err(), "{len} bytes");
+    }
+    assert!(Cell::from_bytes(bytes).is_ok());
+    assert!(
+        Cell::from_bytes(&[0, 0, 0, 0, 0, 1, b'a', 0, 7, 0, 0]).is_err(),
+        "a 0 that is neither a byte nor the end"
+    );
+}
+
+#[test]
+fn a_partition_beyond_the_last_is_refused() {
+    let [high, low] = PARTITIONS.to_be_bytes();
+    assert!(Cell::from_bytes(&[high, low, 0, 0, 0, 1, b'a', 0, 0]).is_err());
+    let [high, low] = (PARTITIONS - 1).to_be_bytes();
+    assert!(Cell::from_bytes(&[high, low, 0, 0, 0, 1, b'a', 0, 0]).is_ok());
+}
+
+#[test]
+fn rows_and_columns_have_limits() {
+    assert!(Cell::new(&SECRET, TABLE, b"", &Column::unnamed()).is_err());
+    assert!(Cell::new(&SECRET, TABLE, &[b'r'; ROW_BYTES_MAX], &Column::unnamed()).is_ok());
+    assert!(Cell::new(&SECRET, TABLE, &[b'r'; ROW_BYTES_MAX + 1], &Column::unnamed()).is_err());
+
+    let name = |family: usize, qualifier: usize| {
+        [&vec![b'f'; family][..], b":", &vec![b'q'; qualifier][..]].concat()
+    };
+    assert!(Column::parse(&name(FAMILY_BYTES_MAX, QUALIFIER_BYTES_MAX)).is_ok());
+    assert!(Column::parse(&name(1, 0)).is_ok());
+    assert!(Column::parse(&name(0, 1)).is_err());
+    assert!(Column::parse(&name(FAMILY_BYTES_MAX + 1, 1)).is_err());
+    assert!(Column::parse(&name(1, QUALIFIER_BYTES_MAX + 1)).is_err());
+    assert!(Column::parse(b"no-colon").is_err());
+}
+
+#[test]
+fn rows_are_spread_over_all_partitions_by_a_secret() {
+    let mut hit = vec![0u32; usize::from(PARTITIONS)];
+    let mut moved = 0;
+    let other = Secret::new([9; 16]);
+    for number in 0..20_000u32 {
+        let row = number.to_le_bytes();
+        let PartitionId(partition) = SECRET.partition(TABLE, &row);
+        hit[usize::from(partition)] += 1;
+        moved += u32::from(other.partition(TABLE, &row).0 != partition);
+    }
+    assert!(hit.iter().all(|rows| (20..200).contains(rows)), "{hit:?}");
+    assert!(moved > 19_000, "only {moved} rows move under another secret");
+    assert_eq!(PartitionId::all().len(), usize::from(PARTITIONS));
+}

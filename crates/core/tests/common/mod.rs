@@ -1,0 +1,385 @@
+//! What the tests share: ids, rows, settings, an in-memory store behind [`Recall`] and [`Absorb`], and a *world*: one store
+//! with its catalogue, its partitions, its logs and its time, in which a test reads like a sentence.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::time::Duration;
+
+use jeton_core::{
+    Absorb, Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation,
+    Hashes, IdKey, Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Recall, Rejection,
+    Remembered, Secret, Table, TableId, TableSettings, Value, Verdict, WithoutId, entry,
+};
+
+pub const SECRET: Secret = Secret::new(*b"secret of a test");
+
+/// When the worlds begin, in milliseconds since 1970.
+pub const START: u64 = 1_700_000_000_000;
+
+/// Clocks of threads that work side by side differ by less than this.
+pub const SLACK: u64 = 60_000;
+
+pub const TABLE: TableId = TableId(1);
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// So many milliseconds after the beginning of the world.
+pub const fn at(millis: u64) -> Moment {
+    Moment::from_millis(START + millis)
+}
+
+/// A UUIDv7 that was minted so many milliseconds after the beginning of the world.
+pub fn minted(millis: u64, number: u64) -> OpId {
+    minted_at(START + millis, number)
+}
+
+/// A UUIDv7 that was minted so many milliseconds after 1970.
+pub fn minted_at(unix_millis: u64, number: u64) -> OpId {
+    let bits = u128::from(unix_millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number & (u64::MAX >> 2));
+    OpId::uuid7(bits).unwrap()
+}
+
+pub fn opaque(text: &str) -> OpId {
+    OpId::opaque(text.as_bytes()).unwrap()
+}
+
+pub fn sequenced(client: &str, epoch: u64, seq: u64) -> OpId {
+    OpId::sequenced(client, epoch, seq).unwrap()
+}
+
+pub fn cell(row: &str) -> Cell {
+    Cell::new(&SECRET, TABLE, row.as_bytes(), &Column::unnamed()).unwrap()
+}
+
+/// Another column of the row.
+pub fn column(row: &str, column: &str) -> Cell {
+    Cell::new(&SECRET, TABLE, row.as_bytes(), &Column::parse(column.as_bytes()).unwrap()).unwrap()
+}
+
+pub fn every_format() -> Formats {
+    Format::ALL.into_iter().fold(Formats::NONE, Formats::and)
+}
+
+/// Every format, small filters, and writes without an id allowed.
+pub fn settings() -> TableSettings {
+    TableSettings {
+        formats: every_format(),
+        dated_window: ms(60_000),
+        opaque_window: ms(60_000),
+        skew: ms(5_000),
+        session_lease: ms(60_000),
+        without_id: WithoutId::AtMostOnce,
+        expected_ids: 100,
+        memory_cap: 1 << 24,
+        ..TableSettings::default()
+    }
+}
+
+pub fn probabilistic(target: f64) -> TableSettings {
+    TableSettings { mode: Mode::Probabilistic { target }, ..settings() }
+}
+
+pub fn within(delta: i64, min: Option<i64>, max: Option<i64>) -> Change {
+    Change::AddWithin { delta, min, max }
+}
+
+/// Values and answers in memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Store {
+    pub values: HashMap<Cell, Value>,
+    pub answers: HashMap<(Generation, IdKey), Remembered>,
+}
+
+impl Store {
+    /// Drops the generations that are over, as a store on disk would.
+    pub fn forget(&mut self, now: Moment) {
+        self.answers.retain(|(generation, _), _| !generation.expired(now));
+    }
+}
+
+impl Recall for Store {
+    type Error = Infallible;
+
+    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Infallible> {
+        Ok(self.values.get(cell).cloned())
+    }
+
+    fn remembered(
+        &mut self,
+        key: IdKey,
+        mut generations: impl Iterator<Item = Generation>,
+    ) -> Result<Option<Remembered>, Infallible> {
+        Ok(generations.find_map(|generation| self.answers.get(&(generation, key)).cloned()))
+    }
+}
+
+impl Absorb for Store {
+    fn store(&mut self, cell: &Cell, value: Option<Value>) {
+        match value {
+            Some(value) => self.values.insert(cell.clone(), value),
+            None => self.values.remove(cell),
+        };
+    }
+
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
+        self.answers.insert((generation, key), remembered);
+    }
+}
+
+/// A store with one table.
+#[derive(Clone)]
+pub struct World {
+    pub catalog: Catalog,
+    pub partitions: BTreeMap<PartitionId, Partition>,
+    pub store: Store,
+    pub now: Moment,
+    /// The entries of all partitions: in the order in which they were written.
+    pub log: Vec<(PartitionId, u64, Vec<u8>)>,
+    checkpoint: Checkpoint,
+}
+
+/// What a crash leaves besides the log and the catalogue.
+#[derive(Debug, Clone, Default)]
+struct Checkpoint {
+    log: usize,
+    store: Store,
+    partitions: Vec<(PartitionId, Vec<u8>)>,
+    sessions: BTreeMap<(PartitionId, Client), Vec<u8>>,
+    filters: HashMap<u32, Vec<u8>>,
+}
+
+impl World {
+    pub fn new(settings: TableSettings) -> Self {
+        Self {
+            catalog: Catalog::default().create("clicks", settings).unwrap(),
+            partitions: BTreeMap::new(),
+            store: Store::default(),
+            now: at(0),
+            log: Vec::new(),
+            checkpoint: Checkpoint::default(),
+        }
+    }
+
+    pub fn table(&self) -> &Table {
+        self.catalog.get(TABLE).unwrap()
+    }
+
+    pub fn partition(&mut self, of: &Cell) -> &mut Partition {
+        self.partitions.entry(of.partition()).or_insert_with(|| Partition::new(of.partition()))
+    }
+
+    /// It is so many milliseconds after the beginning.
+    pub fn at(&mut self, millis: u64) -> &mut Self {
+        self.now = at(millis);
+        self
+    }
+
+    /// The table's settings are changed.
+    pub fn change(&mut self, settings: TableSettings) {
+        self.catalog = self.catalog.replaced(self.table().change(settings, self.now).unwrap());
+    }
+
+    /// What would become of an operation now; nothing changes.
+    pub fn decide(&mut self, operation: &Operation) -> Verdict {
+        let now = self.now;
+        let step = self.partition(&operation.changes().next().unwrap().0).next_step(now);
+        let table = self.catalog.get(TABLE).unwrap();
+        let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
+        let partition = &self.partitions[&operation.partition()];
+        let Ok(verdict) = partition.decide(step, table, operation, hashes, &mut self.store);
+        verdict
+    }
+
+    /// Asks for an operation, in a step of its own: decides it, and if it is new writes it down and applies it.
+    pub fn ask(&mut self, operation: &Operation) -> Verdict {
+        let verdict = self.decide(operation);
+        if let Verdict::Fresh(decision) = &verdict {
+            let id = operation.partition();
+            let partition = self.partitions.get_mut(&id).unwrap();
+            let step = partition.next_step(self.now);
+            let mut bytes = Vec::new();
+            entry::begin(step, &mut bytes);
+            entry::push(operation, decision, &mut bytes);
+            self.log.push((id, step.slot, bytes));
+            partition.take(step);
+            let table = self.catalog.get(TABLE).unwrap();
+            let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
+            partition.apply(table, operation, hashes, decision, &mut self.store);
+        }
+        verdict
+    }
+
+    pub fn change_cell(&mut self, id: &OpId, cell: &Cell, change: Change) -> Verdict {
+        self.ask(&Operation::single(Some(id.clone()), cell.clone(), change).unwrap())
+    }
+
+    pub fn change_row(&mut self, id: &OpId, row: &str, change: Change) -> Verdict {
+        self.change_cell(id, &cell(row), change)
+    }
+
+    /// Adds to the counter `row`.
+    pub fn add_to(&mut self, row: &str, id: &OpId, delta: i64) -> Verdict {
+        self.change_row(id, row, Change::Add(delta))
+    }
+
+    /// Adds to the counter of those who name none.
+    pub fn add(&mut self, id: &OpId, delta: i64) -> Verdict {
+        self.add_to("a", id, delta)
+    }
+
+    pub fn batch(&mut self, id: &OpId, changes: &[(Cell, Change)]) -> Verdict {
+        self.ask(&Operation::batch(Some(id.clone()), changes.to_vec()).unwrap())
+    }
+
+    pub fn value(&self, row: &str) -> Option<Value> {
+        self.store.values.get(&cell(row)).cloned()
+    }
+
+    pub fn counter(&self, row: &str) -> i64 {
+        self.value(row).map_or(0, |value| value.counter().unwrap())
+    }
+
+    /// Drops what has expired, as a store does now and then.
+    pub fn tidy(&mut self) {
+        let now = self.now;
+        self.store.forget(now);
+        for partition in self.partitions.values_mut() {
+            partition.sessions().forget_idle(now);
+        }
+        for era in self.table().eras() {
+            era.maintain(now);
+        }
+        if let Some(table) = self.table().without_past(now) {
+            self.catalog = self.catalog.replaced(table);
+        }
+    }
+
+    /// Writes down everything but the catalogue, which is always written down.
+    pub fn checkpoint(&mut self) {
+        let checkpoint = &mut self.checkpoint;
+        checkpoint.log = self.log.len();
+        checkpoint.store = self.store.clone();
+        checkpoint.partitions.clear();
+        for (id, partition) in &mut self.partitions {
+            checkpoint.partitions.push((*id, partition.encode()));
+            for (client, row) in partition.sessions().take_changed() {
+                match row {
+                    Some(row) => checkpoint.sessions.insert((*id, client), row),
+                    None => checkpoint.sessions.remove(&(*id, client)),
+                };
+            }
+        }
+        let table = self.catalog.get(TABLE).unwrap();
+        checkpoint.filters = table.eras().map(|era| (era.number, era.snapshot())).collect();
+    }
+
+    /// What is left after a crash: the catalogue, the log and the last checkpoint, taken up again.
+    pub fn recovered(&self) -> Self {
+        self.recovered_from(&self.checkpoint)
+    }
+
+    /// What is left when nothing but the catalogue and the whole log is.
+    pub fn replayed(&self) -> Self {
+        self.recovered_from(&Checkpoint::default())
+    }
+
+    fn recovered_from(&self, checkpoint: &Checkpoint) -> Self {
+        let empty = Catalog::decode(&self.catalog.encode()).unwrap();
+        let filled = empty.get(TABLE).unwrap().refilled(|era| match checkpoint.filters.get(&era.number) {
+            Some(filters) => era.restore(filters, self.now),
+            None => Ok(()),
+        });
+        let mut partitions: BTreeMap<PartitionId, Partition> = BTreeMap::new();
+        for (id, row) in &checkpoint.partitions {
+            partitions.insert(*id, Partition::decode(*id, row).unwrap());
+        }
+        for ((id, client), row) in &checkpoint.sessions {
+            partitions.get_mut(id).unwrap().sessions().restore(client.clone(), row).unwrap();
+        }
+        let mut world = Self {
+            catalog: empty.replaced(filled.unwrap()),
+            partitions,
+            store: checkpoint.store.clone(),
+            now: self.now,
+            log: self.log.clone(),
+            checkpoint: checkpoint.clone(),
+        };
+        for (id, slot, bytes) in &self.log[checkpoint.log..] {
+            let partition = world.partitions.entry(*id).or_insert_with(|| Partition::new(*id));
+            let entry = Entry::read(*slot, bytes).unwrap();
+            partition.take(entry.step());
+            for one in entry {
+                let (operation, decision) = one.unwrap();
+                let table = world.catalog.get(TABLE).unwrap();
+                let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
+                partition.apply(table, &operation, hashes, &decision, &mut world.store);
+            }
+        }
+        world
+    }
+}
+
+/// What a verdict must be, and what is in it.
+pub trait Judged: Sized {
+    /// It is new and its changes are made.
+    fn fresh(self) -> Decision;
+    /// It was seen before, for certain.
+    fn replayed(self) -> Answer;
+    fn rejected(self) -> Rejection;
+
+    /// The counter after the only change, which is made.
+    fn applied(self) -> i64 {
+        let answer = self.fresh().answer;
+        assert!(answer.applied, "a bound refused it: {answer:?}");
+        answer.values.as_slice()[0].unwrap()
+    }
+
+    /// The counters that a refusal by a bound tells.
+    fn refused(self) -> Vec<Option<i64>> {
+        let answer = self.fresh().answer;
+        assert!(!answer.applied, "no bound refused it: {answer:?}");
+        answer.values.as_slice().to_vec()
+    }
+}
+
+impl Judged for Verdict {
+    #[track_caller]
+    fn fresh(self) -> Decision {
+        match self {
+            Self::Fresh(decision) => decision,
+            other => panic!("not new, but {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn replayed(self) -> Answer {
+        match self {
+            Self::Replay(answer) => answer,
+            other => panic!("not a replay, but {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn rejected(self) -> Rejection {
+        match self {
+            Self::Rejected(rejection) => rejection,
+            other => panic!("not rejected, but {other:?}"),
+        }
+    }
+}
+
+/// Whether it was taken as new.
+pub fn is_fresh(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Fresh(_))
+}
+
+/// The generation that the id index was told, if it was told one.
+pub fn generation(decision: &Decision) -> Option<Generation> {
+    match decision.memory {
+        Memory::Index { generation, .. } => Some(generation),
+        _ => None,
+    }
+}

@@ -1,0 +1,309 @@
+//! Ids are read in the format that is named, and never guessed.
+
+mod common;
+
+use common::*;
+use jeton_core::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX};
+use jeton_core::{Format, Formats, IdError, Moment, OpId};
+use proptest::prelude::*;
+
+/// RFC 9562, appendix A.6.
+const RFC_UUID7: &str = "017F22E2-79B0-7CC3-98C4-DC0C0C07398F";
+const RFC_UUID7_MILLIS: u64 = 1_645_557_742_000;
+
+/// The example of the ULID specification's component table, and its time.
+const SPEC_ULID: &str = "01ARYZ6S41TSV4RRFFQ69G5FAV";
+const SPEC_ULID_MILLIS: u64 = 1_469_918_176_385;
+
+#[track_caller]
+fn refused(format: Format, text: &str) {
+    match format.parse(text) {
+        Err(IdError::Invalid { format: named, why }) => {
+            assert_eq!(named, format);
+            assert!(!why.is_empty());
+        }
+        other => panic!("{text:?} as {format}: {other:?}"),
+    }
+}
+
+#[test]
+fn the_uuid7_of_the_rfc_has_the_time_that_the_rfc_says() {
+    let id = Format::Uuid7.parse(RFC_UUID7).unwrap();
+    assert_eq!(id, OpId::Uuid7(0x017F_22E2_79B0_7CC3_98C4_DC0C_0C07_398F));
+    assert_eq!(id.dated(), Some(Moment::from_millis(RFC_UUID7_MILLIS)));
+    assert_eq!(id.to_string(), RFC_UUID7.to_lowercase());
+}
+
+#[test]
+fn the_ulid_of_the_specification_has_the_time_that_it_says() {
+    let id = Format::Ulid.parse(SPEC_ULID).unwrap();
+    assert_eq!(id.dated(), Some(Moment::from_millis(SPEC_ULID_MILLIS)));
+    assert_eq!(id.to_string(), SPEC_ULID);
+}
+
+#[test]
+fn a_uuid7_is_the_same_in_either_case() {
+    let lower = Format::Uuid7.parse(&RFC_UUID7.to_lowercase());
+    assert_eq!(lower, Format::Uuid7.parse(RFC_UUID7));
+    assert!(lower.is_ok());
+}
+
+#[test]
+fn other_uuids_are_not_read_as_times() {
+    for text in [
+        "919108f7-52d1-4320-9bac-f847db4148a8", // version 4
+        "c232ab00-9414-11ec-b3c8-9f6bdeced846", // version 1
+        "1ec9414c-232a-6b00-b3c8-9f6bdeced846", // version 6
+        "2489e9ad-2ee2-8e00-8ec9-32d5f69181c0", // version 8
+        "00000000-0000-0000-0000-000000000000", // nil
+        "ffffffff-ffff-ffff-ffff-ffffffffffff", // max
+    ] {
+        refused(Format::Uuid7, text);
+    }
+}
+
+#[test]
+fn a_version_7_with_another_variant_is_refused() {
+    for variant in ["0", "7", "c", "d", "e", "f"] {
+        refused(Format::Uuid7, &format!("017f22e2-79b0-7cc3-{variant}8c4-dc0c0c07398f"));
+    }
+    for variant in ["8", "9", "a", "b"] {
+        assert!(Format::Uuid7.parse(&format!("017f22e2-79b0-7cc3-{variant}8c4-dc0c0c07398f")).is_ok());
+    }
+    assert!(OpId::uuid7(0x017F_22E2_79B0_4CC3_98C4_DC0C_0C07_398F).is_err());
+    assert!(OpId::uuid7(0x017F_22E2_79B0_7CC3_18C4_DC0C_0C07_398F).is_err());
+}
+
+#[test]
+fn a_uuid7_has_one_form_of_text() {
+    for text in [
+        "",
+        "{017f22e2-79b0-7cc3-98c4-dc0c0c07398f}",
+        "urn:uuid:017f22e2-79b0-7cc3-98c4-dc0c0c07398f",
+        "017f22e279b07cc398c4dc0c0c07398f",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398f0",
+        " 017f22e2-79b0-7cc3-98c4-dc0c0c07398",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c07398g",
+        "017f22e279-b0-7cc3-98c4-dc0c0c07398f",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c0739+f",
+        "017f22e2-79b0-7cc3-98c4-dc0c0c0739\u{e9}",
+    ] {
+        refused(Format::Uuid7, text);
+    }
+}
+
+#[test]
+fn a_ulid_is_the_same_in_either_case() {
+    let lower = Format::Ulid.parse(&SPEC_ULID.to_lowercase());
+    assert_eq!(lower, Format::Ulid.parse(SPEC_ULID));
+    assert!(lower.is_ok());
+}
+
+#[test]
+fn letters_that_look_like_digits_are_not_taken_for_them() {
+    for letter in "ILOUilou".chars() {
+        refused(Format::Ulid, &format!("01ARYZ6S41TSV4RRFFQ69G5FA{letter}"));
+    }
+}
+
+#[test]
+fn a_ulid_beyond_128_bits_is_refused() {
+    assert_eq!(Format::Ulid.parse("7ZZZZZZZZZZZZZZZZZZZZZZZZZ"), Ok(OpId::Ulid(u128::MAX)));
+    assert_eq!(Format::Ulid.parse("00000000000000000000000000"), Ok(OpId::Ulid(0)));
+    refused(Format::Ulid, "80000000000000000000000000");
+    refused(Format::Ulid, "ZZZZZZZZZZZZZZZZZZZZZZZZZZ");
+}
+
+#[test]
+fn a_ulid_has_26_characters() {
+    for text in ["", "01ARYZ6S41TSV4RRFFQ69G5FA", "01ARYZ6S41TSV4RRFFQ69G5FAV0", "01ARYZ6S41-TSV4RRFFQ69G5FA"]
+    {
+        refused(Format::Ulid, text);
+    }
+}
+
+#[test]
+fn a_sequenced_id_is_client_epoch_and_sequence() {
+    assert_eq!(Format::Sequenced.parse("till-4/7/19"), Ok(sequenced("till-4", 7, 19)));
+    assert_eq!(Format::Sequenced.parse("till-4/0/1"), Ok(sequenced("till-4", 0, 1)));
+    // The client may have slashes: the numbers are the last two parts.
+    assert_eq!(Format::Sequenced.parse("topic/3/7/19"), Ok(sequenced("topic/3", 7, 19)));
+    assert_eq!(
+        Format::Sequenced.parse("a/18446744073709551615/18446744073709551615"),
+        Ok(sequenced("a", u64::MAX, u64::MAX))
+    );
+}
+
+#[test]
+fn a_sequenced_id_has_one_form_of_text() {
+    for text in [
+        "",
+        "a",
+        "a/1",
+        "/1/1",
+        "a//1",
+        "a/1/",
+        "a/1/0",
+        "a/01/1",
+        "a/00/1",
+        "a/1/01",
+        "a/+1/1",
+        "a/-1/1",
+        "a/1/+1",
+        "a/1/-1",
+        "a/ 1/1",
+        "a/1/1 ",
+        "a/0x1/1",
+        "a/1_0/1",
+        "a/\u{661}/1",
+        "a/18446744073709551616/1",
+        "a/1/18446744073709551616",
+    ] {
+        refused(Format::Sequenced, text);
+    }
+}
+
+#[test]
+fn the_client_of_a_sequenced_id_has_a_limit() {
+    let longest = "c".repeat(CLIENT_BYTES_MAX);
+    assert!(OpId::sequenced(&longest, 1, 1).is_ok());
+    refused(Format::Sequenced, &format!("{longest}c/1/1"));
+}
+
+#[test]
+fn an_event_is_time_source_and_id() {
+    let event = OpId::event("till", "17", 1_700_000_000_000).unwrap();
+    assert_eq!(Format::Event.parse("1700000000000/till/17"), Ok(event.clone()));
+    assert_eq!(event.dated(), Some(Moment::from_millis(1_700_000_000_000)));
+    // The id may have slashes.
+    assert_eq!(Format::Event.parse("1/till/17/a"), OpId::event("till", "17/a", 1));
+    for text in ["", "1", "1/till", "1//17", "1/till/", "/till/17", "01/till/17", "-1/till/17", "x/till/17"] {
+        refused(Format::Event, text);
+    }
+    let longest = "e".repeat(ID_BYTES_MAX);
+    assert!(OpId::event(&longest, &longest, 0).is_ok());
+    assert!(OpId::event(&format!("{longest}e"), "1", 0).is_err());
+    assert!(OpId::event("till", &format!("{longest}e"), 0).is_err());
+}
+
+#[test]
+fn an_opaque_id_is_any_text_up_to_its_limit() {
+    assert_eq!(Format::Opaque.parse("order/17:\u{e9}"), Ok(opaque("order/17:\u{e9}")));
+    assert!(Format::Opaque.parse(&"o".repeat(ID_BYTES_MAX)).is_ok());
+    refused(Format::Opaque, &"o".repeat(ID_BYTES_MAX + 1));
+    refused(Format::Opaque, "");
+}
+
+#[test]
+fn only_ids_that_carry_a_time_have_one() {
+    assert_eq!(sequenced("a", 1, 1).dated(), None);
+    assert_eq!(opaque(RFC_UUID7).dated(), None);
+}
+
+#[test]
+fn in_a_table_of_one_format_the_whole_text_is_the_id() {
+    assert_eq!(Formats::only(Format::Opaque).parse("ulid:1"), Ok(opaque("ulid:1")));
+    assert_eq!(Formats::only(Format::Opaque).parse(RFC_UUID7), Ok(opaque(RFC_UUID7)));
+    assert!(Formats::only(Format::Ulid).parse(&format!("ulid:{SPEC_ULID}")).is_err());
+    assert!(Formats::only(Format::Uuid7).parse(SPEC_ULID).is_err());
+}
+
+#[test]
+fn in_a_table_of_several_formats_an_id_says_which_it_is() {
+    let taken = Formats::only(Format::Ulid).and(Format::Opaque);
+    assert_eq!(taken.parse(&format!("ulid:{SPEC_ULID}")), Format::Ulid.parse(SPEC_ULID));
+    assert_eq!(taken.parse("opaque:a:b"), Ok(opaque("a:b")));
+    for untagged in [SPEC_ULID, "order-17", "ULID:1", ":1", " ulid:1", ""] {
+        assert_eq!(taken.parse(untagged), Err(IdError::Untagged(taken)), "{untagged:?}");
+    }
+    assert_eq!(
+        taken.parse(&format!("uuid7:{RFC_UUID7}")),
+        Err(IdError::NotTaken { found: Format::Uuid7, taken })
+    );
+    let message = taken.parse("order-17").unwrap_err().to_string();
+    assert!(message.contains("ulid") && message.contains("opaque"), "{message}");
+}
+
+#[test]
+fn a_table_without_formats_reads_no_id() {
+    assert!(Formats::NONE.parse("opaque:a").is_err());
+    assert!(Formats::NONE.parse("a").is_err());
+}
+
+#[test]
+fn formats_have_the_names_that_settings_use() {
+    for format in Format::ALL {
+        assert_eq!(Format::from_name(format.name()), Some(format));
+        assert_eq!(Formats::only(format).iter().collect::<Vec<_>>(), [format]);
+    }
+    assert_eq!(Format::from_name("UUID7"), None);
+    assert_eq!(Formats::NONE.to_string(), "none");
+    assert_eq!(every_format().to_string(), "uuid7, ulid, sequenced, event, opaque");
+}
+
+#[test]
+fn ids_of_different_formats_tables_or_times_have_different_keys() {
+    let bits = 0x017F_22E2_79B0_7CC3_98C4_DC0C_0C07_398F;
+    let ids = [
+        OpId::Uuid7(bits),
+        OpId::Ulid(bits),
+        OpId::event("a", "b", 1).unwrap(),
+        OpId::event("a", "b", 2).unwrap(),
+        OpId::event("ab", "c", 1).unwrap(),
+        OpId::event("a", "bc", 1).unwrap(),
+        sequenced("a", 1, 2),
+        sequenced("a", 2, 1),
+        opaque("a"),
+    ];
+    let key = |table, id: &OpId| SECRET.id_key(jeton_core::TableId(table), id, &mut Vec::new());
+    for (at, id) in ids.iter().enumerate() {
+        assert_ne!(key(1, id), key(2, id));
+        for other in &ids[..at] {
+            assert_ne!(key(1, id), key(1, other), "{id} and {other}");
+        }
+    }
+}
+
+fn any_id() -> impl Strategy<Value = OpId> {
+    prop_oneof![
+        any::<u128>()
+            .prop_map(|bits| OpId::uuid7(bits & !(0xf << 76 | 3 << 62) | 7 << 76 | 2 << 62).unwrap()),
+        any::<u128>().prop_map(OpId::Ulid),
+        ("[a-z/ :é-]{1,20}", any::<u64>(), 1..u64::MAX)
+            .prop_map(|(c, e, s)| OpId::sequenced(&c, e, s).unwrap()),
+        ("[^/]{1,20}", ".{1,20}", any::<u64>()).prop_map(|(s, i, t)| OpId::event(&s, &i, t).unwrap()),
+        "\\PC{1,60}".prop_map(|text| opaque(&text)),
+    ]
+}
+
+proptest! {
+    /// The exception, as documented: an event whose source has a slash, which only `OpId::event` can make; and an opaque id
+    /// that is no printable text, which is shown escaped.
+    #[test]
+    fn what_an_id_is_shown_as_is_read_as_the_same_id(id in any_id()) {
+        prop_assert_eq!(id.format().parse(&id.to_string()), Ok(id.clone()));
+        let tagged = format!("{}:{id}", id.format());
+        prop_assert_eq!(every_format().parse(&tagged), Ok(id));
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in ".{0,40}") {
+        for format in Format::ALL {
+            if let Ok(id) = format.parse(&text) {
+                prop_assert_eq!(id.format(), format);
+            }
+        }
+        let _ = every_format().parse(&text);
+    }
+
+    #[test]
+    fn a_time_is_read_as_it_was_minted(millis in 0u64..1 << 48, number: u64) {
+        prop_assert_eq!(minted_at(millis, number).dated(), Some(Moment::from_millis(millis)));
+    }
+}
+
+#[test]
+fn an_opaque_id_that_is_no_text_is_shown_without_harm_to_a_terminal() {
+    assert_eq!(OpId::opaque(b"a\x1b[2J\n\xff").unwrap().to_string(), r"a\x1b[2J\n\xff");
+}
