@@ -11,13 +11,17 @@
 //! - *An unknown outcome is resolved by writing again*: the answer says whether the value was there already.
 
 mod batch;
+mod block_on;
+pub mod conformance;
 pub mod disk;
 pub mod embedded;
 mod failure;
+pub mod memory;
 mod name;
 mod registers;
 
 pub use batch::Batch;
+pub use block_on::block_on;
 pub use failure::Failure;
 pub use name::{Log, Slot, Space};
 pub use registers::{Extent, Permit, Registers, Room, Row, Written};

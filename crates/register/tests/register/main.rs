@@ -1,4 +1,6 @@
 //! The tests of the register crate: the journal on a disk that breaks, the engines, and the suite that judges them.
 
+mod broken;
+mod engines;
 mod journal;
 mod support;
