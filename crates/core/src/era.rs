@@ -20,7 +20,8 @@ pub struct Era {
     pub settings: TableSettings,
     /// Tells the eras of a table apart, for ever.
     pub number: u32,
-    /// Ids dated before this are refused: the era before may have taken and forgotten them.
+    /// An id dated before this may have been taken in an earlier era. It is taken as new only for as long as all of those
+    /// that may have taken it would still know it.
     pub floor: Moment,
     dated: Option<ConcurrentDatedFilter>,
     opaque: Option<ConcurrentFilter>,
@@ -37,6 +38,8 @@ pub(crate) enum Sighting {
     Maybe,
     /// The filter has lost ids and nobody else knows them: nothing can be said.
     Unknown,
+    /// It may have been, and the filter, at work for others whose time is ahead, has let go of it.
+    Forgotten,
 }
 
 impl Era {
@@ -71,10 +74,13 @@ impl Era {
                         Mode::Probabilistic { .. } => Sighting::Unknown,
                     };
                 }
-                match &self.dated {
-                    // An id that the filter refuses is outside what the era remembers: it was not taken in it.
-                    Some(filter) => filter.contains_fingerprint(fingerprint, dated, now).unwrap_or(false),
-                    None => false,
+                match self.dated.as_ref().map(|filter| filter.contains_fingerprint(fingerprint, dated, now)) {
+                    Some(Ok(maybe)) => maybe,
+                    Some(Err(_)) if now.since(dated) <= self.settings.dated_window => {
+                        return Sighting::Forgotten;
+                    }
+                    // Outside what the era remembers: whoever asks has been told so by the era's window.
+                    Some(Err(_)) | None => false,
                 }
             }
             None => self.opaque.as_ref().is_some_and(|filter| filter.contains_fingerprint(fingerprint, now)),

@@ -27,8 +27,11 @@ pub const CELL_BYTES_MAX: usize = 64 << 10;
 /// The most changes under one id.
 pub const CHANGES_MAX: usize = 256;
 
-/// The largest operation as bytes, so that every entry of a log fits the log's own limits.
-pub const OPERATION_BYTES_MAX: usize = 1 << 20;
+/// The largest entry of a partition's log.
+pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// The largest operation as bytes: one fits into an entry, whatever its answer.
+pub const OPERATION_BYTES_MAX: usize = ENTRY_BYTES_MAX - 64;
 
 /// How many sequence numbers back a client may still retry.
 pub const SESSION_WINDOW: u64 = 256;

@@ -192,20 +192,13 @@ impl Partition {
                 absorb.store(cell, change.effect(*value));
             }
         }
-        let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return };
-        let remembered = || Remembered { payload: hashes.payload, answer: decision.answer.clone() };
-        match (decision.memory, id) {
-            (Memory::None, _) => {}
-            (Memory::Filter { era }, _) => table.sift(era, key, id.dated(), self.time),
-            (Memory::Index { era, generation }, _) => {
-                table.sift(era, key, id.dated(), self.time);
-                absorb.remember(key, generation, remembered());
-            }
-            (Memory::Session { lease }, OpId::Sequenced { client, epoch, seq }) => {
-                let client = Client { table: table.id, name: client.clone() };
-                self.sessions.take(client, *epoch, *seq, remembered(), lease, self.time);
-            }
-            (Memory::Session { .. }, _) => unreachable!("only sequenced ids have sessions"),
+        recollect(table, operation, hashes, decision, self.time, absorb);
+        if let (Memory::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
+            (decision.memory, operation.id())
+        {
+            let client = Client { table: table.id, name: client.clone() };
+            let remembered = Remembered { payload: hashes.payload, answer: decision.answer.clone() };
+            self.sessions.take(client, *epoch, *seq, remembered, lease, self.time);
         }
     }
 
@@ -228,6 +221,31 @@ impl Partition {
     }
 }
 
+/// Makes only the part of a decision come true that concerns filter and id index: for whoever has restored the rest from
+/// elsewhere. May be repeated.
+pub fn recollect<A: Absorb>(
+    table: &Table,
+    operation: &Operation,
+    hashes: Hashes,
+    decision: &Decision,
+    time: Moment,
+    absorb: &mut A,
+) {
+    let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return };
+    match decision.memory {
+        Memory::None | Memory::Session { .. } => {}
+        Memory::Filter { era } => table.sift(era, key, id.dated(), time),
+        Memory::Index { era, generation } => {
+            table.sift(era, key, id.dated(), time);
+            absorb.remember(
+                key,
+                generation,
+                Remembered { payload: hashes.payload, answer: decision.answer.clone() },
+            );
+        }
+    }
+}
+
 /// An id that the filter knows: a dated or an opaque one.
 struct Sifted {
     key: IdKey,
@@ -244,21 +262,22 @@ fn decide_by_filter<R: Recall>(
     recall: &mut R,
 ) -> Result<Verdict, R::Error> {
     let (settings, now) = (table.settings(), step.time);
-    let mut expired = None;
+    // Why a new id is not taken. An id that an earlier era took is answered all the same: that was promised then.
+    let mut refusal = None;
     if let Some(dated) = dated {
-        if dated > now.after(settings.skew) {
+        let early = |era: &Era| dated > now.after(era.settings.skew);
+        let late = |era: &Era| now.since(dated) > era.settings.dated_window;
+        let present = table.present();
+        if early(present) {
             let (ahead, skew) = (dated.since(now), settings.skew);
-            return Ok(Verdict::Rejected(Rejection::FromFuture { ahead, skew, now }));
+            refusal = Some(Rejection::FromFuture { ahead, skew, now });
+        } else if late(present) || table.forgotten(dated, now) {
+            refusal = Some(Rejection::Expired { window: settings.dated_window, now });
         }
-        let rejection = Rejection::Expired { window: settings.dated_window, now };
-        let within = |era: &Era| now.since(dated) <= era.settings.dated_window;
-        if !table.living(now).any(within) {
-            return Ok(Verdict::Rejected(rejection));
-        }
-        // Too old for the present settings, but an era before may have promised to know it: a retry is answered, a new id
-        // is not taken.
-        if !within(table.present()) || dated < table.present().floor {
-            expired = Some(rejection);
+        if let Some(rejection) = &refusal
+            && table.living(now).all(|era| early(era) || late(era))
+        {
+            return Ok(Verdict::Rejected(rejection.clone()));
         }
     }
     let mut probably_seen = false;
@@ -266,11 +285,14 @@ fn decide_by_filter<R: Recall>(
     for era in table.living(now) {
         match era.sighting(key, dated, now) {
             Sighting::New => {}
-            Sighting::Unknown => return Ok(Verdict::Rejected(Rejection::Capacity { what: "ids" })),
             Sighting::Maybe => match era.settings.mode {
                 Mode::Exact => look_up = true,
                 Mode::Probabilistic { .. } => probably_seen = true,
             },
+            Sighting::Unknown => refusal = refusal.or(Some(Rejection::Capacity { what: "ids" })),
+            Sighting::Forgotten => {
+                refusal = refusal.or(Some(Rejection::Expired { window: settings.dated_window, now }));
+            }
         }
     }
     if look_up {
@@ -283,7 +305,7 @@ fn decide_by_filter<R: Recall>(
     if probably_seen {
         return Ok(Verdict::ProbablySeen);
     }
-    if let Some(rejection) = expired {
+    if let Some(rejection) = refusal {
         return Ok(Verdict::Rejected(rejection));
     }
     let era = table.present().number;
@@ -315,21 +337,24 @@ fn evaluate<R: Recall>(
             Err(rejection) => Ok(Verdict::Rejected(rejection)),
         };
     }
-    // A later change of the same cell must see the earlier one.
+    // A later change of the same cell must see the earlier one; a refusal tells the counters as they were before all.
     let mut befores: Vec<Option<i64>> = Vec::with_capacity(operation.len());
-    let mut after: Vec<(&Cell, Option<Value>)> = Vec::new();
+    let mut after: Vec<(&Cell, Option<i64>, Option<Value>)> = Vec::with_capacity(operation.len());
     let mut values = Vec::with_capacity(operation.len());
     let mut refused = false;
     for (cell, change) in operation.changes() {
-        let before = match after.iter().rev().find(|(other, _)| *other == cell) {
-            Some((_, value)) => value.clone(),
-            None => recall.value(cell)?,
+        let (first, before) = match after.iter().rev().find(|(other, ..)| *other == cell) {
+            Some((_, first, value)) => (*first, value.clone()),
+            None => {
+                let value = recall.value(cell)?;
+                (value.as_ref().map_or(Some(0), Value::counter), value)
+            }
         };
-        befores.push(before.as_ref().map_or(Some(0), Value::counter));
+        befores.push(first);
         match change.outcome(before.as_ref()) {
             Ok(Outcome::After(value)) => {
                 values.push(value);
-                after.push((cell, change.effect(value)));
+                after.push((cell, first, change.effect(value)));
             }
             // A bound refuses the whole; go on, to tell what the counters are.
             Ok(Outcome::Refused(_)) => refused = true,

@@ -164,6 +164,11 @@ impl TableSettings {
         now.after(stretched(self.opaque_window).max(self.dated_window + self.skew) + SLACK)
     }
 
+    /// All ids taken until `now` are dated before this, also by a thread that does not know yet that it is so late.
+    pub(crate) fn dated_before(&self, now: Moment) -> Moment {
+        now.after(self.skew + SLACK)
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         self.formats.encode(out);
         for duration in [self.dated_window, self.opaque_window, self.skew, self.session_lease] {

@@ -77,8 +77,31 @@ impl Table {
         std::iter::once(&*self.present).chain(past)
     }
 
+    /// Whether an earlier era may have taken an id of this date and forgotten it since: a later one, which would remember for
+    /// longer, must not take it up again.
+    pub(crate) fn forgotten(&self, dated: Moment, now: Moment) -> bool {
+        let mut later = &self.present;
+        for past in &self.past {
+            if dated >= later.floor {
+                return false;
+            }
+            // An era that is gone has forgotten everything.
+            let gone = past.era.number + 1 != later.number;
+            if gone || now.since(dated) > past.era.settings.dated_window {
+                return true;
+            }
+            later = &past.era;
+        }
+        dated < later.floor
+    }
+
     /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.
     pub(crate) fn sift(&self, era: u32, key: IdKey, dated: Option<Moment>, now: Moment) {
+        assert!(
+            era <= self.present.number,
+            "an entry of {} is newer than what is known of the table",
+            self.id
+        );
         if let Some(era) = self.eras().find(|one| one.number == era) {
             era.remember(key, dated, now);
         }
@@ -93,13 +116,7 @@ impl Table {
             return Err(SettingsError { setting: "table", why });
         }
         let old = &self.present;
-        let floor = if settings.dated_window > old.settings.dated_window {
-            // What the old era refuses as too old it may have taken and forgotten: a longer window must not take it up again.
-            let window = u64::try_from(old.settings.dated_window.as_nanos()).unwrap_or(u64::MAX);
-            old.floor.max(Moment::from_nanos(now.as_nanos().saturating_sub(window)))
-        } else {
-            old.floor
-        };
+        let floor = old.floor.max(old.settings.dated_before(now));
         let present = Arc::new(Era::begin(old.number + 1, settings, floor)?);
         past.insert(0, Past { until: old.settings.promised_until(now), era: old.clone() });
         Ok(Self { id: self.id, name: self.name.clone(), present, past })

@@ -1,3 +1,32 @@
 //! Partitions at work on one machine: group commit, id index, checkpoints, recovery.
+//!
+//! [`Engine`] is the whole: a store in a directory, its threads, and the way in. Below it everything is without threads and clocks
+//! ([`Shard`], [`Keeper`], [`find`] and [`replay`]), so that the simulator runs the same code step by step.
 
+mod cache;
+mod clock;
+mod engine;
+mod health;
 pub mod ids;
+mod keeper;
+mod marks;
+mod options;
+mod recent;
+mod recovery;
+mod reply;
+mod shard;
+mod stats;
+mod store_thread;
+mod upkeep;
+pub mod values;
+mod worker;
+
+pub use clock::{Clock, SystemClock};
+pub use engine::{Engine, OpenError, TableError};
+pub use keeper::{KeepError, Keeper, Kept, snapshot_filters};
+pub use marks::Marks;
+pub use options::Options;
+pub use recovery::{Found, RecoveryError, find, replay};
+pub use reply::{Refusal, Reply, Response};
+pub use shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots, Stores};
+pub use stats::{Stats, TableStats};

@@ -1,0 +1,219 @@
+//! The cache: what cells hold, in bounded memory, in front of the value store.
+//!
+//! What must hold: a cell that the store does not have in its latest state is in the cache, and stays until a checkpoint that
+//! includes it is complete. Only what the store has too is ever let go.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use jeton_core::{Cell, Value};
+
+use crate::values::{RowChange, cell_key};
+
+/// What a slot costs beside the bytes of its cell and value: the slot itself and its place in the table.
+const SLOT_BYTES: usize = size_of::<Slot>() + 8;
+
+/// The cells of a shard that are in memory.
+#[derive(Debug)]
+pub struct Cache {
+    places: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Slots that changed since the last freeze.
+    dirty: Vec<u32>,
+    hand: usize,
+    bytes: usize,
+    dirty_bytes: usize,
+    budget: usize,
+    /// Checkpoints up to here are complete.
+    complete: u64,
+    /// The checkpoint that the next freeze is for.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// Nothing if the slot is free.
+    cell: Option<Cell>,
+    value: Option<Value>,
+    /// The batch that changed it last.
+    batch: u64,
+    /// The checkpoint that includes its latest state.
+    checkpoint: u64,
+    dirty: bool,
+    /// Used since the hand last passed.
+    used: bool,
+}
+
+impl Slot {
+    fn cost(&self) -> usize {
+        let cell = self.cell.as_ref().map_or(0, |cell| cell.as_bytes().len());
+        SLOT_BYTES + cell + weight(self.value.as_ref())
+    }
+}
+
+fn weight(value: Option<&Value>) -> usize {
+    match value {
+        Some(Value::Bytes(bytes)) => bytes.len(),
+        _ => 0,
+    }
+}
+
+impl Cache {
+    /// A cache that holds about so many bytes of cells which the store has too.
+    pub fn new(budget: usize) -> Self {
+        Self {
+            places: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            dirty: Vec::new(),
+            hand: 0,
+            bytes: 0,
+            dirty_bytes: 0,
+            budget,
+            complete: 0,
+            next: 1,
+        }
+    }
+
+    fn find(&self, cell: &Cell) -> Option<u32> {
+        let hash = self.hasher.hash_one(cell);
+        self.places.find(hash, |at| self.slots[*at as usize].cell.as_ref() == Some(cell)).copied()
+    }
+
+    /// What the cell holds, and the batch that changed it last; nothing if only the store knows.
+    pub fn get(&mut self, cell: &Cell) -> Option<(Option<&Value>, u64)> {
+        let at = self.find(cell)?;
+        let slot = &mut self.slots[at as usize];
+        slot.used = true;
+        Some((slot.value.as_ref(), slot.batch))
+    }
+
+    /// Takes in what the store has.
+    pub fn fill(&mut self, cell: &Cell, value: Option<Value>) {
+        debug_assert!(self.find(cell).is_none(), "what is in the cache is newer than the store");
+        self.insert(Slot {
+            cell: Some(cell.clone()),
+            value,
+            batch: 0,
+            checkpoint: 0,
+            dirty: false,
+            used: true,
+        });
+        self.evict();
+    }
+
+    /// The cell now holds this, by this batch.
+    pub fn put(&mut self, cell: &Cell, value: Option<Value>, batch: u64) {
+        let at = match self.find(cell) {
+            Some(at) => at,
+            None => {
+                let slot = Slot {
+                    cell: Some(cell.clone()),
+                    value: None,
+                    batch,
+                    checkpoint: 0,
+                    dirty: false,
+                    used: true,
+                };
+                self.insert(slot)
+            }
+        };
+        let next = self.next;
+        let slot = &mut self.slots[at as usize];
+        let before = slot.cost();
+        (slot.value, slot.batch, slot.checkpoint, slot.used) = (value, batch, next, true);
+        let after = slot.cost();
+        self.bytes = self.bytes + after - before;
+        if !slot.dirty {
+            slot.dirty = true;
+            self.dirty.push(at);
+            self.dirty_bytes += after;
+        }
+    }
+
+    fn insert(&mut self, slot: Slot) -> u32 {
+        self.bytes += slot.cost();
+        let hash = slot.cell.as_ref().map_or(0, |cell| self.hasher.hash_one(cell));
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                u32::try_from(self.slots.len() - 1).expect("a cache of fewer than 2^32 cells")
+            }
+        };
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.places.insert_unique(hash, at, |at| {
+            slots[*at as usize].cell.as_ref().map_or(0, |cell| hasher.hash_one(cell))
+        });
+        at
+    }
+
+    /// Lets go of cells that the store has, those not used for longest first, until the budget is met or nothing can go.
+    fn evict(&mut self) {
+        // Two rounds of the hand: the first takes the marks of use away.
+        let mut steps = 2 * self.slots.len();
+        while self.bytes > self.budget && steps > 0 {
+            steps -= 1;
+            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = &mut self.slots[self.hand];
+            if slot.cell.is_none() || slot.dirty || slot.checkpoint > self.complete {
+                continue;
+            }
+            if std::mem::take(&mut slot.used) {
+                continue;
+            }
+            self.bytes -= slot.cost();
+            let Some(cell) = slot.cell.take() else { continue };
+            slot.value = None;
+            let (hash, hand) = (self.hasher.hash_one(&cell), self.hand as u32);
+            if let Ok(entry) = self.places.find_entry(hash, |at| *at == hand) {
+                entry.remove();
+            }
+            self.free.push(hand);
+        }
+    }
+
+    /// Bytes of cells that the store does not have in their latest state, and no freeze has taken.
+    pub fn dirty_bytes(&self) -> usize {
+        self.dirty_bytes
+    }
+
+    /// Bytes of everything in the cache.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The rows of everything that changed since the last freeze, for the checkpoint of the number that is returned.
+    pub fn freeze(&mut self) -> (u64, Vec<RowChange>) {
+        let mut rows = Vec::with_capacity(self.dirty.len());
+        for at in std::mem::take(&mut self.dirty) {
+            let slot = &mut self.slots[at as usize];
+            slot.dirty = false;
+            let Some(cell) = &slot.cell else { continue };
+            let mut key = Vec::new();
+            cell_key(cell, &mut key);
+            let row = slot.value.as_ref().map(|value| {
+                let mut row = Vec::new();
+                value.encode(&mut row);
+                row
+            });
+            rows.push((key, row));
+        }
+        self.dirty_bytes = 0;
+        self.next += 1;
+        (self.next - 1, rows)
+    }
+
+    /// The store has everything up to this checkpoint.
+    pub fn complete(&mut self, checkpoint: u64) {
+        assert!(checkpoint < self.next, "a checkpoint is complete that was never frozen");
+        self.complete = self.complete.max(checkpoint);
+        self.evict();
+    }
+}

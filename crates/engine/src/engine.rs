@@ -1,0 +1,349 @@
+//! The engine: a store in a directory, its threads, and the way in.
+//!
+//! | thread | what it does |
+//! |---|---|
+//! | `jeton-shard-n` | owns partitions n, n + shards, ...: decides, and answers when durable |
+//! | `jeton-log` | of the registers: one sync for whatever came during the last |
+//! | `jeton-keeper` | of the registers: makes the log's next segment, keeps rows |
+//! | `jeton-store` | stores what shards hand out, and the filters; then the log is trimmed |
+//! | `jeton-upkeep` | merges, and drops what has expired |
+
+use std::path::Path;
+use std::sync::mpsc as std_mpsc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures_executor::block_on;
+use jeton_core::{
+    Catalog, Cell, Column, Hashes, Moment, Operation, Partition, PartitionId, Secret, SettingsError, Table,
+    TableSettings, Value,
+};
+use jeton_register::disk::RealDisk;
+use jeton_register::embedded::{self, Embedded};
+use jeton_register::{Registers, Row, Slot};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::{StoreTime, SystemClock};
+use crate::health::Health;
+use crate::ids::IdIndex;
+use crate::keeper::Keeper;
+use crate::options::Options;
+use crate::recovery::{self, CATALOG, RecoveryError};
+use crate::reply::{Refusal, Reply, Response};
+use crate::shard::{Request, Shard, Stores};
+use crate::stats::Stats;
+use crate::store_thread::StoreThread;
+use crate::upkeep::{Bell, Upkeep};
+use crate::values::{LsmValues, ValuesError};
+use crate::worker::{Message, Worker};
+
+/// Why an engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// An option that cannot be.
+    #[error("{0}")]
+    Options(String),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] embedded::OpenError),
+    /// What the log and the stores hold.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// The value store.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    /// The id index.
+    #[error("id index: {0}")]
+    Ids(#[from] crate::ids::Error),
+    /// The operating system.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+}
+
+fn system(what: String) -> impl FnOnce(std::io::Error) -> OpenError {
+    move |source| OpenError::System { what, source }
+}
+
+/// A store that is open. To close it, drop it, or call [`Engine::close`].
+pub struct Engine {
+    pub(crate) registers: Arc<Embedded<RealDisk>>,
+    pub(crate) disk: Arc<RealDisk>,
+    pub(crate) stores: Stores<LsmValues, RealDisk>,
+    pub(crate) stores_in_use: Arc<RwLock<()>>,
+    catalog: Arc<ArcSwap<Catalog>>,
+    /// The version of the catalogue's row; held while the catalogue is changed.
+    catalog_version: Mutex<u64>,
+    time: Arc<StoreTime<SystemClock>>,
+    health: Arc<Health>,
+    secret: Secret,
+    shards: Mutex<Option<Vec<mpsc::Sender<Message>>>>,
+    /// The same senders, for callers: no lock on their way.
+    doors: ArcSwap<Vec<mpsc::Sender<Message>>>,
+    bell: Arc<Bell>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    replayed: u64,
+}
+
+impl Engine {
+    /// Opens the store in a directory, or makes one.
+    pub fn open(folder: &Path, options: Options) -> Result<Self, OpenError> {
+        options.check().map_err(OpenError::Options)?;
+        let disk = RealDisk::new(folder).map_err(system(format!("cannot use {}", folder.display())))?;
+        let mut log_options = embedded::Options::default();
+        log_options.segment_bytes = options.segment_bytes;
+        // First the lock: nobody else may touch anything from here on.
+        let registers = Arc::new(Embedded::open(disk.clone(), log_options)?);
+        let disk = Arc::new(disk);
+        let (ids, note) = IdIndex::open(disk.clone(), "ids")?;
+        let values = LsmValues::open(&folder.join("values"), &options.lsm)?;
+        let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };
+
+        let clock = SystemClock::default();
+        let wall = crate::clock::Clock::wall(&clock);
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| {
+            let what = "cannot draw a secret".to_owned();
+            OpenError::System { what, source: std::io::Error::other(error) }
+        })?;
+        let found = recovery::find(&*registers, &stores, &note, wall, || random)?;
+        let catalog = Arc::new(found.catalog);
+        let mut shards = Vec::new();
+        let mut replayed = 0;
+        let mut logged = Moment::ZERO;
+        let mut rest = found.partitions;
+        for number in 0..options.shards {
+            let ours = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
+            let partitions: Vec<Partition> = rest.extract_if(.., ours).collect();
+            let cache = options.cache_bytes / options.shards;
+            let mut shard = Shard::new(found.secret, partitions, stores.clone(), cache);
+            replayed += recovery::replay(&*registers, &catalog, &found.kept, &mut shard)?;
+            logged = logged.max(shard.time());
+            shards.push(shard);
+        }
+
+        let engine = Self {
+            registers: registers.clone(),
+            disk,
+            stores: stores.clone(),
+            stores_in_use: Arc::default(),
+            catalog: Arc::new(ArcSwap::new(catalog)),
+            catalog_version: Mutex::new(found.catalog_version),
+            time: Arc::new(StoreTime::begin(clock, logged)),
+            health: Arc::new(Health::new(options.shards)),
+            secret: found.secret,
+            shards: Mutex::default(),
+            doors: ArcSwap::default(),
+            bell: Arc::default(),
+            threads: Mutex::default(),
+            replayed,
+        };
+        let keeper = Keeper::new(registers, stores, found.kept, found.filters_version);
+        engine.start(shards, keeper, &options)?;
+        Ok(engine)
+    }
+
+    fn start(
+        &self,
+        shards: Vec<Shard<LsmValues, RealDisk>>,
+        keeper: Keeper<Embedded<RealDisk>, LsmValues, RealDisk>,
+        options: &Options,
+    ) -> Result<(), OpenError> {
+        let (jobs, job_queue) = std_mpsc::channel();
+        let mut senders = Vec::new();
+        for (number, shard) in shards.into_iter().enumerate() {
+            let (sender, queue) = mpsc::channel(options.queue_max);
+            senders.push(sender);
+            let worker = Worker {
+                number,
+                shard,
+                registers: self.registers.clone(),
+                catalog: self.catalog.clone(),
+                time: self.time.clone(),
+                health: self.health.clone(),
+                options: options.clone(),
+                queue,
+                jobs: jobs.clone(),
+            };
+            self.spawn(&format!("jeton-shard-{number}"), move || block_on(worker.run()))?;
+        }
+        let store = StoreThread {
+            keeper,
+            values: self.stores.values.clone(),
+            catalog: self.catalog.clone(),
+            shards: senders.iter().map(mpsc::Sender::downgrade).collect(),
+            health: self.health.clone(),
+            stores_in_use: self.stores_in_use.clone(),
+            log_bytes: options.log_bytes,
+        };
+        self.spawn("jeton-store", move || store.run(&job_queue))?;
+        let upkeep = Upkeep {
+            stores: self.stores.clone(),
+            catalog: self.catalog.clone(),
+            time: self.time.clone(),
+            health: self.health.clone(),
+            stores_in_use: self.stores_in_use.clone(),
+            bell: self.bell.clone(),
+        };
+        self.spawn("jeton-upkeep", move || upkeep.run())?;
+        self.doors.store(Arc::new(senders.clone()));
+        *lock(&self.shards) = Some(senders);
+        Ok(())
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+        let thread = thread::Builder::new().name(name.into()).spawn(run);
+        lock(&self.threads).push(thread.map_err(system(format!("cannot start the thread {name}")))?);
+        Ok(())
+    }
+
+    /// Answers what is under way, and lets the directory go. What is asked afterwards is refused.
+    pub fn close(&self) {
+        self.health.close();
+        self.bell.end();
+        self.doors.store(Arc::default());
+        drop(lock(&self.shards).take());
+        for thread in std::mem::take(&mut *lock(&self.threads)) {
+            // A thread that panicked has said so.
+            drop(thread.join());
+        }
+        self.registers.close();
+    }
+
+    /// The tables as they are now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// The table of this name.
+    pub fn table(&self, name: &str) -> Result<Arc<Table>, Refusal> {
+        self.catalog.load().find(name).cloned().ok_or_else(|| Refusal::NoSuchTable(name.into()))
+    }
+
+    /// The store's time.
+    pub fn now(&self) -> Moment {
+        self.time.now()
+    }
+
+    /// Makes a table. It is there for good when this returns.
+    pub fn create_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
+        self.change_catalog(|catalog| catalog.create(name, settings))?;
+        Ok(self.table(name)?)
+    }
+
+    /// Gives a table other settings. Every promise already made is kept.
+    pub fn change_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
+        let now = self.now();
+        let present = self.table(name)?;
+        self.change_catalog(|catalog| {
+            let present = catalog.find(name).unwrap_or(&present);
+            Ok(catalog.replaced(present.change(settings, now)?))
+        })?;
+        Ok(self.table(name)?)
+    }
+
+    fn change_catalog(
+        &self,
+        change: impl FnOnce(&Catalog) -> Result<Catalog, SettingsError>,
+    ) -> Result<(), TableError> {
+        let mut version = lock(&self.catalog_version);
+        let next = change(&self.catalog.load())?;
+        let row = Row { slot: Slot(*version + 1), bytes: Bytes::from(next.encode()) };
+        block_on(self.registers.put_row(CATALOG, row))
+            .map_err(|failure| Refusal::Storage(failure.to_string()))?;
+        *version += 1;
+        self.catalog.store(Arc::new(next));
+        Ok(())
+    }
+
+    /// The cell of a row and column of a table.
+    pub fn cell(&self, table: &Table, row: &[u8], column: &Column) -> Result<Cell, jeton_core::AddressError> {
+        Cell::new(&self.secret, table.id, row, column)
+    }
+
+    /// Does an operation, once, whatever the number of times that it is asked for. The answer comes when it is durable.
+    ///
+    /// The work begins when this is called. Dropping the future does not undo it.
+    pub fn apply(&self, operation: Operation) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
+        let hashes = SCRATCH.with_borrow_mut(|scratch| Hashes::of(&operation, &self.secret, scratch));
+        let partition = operation.partition();
+        let answer = self.send(partition, |ticket| Request::Apply { operation, hashes, ticket });
+        async move {
+            match answer?.await {
+                Ok(Response::Applied(reply)) => reply,
+                Ok(Response::Read(_)) => unreachable!("an operation is not answered like a read"),
+                Err(_) => Err(Refusal::Closed),
+            }
+        }
+    }
+
+    /// What a cell holds; never what a crash could take back, except in a relaxed table.
+    pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, Refusal>> + Send + use<> {
+        let answer = self.send(cell.partition(), |ticket| Request::Read { cell, ticket });
+        async move {
+            match answer?.await {
+                Ok(Response::Read(value)) => value,
+                Ok(Response::Applied(_)) => unreachable!("a read is not answered like an operation"),
+                Err(_) => Err(Refusal::Closed),
+            }
+        }
+    }
+
+    fn send(
+        &self,
+        partition: PartitionId,
+        request: impl FnOnce(oneshot::Sender<Response>) -> Request<oneshot::Sender<Response>>,
+    ) -> Result<oneshot::Receiver<Response>, Refusal> {
+        let doors = self.doors.load();
+        if doors.is_empty() {
+            return Err(Refusal::Closed);
+        }
+        let (ticket, answer) = oneshot::channel();
+        let door = &doors[usize::from(partition.0) % doors.len()];
+        match door.try_send(Message::Request(request(ticket))) {
+            Ok(()) => Ok(answer),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Refusal::Busy("too many requests are waiting")),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Refusal::Closed),
+        }
+    }
+
+    /// How the engine is doing.
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.catalog.load(), &self.stores, &self.health, self.replayed)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Why a table could not be made or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// What was asked for cannot be.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// It could not be stored, or there is no such table.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+thread_local! {
+    /// Room to hash in, so that no caller allocates for it.
+    static SCRATCH: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// What these locks guard is never left half changed.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,74 @@
+//! How the engine is doing: what its threads tell one another, and what is told to whoever asks.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What the threads of an engine tell one another.
+#[derive(Debug)]
+pub(crate) struct Health {
+    /// Why nothing can be stored at present, if so.
+    trouble: Mutex<Option<String>>,
+    /// Why nothing can be tidied up at present, if so.
+    upkeep_trouble: Mutex<Option<String>>,
+    logged_bytes: AtomicU64,
+    /// By shard: the log has grown long, freeze what the stores lack.
+    checkpoint_due: Vec<AtomicBool>,
+    closing: AtomicBool,
+}
+
+impl Health {
+    pub fn new(shards: usize) -> Self {
+        Self {
+            trouble: Mutex::default(),
+            upkeep_trouble: Mutex::default(),
+            logged_bytes: AtomicU64::new(0),
+            checkpoint_due: (0..shards).map(|_| AtomicBool::new(false)).collect(),
+            closing: AtomicBool::new(false),
+        }
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_trouble(&self, why: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    pub fn upkeep_trouble(&self) -> Option<String> {
+        self.upkeep_trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_upkeep_trouble(&self, why: Option<String>) {
+        *self.upkeep_trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    pub fn logged(&self, bytes: u64) {
+        self.logged_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn logged_bytes(&self) -> u64 {
+        self.logged_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Asks all shards for a checkpoint.
+    pub fn demand_checkpoint(&self) {
+        for due in &self.checkpoint_due {
+            due.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether this shard was asked for a checkpoint since it was last told so.
+    pub fn checkpoint_due(&self, shard: usize) -> bool {
+        let due = &self.checkpoint_due[shard];
+        due.load(Ordering::Relaxed) && due.swap(false, Ordering::Relaxed)
+    }
+
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    pub fn closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+}

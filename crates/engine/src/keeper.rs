@@ -1,0 +1,172 @@
+//! The keeper: brings to disk what the log no longer needs to hold, and then shortens the log.
+//!
+//! Three things are stored, each with the slots up to which it speaks: ids in the index, rows in the value store, filters in a
+//! row of the registers. The log is trimmed to the lowest of the three. Recovery begins there.
+//!
+//! Every method may be repeated after an error: nothing is lost by trying again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_executor::block_on;
+use jeton_core::codec::{Malformed, Reader, Write};
+use jeton_core::{Catalog, PartitionId, TableId};
+use jeton_register::disk::Disk;
+use jeton_register::{Failure, Log, Registers, Row, Slot};
+
+use crate::ids::{self, IdIndex, NewRun};
+use crate::marks::Marks;
+use crate::shard::{FrozenIds, FrozenValues, Slots, Stores};
+use crate::values::{Values, ValuesError};
+
+/// The row of the registers that holds the filters.
+pub(crate) const FILTERS: &str = "filters";
+
+const FILTERS_VERSION: u8 = 1;
+
+/// Why something could not be stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeepError {
+    /// By the id index.
+    #[error("id index: {0}")]
+    Ids(#[from] ids::Error),
+    /// By the value store.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    /// By the registers.
+    #[error("registers: {0}")]
+    Registers(#[from] Failure),
+}
+
+/// How far each store speaks.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    /// The value store.
+    pub values: Marks,
+    /// The id index.
+    pub ids: Marks,
+    /// The filters.
+    pub filters: Marks,
+}
+
+impl Kept {
+    /// Up to here nobody needs the log.
+    pub fn least(&self, partition: PartitionId) -> u64 {
+        self.values.get(partition).min(self.ids.get(partition)).min(self.filters.get(partition))
+    }
+}
+
+/// Brings to disk what shards have frozen.
+pub struct Keeper<R, V, D: Disk> {
+    registers: Arc<R>,
+    stores: Stores<V, D>,
+    kept: Kept,
+    /// The version of the filters row.
+    filters_version: u64,
+}
+
+impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
+    /// A keeper of stores that speak so far.
+    pub fn new(registers: Arc<R>, stores: Stores<V, D>, kept: Kept, filters_version: u64) -> Self {
+        Self { registers, stores, kept, filters_version }
+    }
+
+    /// How far each store speaks.
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// Stores ids.
+    pub fn store_ids(&mut self, frozen: &FrozenIds) -> Result<(), KeepError> {
+        let mut entries: Vec<ids::Entry<Vec<u8>>> = Vec::with_capacity(frozen.ids.len());
+        for (key, id) in frozen.ids.iter() {
+            let mut value = Vec::with_capacity(32);
+            id.remembered.encode(&mut value);
+            entries.push(ids::Entry { generation: id.generation.0, key: key.to_bytes(), value });
+        }
+        ids::sort(&mut entries);
+        let mut runs: Vec<NewRun<D>> = self.index().add(&entries)?;
+        let mut marks = self.kept.ids.clone();
+        marks.raise(&frozen.slots);
+        let mut note = Vec::new();
+        marks.encode(&mut note);
+        self.index().commit(&mut runs, &note)?;
+        self.kept.ids = marks;
+        self.trim()
+    }
+
+    fn index(&self) -> &IdIndex<D> {
+        &self.stores.ids
+    }
+
+    /// Stores rows.
+    pub fn store_values(&mut self, frozen: &mut FrozenValues) -> Result<(), KeepError> {
+        frozen.rows.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        self.stores.values.replace(&frozen.rows)?;
+        self.kept.values.raise(&frozen.slots);
+        self.trim()
+    }
+
+    /// Stores a [snapshot](snapshot_filters) of the filters that has every id up to these slots, and none that a crash could
+    /// still take back.
+    pub fn store_filters(&mut self, snapshot: &[u8], slots: &Slots) -> Result<(), KeepError> {
+        let mut marks = self.kept.filters.clone();
+        marks.raise(slots);
+        let mut bytes = vec![FILTERS_VERSION];
+        marks.encode(&mut bytes);
+        bytes.extend_from_slice(snapshot);
+        let row = Row { slot: Slot(self.filters_version + 1), bytes: Bytes::from(bytes) };
+        block_on(self.registers.put_row(FILTERS, row))?;
+        self.filters_version += 1;
+        self.kept.filters = marks;
+        self.trim()
+    }
+
+    /// Gives back the part of the log that all stores have.
+    fn trim(&mut self) -> Result<(), KeepError> {
+        for partition in PartitionId::all() {
+            let least = self.kept.least(partition);
+            if least > 0 {
+                block_on(self.registers.trim(Log::partition(partition.0), Slot(least)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The filters of all tables as bytes.
+pub fn snapshot_filters(catalog: &Catalog) -> Vec<u8> {
+    let mut out = Vec::new();
+    for table in catalog.iter() {
+        for era in table.eras() {
+            out.put_varint(u64::from(table.id.0));
+            out.put_varint(u64::from(era.number));
+            out.put_bytes(&era.snapshot());
+        }
+    }
+    out
+}
+
+/// Filters as they were stored: by table and era.
+pub(crate) struct StoredFilters<'a> {
+    pub marks: Marks,
+    pub eras: Vec<(TableId, u32, &'a [u8])>,
+}
+
+/// Reads the filters row.
+pub(crate) fn read_filters(row: &[u8]) -> Result<StoredFilters<'_>, Malformed> {
+    let mut input = Reader::new(row);
+    if input.u8()? != FILTERS_VERSION {
+        return Err(Malformed("filters of an unknown version"));
+    }
+    let marks = Marks::decode(&mut input)?;
+    let mut eras = Vec::new();
+    while !input.rest().is_empty() {
+        let number = |input: &mut Reader<'_>| {
+            u32::try_from(input.varint()?).map_err(|_| Malformed("a number too large"))
+        };
+        eras.push((TableId(number(&mut input)?), number(&mut input)?, input.bytes()?));
+    }
+    Ok(StoredFilters { marks, eras })
+}

@@ -1,0 +1,52 @@
+//! Up to which slot of each partition each store speaks.
+
+use jeton_core::PartitionId;
+use jeton_core::codec::{Malformed, Reader, Write};
+use jeton_core::limits::PARTITIONS;
+
+use crate::shard::Slots;
+
+/// A slot for each partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marks(Vec<u64>);
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self(vec![0; usize::from(PARTITIONS)])
+    }
+}
+
+impl Marks {
+    /// The slot of a partition.
+    pub fn get(&self, partition: PartitionId) -> u64 {
+        self.0[usize::from(partition.0)]
+    }
+
+    /// Raises slots; none is lowered.
+    pub fn raise(&mut self, slots: &Slots) {
+        for (partition, slot) in slots {
+            let mark = &mut self.0[usize::from(partition.0)];
+            *mark = (*slot).max(*mark);
+        }
+    }
+
+    /// As bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.0.len() as u64);
+        for mark in &self.0 {
+            out.put_varint(*mark);
+        }
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        if input.count()? != usize::from(PARTITIONS) {
+            return Err(Malformed("marks of another number of partitions"));
+        }
+        let mut marks = Self::default();
+        for mark in &mut marks.0 {
+            *mark = input.varint()?;
+        }
+        Ok(marks)
+    }
+}

@@ -1,0 +1,248 @@
+//! Recovery: from what is on disk back to shards that know everything ever acknowledged.
+//!
+//! The value store, the id index and the filters each say up to which slot they speak. The log has everything from the lowest of
+//! them on; it is replayed from there. If it begins later, something that it was trimmed for is gone, and nothing is served.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_executor::block_on;
+use jeton_core::codec::Reader;
+use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, Secret, Table};
+use jeton_register::disk::Disk;
+use jeton_register::{Failure, Log, Registers, Row, Slot};
+
+use crate::ids;
+use crate::keeper::{FILTERS, Kept, read_filters};
+use crate::marks::Marks;
+use crate::shard::{Shard, Stores};
+use crate::values::{RowKey, Values, ValuesError};
+
+/// The row of the registers that holds what a store is.
+const STORE: &str = "store";
+/// The row of the registers that holds the tables.
+pub(crate) const CATALOG: &str = "catalog";
+
+const STORE_VERSION: u8 = 1;
+
+/// Entries read from the log at a time.
+const READ_MAX: usize = 4096;
+
+/// Why a store cannot be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecoveryError {
+    /// The registers failed.
+    #[error("registers: {0}")]
+    Registers(#[from] Failure),
+    /// The value store failed.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    /// The id index failed.
+    #[error("id index: {0}")]
+    Ids(#[from] ids::Error),
+    /// Something stored is not what was written.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// A store is older than the log's begin: what lies between is gone.
+    #[error(
+        "the {what} of partition {partition} is complete up to slot {has} only, but the log begins after slot {begins}: \
+         what lies between is lost, so the store is not opened. Restore {what} or the whole store from a backup"
+    )]
+    Behind {
+        /// Which store.
+        what: &'static str,
+        /// Of which partition.
+        partition: u16,
+        /// Up to where it speaks.
+        has: u64,
+        /// Where the log begins.
+        begins: u64,
+    },
+    /// A store is ahead of the log: the log has lost its end, or belongs to another store.
+    #[error(
+        "the {what} of partition {partition} is at slot {has}, beyond the log's end at slot {ends}: the log has lost its end \
+         or belongs to another store, so the store is not opened. Restore the whole store from a backup"
+    )]
+    Ahead {
+        /// Which store.
+        what: &'static str,
+        /// Of which partition.
+        partition: u16,
+        /// Up to where it speaks.
+        has: u64,
+        /// Where the log ends.
+        ends: u64,
+    },
+}
+
+fn damaged(what: &str) -> impl Fn(jeton_core::codec::Malformed) -> RecoveryError {
+    move |error| RecoveryError::Damaged(format!("{what}: {error}"))
+}
+
+/// What was found on disk, before any replay.
+pub struct Found {
+    /// The store's secret.
+    pub secret: Secret,
+    /// The tables, filters filled as far as they were stored.
+    pub catalog: Catalog,
+    /// The version of the catalogue's row.
+    pub catalog_version: u64,
+    /// The partitions, sessions included, as the value store has them.
+    pub partitions: Vec<Partition>,
+    /// How far each store speaks.
+    pub kept: Kept,
+    /// The version of the filters' row.
+    pub filters_version: u64,
+}
+
+/// Reads what is on disk. `draw` gives the secret of a store that is new.
+pub fn find<R: Registers, V: Values, D: Disk>(
+    registers: &R,
+    stores: &Stores<V, D>,
+    ids_note: &[u8],
+    wall: Moment,
+    draw: impl FnOnce() -> [u8; 16],
+) -> Result<Found, RecoveryError> {
+    let secret = match block_on(registers.get_row(STORE))? {
+        Some(row) => read_store(&row.bytes)?,
+        None => {
+            let secret = Secret::new(draw());
+            let mut bytes = vec![STORE_VERSION];
+            bytes.extend_from_slice(secret.as_bytes());
+            block_on(registers.put_row(STORE, Row { slot: Slot(1), bytes: Bytes::from(bytes) }))?;
+            secret
+        }
+    };
+    let (partitions, values) = read_partitions(&*stores.values)?;
+    let ids = if ids_note.is_empty() {
+        Marks::default()
+    } else {
+        Marks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
+    };
+    let (mut catalog, mut catalog_version) = (Catalog::default(), 0);
+    if let Some(row) = block_on(registers.get_row(CATALOG))? {
+        catalog = Catalog::decode(&row.bytes).map_err(damaged("the catalogue"))?;
+        catalog_version = row.slot.0;
+    }
+    let (mut filters, mut filters_version) = (Marks::default(), 0);
+    if let Some(row) = block_on(registers.get_row(FILTERS))? {
+        let stored = read_filters(&row.bytes).map_err(damaged("the filters"))?;
+        // The filters refuse to go back in time; nothing later than the latest entry can be in them.
+        let now = partitions.iter().map(Partition::time).max().unwrap_or_default().max(wall);
+        for table in catalog.clone().iter() {
+            let fill = |era: &mut Era| {
+                let one = stored.eras.iter().find(|(id, number, _)| *id == table.id && *number == era.number);
+                one.map_or(Ok(()), |(_, _, snapshot)| era.restore(snapshot, now))
+            };
+            let table: Table = table
+                .refilled(fill)
+                .map_err(|error| RecoveryError::Damaged(format!("the filters of {}: {error}", table.name)))?;
+            catalog = catalog.replaced(table);
+        }
+        filters = stored.marks;
+        filters_version = row.slot.0;
+    }
+    let kept = Kept { values, ids, filters };
+    for partition in PartitionId::all() {
+        check(registers, partition, &kept)?;
+    }
+    Ok(Found { secret, catalog, catalog_version, partitions, kept, filters_version })
+}
+
+fn read_store(bytes: &[u8]) -> Result<Secret, RecoveryError> {
+    match bytes {
+        [STORE_VERSION, secret @ ..] if secret.len() == 16 => {
+            let mut bytes = [0; 16];
+            bytes.copy_from_slice(secret);
+            Ok(Secret::new(bytes))
+        }
+        [STORE_VERSION, ..] | [] => Err(RecoveryError::Damaged("the store row has a wrong length".into())),
+        [version, ..] => Err(RecoveryError::Damaged(format!(
+            "the store is of version {version}, and this program knows version {STORE_VERSION} only"
+        ))),
+    }
+}
+
+fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Marks), RecoveryError> {
+    let mut partitions: Vec<Partition> = PartitionId::all().map(Partition::new).collect();
+    let mut marks = Marks::default();
+    let mut failed = None;
+    let unknown =
+        |key: &[u8]| RecoveryError::Damaged(format!("a row of the value store: {}", key.escape_ascii()));
+    values.scan(RowKey::PARTITIONS, &mut |key, row| {
+        let read = match RowKey::read(key) {
+            Some(RowKey::Partition(id)) if usize::from(id.0) < partitions.len() => {
+                Partition::decode(id, row).map_err(damaged("a partition's row"))
+            }
+            _ => Err(unknown(key)),
+        };
+        match read {
+            Ok(partition) => {
+                marks.raise(&vec![(partition.id(), partition.slot())]);
+                let at = usize::from(partition.id().0);
+                partitions[at] = partition;
+            }
+            Err(error) => failed = Some(error),
+        }
+    })?;
+    values.scan(RowKey::SESSIONS, &mut |key, row| {
+        let restored = match RowKey::read(key) {
+            Some(RowKey::Session(id, client)) if usize::from(id.0) < partitions.len() => {
+                let sessions = partitions[usize::from(id.0)].sessions();
+                sessions.restore(client, row).map_err(damaged("a session's row"))
+            }
+            _ => Err(unknown(key)),
+        };
+        if let Err(error) = restored {
+            failed = Some(error);
+        }
+    })?;
+    failed.map_or(Ok((partitions, marks)), Err)
+}
+
+/// Whether log and stores belong together.
+fn check<R: Registers>(registers: &R, partition: PartitionId, kept: &Kept) -> Result<(), RecoveryError> {
+    let extent = block_on(registers.extent(Log::partition(partition.0)))?;
+    for (what, marks) in [("value store", &kept.values), ("id index", &kept.ids), ("filters", &kept.filters)]
+    {
+        let (has, begins, ends) = (marks.get(partition), extent.trimmed.0, extent.last.0);
+        if has < begins {
+            return Err(RecoveryError::Behind { what, partition: partition.0, has, begins });
+        }
+        if has > ends {
+            return Err(RecoveryError::Ahead { what, partition: partition.0, has, ends });
+        }
+    }
+    Ok(())
+}
+
+/// Replays what the stores lack of a shard's partitions.
+pub fn replay<R: Registers, V: Values, D: Disk>(
+    registers: &R,
+    catalog: &Arc<Catalog>,
+    kept: &Kept,
+    shard: &mut Shard<V, D>,
+) -> Result<u64, RecoveryError> {
+    let mut replayed = 0;
+    for (id, _) in shard.slots() {
+        let mut next = Slot(kept.least(id)).next();
+        loop {
+            let entries = block_on(registers.read(Log::partition(id.0), next, READ_MAX))?;
+            let Some((last, _)) = entries.last() else { break };
+            let after = last.next();
+            for (slot, bytes) in &entries {
+                if *slot != next {
+                    let gap = format!("the log of partition {} lacks slot {next}", id.0);
+                    return Err(RecoveryError::Damaged(gap));
+                }
+                next = next.next();
+                let index_has = slot.0 <= kept.ids.get(id);
+                shard.replay(catalog, id, slot.0, bytes, index_has).map_err(RecoveryError::Damaged)?;
+                replayed += 1;
+            }
+            next = after;
+        }
+    }
+    Ok(replayed)
+}

@@ -1,0 +1,453 @@
+//! The shard: owns partitions and everything in memory about them, decides what comes, and remembers what waits for the disk.
+//!
+//! No thread, no clock, no log of its own: requests and the time come in, a [`Batch`] for the registers and responses come out.
+//! The server runs it in a thread, the simulator step by step.
+//!
+//! What is decided is applied in memory at once, before it is durable. So:
+//! - A response that rests on a batch is given only when that batch is durable (`waiting`), except in relaxed tables.
+//! - A batch that was handed out is written, or the shard is dropped as a whole. Nothing is ever taken back.
+//! - A checkpoint that was frozen after batch n is stored only when n is durable.
+
+use std::sync::Arc;
+
+use jeton_core::codec::Reader;
+use jeton_core::{
+    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Moment, OpId, Operation,
+    Partition, PartitionId, Recall, Remembered, Secret, Step, Table, Value, Verdict, entry, limits,
+};
+use jeton_register::disk::Disk;
+use jeton_register::{Batch, Log, Slot};
+
+use crate::cache::Cache;
+use crate::ids::IdIndex;
+use crate::recent::{Ids, Recent, RecentId};
+use crate::reply::{Refusal, Reply, Response};
+use crate::values::{RowChange, Values, cell_key, partition_key, session_key};
+
+/// What is asked of a shard. `T` tells whom to answer.
+#[derive(Debug)]
+pub enum Request<T> {
+    /// Do this.
+    Apply {
+        /// What.
+        operation: Operation,
+        /// Its hashes.
+        hashes: Hashes,
+        /// Whom to answer.
+        ticket: T,
+    },
+    /// Tell what this cell holds.
+    Read {
+        /// Which.
+        cell: Cell,
+        /// Whom to answer.
+        ticket: T,
+    },
+}
+
+impl<T> Request<T> {
+    /// The partition it concerns.
+    pub fn partition(&self) -> PartitionId {
+        match self {
+            Self::Apply { operation, .. } => operation.partition(),
+            Self::Read { cell, .. } => cell.partition(),
+        }
+    }
+
+    /// No more bytes of a log's value than this come of it.
+    pub fn value_bytes_max(&self) -> usize {
+        match self {
+            Self::Apply { operation, .. } => operation.size_max(),
+            Self::Read { .. } => 0,
+        }
+    }
+}
+
+/// Responses, and what they wait for.
+#[derive(Debug)]
+pub struct Outbox<T> {
+    /// To be given now.
+    pub ready: Vec<(T, Response)>,
+    /// To be given when the batch of this number is durable.
+    pub waiting: Vec<(u64, T, Response)>,
+}
+
+impl<T> Default for Outbox<T> {
+    fn default() -> Self {
+        Self { ready: Vec::new(), waiting: Vec::new() }
+    }
+}
+
+/// The slots up to which something speaks, by partition.
+pub type Slots = Vec<(PartitionId, u64)>;
+
+/// Ids on their way to the index.
+#[derive(Debug)]
+pub struct FrozenIds {
+    /// Names the freeze.
+    pub freeze: u64,
+    /// To be stored only when this batch is durable.
+    pub batch: u64,
+    /// The ids.
+    pub ids: Arc<Ids>,
+    /// With them the index knows every id up to these slots.
+    pub slots: Slots,
+}
+
+/// Rows on their way to the value store.
+#[derive(Debug)]
+pub struct FrozenValues {
+    /// Names the freeze.
+    pub freeze: u64,
+    /// To be stored only when this batch is durable.
+    pub batch: u64,
+    /// The rows, in any order.
+    pub rows: Vec<RowChange>,
+    /// With them the store has everything up to these slots.
+    pub slots: Slots,
+}
+
+/// The stores that a shard looks things up in.
+pub struct Stores<V, D: Disk> {
+    /// Of values.
+    pub values: Arc<V>,
+    /// Of ids.
+    pub ids: Arc<IdIndex<D>>,
+}
+
+impl<V, D: Disk> Clone for Stores<V, D> {
+    fn clone(&self) -> Self {
+        Self { values: self.values.clone(), ids: self.ids.clone() }
+    }
+}
+
+/// Some of the partitions of a store.
+pub struct Shard<V, D: Disk> {
+    secret: Secret,
+    /// By number; nothing where another shard is the owner.
+    partitions: Vec<Option<Owned>>,
+    memory: Memory<V, D>,
+    /// The batch being decided.
+    batch: u64,
+    durable: u64,
+    scratch: Vec<u8>,
+}
+
+struct Owned {
+    partition: Partition,
+    /// The slot in its row of the value store, once the latest freeze is stored.
+    frozen_slot: u64,
+    /// The batch of its latest entry.
+    batch: u64,
+}
+
+/// What a shard has in memory beside its partitions, and where it looks for the rest.
+struct Memory<V, D: Disk> {
+    stores: Stores<V, D>,
+    cache: Cache,
+    recent: Recent,
+    batch: u64,
+    /// The batch on which what was recalled rests.
+    rests_on: u64,
+    scratch: Vec<u8>,
+}
+
+impl<V: Values, D: Disk> Shard<V, D> {
+    /// A shard with these partitions, as the value store has them.
+    pub fn new(secret: Secret, partitions: Vec<Partition>, stores: Stores<V, D>, cache_bytes: usize) -> Self {
+        let mut places: Vec<Option<Owned>> = (0..limits::PARTITIONS).map(|_| None).collect();
+        for partition in partitions {
+            let at = usize::from(partition.id().0);
+            places[at] = Some(Owned { frozen_slot: partition.slot(), batch: 0, partition });
+        }
+        let memory = Memory {
+            stores,
+            cache: Cache::new(cache_bytes),
+            recent: Recent::default(),
+            batch: 1,
+            rests_on: 0,
+            scratch: Vec::new(),
+        };
+        Self { secret, partitions: places, memory, batch: 1, durable: 0, scratch: Vec::new() }
+    }
+
+    /// Takes up an entry of the log, in the order of its slots. `index_has` says whether the id index has it already; the value
+    /// store has it if the partition is at its slot or beyond.
+    pub fn replay(
+        &mut self,
+        catalog: &Catalog,
+        id: PartitionId,
+        slot: u64,
+        bytes: &[u8],
+        index_has: bool,
+    ) -> Result<(), String> {
+        let place = |error| format!("entry {slot} of partition {}: {error}", id.0);
+        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
+            return Err(place("not ours".to_owned()));
+        };
+        let entry = entry::Entry::read(slot, bytes).map_err(|error| place(error.to_string()))?;
+        let step = entry.step();
+        let new = slot > owned.partition.slot();
+        if new {
+            owned.partition.take(step);
+        }
+        for decided in entry {
+            let (operation, decision) = decided.map_err(|error| place(error.to_string()))?;
+            let table = catalog
+                .get(operation.table())
+                .ok_or_else(|| place(format!("{} is not in the catalogue", operation.table())))?;
+            let hashes = Hashes::of(&operation, &self.secret, &mut self.scratch);
+            let mut absorb = Replaying { memory: &mut self.memory, index_has };
+            if new {
+                owned.partition.apply(table, &operation, hashes, &decision, &mut absorb);
+            } else {
+                jeton_core::recollect(table, &operation, hashes, &decision, step.time, &mut absorb);
+            }
+        }
+        Ok(())
+    }
+
+    /// The latest time of any of its partitions.
+    pub fn time(&self) -> Moment {
+        self.owned().map(|owned| owned.partition.time()).max().unwrap_or_default()
+    }
+
+    fn owned(&self) -> impl Iterator<Item = &Owned> {
+        self.partitions.iter().flatten()
+    }
+
+    /// The slots that were decided, by partition.
+    pub fn slots(&self) -> Slots {
+        self.owned().map(|owned| (owned.partition.id(), owned.partition.slot())).collect()
+    }
+
+    /// The number of the last batch that was handed out.
+    pub fn last_batch(&self) -> u64 {
+        self.batch - 1
+    }
+
+    /// Decides requests, in the order in which they came. What is to be written comes back; it has the number
+    /// [`last_batch`](Self::last_batch), and must be written.
+    pub fn process<T>(
+        &mut self,
+        catalog: &Catalog,
+        requests: &mut Vec<Request<T>>,
+        now: Moment,
+        outbox: &mut Outbox<T>,
+    ) -> Option<Batch> {
+        // Stable: what concerns one partition stays in order, and becomes one entry.
+        requests.sort_by_key(Request::partition);
+        let mut batch = Batch::new();
+        let mut open: Option<(Step, PartitionId)> = None;
+        let mut entry = Vec::new();
+        for request in requests.drain(..) {
+            let id = request.partition();
+            let full = entry.len() + request.value_bytes_max() > limits::ENTRY_BYTES_MAX;
+            if full || open.is_some_and(|(_, partition)| partition != id) {
+                close(&mut open, &mut entry, &mut batch);
+            }
+            match request {
+                Request::Read { cell, ticket } => self.read(catalog, &cell, ticket, outbox),
+                Request::Apply { operation, hashes, ticket } => {
+                    let Some(table) = catalog.get(operation.table()) else {
+                        let refusal = Refusal::NoSuchTable(operation.table().to_string());
+                        outbox.ready.push((ticket, Response::Applied(Err(refusal))));
+                        continue;
+                    };
+                    let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
+                        unreachable!("requests are routed to the owner of their partition");
+                    };
+                    let partition = &mut owned.partition;
+                    let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
+                    self.memory.rests_on = 0;
+                    let verdict = partition.decide(step, table, &operation, hashes, &mut self.memory);
+                    if let Ok(Verdict::Fresh(decision)) = &verdict {
+                        if open.is_none() {
+                            partition.take(step);
+                            owned.batch = self.batch;
+                            entry::begin(step, &mut entry);
+                            open = Some((step, id));
+                        }
+                        entry::push(&operation, decision, &mut entry);
+                        partition.apply(table, &operation, hashes, decision, &mut self.memory);
+                    }
+                    // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
+                    let vague = matches!(verdict, Ok(Verdict::ProbablySeen))
+                        || matches!(operation.id(), Some(OpId::Sequenced { .. }));
+                    if vague {
+                        self.memory.rests_on = self.memory.rests_on.max(owned.batch);
+                    }
+                    self.respond(table, verdict, ticket, outbox);
+                }
+            }
+        }
+        close(&mut open, &mut entry, &mut batch);
+        if batch.is_empty() {
+            return None;
+        }
+        self.batch += 1;
+        self.memory.batch = self.batch;
+        Some(batch)
+    }
+
+    fn respond<T>(
+        &self,
+        table: &Table,
+        verdict: Result<Verdict, Refusal>,
+        ticket: T,
+        outbox: &mut Outbox<T>,
+    ) {
+        let (rests_on, reply) = match verdict {
+            Ok(Verdict::Fresh(Decision { answer, .. })) => (self.batch, Ok(Reply::Fresh(answer))),
+            Ok(Verdict::Replay(answer)) => (self.memory.rests_on, Ok(Reply::Replayed(answer))),
+            Ok(Verdict::ProbablySeen) => (self.memory.rests_on, Ok(Reply::ProbablySeen)),
+            Ok(Verdict::Rejected(rejection)) => (self.memory.rests_on, Err(rejection.into())),
+            Err(refusal) => (0, Err(refusal)),
+        };
+        let response = Response::Applied(reply);
+        if rests_on <= self.durable || table.settings().durability == Durability::Relaxed {
+            outbox.ready.push((ticket, response));
+        } else {
+            outbox.waiting.push((rests_on, ticket, response));
+        }
+    }
+
+    fn read<T>(&mut self, catalog: &Catalog, cell: &Cell, ticket: T, outbox: &mut Outbox<T>) {
+        self.memory.rests_on = 0;
+        let value = self.memory.value(cell);
+        let relaxed =
+            catalog.get(cell.table()).is_some_and(|table| table.settings().durability == Durability::Relaxed);
+        let response = Response::Read(value);
+        if self.memory.rests_on <= self.durable || relaxed {
+            outbox.ready.push((ticket, response));
+        } else {
+            outbox.waiting.push((self.memory.rests_on, ticket, response));
+        }
+    }
+
+    /// Everything up to this batch is durable.
+    pub fn durable(&mut self, batch: u64) {
+        assert!(batch < self.batch && batch >= self.durable, "batch {batch} was not handed out, or not now");
+        self.durable = batch;
+    }
+
+    /// How many ids are not in the index: since the last freeze, and in all.
+    pub fn recent_ids(&self) -> (usize, usize) {
+        (self.memory.recent.live_len(), self.memory.recent.len())
+    }
+
+    /// Bytes of cells that no freeze has taken, and bytes of all cells in memory.
+    pub fn cell_bytes(&self) -> (usize, usize) {
+        (self.memory.cache.dirty_bytes(), self.memory.cache.bytes())
+    }
+
+    /// Hands out the ids that the index lacks.
+    pub fn freeze_ids(&mut self) -> FrozenIds {
+        let (freeze, ids) = self.memory.recent.freeze();
+        FrozenIds { freeze, batch: self.last_batch(), ids, slots: self.slots() }
+    }
+
+    /// The ids of a freeze are in the index.
+    pub fn ids_stored(&mut self, freeze: u64) {
+        self.memory.recent.complete(freeze);
+    }
+
+    /// Hands out what the value store lacks.
+    pub fn freeze_values(&mut self, now: Moment) -> FrozenValues {
+        let (freeze, mut rows) = self.memory.cache.freeze();
+        for owned in self.partitions.iter_mut().flatten() {
+            let (id, time) = (owned.partition.id(), owned.partition.time().max(now));
+            owned.partition.sessions().forget_idle(time);
+            let sessions = owned.partition.sessions().take_changed();
+            // The partition's row holds the floor below which forgotten sessions are refused: it goes with them.
+            if owned.partition.slot() > owned.frozen_slot || !sessions.is_empty() {
+                owned.frozen_slot = owned.partition.slot();
+                rows.push((partition_key(id), Some(owned.partition.encode())));
+            }
+            rows.extend(sessions.into_iter().map(|(client, row)| (session_key(id, &client), row)));
+        }
+        FrozenValues { freeze, batch: self.last_batch(), rows, slots: self.slots() }
+    }
+
+    /// The rows of a freeze are in the value store.
+    pub fn values_stored(&mut self, freeze: u64) {
+        self.memory.cache.complete(freeze);
+    }
+}
+
+/// Ends an entry and puts it into the batch.
+fn close(open: &mut Option<(Step, PartitionId)>, entry: &mut Vec<u8>, batch: &mut Batch) {
+    if let Some((step, id)) = open.take() {
+        batch.push(Log::partition(id.0), Slot(step.slot), entry);
+        entry.clear();
+    }
+}
+
+impl<V: Values, D: Disk> Recall for Memory<V, D> {
+    type Error = Refusal;
+
+    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Refusal> {
+        if let Some((value, batch)) = self.cache.get(cell) {
+            self.rests_on = self.rests_on.max(batch);
+            return Ok(value.cloned());
+        }
+        cell_key(cell, &mut self.scratch);
+        let row =
+            self.stores.values.get(&self.scratch).map_err(|error| Refusal::Storage(error.to_string()))?;
+        let value = match row {
+            None => None,
+            Some(row) => Some(
+                Value::decode(&mut Reader::new(&row))
+                    .map_err(|error| Refusal::Storage(format!("the row of {cell:?}: {error}")))?,
+            ),
+        };
+        self.cache.fill(cell, value.clone());
+        Ok(value)
+    }
+
+    fn remembered(
+        &mut self,
+        key: IdKey,
+        generations: impl Iterator<Item = Generation>,
+    ) -> Result<Option<Remembered>, Refusal> {
+        if let Some(id) = self.recent.get(key) {
+            self.rests_on = self.rests_on.max(id.batch);
+            return Ok(Some(id.remembered.clone()));
+        }
+        let found = self.stores.ids.find(&key.to_bytes(), generations.map(|generation| generation.0));
+        let Some(bytes) = found.map_err(|error| Refusal::Storage(error.to_string()))? else {
+            return Ok(None);
+        };
+        let remembered = Remembered::decode(&bytes)
+            .map_err(|error| Refusal::Storage(format!("what the id index has of an id: {error}")))?;
+        Ok(Some(remembered))
+    }
+}
+
+impl<V: Values, D: Disk> Absorb for Memory<V, D> {
+    fn store(&mut self, cell: &Cell, value: Option<Value>) {
+        self.cache.put(cell, value, self.batch);
+    }
+
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
+        self.recent.put(key, RecentId { generation, batch: self.batch, remembered });
+    }
+}
+
+/// Takes in what is replayed: it is durable, and the index may have it already.
+struct Replaying<'a, V, D: Disk> {
+    memory: &'a mut Memory<V, D>,
+    index_has: bool,
+}
+
+impl<V: Values, D: Disk> Absorb for Replaying<'_, V, D> {
+    fn store(&mut self, cell: &Cell, value: Option<Value>) {
+        self.memory.cache.put(cell, value, 0);
+    }
+
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
+        if !self.index_has {
+            self.memory.recent.put(key, RecentId { generation, batch: 0, remembered });
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The thread that stores what shards hand out, and the filters; in that order of urgency.
+//!
+//! It never gives up: what cannot be stored now (a full disk, too many open files) is tried again, and until it succeeds the
+//! shards' memory fills and they refuse writes, with the reason. Nothing is dropped.
+
+use std::sync::mpsc as std_mpsc;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use jeton_core::Catalog;
+use jeton_register::Registers;
+use jeton_register::disk::Disk;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::health::Health;
+use crate::keeper::{KeepError, Keeper, snapshot_filters};
+use crate::shard::Slots;
+use crate::values::Values;
+use crate::worker::{Job, Message};
+
+/// How long it waits for a job before it looks at the log's length, and before it tries again what failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Tables of the value store that may wait to be merged, before checkpoints wait for the merging.
+const UNTIDY_MAX: usize = 24;
+
+pub(crate) struct StoreThread<R, V: Values, D: Disk> {
+    pub keeper: Keeper<R, V, D>,
+    pub values: Arc<V>,
+    pub catalog: Arc<ArcSwap<Catalog>>,
+    pub shards: Vec<mpsc::WeakSender<Message>>,
+    pub health: Arc<Health>,
+    /// Held by whoever changes the stores; a backup holds it alone.
+    pub stores_in_use: Arc<RwLock<()>>,
+    pub log_bytes: u64,
+}
+
+impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
+    /// Works until the shards are gone.
+    pub fn run(mut self, jobs: &std_mpsc::Receiver<Job>) {
+        let mut filters_at = 0;
+        let mut checkpoint_at = 0;
+        loop {
+            match jobs.recv_timeout(PAUSE) {
+                Ok(job) => self.store(job),
+                Err(std_mpsc::RecvTimeoutError::Timeout) => {}
+                Err(std_mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            if self.health.closing() {
+                continue;
+            }
+            let logged = self.health.logged_bytes();
+            if logged - checkpoint_at >= self.log_bytes {
+                checkpoint_at = logged;
+                self.health.demand_checkpoint();
+            }
+            let filter_bytes: usize = self.filter_bytes();
+            if logged - filters_at >= self.log_bytes.max(2 * filter_bytes as u64) {
+                filters_at = logged;
+                self.store_filters();
+            }
+        }
+    }
+
+    fn filter_bytes(&self) -> usize {
+        let catalog = self.catalog.load();
+        let eras = catalog.iter().flat_map(|table| table.eras());
+        let statuses = eras.flat_map(|era| {
+            let (dated, opaque) = era.status();
+            [dated, opaque]
+        });
+        statuses.flatten().map(|status| status.bytes).sum()
+    }
+
+    fn store(&mut self, job: Job) {
+        match job {
+            Job::Ids { shard, frozen } => {
+                self.until_done(|keeper| keeper.store_ids(&frozen));
+                self.tell(shard, Message::IdsStored(frozen.freeze));
+            }
+            Job::Values { shard, mut frozen } => {
+                while self.values.untidiness() > UNTIDY_MAX && !self.health.closing() {
+                    std::thread::sleep(PAUSE);
+                }
+                self.until_done(|keeper| keeper.store_values(&mut frozen));
+                self.tell(shard, Message::ValuesStored(frozen.freeze));
+            }
+        }
+    }
+
+    fn tell(&self, shard: usize, message: Message) {
+        // A shard that is gone needs to know nothing.
+        if let Some(sender) = self.shards[shard].upgrade() {
+            drop(sender.blocking_send(message));
+        }
+    }
+
+    /// Tries until it is done, or the engine is closing: then the log has it, and the next start replays it.
+    fn until_done(&mut self, mut attempt: impl FnMut(&mut Keeper<R, V, D>) -> Result<(), KeepError>) {
+        loop {
+            let done = {
+                let _in_use = self.stores_in_use.read();
+                attempt(&mut self.keeper)
+            };
+            match done {
+                Ok(()) => return self.health.set_trouble(None),
+                Err(_) if self.health.closing() => return,
+                Err(error) => self.health.set_trouble(Some(error.to_string())),
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Takes a snapshot of the filters while the shards go on.
+    fn store_filters(&mut self) {
+        // What was decided before the snapshot begins is in it.
+        let Some(slots) = self.marks(false) else { return };
+        let snapshot = snapshot_filters(&self.catalog.load());
+        // What was decided before the snapshot ended may be in it, and must not be lost in a crash that the snapshot survives: a
+        // filter alone would then take a retry of it for known.
+        if self.marks(true).is_none() {
+            return;
+        }
+        self.until_done(|keeper| keeper.store_filters(&snapshot, &slots));
+    }
+
+    /// The slots that all shards have decided; when they are durable, if that is asked for. Nothing if a shard is gone.
+    fn marks(&self, durable: bool) -> Option<Slots> {
+        let mut replies = Vec::new();
+        for shard in &self.shards {
+            let (reply, slots) = oneshot::channel();
+            shard.upgrade()?.blocking_send(Message::Mark { durable, reply }).ok()?;
+            replies.push(slots);
+        }
+        let mut all = Vec::new();
+        for slots in replies {
+            all.extend(slots.blocking_recv().ok()?);
+        }
+        Some(all)
+    }
+}

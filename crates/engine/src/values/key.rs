@@ -1,0 +1,58 @@
+//! The keys of rows.
+
+use jeton_core::{Cell, Client, PartitionId, TableId};
+
+const CELL: u8 = 1;
+const PARTITION: u8 = 2;
+const SESSION: u8 = 3;
+
+/// What a row is about, read from its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowKey {
+    /// A partition.
+    Partition(PartitionId),
+    /// A client of a partition.
+    Session(PartitionId, Client),
+}
+
+impl RowKey {
+    /// The first byte of all partitions.
+    pub const PARTITIONS: u8 = PARTITION;
+    /// The first byte of all sessions.
+    pub const SESSIONS: u8 = SESSION;
+
+    /// Reads the key of a partition or a session.
+    pub fn read(key: &[u8]) -> Option<Self> {
+        match key {
+            [PARTITION, a, b] => Some(Self::Partition(PartitionId(u16::from_be_bytes([*a, *b])))),
+            [SESSION, a, b, t0, t1, t2, t3, name @ ..] => {
+                let table = TableId(u32::from_be_bytes([*t0, *t1, *t2, *t3]));
+                let name = std::str::from_utf8(name).ok()?.into();
+                Some(Self::Session(PartitionId(u16::from_be_bytes([*a, *b])), Client { table, name }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The key of what a cell holds, in a buffer that is used again and again.
+pub fn cell_key(cell: &Cell, key: &mut Vec<u8>) {
+    key.clear();
+    key.push(CELL);
+    key.extend_from_slice(cell.as_bytes());
+}
+
+/// The key of a partition.
+pub fn partition_key(partition: PartitionId) -> Vec<u8> {
+    let [a, b] = partition.0.to_be_bytes();
+    vec![PARTITION, a, b]
+}
+
+/// The key of a session.
+pub fn session_key(partition: PartitionId, client: &Client) -> Vec<u8> {
+    let mut key = vec![SESSION];
+    key.extend_from_slice(&partition.0.to_be_bytes());
+    key.extend_from_slice(&client.table.0.to_be_bytes());
+    key.extend_from_slice(client.name.as_bytes());
+    key
+}

@@ -1,0 +1,108 @@
+//! Rows in an LSM tree on disk.
+//!
+//! The tree is used without its memtable: the engine's cache and log are that. Each checkpoint becomes sorted tables that are
+//! written, made durable and listed in one step; merging them is left to a thread of the engine. Why this tree, and why so:
+//! docs/adr/0005.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
+use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SequenceNumberCounter};
+
+use super::{RowChange, Values, ValuesError};
+
+/// How much memory and how many files the tree may use.
+#[derive(Debug, Clone)]
+pub struct LsmOptions {
+    /// Blocks of tables kept in memory.
+    pub block_cache_bytes: u64,
+    /// Files kept open.
+    pub open_files_max: usize,
+}
+
+impl Default for LsmOptions {
+    fn default() -> Self {
+        Self { block_cache_bytes: 32 << 20, open_files_max: 128 }
+    }
+}
+
+/// Rows in an LSM tree.
+pub struct LsmValues {
+    tree: AnyTree,
+    visible: SequenceNumberCounter,
+    merging: Arc<Leveled>,
+}
+
+fn failed(what: &'static str) -> impl Fn(lsm_tree::Error) -> ValuesError {
+    move |error| ValuesError(format!("cannot {what}: {error}"))
+}
+
+impl LsmValues {
+    /// Opens the tree in this folder, or makes one.
+    pub fn open(folder: &Path, options: &LsmOptions) -> Result<Self, ValuesError> {
+        let (next, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
+        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
+        let tree = Config::new(folder, next.clone(), visible.clone())
+            .use_cache(Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes)))
+            .use_descriptor_table(Some(Arc::new(DescriptorTable::new(options.open_files_max))))
+            .filter_policy(FilterPolicy::all(bloom))
+            // Everything goes through the cache, so that the cache's size is all there is.
+            .filter_block_pinning_policy(PinningPolicy::all(false))
+            .index_block_pinning_policy(PinningPolicy::all(false))
+            .open()
+            .map_err(|error| ValuesError(format!("cannot open {}: {error}", folder.display())))?;
+        let highest = tree.get_highest_seqno().map_or(0, |seqno| seqno + 1);
+        next.set(highest);
+        visible.set(highest);
+        Ok(Self { tree, visible, merging: Arc::new(Leveled::default()) })
+    }
+
+    /// Bytes on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.tree.disk_space()
+    }
+}
+
+impl Values for LsmValues {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ValuesError> {
+        let row = self.tree.get(key, self.visible.get()).map_err(failed("read"))?;
+        Ok(row.map(|row| row.to_vec()))
+    }
+
+    fn scan(&self, first: u8, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), ValuesError> {
+        for guard in self.tree.prefix([first], self.visible.get(), None) {
+            let (key, row) = guard.into_inner().map_err(failed("scan"))?;
+            each(&key, &row);
+        }
+        Ok(())
+    }
+
+    fn replace(&self, rows: &[RowChange]) -> Result<(), ValuesError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut ingestion = self.tree.ingestion().map_err(failed("begin a checkpoint"))?;
+        for (key, row) in rows {
+            match row {
+                Some(row) => ingestion.write(key.as_slice(), row.as_slice()),
+                None => ingestion.write_tombstone(key.as_slice()),
+            }
+            .map_err(failed("write a checkpoint"))?;
+        }
+        ingestion.finish().map_err(failed("finish a checkpoint"))?;
+        Ok(())
+    }
+
+    fn tidy(&self) -> Result<bool, ValuesError> {
+        let shape = || (self.tree.l0_run_count(), self.tree.table_count(), self.tree.next_table_id());
+        let before = shape();
+        self.tree.compact(self.merging.clone(), self.visible.get()).map_err(failed("merge tables"))?;
+        Ok(shape() != before)
+    }
+
+    fn untidiness(&self) -> usize {
+        self.tree.l0_run_count()
+    }
+}

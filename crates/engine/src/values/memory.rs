@@ -1,0 +1,66 @@
+//! Rows in memory, for tests and the simulator: what [`Values`] promises, and nothing survives the process.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{RowChange, Values, ValuesError};
+
+/// Rows in memory.
+#[derive(Debug, Default)]
+pub struct MemoryValues {
+    rows: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    failing: Mutex<Option<String>>,
+}
+
+impl MemoryValues {
+    fn rows(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Vec<u8>>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on every change fails with this message; or none, with nothing.
+    pub fn set_failing(&self, why: Option<&str>) {
+        *self.failing.lock().unwrap_or_else(PoisonError::into_inner) = why.map(Into::into);
+    }
+
+    /// A store with the same rows.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self { rows: Mutex::new(self.rows().clone()), failing: Mutex::default() }
+    }
+}
+
+impl Values for MemoryValues {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ValuesError> {
+        Ok(self.rows().get(key).cloned())
+    }
+
+    fn scan(&self, first: u8, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), ValuesError> {
+        for (key, row) in self.rows().range(vec![first]..vec![first + 1]) {
+            each(key, row);
+        }
+        Ok(())
+    }
+
+    fn replace(&self, changes: &[RowChange]) -> Result<(), ValuesError> {
+        assert!(changes.is_sorted_by(|a, b| a.0 < b.0), "rows are stored in order");
+        if let Some(why) = &*self.failing.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Err(ValuesError(why.clone()));
+        }
+        let mut rows = self.rows();
+        for (key, row) in changes {
+            match row {
+                Some(row) => rows.insert(key.clone(), row.clone()),
+                None => rows.remove(key),
+            };
+        }
+        Ok(())
+    }
+
+    fn tidy(&self) -> Result<bool, ValuesError> {
+        Ok(false)
+    }
+
+    fn untidiness(&self) -> usize {
+        0
+    }
+}

@@ -1,0 +1,307 @@
+//! The thread of a shard: takes requests as they come, lets the shard decide them, writes what it decided, and answers when that
+//! is durable.
+//!
+//! No timers: a batch is whatever arrived while the batch before it was on its way. At most two batches are on their way, one being
+//! made durable and one behind it, so that under load batches are large and at rest the first request goes at once.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc as std_mpsc;
+use std::task::Poll;
+
+use arc_swap::ArcSwap;
+use jeton_core::Catalog;
+use jeton_register::disk::Disk;
+use jeton_register::{Failure, Permit, Registers, Written};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::{Clock, StoreTime};
+use crate::health::Health;
+use crate::options::Options;
+use crate::reply::{Refusal, Response};
+use crate::shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots};
+use crate::values::Values;
+
+/// Batches that may be on their way to the disk.
+const IN_FLIGHT_MAX: usize = 2;
+
+/// Bytes that a batch may come to.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// A shard whose index lags behind by so many freezes takes no more writes.
+const LAG_MAX: usize = 8;
+
+/// Whom to answer.
+pub(crate) type Ticket = oneshot::Sender<Response>;
+
+/// What a shard's thread is told.
+pub(crate) enum Message {
+    /// By a caller.
+    Request(Request<Ticket>),
+    /// The ids of this freeze are in the index.
+    IdsStored(u64),
+    /// The rows of this freeze are in the value store.
+    ValuesStored(u64),
+    /// Tell the slots that were decided by now; if it is to be `durable`, when they are.
+    Mark { durable: bool, reply: oneshot::Sender<Slots> },
+}
+
+/// What a shard hands out to be stored.
+pub(crate) enum Job {
+    Ids { shard: usize, frozen: FrozenIds },
+    Values { shard: usize, frozen: FrozenValues },
+}
+
+type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
+
+struct InFlight {
+    number: u64,
+    writing: Writing,
+    responses: Vec<(Ticket, Response)>,
+    marks: Vec<(oneshot::Sender<Slots>, Slots)>,
+}
+
+pub(crate) struct Worker<R, V, D: Disk, C> {
+    pub number: usize,
+    pub shard: Shard<V, D>,
+    pub registers: Arc<R>,
+    pub catalog: Arc<ArcSwap<Catalog>>,
+    pub time: Arc<StoreTime<C>>,
+    pub health: Arc<Health>,
+    pub options: Options,
+    pub queue: mpsc::Receiver<Message>,
+    pub jobs: std_mpsc::Sender<Job>,
+}
+
+/// What is under way between a shard's thread and the rest.
+#[derive(Default)]
+struct Traffic {
+    in_flight: VecDeque<InFlight>,
+    /// Requests that did not fit into the batch.
+    backlog: VecDeque<Request<Ticket>>,
+    /// Frozen, but not yet durable.
+    ids: Option<FrozenIds>,
+    values: Option<FrozenValues>,
+    /// Handed out, but not yet stored.
+    storing_ids: bool,
+    storing_values: bool,
+}
+
+impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
+    /// Works until all senders of the queue are gone and everything is answered.
+    pub async fn run(mut self) {
+        let mut traffic = Traffic::default();
+        let mut messages = Vec::new();
+        let mut requests = Vec::new();
+        let mut outbox = Outbox::default();
+        let mut open = true;
+        while open || !traffic.in_flight.is_empty() || !traffic.backlog.is_empty() {
+            let max = self.options.batch_requests_max;
+            let event = poll_fn(|context| {
+                if let Some(first) = traffic.in_flight.front_mut()
+                    && let Poll::Ready(written) = first.writing.as_mut().poll(context)
+                {
+                    return Poll::Ready(Event::Written(written));
+                }
+                if traffic.in_flight.len() >= IN_FLIGHT_MAX {
+                    return Poll::Pending;
+                }
+                if !traffic.backlog.is_empty() {
+                    return Poll::Ready(Event::Received);
+                }
+                if !open {
+                    return Poll::Pending;
+                }
+                match self.queue.poll_recv_many(context, &mut messages, max) {
+                    Poll::Ready(0) => Poll::Ready(Event::Closed),
+                    Poll::Ready(_) => Poll::Ready(Event::Received),
+                    Poll::Pending => Poll::Pending,
+                }
+            })
+            .await;
+            match event {
+                Event::Closed => open = false,
+                Event::Written(written) => self.written(written, &mut traffic),
+                Event::Received => {
+                    for message in messages.drain(..) {
+                        self.receive(message, &mut traffic);
+                    }
+                    self.decide(&mut traffic, &mut requests, &mut outbox);
+                }
+            }
+            self.freeze_if_due(&mut traffic);
+        }
+    }
+
+    fn receive(&mut self, message: Message, traffic: &mut Traffic) {
+        match message {
+            Message::Request(request) => traffic.backlog.push_back(request),
+            Message::IdsStored(freeze) => {
+                self.shard.ids_stored(freeze);
+                traffic.storing_ids = false;
+            }
+            Message::ValuesStored(freeze) => {
+                self.shard.values_stored(freeze);
+                traffic.storing_values = false;
+            }
+            Message::Mark { durable, reply } => {
+                let slots = self.shard.slots();
+                match traffic.in_flight.back_mut() {
+                    Some(last) if durable => last.marks.push((reply, slots)),
+                    // Whoever asked may be gone.
+                    _ => drop(reply.send(slots)),
+                }
+            }
+        }
+    }
+
+    /// Decides what is in the backlog, as far as a batch goes.
+    fn decide(
+        &mut self,
+        traffic: &mut Traffic,
+        requests: &mut Vec<Request<Ticket>>,
+        outbox: &mut Outbox<Ticket>,
+    ) {
+        let (mut bytes, mut writes) = (0, 0);
+        while let Some(next) = traffic.backlog.front() {
+            let size = next.value_bytes_max();
+            let full = requests.len() >= self.options.batch_requests_max || bytes + size > BATCH_BYTES_MAX;
+            if full && !requests.is_empty() {
+                break;
+            }
+            bytes += size;
+            writes += usize::from(size > 0);
+            requests.extend(traffic.backlog.pop_front());
+        }
+        let mut permit = None;
+        if writes > 0 {
+            match self.admit(writes, bytes) {
+                Ok(granted) => permit = Some(granted),
+                Err(refusal) => refuse_writes(requests, &refusal),
+            }
+        }
+        let catalog = self.catalog.load();
+        let batch = self.shard.process(&catalog, requests, self.time.now(), outbox);
+        if let Some(batch) = batch {
+            let permit = permit.unwrap_or_else(|| unreachable!("a batch comes of writes that were admitted"));
+            self.health.logged(batch.value_bytes() as u64);
+            traffic.in_flight.push_back(InFlight {
+                number: self.shard.last_batch(),
+                writing: Box::pin(self.registers.write(batch, permit)),
+                responses: Vec::new(),
+                marks: Vec::new(),
+            });
+        }
+        for (ticket, response) in outbox.ready.drain(..) {
+            // A caller that is gone is not an error: it will ask again, or not.
+            drop(ticket.send(response));
+        }
+        for (number, ticket, response) in outbox.waiting.drain(..) {
+            let oldest = traffic.in_flight.front().map_or(number, |first| first.number);
+            let at = (number - oldest) as usize;
+            traffic.in_flight[at].responses.push((ticket, response));
+        }
+    }
+
+    fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, Refusal> {
+        let (_, ids) = self.shard.recent_ids();
+        let (dirty, _) = self.shard.cell_bytes();
+        let share = self.options.dirty_bytes_max / self.options.shards;
+        if ids > LAG_MAX * self.options.recent_ids || dirty > share {
+            return Err(match self.health.trouble() {
+                Some(why) => Refusal::Full(why),
+                None => Refusal::Busy("checkpoints lag behind"),
+            });
+        }
+        self.registers.admit(writes, bytes).map_err(|failure| match failure {
+            Failure::Full(why) => Refusal::Full(why),
+            Failure::Busy(_) => Refusal::Busy("the log lags behind"),
+            other => Refusal::Storage(other.to_string()),
+        })
+    }
+
+    fn written(&mut self, written: Result<Vec<Written>, Failure>, traffic: &mut Traffic) {
+        let Some(batch) = traffic.in_flight.pop_front() else { unreachable!("it was polled just now") };
+        match written {
+            Ok(written) => {
+                // One process, one owner: a slot that is taken was written by somebody who must not exist.
+                assert!(
+                    written.iter().all(|one| *one == Written::Fresh),
+                    "a slot of ours was written by somebody else: two owners of one partition"
+                );
+            }
+            // What this shard holds in memory may not be what the log holds. It can only stop.
+            Err(failure) => panic!("the log failed after it took a batch: {failure}"),
+        }
+        self.shard.durable(batch.number);
+        for (ticket, response) in batch.responses {
+            drop(ticket.send(response));
+        }
+        for (reply, slots) in batch.marks {
+            drop(reply.send(slots));
+        }
+        // Nobody listens once the engine is closing: the log has everything, the next start replays it.
+        if let Some(frozen) = traffic.ids.take_if(|frozen| frozen.batch <= batch.number) {
+            drop(self.jobs.send(Job::Ids { shard: self.number, frozen }));
+        }
+        if let Some(frozen) = traffic.values.take_if(|frozen| frozen.batch <= batch.number) {
+            drop(self.jobs.send(Job::Values { shard: self.number, frozen }));
+        }
+    }
+
+    fn freeze_if_due(&mut self, traffic: &mut Traffic) {
+        let due = self.health.checkpoint_due(self.number);
+        let (ids, _) = self.shard.recent_ids();
+        if due || ids >= self.options.recent_ids {
+            self.freeze_ids(traffic);
+        }
+        let (dirty, _) = self.shard.cell_bytes();
+        if due || dirty >= self.options.dirty_bytes_max / self.options.shards / 2 {
+            self.freeze_values(traffic);
+        }
+    }
+
+    fn freeze_ids(&mut self, traffic: &mut Traffic) {
+        if traffic.storing_ids {
+            return;
+        }
+        traffic.storing_ids = true;
+        let frozen = self.shard.freeze_ids();
+        if traffic.in_flight.is_empty() {
+            drop(self.jobs.send(Job::Ids { shard: self.number, frozen }));
+        } else {
+            traffic.ids = Some(frozen);
+        }
+    }
+
+    fn freeze_values(&mut self, traffic: &mut Traffic) {
+        if traffic.storing_values {
+            return;
+        }
+        traffic.storing_values = true;
+        let frozen = self.shard.freeze_values(self.time.now());
+        if traffic.in_flight.is_empty() {
+            drop(self.jobs.send(Job::Values { shard: self.number, frozen }));
+        } else {
+            traffic.values = Some(frozen);
+        }
+    }
+}
+
+enum Event {
+    Received,
+    Written(Result<Vec<Written>, Failure>),
+    Closed,
+}
+
+/// Answers the writes among the requests, and leaves the reads.
+fn refuse_writes(requests: &mut Vec<Request<Ticket>>, refusal: &Refusal) {
+    for request in std::mem::take(requests) {
+        match request {
+            Request::Apply { ticket, .. } => drop(ticket.send(Response::Applied(Err(refusal.clone())))),
+            read @ Request::Read { .. } => requests.push(read),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The id index from the outside: against a model, damaged, crashed, out of room, and read while it changes.
+
+mod ids {
+    mod common;
+    mod crash;
+    mod damage;
+    mod failure;
+    mod format;
+    mod model;
+    mod readers;
+    mod room;
+}

@@ -1,0 +1,105 @@
+//! What the tests share: ids, values, and the contents that an index should have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jeton_engine::ids::{Entry, Error, IdIndex, Key, NewRun, sort};
+use jeton_register::disk::{Disk, FaultDisk};
+
+pub const FOLDER: &str = "data/ids";
+
+/// What an index should hold: by generation and key.
+pub type Contents = BTreeMap<(u64, Key), Vec<u8>>;
+
+/// A sequence of numbers that looks random (SplitMix64).
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+}
+
+fn mix(mut n: u64) -> u64 {
+    n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+/// A numbered id, spread over the key space as keyed hashes are.
+pub fn key(number: u64) -> Key {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&mix(number.wrapping_mul(2) + 1).to_be_bytes());
+    key[8..].copy_from_slice(&mix(!number).to_be_bytes());
+    key
+}
+
+/// The value of a numbered id; its length varies.
+pub fn value(number: u64) -> Vec<u8> {
+    let length = 8 + number as usize % 30;
+    number.to_le_bytes().into_iter().cycle().take(length).collect()
+}
+
+/// The entries of numbered ids in a generation, sorted.
+pub fn entries(generation: u64, numbers: impl IntoIterator<Item = u64>) -> Vec<Entry<Vec<u8>>> {
+    let entry = |number| Entry { generation, key: key(number), value: value(number) };
+    let mut entries: Vec<_> = numbers.into_iter().map(entry).collect();
+    sort(&mut entries);
+    entries
+}
+
+pub fn remember(contents: &mut Contents, entries: &[Entry<Vec<u8>>]) {
+    contents.extend(entries.iter().map(|entry| ((entry.generation, entry.key), entry.value.clone())));
+}
+
+pub fn open(disk: &FaultDisk) -> (IdIndex<FaultDisk>, Vec<u8>) {
+    IdIndex::open(Arc::new(disk.clone()), FOLDER).expect("a sound index opens")
+}
+
+/// Adds entries and commits them.
+pub fn put(index: &IdIndex<FaultDisk>, entries: &[Entry<Vec<u8>>], note: &[u8]) -> Result<(), Error> {
+    let mut runs: Vec<NewRun<FaultDisk>> = index.add(entries)?;
+    index.commit(&mut runs, note)?;
+    assert!(runs.is_empty(), "committed runs are taken");
+    Ok(())
+}
+
+pub fn merge_all(index: &IdIndex<FaultDisk>) -> Result<(), Error> {
+    while index.merge(u64::MAX)? {}
+    Ok(())
+}
+
+/// How the index differs from what it should hold, asked about every id below `numbers` in every generation below
+/// `generations`; nothing if it does not.
+pub fn difference(
+    index: &IdIndex<FaultDisk>,
+    contents: &Contents,
+    generations: u64,
+    numbers: u64,
+) -> Option<String> {
+    for generation in 0..generations {
+        for number in 0..numbers {
+            let found = index.find(&key(number), [generation]);
+            let expected = contents.get(&(generation, key(number)));
+            match found {
+                Ok(found) if found.as_ref() == expected => {}
+                found => {
+                    return Some(format!("id {number} in {generation}: {found:?}, should be {expected:?}"));
+                }
+            }
+        }
+    }
+    index.verify().err().map(|error| error.to_string())
+}
+
+/// An error unless the folder holds the live files and no others.
+pub fn assert_no_leftovers(disk: &FaultDisk, index: &IdIndex<FaultDisk>) {
+    let files = index.files().expect("the files of a sound index can be listed");
+    let mut live: BTreeSet<String> = files.runs().iter().cloned().collect();
+    live.insert(files.manifest_name().to_string());
+    let listed = disk.list(FOLDER).expect("the folder can be listed");
+    let there: BTreeSet<String> = listed.into_iter().map(|file| format!("{FOLDER}/{file}")).collect();
+    assert_eq!(there, live, "the files in the folder are the live ones");
+    assert_eq!(index.stats().buried, 0);
+}

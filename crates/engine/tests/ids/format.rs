@@ -1,0 +1,19 @@
+//! The bytes on the disk stay readable: what they are is frozen, and a change needs a new version.
+
+use jeton_register::disk::FaultDisk;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::common::*;
+
+#[test]
+fn the_bytes_of_a_run_and_a_manifest_are_those_of_version_1() {
+    let disk = FaultDisk::new();
+    let (index, _) = open(&disk);
+    put(&index, &entries(7, 0..200), b"note").unwrap();
+    let bytes = |file| disk.bytes(&format!("{FOLDER}/{file}")).unwrap();
+    let (run, manifest) = (bytes("0000000000.run"), bytes("manifest"));
+    assert_eq!(&run[..8], b"jtnR\x01\0\0\0");
+    assert_eq!(&manifest[..8], b"jtnM\x01\0\0\0");
+    assert_eq!((run.len(), xxh3_64(&run)), (8344, 3_727_692_765_003_969_882));
+    assert_eq!((manifest.len(), xxh3_64(&manifest)), (0, 0));
+}

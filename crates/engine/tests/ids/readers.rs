@@ -1,0 +1,109 @@
+//! Readers while the index changes under them, and copies of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use jeton_engine::ids::IdIndex;
+use jeton_register::disk::{Disk, DiskFile, FaultDisk, RealDisk};
+
+use super::common::*;
+
+/// Ids of the last generations are looked up by threads while runs are added, merged and dropped.
+fn read_while_it_changes<D: Disk>(disk: Arc<D>) {
+    const ROUNDS: u64 = 400;
+    const KEPT: u64 = 4;
+    let (index, _) = IdIndex::open(disk, FOLDER).unwrap();
+    // Rounds below `known` are committed. A generation is ten rounds; a reader asks for those that are not being dropped.
+    let (known, done, asked) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for reader in 0..3 {
+            let (index, known, done, asked) = (&index, &known, &done, &asked);
+            scope.spawn(move || {
+                let mut numbers = Numbers(reader);
+                while !done.load(Ordering::Acquire) {
+                    let until = known.load(Ordering::Acquire);
+                    let window = until.min(10 * (KEPT - 1));
+                    if window == 0 {
+                        std::hint::spin_loop();
+                        continue;
+                    }
+                    let round = until - 1 - numbers.next() % window;
+                    let number = round * 16 + numbers.next() % 16;
+                    let found = index.find(&key(number), [round / 10]).unwrap();
+                    // The generation may have been dropped since `until` was read.
+                    if known.load(Ordering::Acquire) < until + 5 {
+                        assert_eq!(found, Some(value(number)), "id {number} of round {round}");
+                        asked.fetch_add(1, Ordering::Relaxed);
+                    }
+                    assert_eq!(index.find(&key(u64::MAX - number), [round / 10]).unwrap(), None);
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                index.merge(500).unwrap();
+            }
+        });
+        for round in 0..ROUNDS {
+            let mut runs = index.add(&entries(round / 10, round * 16..round * 16 + 16)).unwrap();
+            index.commit(&mut runs, &[]).unwrap();
+            known.store(round + 1, Ordering::Release);
+            index.drop_expired((round / 10).saturating_sub(KEPT)).unwrap();
+        }
+        // On one busy core the readers may not have had a turn yet.
+        while asked.load(Ordering::Relaxed) < 100 {
+            std::thread::yield_now();
+        }
+        done.store(true, Ordering::Release);
+    });
+    while index.merge(u64::MAX).unwrap() {}
+    index.verify().unwrap();
+    assert_eq!(index.stats().generations as u64, KEPT + 1);
+    assert_eq!(index.stats().buried, 0);
+}
+
+#[test]
+fn readers_find_what_is_committed_while_runs_are_merged_and_dropped() {
+    read_while_it_changes(Arc::new(FaultDisk::new()));
+}
+
+#[test]
+fn readers_find_what_is_committed_on_a_real_disk_too() {
+    let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ids-readers");
+    drop(std::fs::remove_dir_all(&root));
+    read_while_it_changes(Arc::new(RealDisk::new(&root).unwrap()));
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_copy_of_the_files_is_the_index_of_that_moment() {
+    let disk = FaultDisk::new();
+    let (index, _) = open(&disk);
+    let mut contents = Contents::new();
+    for run in 0..8u64 {
+        let entries = entries(run / 4, run * 20..run * 20 + 20);
+        put(&index, &entries, b"copied").unwrap();
+        remember(&mut contents, &entries);
+    }
+    let files = index.files().unwrap();
+    // Everything that removes files happens before the copy is made.
+    for run in 8..24 {
+        put(&index, &entries(1, run * 20..run * 20 + 20), b"later").unwrap();
+    }
+    merge_all(&index).unwrap();
+    index.drop_expired(9).unwrap();
+    let backup = FaultDisk::new();
+    let manifest = (files.manifest_name(), files.manifest().to_vec());
+    let copies = files.runs().iter().map(|name| (name.as_str(), disk.bytes(name).unwrap()));
+    for (name, bytes) in copies.chain([manifest]) {
+        backup.create(name, 0).unwrap().write_at(&bytes, 0).unwrap();
+    }
+    let (copy, note) = open(&backup);
+    assert_eq!(note, b"copied");
+    assert_eq!(difference(&copy, &contents, 2, 500), None);
+    assert_eq!(index.stats().runs, 0);
+    assert_eq!(index.stats().buried, 0, "what the copy holds is not even buried");
+    drop(files);
+    index.merge(1).unwrap();
+    assert_no_leftovers(&disk, &index);
+}
