@@ -1,0 +1,194 @@
+//! A bucket: the records of one part of the key space, and its entry in the directory.
+//!
+//! The checksums are seeded with the run's number and the bucket's index: bytes of another run or another bucket, however
+//! whole, do not pass for these.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::Key;
+use super::bytes::{Reader, length};
+
+/// The size of a directory entry in bytes.
+pub(super) const ENTRY_BYTES: usize = 96;
+
+/// How many ids a bucket holds on average: few enough to scan, enough that the directory stays small beside them.
+const BUCKET_IDS: u64 = 48;
+
+/// How many bytes a bucket holds on average at most, so that long values do not make lookups read much.
+const BUCKET_BYTES: u64 = 4096;
+
+/// How many buckets a run of so many ids and bytes of records gets.
+pub(super) fn buckets_for(ids: u64, record_bytes: u64) -> u64 {
+    ids.div_ceil(BUCKET_IDS).max(record_bytes.div_ceil(BUCKET_BYTES)).max(1)
+}
+
+/// The bucket of a key among so many. It never falls as keys rise, so sorted records are sorted by bucket.
+#[inline]
+pub(super) fn bucket_of(key: u128, buckets: u64) -> u64 {
+    let place = key >> 64;
+    ((place * u128::from(buckets)) >> 64) as u64
+}
+
+/// The checksum of bytes that belong to one bucket of one run.
+#[inline]
+pub(super) fn sum(bytes: &[u8], run: u64, bucket: u64) -> u64 {
+    xxh3_64_with_seed(bytes, run.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ bucket)
+}
+
+/// A directory entry: where a bucket is, and what it must be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Bucket {
+    /// Where its records start in the file.
+    pub(super) start: u64,
+    /// How many bytes they take.
+    pub(super) bytes: u32,
+    /// How many records.
+    pub(super) ids: u32,
+    /// The checksum of the records.
+    pub(super) sum: u64,
+    /// Tells most absent ids without reading the records.
+    pub(super) filter: Filter,
+}
+
+impl Bucket {
+    pub(super) fn encode(&self, run: u64, index: u64, out: &mut Vec<u8>) {
+        let mut entry = [0; ENTRY_BYTES];
+        let (body, check) = entry.split_at_mut(ENTRY_BYTES - 8);
+        body[..8].copy_from_slice(&self.start.to_le_bytes());
+        body[8..12].copy_from_slice(&self.bytes.to_le_bytes());
+        body[12..16].copy_from_slice(&self.ids.to_le_bytes());
+        body[16..24].copy_from_slice(&self.sum.to_le_bytes());
+        for (bytes, word) in body[24..].chunks_exact_mut(8).zip(&self.filter.0) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        check.copy_from_slice(&sum(body, run, index).to_le_bytes());
+        out.extend_from_slice(&entry);
+    }
+
+    /// The entry, if the bytes are that of this bucket of this run.
+    pub(super) fn decode(entry: &[u8], run: u64, index: u64) -> Option<Self> {
+        let (body, check) = entry.split_at_checked(ENTRY_BYTES - 8)?;
+        if check != sum(body, run, index).to_le_bytes() {
+            return None;
+        }
+        let mut body = Reader::new(body);
+        let (start, bytes, ids, sum) = (body.u64()?, body.u32()?, body.u32()?, body.u64()?);
+        let mut filter = Filter::default();
+        for word in &mut filter.0 {
+            *word = body.u64()?;
+        }
+        Some(Self { start, bytes, ids, sum, filter })
+    }
+}
+
+/// A small Bloom filter: at the average of ids, one absent id in a hundred looks present.
+///
+/// The positions are taken from the half of the key that does not choose the bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Filter([u64; 8]);
+
+impl Filter {
+    const PROBES: u32 = 6;
+
+    fn positions(key: u128) -> impl Iterator<Item = (usize, u64)> {
+        let bits = key as u64;
+        (0..Self::PROBES).map(move |probe| {
+            let position = (bits >> (9 * probe)) & 511;
+            ((position >> 6) as usize, 1 << (position & 63))
+        })
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, key: u128) {
+        for (word, bit) in Self::positions(key) {
+            self.0[word] |= bit;
+        }
+    }
+
+    #[inline]
+    pub(super) fn may_contain(&self, key: u128) -> bool {
+        Self::positions(key).all(|(word, bit)| self.0[word] & bit != 0)
+    }
+}
+
+/// A record at the front of bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) key: &'a Key,
+    pub(super) value: &'a [u8],
+    /// How many bytes it takes.
+    pub(super) bytes: usize,
+}
+
+impl<'a> Record<'a> {
+    #[inline]
+    pub(super) fn first(bytes: &'a [u8]) -> Option<Self> {
+        let (key, rest) = bytes.split_first_chunk()?;
+        let (length, prefix) = length(rest)?;
+        let value = rest.get(prefix..prefix + length)?;
+        Some(Self { key, value, bytes: size_of::<Key>() + prefix + length })
+    }
+}
+
+/// The value of a key among sorted records; the error is the place of what is no record.
+pub(super) fn find<'a>(records: &'a [u8], key: &Key) -> Result<Option<&'a [u8]>, usize> {
+    let mut at = 0;
+    while at < records.len() {
+        let record = Record::first(&records[at..]).ok_or(at)?;
+        if record.key >= key {
+            return Ok((record.key == key).then_some(record.value));
+        }
+        at += record.bytes;
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_rise_with_keys_and_are_all_used() {
+        for buckets in [1, 2, 3, 1000, 1 << 40] {
+            assert_eq!(bucket_of(0, buckets), 0);
+            assert_eq!(bucket_of(u128::MAX, buckets), buckets - 1);
+            let steps: Vec<u64> = (0..=1000).map(|n| bucket_of(u128::MAX / 1000 * n, buckets)).collect();
+            assert!(steps.is_sorted(), "{buckets}");
+        }
+        let used: std::collections::BTreeSet<u64> =
+            (0..100).map(|n| bucket_of((u128::MAX / 100) * n + (1 << 100), 10)).collect();
+        assert_eq!(used.len(), 10);
+    }
+
+    #[test]
+    fn long_values_get_more_buckets() {
+        assert_eq!(buckets_for(0, 0), 1);
+        assert_eq!(buckets_for(48_000, 48_000 * 57), 1000);
+        assert_eq!(buckets_for(48_000, 48_000 * 4096), 48_000);
+    }
+
+    #[test]
+    fn an_entry_passes_only_in_its_place() {
+        let mut filter = Filter::default();
+        filter.insert(77);
+        let bucket = Bucket { start: 1 << 40, bytes: 3000, ids: 50, sum: 99, filter };
+        let mut bytes = vec![];
+        bucket.encode(7, 5, &mut bytes);
+        assert_eq!(bytes.len(), ENTRY_BYTES);
+        assert_eq!(Bucket::decode(&bytes, 7, 5), Some(bucket));
+        assert_eq!(Bucket::decode(&bytes, 7, 6), None);
+        assert_eq!(Bucket::decode(&bytes, 8, 5), None);
+        assert_eq!(Bucket::decode(&bytes[1..], 7, 5), None);
+    }
+
+    #[test]
+    fn the_filter_forgets_nothing_and_tells_most_strangers() {
+        // An odd multiplier spreads small numbers over the key; any good hash would do.
+        let key = |n: u128| n.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).rotate_right(64);
+        let mut filter = Filter::default();
+        (0..BUCKET_IDS.into()).for_each(|n| filter.insert(key(n)));
+        assert!((0..BUCKET_IDS.into()).all(|n| filter.may_contain(key(n))));
+        let strangers = (1000..11_000).filter(|n| filter.may_contain(key(*n))).count();
+        assert!(strangers < 300, "{strangers} of 10,000 strangers looked known");
+    }
+}

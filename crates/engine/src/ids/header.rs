@@ -1,0 +1,119 @@
+//! The header of a run: what the file is, and what the manifest must have said of it.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::bucket::ENTRY_BYTES;
+use super::bytes::Reader;
+
+/// The size of the header in bytes.
+pub(super) const HEADER_BYTES: usize = 64;
+
+const MAGIC: [u8; 4] = *b"jtnR";
+const VERSION: u32 = 1;
+
+/// What a run is. The numbers that lookups need stay in memory with the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    /// The run's number, which is its file's name.
+    pub(super) number: u64,
+    pub(super) generation: u64,
+    pub(super) buckets: u64,
+    pub(super) ids: u64,
+    /// The size of the whole file in bytes.
+    pub(super) size: u64,
+    /// All sums of buckets in one number: two runs with other content have other headers.
+    pub(super) digest: u64,
+}
+
+impl Header {
+    /// Where the directory entry of a bucket is; that of the first bucket that is not there is where records begin.
+    pub(super) fn entry_at(&self, bucket: u64) -> u64 {
+        entry_at(bucket)
+    }
+
+    /// The header as bytes. The last eight are its check, which the manifest repeats.
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[..4].copy_from_slice(&MAGIC);
+        out[4..8].copy_from_slice(&VERSION.to_le_bytes());
+        let numbers = [self.number, self.generation, self.buckets, self.ids, self.size, self.digest];
+        for (bytes, number) in out[8..HEADER_BYTES - 8].chunks_exact_mut(8).zip(numbers) {
+            bytes.copy_from_slice(&number.to_le_bytes());
+        }
+        let check = xxh3_64(&out[..HEADER_BYTES - 8]);
+        out[HEADER_BYTES - 8..].copy_from_slice(&check.to_le_bytes());
+        out
+    }
+
+    /// The check of the header.
+    pub(super) fn seal(&self) -> u64 {
+        xxh3_64(&self.encode()[..HEADER_BYTES - 8])
+    }
+
+    /// The header in these bytes, or what does not fit.
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
+        let (body, check) = bytes.split_at(HEADER_BYTES - 8);
+        if check != xxh3_64(body).to_le_bytes() {
+            return Err("the header's checksum does not fit");
+        }
+        let short = "the header is too short";
+        let mut body = Reader::new(body);
+        if body.array() != Some(MAGIC) {
+            return Err("this is not a run of ids");
+        }
+        if body.u32() != Some(VERSION) {
+            return Err("the run has a version that this program does not know");
+        }
+        let mut number = || body.u64().ok_or(short);
+        let header = Self {
+            number: number()?,
+            generation: number()?,
+            buckets: number()?,
+            ids: number()?,
+            size: number()?,
+            digest: number()?,
+        };
+        let records =
+            header.buckets.checked_mul(ENTRY_BYTES as u64).and_then(|n| n.checked_add(HEADER_BYTES as u64));
+        if header.buckets == 0 || records.is_none_or(|records| records > header.size) {
+            return Err("the header's numbers do not fit together");
+        }
+        Ok(header)
+    }
+}
+
+/// Where the directory entry of a bucket is.
+pub(super) fn entry_at(bucket: u64) -> u64 {
+    HEADER_BYTES as u64 + bucket * ENTRY_BYTES as u64
+}
+
+/// Adds the sum of the next bucket to the digest of those before it.
+#[inline]
+pub(super) fn digest(before: u64, sum: u64) -> u64 {
+    (before.rotate_left(17) ^ sum).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_comes_back_and_no_flipped_bit_passes() {
+        let header = Header { number: 3, generation: 9, buckets: 2, ids: 77, size: 4000, digest: 5 };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes), Ok(header));
+        assert_eq!(header.seal().to_le_bytes(), bytes[HEADER_BYTES - 8..]);
+        for bit in 0..HEADER_BYTES * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(&flipped).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_directory_beyond_the_end_is_refused() {
+        let header =
+            Header { number: 3, generation: 9, buckets: u64::MAX / 2, ids: 7, size: 4000, digest: 5 };
+        assert!(Header::decode(&header.encode()).is_err());
+    }
+}

@@ -1,0 +1,214 @@
+//! The index: adds runs, lists them, finds ids in them, merges them, and lets them go.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use jeton_register::disk::Disk;
+
+use super::bucket::buckets_for;
+use super::bytes::length_bytes;
+use super::entry::out_of_order;
+use super::listing::Listing;
+use super::manifest::{self, MANIFEST, MANIFEST_NEW, Manifest};
+use super::merging::Merging;
+use super::run::Run;
+use super::scan::Scan;
+use super::store::{Store, io_error, run_number};
+use super::writer::RunWriter;
+use super::{Entry, Error, Files, Key, NewRun, Stats};
+
+/// The index of ids in one folder of a disk. All methods may be called from any thread; none but the folder's owner may
+/// open it.
+///
+/// To remember ids: [`sort`](super::sort) them, [`add`](Self::add) them, and [`commit`](Self::commit) what that returned. Between commits,
+/// [`merge`](Self::merge) until it says that nothing is left to do.
+pub struct IdIndex<D: Disk> {
+    pub(super) store: Arc<Store<D>>,
+    pub(super) current: ArcSwap<Listing<D>>,
+    /// Held while the manifest is replaced.
+    committing: Mutex<()>,
+    pub(super) merging: Mutex<Merging<D>>,
+    next_run: AtomicU64,
+}
+
+impl<D: Disk> IdIndex<D> {
+    /// Opens the index in a folder, and gives back the note of its last commit. In a new folder the note is empty.
+    ///
+    /// Checks that every listed run is there and is the one that was listed; the runs' records are checked as they are read.
+    /// Removes the files of what was never committed.
+    pub fn open(disk: Arc<D>, folder: &str) -> Result<(Self, Vec<u8>), Error> {
+        let store = Arc::new(Store::new(disk, folder));
+        let files = store.disk.list(folder).map_err(io_error("list", folder))?;
+        let numbers: BTreeSet<u64> = files.iter().filter_map(|file| run_number(file)).collect();
+        if !files.iter().any(|file| file == MANIFEST) {
+            if !numbers.is_empty() {
+                let why = "the manifest is not there, but runs are";
+                return Err(Error::Damaged { file: store.name(MANIFEST), offset: 0, why });
+            }
+            manifest::prepare(&store, &Manifest::default().encode()?)?;
+            manifest::publish(&store)?;
+        }
+        let manifest = Manifest::read(&store)?;
+        let mut listing = Listing::new(manifest.note.clone());
+        for listed in &manifest.runs {
+            listing.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
+        }
+        if files.iter().any(|file| file == MANIFEST_NEW) {
+            // Left by a crash in a commit. If it cannot go now, the next commit writes over it.
+            drop(store.disk.remove(&store.name(MANIFEST_NEW)));
+        }
+        let listed: BTreeSet<u64> = manifest.runs.iter().map(|listed| listed.number).collect();
+        numbers.difference(&listed).for_each(|orphan| store.bury(*orphan));
+        store.sweep();
+        // Above every number on the disk, so that a file that could not be removed is not in the way.
+        let next_run = numbers.last().map_or(0, |last| last.saturating_add(1)).max(manifest.next_run);
+        let index = Self {
+            store,
+            current: ArcSwap::from_pointee(listing),
+            committing: Mutex::new(()),
+            merging: Mutex::default(),
+            next_run: AtomicU64::new(next_run),
+        };
+        Ok((index, manifest.note))
+    }
+
+    /// Writes entries, sorted by generation and key, into one new run per generation. They are durable when this returns, and
+    /// count once they are committed. Of entries with the same generation and key the first is kept.
+    pub fn add<V: AsRef<[u8]>>(&self, entries: &[Entry<V>]) -> Result<Vec<NewRun<D>>, Error> {
+        if let Some(position) = out_of_order(entries) {
+            return Err(Error::Unsorted { position });
+        }
+        let generations = entries.chunk_by(|a, b| a.generation == b.generation);
+        let runs = generations.map(|entries| self.add_generation(entries)).collect();
+        // After an error the runs before it are dropped and buried by now.
+        self.store.sweep();
+        runs
+    }
+
+    fn add_generation<V: AsRef<[u8]>>(&self, entries: &[Entry<V>]) -> Result<NewRun<D>, Error> {
+        let bytes = entries.iter().map(|entry| {
+            let value = entry.value.as_ref().len();
+            (size_of::<Key>() + length_bytes(value) + value) as u64
+        });
+        let buckets = buckets_for(entries.len() as u64, bytes.sum());
+        let mut writer = RunWriter::create(&self.store, self.next_number(), entries[0].generation, buckets)?;
+        for entry in entries {
+            writer.push(entry.number(), entry.value.as_ref())?;
+        }
+        Ok(NewRun(Arc::new(writer.finish()?)))
+    }
+
+    /// Makes new runs count, and replaces the note, in one step: after a crash both happened or neither. The runs are
+    /// taken out of `runs`; after an error they are still there, and the commit can be tried again.
+    pub fn commit(&self, runs: &mut Vec<NewRun<D>>, note: &[u8]) -> Result<(), Error> {
+        for run in runs.iter() {
+            assert!(Arc::ptr_eq(&run.0.store, &self.store), "a run is committed to the index that wrote it");
+        }
+        self.replace(|listing| {
+            let mut listing = listing.clone();
+            listing.note = note.to_vec();
+            runs.iter().for_each(|run| listing.push(run.0.clone(), 0));
+            Some(listing)
+        })?;
+        runs.clear();
+        Ok(())
+    }
+
+    /// What became of an id, if it is known in one of these generations. The newest run of a generation is asked first.
+    pub fn find(
+        &self,
+        key: &Key,
+        generations: impl IntoIterator<Item = u64>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let listing = self.current.load();
+        let mut scratch = Vec::new();
+        for generation in generations {
+            for listed in listing.generations.get(&generation).into_iter().flatten().rev() {
+                if let Some(value) = listed.run.find(key, &mut scratch)? {
+                    return Ok(Some(value));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lets go of the generations before this one, whole, and tells how many they were. Their files are removed once a durable
+    /// manifest does not list them and nobody reads them any more.
+    pub fn drop_expired(&self, before_generation: u64) -> Result<usize, Error> {
+        let mut dropped = 0;
+        self.replace(|listing| {
+            let mut listing = listing.clone();
+            let live = listing.generations.split_off(&before_generation);
+            dropped = std::mem::replace(&mut listing.generations, live).len();
+            (dropped > 0).then_some(listing)
+        })?;
+        self.give_up_unlisted_merge();
+        self.store.sweep();
+        Ok(dropped)
+    }
+
+    /// What the index consists of.
+    pub fn stats(&self) -> Stats {
+        let stats = self.current.load().stats();
+        Stats { buried: self.store.buried(), open_files: self.store.handles.count(), ..stats }
+    }
+
+    /// The live files, for a copy. None of them is removed while what this returns is held.
+    pub fn files(&self) -> Result<Files<D>, Error> {
+        let listing = self.current.load_full();
+        let manifest = listing.manifest(self.next_run.load(Ordering::Relaxed)).encode()?;
+        Ok(Files {
+            runs: listing.runs().map(|listed| self.store.run_name(listed.run.header.number)).collect(),
+            manifest: (self.store.name(MANIFEST), manifest),
+            _listing: listing,
+        })
+    }
+
+    /// Reads every record of every run, and checks them all.
+    pub fn verify(&self) -> Result<(), Error> {
+        let listing = self.current.load_full();
+        for listed in listing.runs() {
+            let mut scan = Scan::new(&listed.run)?;
+            while scan.advance()?.is_some() {}
+        }
+        Ok(())
+    }
+
+    /// Puts another listing in the place of the present one, first on the disk; false if `change` wants none.
+    pub(super) fn replace(
+        &self,
+        change: impl FnOnce(&Listing<D>) -> Option<Listing<D>>,
+    ) -> Result<bool, Error> {
+        let committing = lock(&self.committing);
+        let before = self.current.load_full();
+        let Some(after) = change(&before) else { return Ok(false) };
+        manifest::prepare(&self.store, &after.manifest(self.next_run.load(Ordering::Relaxed)).encode()?)?;
+        // The names of new runs are durable before a manifest with them is.
+        let folder = &self.store.folder;
+        self.store.disk.sync_names(folder).map_err(io_error("sync the names in", folder))?;
+        // From here on a manifest on the disk may list them, whatever becomes of this call.
+        after.runs().for_each(|listed| listed.run.keep(true));
+        manifest::publish(&self.store)?;
+        let live: BTreeSet<u64> = after.runs().map(|listed| listed.run.header.number).collect();
+        for listed in before.runs().filter(|listed| !live.contains(&listed.run.header.number)) {
+            listed.run.keep(false);
+        }
+        self.current.store(Arc::new(after));
+        drop(committing);
+        drop(before);
+        self.store.sweep();
+        Ok(true)
+    }
+
+    /// The number of a new run.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_run.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A panic leaves nothing half done behind these locks: what they guard is replaced as a whole.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
