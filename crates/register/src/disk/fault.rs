@@ -159,17 +159,24 @@ impl FaultDisk {
 
     /// A disk of its own with the same content, all of it durable, and without faults.
     pub fn copy(&self) -> Self {
+        let copy = self.copy_as_it_is();
+        let mut state = copy.state();
+        state.files.values_mut().for_each(Inode::sync);
+        state.durable_names = state.names.clone();
+        state.unsynced_names.clear();
+        drop(state);
+        copy
+    }
+
+    /// A disk of its own with the same content, of which as much is durable as here, and without faults.
+    pub fn copy_as_it_is(&self) -> Self {
         let state = self.state();
-        let files = state.files.iter().map(|(&file, inode)| {
-            let mut inode = inode.clone();
-            inode.sync();
-            (file, inode)
-        });
         let copy = State {
-            files: files.collect(),
+            files: state.files.clone(),
             next_file: state.next_file,
             names: state.names.clone(),
-            durable_names: state.names.clone(),
+            durable_names: state.durable_names.clone(),
+            unsynced_names: state.unsynced_names.clone(),
             ..State::default()
         };
         Self { shared: Arc::new(Mutex::new(copy)), life: 0 }

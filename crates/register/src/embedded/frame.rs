@@ -87,22 +87,28 @@ impl Found<'_> {
     }
 }
 
-/// The frame at the start of these bytes, if a whole one of this life of this segment is there; otherwise what is wrong.
-pub fn find(bytes: &[u8], segment: u32, identity: u64) -> Result<Found<'_>, &'static str> {
-    let header = bytes.get(..HEADER_BYTES).ok_or("no room for a frame")?;
+/// Why there is no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// Nothing here looks like a frame of this life of the segment.
+    Nothing,
+    /// A frame was here, or a part of one.
+    Broken,
+}
+
+/// The frame at the start of these bytes, if a whole one of this life of this segment is there.
+pub fn find(bytes: &[u8], segment: u32, identity: u64) -> Result<Found<'_>, Absent> {
+    let header = bytes.get(..HEADER_BYTES).ok_or(Absent::Nothing)?;
     let small = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let word = |at: usize| u64::from(small(at)) | u64::from(small(at + 4)) << 32;
-    if small(8) != MAGIC {
-        return Err("no frame begins here");
-    }
-    if word(24) != u64::from(segment) {
-        return Err("a frame of another segment is here");
+    if small(8) != MAGIC || word(24) != u64::from(segment) {
+        return Err(Absent::Nothing);
     }
     let end = HEADER_BYTES + small(12) as usize;
-    let payload = bytes.get(HEADER_BYTES..end).ok_or("the frame's length goes beyond the segment")?;
+    let payload = bytes.get(HEADER_BYTES..end).ok_or(Absent::Broken)?;
     let hash = word(0);
     if xxh3_64_with_seed(&bytes[HASH_BYTES..end], identity) != hash {
-        return Err("the frame does not match its hash");
+        return Err(Absent::Broken);
     }
     Ok(Found { sequence: Sequence(word(16)), previous: word(32), hash, payload })
 }

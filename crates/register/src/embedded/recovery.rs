@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::frame::{self, Found};
+use super::frame::{self, Absent, Found};
 use super::index::Index;
 use super::journal::Journal;
 use super::location::{Location, Sequence};
@@ -190,7 +190,7 @@ fn scan<F: DiskFile>(segments: &mut VecDeque<Segment<F>>, identity: u64) -> Resu
         released: 0,
     };
     // Where the first frame should be that is not there, and why it is none.
-    let mut missing: Option<(Location, &'static str)> = None;
+    let mut missing: Option<(Location, Absent)> = None;
     let mut bytes = Vec::new();
     for position in 0..segments.len() {
         let number = segments[position].number;
@@ -211,15 +211,14 @@ fn scan<F: DiskFile>(segments: &mut VecDeque<Segment<F>>, identity: u64) -> Resu
                     continue;
                 }
                 Ok(found) if found.sequence > scan.sequence => {
-                    let (at, why) = missing.unwrap_or((here, "the frames before this one are gone"));
-                    return Err(damage(
-                        at.segment(),
-                        at.offset(),
-                        format!("{why}; a later frame is whole, so this is not the end of the log"),
-                    ));
+                    return Err(not_the_end(missing, here));
                 }
                 Ok(_) => {}
-                Err(why) if in_place => missing = missing.or(Some((here, why))),
+                // Of two places where the frame could be, the one that looks like it; or else the later: it is the start
+                // of a segment, and the one before was full.
+                Err(absent) if in_place && !matches!(missing, Some((_, Absent::Broken))) => {
+                    missing = Some((here, absent));
+                }
                 Err(_) => {}
             }
             offset += BLOCK_BYTES;
@@ -229,6 +228,16 @@ fn scan<F: DiskFile>(segments: &mut VecDeque<Segment<F>>, identity: u64) -> Resu
         return Err(damage(first, BLOCK_BYTES, "the segment has no frame; the log cannot begin here"));
     }
     Ok(scan)
+}
+
+fn not_the_end(missing: Option<(Location, Absent)>, here: Location) -> OpenError {
+    let (at, why) = match missing {
+        None => (here, "the frames before this one are gone"),
+        Some((at, Absent::Nothing)) => (at, "no frame is here"),
+        Some((at, Absent::Broken)) => (at, "the frame does not match its hash"),
+    };
+    let why = format!("{why}; a later frame is whole, so this is not the end of the log");
+    damage(at.segment(), at.offset(), why)
 }
 
 fn read_all<F: DiskFile>(segment: &Segment<F>, bytes: &mut Vec<u8>) -> Result<(), OpenError> {

@@ -46,7 +46,9 @@ pub fn drive<D: Disk>(journal: &mut Journal<D>) -> Result<(), Fatal> {
 pub fn write<D: Disk>(journal: &mut Journal<D>, batch: &Batch) -> Result<Vec<Written>, Failure> {
     let (written, sequence) = stage(journal, batch)?;
     drive(journal).map_err(|fatal| Failure::Unknown(fatal.0))?;
-    assert!(sequence <= journal.durable(), "all work was done, and the batch is not durable");
+    if sequence > journal.durable() {
+        return Err(Failure::Unknown("all work was done that could be, and the batch is not durable".into()));
+    }
     Ok(written)
 }
 
