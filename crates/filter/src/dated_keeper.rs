@@ -21,10 +21,10 @@ use crate::status::{LastPressure, Pressure, Status};
 use crate::tally::Tally;
 
 /// Slices of one generation: each next one has half the share of the target that the one before had.
-pub(crate) const SLICES_MAX: usize = 4;
+pub(crate) const SLICES_MAX: usize = 8;
 
 /// A further slice holds this many times the ids of the one before, and what was expected at least.
-const SLICE_GROWTH: f64 = 4.0;
+const SLICE_GROWTH: f64 = 6.0;
 
 /// The smallest slice: 1 KiB.
 const LINES_MIN: usize = 16;

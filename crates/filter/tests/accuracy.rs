@@ -239,3 +239,19 @@ fn a_dated_filter_is_ready_for_the_expected_load_after_a_quiet_time() {
         assert_eq!(status.pressure, None, "generation {generation}: {status:?}");
     }
 }
+
+/// A new table does not know its load: sized for ten thousand ids a window, it may get millions in its first generation.
+fn stays_on_target_when_the_first_load_is_hundreds_of_times_the_expected<S: Subject>() {
+    const IDS: u64 = 4_000_000;
+    let mut subject = S::build(Settings::for_window(WINDOW).expected_ids(10_000).false_positive_rate(1e-3));
+    let now = seconds(1);
+    (0..IDS).for_each(|number| subject.insert(number, now));
+    let found = false_positives(&subject, 1_000_000, now);
+    assert!(within_target(found, 1_000_000, 1e-3), "{found} of a million: {:?}", subject.status());
+}
+
+#[test]
+fn a_load_that_nobody_expected_stays_on_target() {
+    stays_on_target_when_the_first_load_is_hundreds_of_times_the_expected::<ForgetfulFilter>();
+    stays_on_target_when_the_first_load_is_hundreds_of_times_the_expected::<DatedFilter>();
+}
