@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What the threads of an engine tell one another.
 #[derive(Debug)]
-pub(crate) struct Health {
+pub struct Health {
     /// Why nothing can be stored at present, if so.
     trouble: Mutex<Option<String>>,
     /// Why nothing can be tidied up at present, if so.
@@ -17,6 +17,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
+    /// Of an engine with so many shards, in good health.
     pub fn new(shards: usize) -> Self {
         Self {
             trouble: Mutex::default(),
@@ -27,26 +28,32 @@ impl Health {
         }
     }
 
+    /// Why nothing can be stored at present, if so.
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Tells why nothing can be stored at present, or that it can.
     pub fn set_trouble(&self, why: Option<String>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
+    /// Why nothing can be tidied up at present, if so.
     pub fn upkeep_trouble(&self) -> Option<String> {
         self.upkeep_trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Tells why nothing can be tidied up at present, or that it can.
     pub fn set_upkeep_trouble(&self, why: Option<String>) {
         *self.upkeep_trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
+    /// So many bytes more were logged.
     pub fn logged(&self, bytes: u64) {
         self.logged_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// How many bytes were logged.
     pub fn logged_bytes(&self) -> u64 {
         self.logged_bytes.load(Ordering::Relaxed)
     }
@@ -64,10 +71,12 @@ impl Health {
         due.load(Ordering::Relaxed) && due.swap(false, Ordering::Relaxed)
     }
 
+    /// The engine is closing.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the engine is closing.
     pub fn closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }

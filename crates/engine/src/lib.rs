@@ -11,6 +11,7 @@ pub mod ids;
 mod keeper;
 mod marks;
 mod options;
+pub mod parts;
 mod recent;
 mod recovery;
 mod reply;

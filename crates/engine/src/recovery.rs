@@ -21,7 +21,7 @@ use crate::values::{RowKey, Values, ValuesError};
 /// The row of the registers that holds what a store is.
 const STORE: &str = "store";
 /// The row of the registers that holds the tables.
-pub(crate) const CATALOG: &str = "catalog";
+pub const CATALOG: &str = "catalog";
 
 const STORE_VERSION: u8 = 1;
 

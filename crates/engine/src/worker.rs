@@ -34,10 +34,10 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 const LAG_MAX: usize = 8;
 
 /// Whom to answer.
-pub(crate) type Ticket = oneshot::Sender<Response>;
+pub type Ticket = oneshot::Sender<Response>;
 
 /// What a shard's thread is told.
-pub(crate) enum Message {
+pub enum Message {
     /// By a caller.
     Request(Request<Ticket>),
     /// The ids of this freeze are in the index.
@@ -45,13 +45,30 @@ pub(crate) enum Message {
     /// The rows of this freeze are in the value store.
     ValuesStored(u64),
     /// Tell the slots that were decided by now; if it is to be `durable`, when they are.
-    Mark { durable: bool, reply: oneshot::Sender<Slots> },
+    Mark {
+        /// Whether to wait until they are.
+        durable: bool,
+        /// Whom to tell.
+        reply: oneshot::Sender<Slots>,
+    },
 }
 
 /// What a shard hands out to be stored.
-pub(crate) enum Job {
-    Ids { shard: usize, frozen: FrozenIds },
-    Values { shard: usize, frozen: FrozenValues },
+pub enum Job {
+    /// To the id index.
+    Ids {
+        /// By whom.
+        shard: usize,
+        /// What.
+        frozen: FrozenIds,
+    },
+    /// To the value store.
+    Values {
+        /// By whom.
+        shard: usize,
+        /// What.
+        frozen: FrozenValues,
+    },
 }
 
 type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
@@ -63,15 +80,25 @@ struct InFlight {
     marks: Vec<(oneshot::Sender<Slots>, Slots)>,
 }
 
-pub(crate) struct Worker<R, V, D: Disk, C> {
+/// A shard at work: [`run`](Self::run) is its thread.
+pub struct Worker<R, V, D: Disk, C> {
+    /// Which shard it is.
     pub number: usize,
+    /// The shard.
     pub shard: Shard<V, D>,
+    /// Where its batches are written.
     pub registers: Arc<R>,
+    /// The tables, as they are now.
     pub catalog: Arc<ArcSwap<Catalog>>,
+    /// The time.
     pub time: Arc<StoreTime<C>>,
+    /// What the threads tell one another.
     pub health: Arc<Health>,
+    /// The limits.
     pub options: Options,
+    /// What it is told.
     pub queue: mpsc::Receiver<Message>,
+    /// What it hands out to be stored.
     pub jobs: std_mpsc::Sender<Job>,
 }
 

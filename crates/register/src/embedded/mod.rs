@@ -24,7 +24,7 @@ mod reading;
 mod record;
 mod recovery;
 mod room;
-mod rows;
+pub mod rows;
 mod segment;
 mod staged;
 mod varint;

@@ -1,0 +1,8 @@
+//! The moving parts below [`Engine`](crate::Engine), for whoever drives them by hand: the simulator.
+//!
+//! No promise is made about them from one version to the next.
+
+pub use crate::clock::StoreTime;
+pub use crate::health::Health;
+pub use crate::recovery::CATALOG;
+pub use crate::worker::{Job, Message, Ticket, Worker};
