@@ -244,7 +244,7 @@ fn a_dated_filter_is_ready_for_the_expected_load_after_a_quiet_time() {
 fn stays_on_target_when_the_first_load_is_hundreds_of_times_the_expected<S: Subject>() {
     const IDS: u64 = 4_000_000;
     let mut subject = S::build(Settings::for_window(WINDOW).expected_ids(10_000).false_positive_rate(1e-3));
-    let now = seconds(1);
+    let now = seconds(1.0);
     (0..IDS).for_each(|number| subject.insert(number, now));
     let found = false_positives(&subject, 1_000_000, now);
     assert!(within_target(found, 1_000_000, 1e-3), "{found} of a million: {:?}", subject.status());
