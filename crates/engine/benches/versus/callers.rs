@@ -1,0 +1,111 @@
+//! Callers that ask, wait for the answer, and ask again: the same for every contender.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How many ask at a time.
+pub const CALLERS: u64 = 256;
+
+/// How many counters they ask for.
+pub const COUNTERS: u64 = 100_000;
+
+/// Something that makes an addition durable.
+pub trait Contender: Send + Sync + 'static {
+    /// Adds one to a counter, under an id that never comes twice; returns when it is durable.
+    fn add(&self, counter: u64, number: u64) -> impl Future<Output = ()> + Send;
+}
+
+/// A runtime for the callers, as a server would have one.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .expect("a runtime can be started")
+}
+
+/// A number that looks like chance.
+pub fn scatter(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Additions per second of all callers together, each asking again as soon as it is answered.
+pub fn throughput<C: Contender>(
+    runtime: &tokio::runtime::Runtime,
+    contender: &Arc<C>,
+    numbers: &Arc<AtomicU64>,
+    counters: u64,
+    duration: Duration,
+) -> f64 {
+    let stop = Arc::new(AtomicBool::new(false));
+    let done = Arc::new(AtomicU64::new(0));
+    let started = Instant::now();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let (contender, numbers) = (contender.clone(), numbers.clone());
+            let (stop, done) = (stop.clone(), done.clone());
+            runtime.spawn(async move {
+                let mut mine = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let number = numbers.fetch_add(1, Ordering::Relaxed);
+                    contender.add(scatter(number) % counters, number).await;
+                    mine += 1;
+                }
+                done.fetch_add(mine, Ordering::Relaxed);
+            })
+        })
+        .collect();
+    std::thread::sleep(duration);
+    stop.store(true, Ordering::Relaxed);
+    runtime.block_on(async {
+        for caller in callers {
+            caller.await.expect("a caller does not panic");
+        }
+    });
+    done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64()
+}
+
+/// The latencies of additions at a given rate: asked for at fixed times, whether or not those before are answered, so that
+/// waiting in line counts.
+pub fn latencies<C: Contender>(
+    runtime: &tokio::runtime::Runtime,
+    contender: &Arc<C>,
+    numbers: &Arc<AtomicU64>,
+    per_second: f64,
+    duration: Duration,
+) -> Vec<Duration> {
+    let gap = Duration::from_secs_f64(CALLERS as f64 / per_second);
+    let begin = Instant::now() + Duration::from_millis(10);
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let (contender, numbers) = (contender.clone(), numbers.clone());
+            runtime.spawn(async move {
+                let mut latencies = Vec::new();
+                let mut due = begin + gap.mul_f64(caller as f64 / CALLERS as f64);
+                while due < begin + duration {
+                    tokio::time::sleep_until(due.into()).await;
+                    // The timer is coarse: what it oversleeps is not the contender's.
+                    let asked = Instant::now();
+                    let number = numbers.fetch_add(1, Ordering::Relaxed);
+                    contender.add(scatter(number) % COUNTERS, number).await;
+                    latencies.push(asked.elapsed());
+                    due = (due + gap).max(Instant::now());
+                }
+                latencies
+            })
+        })
+        .collect();
+    let mut all = Vec::new();
+    runtime.block_on(async {
+        for caller in callers {
+            all.extend(caller.await.expect("a caller does not panic"));
+        }
+    });
+    all.sort_unstable();
+    all
+}
