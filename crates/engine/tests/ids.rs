@@ -1,4 +1,5 @@
 //! The id index from the outside: against a model, damaged, crashed, out of room, and read while it changes.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod ids {
     mod common;

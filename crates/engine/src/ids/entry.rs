@@ -22,6 +22,8 @@ impl<V> Entry<V> {
 }
 
 /// Sorts entries as [`IdIndex::add`](super::IdIndex::add) takes them: by generation, then by key.
+///
+/// A radix sort, and sorting places instead of entries, were measured on batches of 131,072 and were no faster.
 pub fn sort<V>(entries: &mut [Entry<V>]) {
     entries.sort_unstable_by_key(|entry| (entry.generation, entry.number()));
 }

@@ -30,6 +30,8 @@ pub struct IdIndex<D: Disk> {
     /// Held while the manifest is replaced.
     committing: Mutex<()>,
     pub(super) merging: Mutex<Merging<D>>,
+    /// The live runs that were found damaged: lookups in them may fail, and merges leave them alone.
+    pub(super) damaged: Mutex<BTreeSet<u64>>,
     next_run: AtomicU64,
 }
 
@@ -69,6 +71,7 @@ impl<D: Disk> IdIndex<D> {
             current: ArcSwap::from_pointee(listing),
             committing: Mutex::new(()),
             merging: Mutex::default(),
+            damaged: Mutex::default(),
             next_run: AtomicU64::new(next_run),
         };
         Ok((index, manifest.note))
@@ -126,7 +129,8 @@ impl<D: Disk> IdIndex<D> {
         let mut scratch = Vec::new();
         for generation in generations {
             for listed in listing.generations.get(&generation).into_iter().flatten().rev() {
-                if let Some(value) = listed.run.find(key, &mut scratch)? {
+                let found = listed.run.find(key, &mut scratch);
+                if let Some(value) = found.inspect_err(|error| self.note_damage(error))? {
                     return Ok(Some(value));
                 }
             }
@@ -139,10 +143,9 @@ impl<D: Disk> IdIndex<D> {
     pub fn drop_expired(&self, before_generation: u64) -> Result<usize, Error> {
         let mut dropped = 0;
         self.replace(|listing| {
-            let mut listing = listing.clone();
-            let live = listing.generations.split_off(&before_generation);
-            dropped = std::mem::replace(&mut listing.generations, live).len();
-            (dropped > 0).then_some(listing)
+            dropped = listing.generations.range(..before_generation).count();
+            // This may be asked often, and mostly for nothing.
+            (dropped > 0).then(|| listing.from(before_generation))
         })?;
         self.give_up_unlisted_merge();
         self.store.sweep();
@@ -152,7 +155,8 @@ impl<D: Disk> IdIndex<D> {
     /// What the index consists of.
     pub fn stats(&self) -> Stats {
         let stats = self.current.load().stats();
-        Stats { buried: self.store.buried(), open_files: self.store.handles.count(), ..stats }
+        let damaged = lock(&self.damaged).len();
+        Stats { buried: self.store.buried(), open_files: self.store.handles.count(), damaged, ..stats }
     }
 
     /// The live files, for a copy. None of them is removed while what this returns is held.
@@ -170,8 +174,7 @@ impl<D: Disk> IdIndex<D> {
     pub fn verify(&self) -> Result<(), Error> {
         let listing = self.current.load_full();
         for listed in listing.runs() {
-            let mut scan = Scan::new(&listed.run)?;
-            while scan.advance()?.is_some() {}
+            Scan::new(&listed.run).and_then(Scan::finish).inspect_err(|error| self.note_damage(error))?;
         }
         Ok(())
     }
@@ -195,11 +198,21 @@ impl<D: Disk> IdIndex<D> {
         for listed in before.runs().filter(|listed| !live.contains(&listed.run.header.number)) {
             listed.run.keep(false);
         }
+        lock(&self.damaged).retain(|number| live.contains(number));
         self.current.store(Arc::new(after));
         drop(committing);
         drop(before);
         self.store.sweep();
         Ok(true)
+    }
+
+    /// Remembers which run an error is about, if it is damage.
+    pub(super) fn note_damage(&self, error: &Error) {
+        if let Error::Damaged { file, .. } = error
+            && let Some(number) = file.rsplit('/').next().and_then(run_number)
+        {
+            lock(&self.damaged).insert(number);
+        }
     }
 
     /// The number of a new run.

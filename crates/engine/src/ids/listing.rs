@@ -1,6 +1,6 @@
 //! The list of live runs at one moment. It never changes: a commit puts another in its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jeton_register::disk::Disk;
@@ -58,7 +58,7 @@ impl<D: Disk> Listing<D> {
 
     /// The runs to be merged next, oldest first: the lowest full tier first, because it is the cheapest and helps most, and the
     /// oldest generation among equals. Runs in `without` are left alone, and what is in their tier.
-    pub(super) fn full_tier(&self, without: &[u64]) -> Option<(u8, Vec<Arc<Run<D>>>)> {
+    pub(super) fn full_tier(&self, without: &BTreeSet<u64>) -> Option<(u8, Vec<Arc<Run<D>>>)> {
         let tiers = self.generations.values().flat_map(|runs| runs.chunk_by(|a, b| a.tier == b.tier));
         let full = tiers
             .filter(|runs| runs.len() >= TIER_RUNS)
@@ -79,6 +79,12 @@ impl<D: Disk> Listing<D> {
         }
         runs.splice(at..at + inputs.len(), [Tiered { run: output.clone(), tier }]);
         Some(listing)
+    }
+
+    /// The listing without the generations before this one.
+    pub(super) fn from(&self, generation: u64) -> Self {
+        let live = self.generations.range(generation..);
+        Self { generations: live.map(|(of, runs)| (*of, runs.clone())).collect(), note: self.note.clone() }
     }
 
     pub(super) fn manifest(&self, next_run: u64) -> Manifest {

@@ -13,13 +13,11 @@ use super::{Error, IdIndex};
 pub(super) struct Merging<D: Disk> {
     /// Taken out while it is worked on: one that fails, or panics, is never continued.
     task: Option<Task<D>>,
-    /// Runs that were found damaged. Merging them again would fail again, and keep all others from being merged.
-    damaged: Vec<u64>,
 }
 
 impl<D: Disk> Default for Merging<D> {
     fn default() -> Self {
-        Self { task: None, damaged: Vec::new() }
+        Self { task: None }
     }
 }
 
@@ -54,18 +52,17 @@ impl<D: Disk> IdIndex<D> {
         let task = match merging.task.take() {
             Some(task) if self.lists_all(task.inputs()) => task,
             _ => {
-                let Some((tier, inputs)) = self.current.load().full_tier(&merging.damaged) else {
+                let Some((tier, inputs)) = self.current.load().full_tier(&lock(&self.damaged)) else {
                     return Ok(false);
                 };
-                let merge = Merge::start(inputs.clone(), tier.saturating_add(1), self.next_number());
-                Task::Merge(Box::new(merge.inspect_err(|error| merging.note_damage(error, &inputs))?))
+                let merge = Merge::start(inputs, tier.saturating_add(1), self.next_number());
+                Task::Merge(Box::new(merge.inspect_err(|error| self.note_damage(error))?))
             }
         };
         let merged = match task {
             Task::List(merged) => merged,
             Task::Merge(mut merge) => {
-                let copied = merge.step(bytes);
-                if !copied.inspect_err(|error| merging.note_damage(error, merge.inputs()))? {
+                if !merge.step(bytes).inspect_err(|error| self.note_damage(error))? {
                     merging.task = Some(Task::Merge(merge));
                     return Ok(true);
                 }
@@ -79,7 +76,7 @@ impl<D: Disk> IdIndex<D> {
             return Err(error);
         }
         drop(merged);
-        Ok(self.current.load().full_tier(&merging.damaged).is_some())
+        Ok(self.current.load().full_tier(&lock(&self.damaged)).is_some())
     }
 
     /// Frees what a merge holds whose runs are not live any more.
@@ -97,11 +94,74 @@ impl<D: Disk> IdIndex<D> {
     }
 }
 
-impl<D: Disk> Merging<D> {
-    fn note_damage(&mut self, error: &Error, inputs: &[Arc<Run<D>>]) {
-        if let Error::Damaged { file, .. } = error {
-            let damaged = inputs.iter().filter(|run| run.name() == *file);
-            self.damaged.extend(damaged.map(|run| run.header.number));
+#[cfg(test)]
+mod tests {
+    use jeton_register::disk::FaultDisk;
+
+    use super::*;
+    use crate::ids::{Entry, Key, TIER_RUNS};
+
+    /// An index with one full tier in generation 1; the keys begin with 0, 1, 2...
+    fn full_tier(disk: &FaultDisk) -> IdIndex<FaultDisk> {
+        let (index, _) = IdIndex::open(Arc::new(disk.clone()), "ids").unwrap();
+        for run in 0..TIER_RUNS as u8 {
+            let mut runs = index.add(&[Entry { generation: 1, key: key(run), value: [run] }]).unwrap();
+            index.commit(&mut runs, &[]).unwrap();
         }
+        index
+    }
+
+    fn key(first: u8) -> Key {
+        let mut key = [0; 16];
+        key[0] = first;
+        key
+    }
+
+    #[test]
+    fn a_reader_of_an_old_list_can_open_its_files_again_until_it_lets_go() {
+        let disk = FaultDisk::new();
+        let index = full_tier(&disk);
+        let old = index.current.load_full();
+        while index.merge(u64::MAX).unwrap() {}
+        assert_eq!(index.stats().runs, 1);
+        for (listed, first) in old.runs().zip(0..) {
+            // As if other files had put it out of the open ones.
+            index.store.handles.forget(listed.run.header.number);
+            assert_eq!(listed.run.find(&key(first), &mut Vec::new()).unwrap(), Some(vec![first]));
+        }
+        let names: Vec<String> = old.runs().map(|listed| listed.run.name()).collect();
+        assert!(names.iter().all(|name| disk.bytes(name).is_some()));
+        drop(old);
+        assert_eq!(index.stats().buried, TIER_RUNS, "a reader removes nothing itself");
+        index.merge(1).unwrap();
+        assert_eq!(index.stats().buried, 0);
+        assert!(names.iter().all(|name| disk.bytes(name).is_none()));
+    }
+
+    #[test]
+    fn a_merge_of_an_expired_generation_is_given_up_with_its_files() {
+        let disk = FaultDisk::new();
+        let index = full_tier(&disk);
+        assert!(index.merge(1).unwrap(), "the merge has begun");
+        assert_eq!(index.drop_expired(2).unwrap(), 1);
+        assert!(disk.bytes("ids/manifest").is_some());
+        let left: Vec<String> = jeton_register::disk::Disk::list(&disk, "ids").unwrap();
+        assert_eq!(left, ["manifest"]);
+        assert!(!index.merge(1).unwrap());
+    }
+
+    #[test]
+    fn a_merge_that_could_not_be_listed_is_listed_later_without_copying_again() {
+        let disk = FaultDisk::new();
+        let index = full_tier(&disk);
+        // Create, records, directory, header, sync; then the manifest is created.
+        disk.fail_at(6, std::io::ErrorKind::StorageFull);
+        assert!(index.merge(u64::MAX).unwrap_err().is_want_of_room());
+        assert_eq!(index.stats().runs, TIER_RUNS);
+        let before = disk.operations();
+        assert!(!index.merge(u64::MAX).unwrap());
+        assert_eq!(index.stats().runs, 1);
+        // Create, write, sync, names, rename, names, and the removals.
+        assert_eq!(disk.operations() - before, 6 + TIER_RUNS as u64);
     }
 }

@@ -55,7 +55,7 @@ impl<D: Disk> Scan<D> {
     pub(super) fn advance(&mut self) -> Result<Option<u128>, Error> {
         while self.place.end == self.records.len() {
             if self.next_bucket == self.run.header.buckets {
-                return self.finish();
+                return self.check_whole();
             }
             self.read_piece()?;
         }
@@ -77,6 +77,12 @@ impl<D: Disk> Scan<D> {
     #[inline]
     pub(super) fn record(&self) -> &[u8] {
         &self.records[self.place.clone()]
+    }
+
+    /// Reads and checks all that is left.
+    pub(super) fn finish(mut self) -> Result<(), Error> {
+        while self.advance()?.is_some() {}
+        Ok(())
     }
 
     /// Reads the next buckets and checks them.
@@ -109,7 +115,8 @@ impl<D: Disk> Scan<D> {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Option<u128>, Error> {
+    /// An error unless what was read is all that the header counts.
+    fn check_whole(&self) -> Result<Option<u128>, Error> {
         let header = &self.run.header;
         if (self.ids, self.digest, self.next_offset) != (header.ids, header.digest, header.size) {
             return Err(self.run.damaged(0, "the records are not those that the header counts"));

@@ -12,6 +12,8 @@ pub struct Stats {
     pub ids: u64,
     /// The generations that have runs.
     pub generations: usize,
+    /// Live runs in which damage was met since the index was opened.
+    pub damaged: usize,
     /// Files that nobody needs and that are not removed yet.
     pub buried: usize,
     /// Files that are kept open.

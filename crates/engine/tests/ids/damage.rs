@@ -7,7 +7,7 @@ use jeton_register::disk::{Disk, FaultDisk};
 
 use super::common::*;
 
-const NUMBERS: u64 = 110;
+const NUMBERS: u64 = 66;
 
 /// An index with one run of several buckets; every other number is known.
 fn sample() -> (FaultDisk, String, Contents) {
@@ -119,7 +119,7 @@ fn a_damaged_run_stops_its_own_merge_and_no_other() {
     assert!(disk.flip_bit(&run, end, 3));
     assert!(matches!(index.merge(u64::MAX), Err(Error::Damaged { file, .. }) if file == run));
     assert!(!index.merge(u64::MAX).unwrap());
-    assert_eq!(index.stats().runs, 8 + 1);
+    assert_eq!((index.stats().runs, index.stats().damaged), (8 + 1, 1));
     assert_eq!(index.find(&key(7), [2]).unwrap(), Some(value(7)));
     assert_eq!(index.find(&key(7), [1]).unwrap(), Some(value(7)), "the other runs still answer");
     assert_no_leftovers(&disk, &index);
@@ -139,5 +139,8 @@ fn a_damaged_run_stops_its_own_merge_and_no_other() {
     };
     assert!(matches!(error, Error::Damaged { file, .. } if file == run));
     assert!(!index.merge(10).unwrap());
+    assert_eq!(index.stats().damaged, 2);
     assert_no_leftovers(&disk, &index);
+    index.drop_expired(3).unwrap();
+    assert_eq!(index.stats().damaged, 1, "a run that is gone is not damaged");
 }

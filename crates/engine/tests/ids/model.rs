@@ -62,7 +62,7 @@ fn stamped(generation: u64, numbers: &[u64], stamp: u64, long: bool) -> Vec<Entr
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_history_answers_as_a_map_does(steps in prop::collection::vec(step(), 1..60)) {
