@@ -14,7 +14,7 @@ use forgetful_filter::Moment;
 use crate::answer::Answer;
 use crate::codec::{Malformed, Reader, Write};
 use crate::generation::Generation;
-use crate::id::OpId;
+use crate::id::{Format, OpId};
 use crate::operation::Operation;
 use crate::partition::Step;
 
@@ -126,6 +126,11 @@ impl<'a> Entry<'a> {
             3 => Memory::Session { lease: Duration::from_nanos(input.varint()?) },
             _ => return Err(Malformed("an unknown kind of memory")),
         };
+        match (operation.id(), memory) {
+            (None, Memory::None) | (Some(OpId::Sequenced { .. }), Memory::Session { .. }) => {}
+            (Some(id), Memory::Filter { .. } | Memory::Index { .. }) if id.format() != Format::Sequenced => {}
+            _ => return Err(Malformed("an id that is remembered where ids of its format are not")),
+        }
         Ok((operation, Decision { answer, memory }))
     }
 }

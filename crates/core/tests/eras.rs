@@ -405,7 +405,7 @@ fn live(events: Vec<Event>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// Under any changes of the settings, crashes and clocks: a dated id counts at most once ever, an opaque one at most once
     /// within the window that was promised when it counted; a retry within that window gets the first answer; and a new id

@@ -1,0 +1,475 @@
+//! Entries of the log: what was decided is read back as it was, from bytes that never change, and makes the same state.
+
+mod common;
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use common::*;
+use jeton_core::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
+use jeton_core::{
+    Answer, Catalog, Cell, Change, Column, Decision, Entry, Format, Formats, Generation, Memory, Mode,
+    Moment, OpId, Operation, Partition, PartitionId, Payload, Remembered, Step, TableSettings, Value, Values,
+    Verdict, codec::Reader, entry,
+};
+use proptest::prelude::*;
+
+fn any_id() -> impl Strategy<Value = OpId> {
+    let edge = |bytes| prop_oneof![1..4usize, Just(bytes)];
+    let number = || prop_oneof![0..300u64, any::<u64>(), Just(u64::MAX)];
+    prop_oneof![
+        any::<u128>()
+            .prop_map(|bits| OpId::uuid7(bits & !(0xf << 76 | 3 << 62) | 7 << 76 | 2 << 62).unwrap()),
+        any::<u128>().prop_map(OpId::Ulid),
+        (edge(CLIENT_BYTES_MAX), number(), number()).prop_map(|(len, epoch, seq)| sequenced(
+            &"c".repeat(len),
+            epoch,
+            seq.max(1)
+        )),
+        (edge(ID_BYTES_MAX), edge(ID_BYTES_MAX), number()).prop_map(|(source, id, time)| OpId::event(
+            &"s".repeat(source),
+            &"i".repeat(id),
+            time
+        )
+        .unwrap()),
+        prop::collection::vec(any::<u8>(), 1..=ID_BYTES_MAX).prop_map(|bytes| OpId::opaque(&bytes).unwrap()),
+    ]
+}
+
+fn any_number() -> impl Strategy<Value = i64> {
+    prop_oneof![-100..100i64, any::<i64>(), Just(i64::MIN), Just(i64::MAX)]
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    let bound = || prop::option::of(any_number());
+    prop_oneof![
+        any_number().prop_map(Change::Add),
+        (any_number(), bound(), bound()).prop_map(|(delta, min, max)| {
+            let crossed = min.zip(max).is_some_and(|(min, max)| min > max);
+            if crossed { within(delta, max, min) } else { within(delta, min, max) }
+        }),
+        any_number().prop_map(Change::Set),
+        Just(Change::Reset),
+        Just(Change::Delete),
+        prop::collection::vec(any::<u8>(), 0..300).prop_map(|bytes| Change::Put(bytes.into())),
+    ]
+}
+
+/// Changes of one row, which may be a long one with zero bytes, which take two.
+fn any_changes() -> impl Strategy<Value = Vec<(Cell, Change)>> {
+    let row = prop_oneof![
+        prop::collection::vec(any::<u8>(), 1..20),
+        Just(vec![0; ROW_BYTES_MAX]),
+        Just(vec![b'r'; ROW_BYTES_MAX]),
+    ];
+    let columns = prop::sample::select(vec![
+        Column::unnamed(),
+        Column::parse(b"f:").unwrap(),
+        Column::parse(&[&[b'f'; 64][..], b":", &[b'q'; 255]].concat()).unwrap(),
+    ]);
+    (row, prop::collection::vec((columns, any_change()), 1..5)).prop_map(|(row, changes)| {
+        changes
+            .into_iter()
+            .map(|(c, change)| (Cell::new(&SECRET, TABLE, &row, &c).unwrap(), change))
+            .collect()
+    })
+}
+
+/// Any operation with any decision that fits it.
+fn any_decided() -> impl Strategy<Value = (Operation, Decision)> {
+    let values = prop::collection::vec(prop::option::of(any_number()), 4);
+    let numbers = (any::<u32>(), any::<u64>(), any::<bool>());
+    (prop::option::of(any_id()), any_changes(), values, any::<bool>(), numbers).prop_map(
+        |(id, changes, mut values, applied, (era, number, exact))| {
+            values.truncate(changes.len());
+            let memory = match &id {
+                None => Memory::None,
+                Some(OpId::Sequenced { .. }) => Memory::Session { lease: Duration::from_nanos(number) },
+                Some(_) if exact => Memory::Index { era, generation: Generation(number) },
+                Some(_) => Memory::Filter { era },
+            };
+            let operation = Operation::batch(id, changes).unwrap();
+            let answer = Answer { applied, slot: 0, millis: 0, values: Values::from_vec(values) };
+            (operation, Decision { answer, memory })
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        slot: u64,
+        millis in 0..u64::MAX / 1_000_000,
+        mut decided in prop::collection::vec(any_decided(), 0..4),
+    ) {
+        let step = Step { slot, time: Moment::from_millis(millis) };
+        let mut bytes = Vec::new();
+        entry::begin(step, &mut bytes);
+        for (operation, decision) in &mut decided {
+            decision.answer.slot = slot;
+            decision.answer.millis = millis;
+            let before = bytes.len();
+            entry::push(operation, decision, &mut bytes);
+            prop_assert!(bytes.len() - before <= operation.size_max(), "beyond size_max");
+        }
+        let read = Entry::read(slot, &bytes).unwrap();
+        prop_assert_eq!(read.step(), step);
+        prop_assert_eq!(read.collect::<Result<Vec<_>, _>>(), Ok(decided.clone()));
+
+        // Cut off anywhere, it is refused, or ends where an operation ended.
+        for len in 0..bytes.len() {
+            if let Ok(read) = Entry::read(slot, &bytes[..len])
+                && let Ok(less) = read.collect::<Result<Vec<_>, _>>()
+            {
+                prop_assert!(less.len() < decided.len());
+                prop_assert_eq!(&less[..], &decided[..less.len()]);
+            }
+        }
+    }
+
+    #[test]
+    fn answers_and_values_are_read_as_they_were_written((_, decision) in any_decided(), payload: u64, slot: u64) {
+        let answer = Answer { slot, millis: slot >> 1, ..decision.answer };
+        let remembered = Remembered { payload: Payload(payload), answer };
+        let mut bytes = Vec::new();
+        remembered.encode(&mut bytes);
+        prop_assert_eq!(Remembered::decode(&bytes), Ok(remembered));
+        for len in 0..bytes.len() {
+            prop_assert!(Remembered::decode(&bytes[..len]).is_err());
+        }
+        for value in [Value::Counter(payload as i64), Value::Bytes(bytes.clone().into())] {
+            let mut out = Vec::new();
+            value.encode(&mut out);
+            prop_assert_eq!(Value::decode(&mut Reader::new(&out)), Ok(value));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(noise in prop::collection::vec(any::<u8>(), 0..200)) {
+        let begun = [&[1, 5][..], &noise].concat();
+        for bytes in [&noise, &begun] {
+            if let Ok(read) = Entry::read(1, bytes) {
+                // It comes to an end, whatever it says, and what it says can be applied.
+                prop_assert!(read.count() <= bytes.len());
+            }
+            let _ = Remembered::decode(bytes);
+            let _ = Catalog::decode(bytes);
+            let _ = Partition::decode(PartitionId(0), bytes);
+            let _ = Partition::new(PartitionId(0)).sessions().restore(client(), bytes);
+            let _ = Value::decode(&mut Reader::new(bytes));
+        }
+    }
+
+    /// One byte of a good entry is damaged: it is refused, or says something else that can be applied without a panic.
+    #[test]
+    fn a_damaged_entry_never_panics(decided in any_decided(), at: prop::sample::Index, byte: u8) {
+        let (operation, mut decision) = decided;
+        decision.answer.slot = 1;
+        if let Memory::Filter { era } | Memory::Index { era, .. } = &mut decision.memory {
+            *era = 1;
+        }
+        let mut bytes = Vec::new();
+        entry::begin(Step { slot: 1, time: at_start() }, &mut bytes);
+        entry::push(&operation, &decision, &mut bytes);
+        let index = at.index(bytes.len());
+        bytes[index] = byte;
+        let Ok(read) = Entry::read(1, &bytes) else { return Ok(()) };
+        let step = read.step();
+        static CATALOG: LazyLock<Catalog> = LazyLock::new(|| World::new(settings()).catalog);
+        for one in read {
+            let Ok((operation, mut decision)) = one else { break };
+            // An era beyond the catalogue's must stop the replay: it is not for this test.
+            if let Memory::Filter { era } | Memory::Index { era, .. } = &mut decision.memory {
+                *era = 1;
+            }
+            let mut partition = Partition::new(operation.partition());
+            partition.take(step);
+            let hashes = jeton_core::Hashes::of(&operation, &SECRET, &mut Vec::new());
+            partition.apply(CATALOG.get(TABLE).unwrap(), &operation, hashes, &decision, &mut Store::default());
+        }
+    }
+}
+
+fn at_start() -> Moment {
+    at(0)
+}
+
+fn client() -> jeton_core::Client {
+    jeton_core::Client { table: TABLE, name: "till".into() }
+}
+
+#[test]
+fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
+    let index = Memory::Index { era: 1, generation: Generation(9) };
+    let session = Memory::Session { lease: ms(1) };
+    for (id, memory) in [
+        (None, Memory::Filter { era: 1 }),
+        (None, index),
+        (None, session),
+        (Some(opaque("a")), Memory::None),
+        (Some(opaque("a")), session),
+        (Some(minted(0, 1)), session),
+        (Some(sequenced("a", 1, 1)), Memory::None),
+        (Some(sequenced("a", 1, 1)), Memory::Filter { era: 1 }),
+        (Some(sequenced("a", 1, 1)), index),
+    ] {
+        let operation = Operation::single(id.clone(), cell("a"), Change::Reset).unwrap();
+        let answer = Answer { applied: true, slot: 1, millis: 1, values: Values::One(Some(0)) };
+        let mut bytes = Vec::new();
+        entry::begin(Step { slot: 1, time: Moment::from_millis(1) }, &mut bytes);
+        entry::push(&operation, &Decision { answer, memory }, &mut bytes);
+        let read: Result<Vec<_>, _> = Entry::read(1, &bytes).unwrap().collect();
+        assert!(read.is_err(), "{id:?} in {memory:?}");
+    }
+}
+
+#[test]
+fn an_entry_of_an_unknown_version_or_kind_is_refused() {
+    assert!(Entry::read(1, &[]).is_err());
+    assert!(Entry::read(1, &[0, 5]).is_err());
+    assert!(Entry::read(1, &[2, 5]).is_err());
+    assert_eq!(Entry::read(1, &[1, 5]).unwrap().count(), 0);
+    assert!(Entry::read(1, &[1, 5, 8]).unwrap().next().unwrap().is_err(), "a fifth kind of memory");
+}
+
+/// The bytes of an entry with this one operation.
+fn written(id: Option<OpId>, changes: Vec<(Cell, Change)>, decision: Decision) -> String {
+    let mut bytes = Vec::new();
+    entry::begin(Step { slot: 77, time: at(0) }, &mut bytes);
+    entry::push(&Operation::batch(id, changes).unwrap(), &decision, &mut bytes);
+    hex(&bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn decided(applied: bool, values: &[Option<i64>], memory: Memory) -> Decision {
+    let values = Values::from_vec(values.to_vec());
+    Decision { answer: Answer { applied, slot: 77, millis: START, values }, memory }
+}
+
+/// These bytes are in the logs of stores: an entry that was written once is read for ever. A change here needs a new version
+/// of entries, beside the old one.
+#[test]
+fn the_bytes_of_entries_never_change() {
+    let index = Memory::Index { era: 2, generation: Generation(300) };
+    let a = || cell("a");
+    let golden = [
+        (
+            written(None, vec![(a(), Change::Add(-3))], decided(true, &[Some(-3)], Memory::None)),
+            "0180d095ffbc310001090060000000016100000105030105",
+        ),
+        (
+            written(
+                Some(minted_at(1_645_557_742_000, 5)),
+                vec![(a(), within(7, Some(-1), None))],
+                decided(false, &[Some(4)], index),
+            ),
+            "0180d095ffbc31050105000000000000800070b079e2227f010109006000000001610000030e0102010802ac02",
+        ),
+        (
+            written(
+                Some(OpId::Ulid(0x0102)),
+                vec![(a(), within(7, None, Some(9)))],
+                decided(true, &[Some(7)], Memory::Filter { era: 1 }),
+            ),
+            "0180d095ffbc310302020100000000000000000000000000000109006000000001610000040e1203010e01",
+        ),
+        (
+            written(
+                Some(sequenced("till", 300, 2)),
+                vec![(a(), within(7, Some(0), Some(9)))],
+                decided(true, &[Some(7)], Memory::Session { lease: ms(1) }),
+            ),
+            "0180d095ffbc3107030474696c6cac02020109006000000001610000050e001203010ec0843d",
+        ),
+        (
+            written(
+                Some(OpId::event("till", "17", START).unwrap()),
+                vec![(a(), within(i64::MIN, None, None)), (a(), Change::Set(i64::MAX)), (a(), Change::Reset)],
+                decided(true, &[Some(1), Some(i64::MAX), Some(0)], index),
+            ),
+            "0180d095ffbc3105040474696c6c02313780d095ffbc31030900600000000161000002ffffffffffffffffff010900600000000161000006feffffffffffffffff01090060000000016100000707010201feffffffffffffffff01010002ac02",
+        ),
+        (
+            written(
+                Some(opaque("order")),
+                vec![(column("a", "f:q"), Change::Put((*b"bytes").into())), (a(), Change::Delete)],
+                decided(true, &[None, None], Memory::Filter { era: 1 }),
+            ),
+            "0180d095ffbc310305056f72646572020c006000000001610000663a7109056279746573090060000000016100000805000001",
+        ),
+    ];
+    for (number, (written, golden)) in golden.into_iter().enumerate() {
+        assert_eq!(written, golden, "entry {number}");
+    }
+}
+
+#[test]
+fn the_bytes_of_answers_values_partitions_and_sessions_never_change() {
+    let mut bytes = Vec::new();
+    let answer = Answer { applied: true, slot: 300, millis: START, values: Values::One(Some(-1)) };
+    Remembered { payload: Payload(0x0102_0304_0506_0708), answer }.encode(&mut bytes);
+    assert_eq!(hex(&bytes), "0807060504030201ac0280d095ffbc31030101");
+
+    let mut bytes = Vec::new();
+    Value::Counter(-2).encode(&mut bytes);
+    Value::Bytes((*b"ab").into()).encode(&mut bytes);
+    assert_eq!(hex(&bytes), "010302026162");
+
+    let mut world = World::new(settings());
+    world.add(&sequenced("till", 300, 2), 1).applied();
+    let session = world.partition(&cell("a")).sessions().take_changed();
+    assert_eq!(
+        hex(session[0].1.as_ref().unwrap()),
+        "ac02028080a8b1e39fe7cb1780b09dc2df01010212295c991718150ff80180d095ffbc31030102"
+    );
+    world.at(60_001).tidy();
+    assert_eq!(hex(&world.partition(&cell("a")).encode()), "018080a8b1e39fe7cb170101ac02");
+}
+
+#[test]
+fn the_hashes_that_stores_hold_never_change() {
+    let key = SECRET.id_key(TABLE, &opaque("order"), &mut Vec::new());
+    assert_eq!(hex(&key.to_bytes()), "5dd8408b1e8fe7dcbe0efbd2418f6ebd");
+    assert_eq!(SECRET.payload(b"changes").0, 0x548f4f97815c306e);
+    assert_eq!(SECRET.partition(TABLE, b"row").0, 251);
+}
+
+/// Settings with nothing left as it is by default.
+fn particular() -> TableSettings {
+    TableSettings {
+        formats: Formats::only(Format::Ulid).and(Format::Opaque),
+        dated_window: ms(2),
+        opaque_window: ms(3),
+        skew: ms(1),
+        session_lease: ms(4),
+        mode: Mode::Probabilistic { target: 0.01 },
+        durability: jeton_core::Durability::Relaxed,
+        without_id: jeton_core::WithoutId::AtMostOnce,
+        expected_ids: 300,
+        memory_cap: 1 << 20,
+    }
+}
+
+#[test]
+fn the_bytes_of_the_catalogue_never_change() {
+    let catalog = Catalog::default().create("clicks", TableSettings::default()).unwrap();
+    let catalog = catalog.replaced(catalog.get(TABLE).unwrap().change(particular(), at(0)).unwrap());
+    let catalog = catalog.create("views", particular()).unwrap();
+    assert_eq!(
+        hex(&catalog.encode()),
+        "01020106636c69636b73020280e0e2b5a2a3e7cb17002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040010080e09ec0ebf5facb17028080bc8ac9d21380e0a596bb1180b09dc2df018080a4c9ffc18901000000904e808080800402057669657773010100002480897ac08db701c0843d8092f401017b14ae47e17a843f0101ac02808040"
+    );
+}
+
+#[test]
+fn a_catalogue_is_read_as_it_was_written() {
+    let catalog = Catalog::default().create("clicks", TableSettings::default()).unwrap();
+    let catalog = catalog.replaced(catalog.get(TABLE).unwrap().change(particular(), at(0)).unwrap());
+    let catalog = catalog.create("views", particular()).unwrap();
+    let bytes = catalog.encode();
+    let read = Catalog::decode(&bytes).unwrap();
+    assert_eq!(read.encode(), bytes);
+    for (one, other) in catalog.iter().zip(read.iter()) {
+        assert_eq!((one.id, &one.name), (other.id, &other.name));
+        let eras = |table: &jeton_core::Table| -> Vec<_> {
+            table.eras().map(|era| (era.number, era.floor, era.settings.clone())).collect()
+        };
+        assert_eq!(eras(one), eras(other));
+    }
+    assert_eq!(read.find("views").unwrap().id.0, 2);
+    for len in 0..bytes.len() {
+        assert!(Catalog::decode(&bytes[..len]).is_err(), "{len} bytes");
+    }
+}
+
+#[test]
+fn a_catalogue_gives_names_and_numbers_once() {
+    let catalog = Catalog::default().create("clicks", settings()).unwrap();
+    assert_eq!(catalog.create("clicks", settings()).unwrap_err().setting, "table");
+    for name in ["", "Clicks", "a b", "-a", ".a", "a/b", "\u{e9}", &"a".repeat(65)] {
+        assert_eq!(catalog.create(name, settings()).unwrap_err().setting, "table", "{name:?}");
+    }
+    for name in ["a", "0", "a.b_c-d", &"a".repeat(64)] {
+        assert!(catalog.create(name, settings()).is_ok(), "{name:?}");
+    }
+    assert!(catalog.get(jeton_core::TableId(0)).is_none());
+    assert!(catalog.get(jeton_core::TableId(2)).is_none());
+    assert!(catalog.find("views").is_none());
+}
+
+/// An operation of a small world, with an id that may have come before.
+fn any_request() -> impl Strategy<Value = (OpId, Vec<(Cell, Change)>, u64)> {
+    let id = prop_oneof![
+        (0..50u64).prop_map(|number| minted(number * 1_000, number)),
+        (0..50u64).prop_map(|number| OpId::Ulid(u128::from(START + number * 1_000) << 80 | 1)),
+        (0..2u64, 0..3u64, 1..300u64).prop_map(|(client, epoch, seq)| sequenced(
+            &client.to_string(),
+            epoch,
+            seq
+        )),
+        (0..50u64)
+            .prop_map(|number| OpId::event("till", &number.to_string(), START + number * 1_000).unwrap()),
+        (0..50u64).prop_map(|number| opaque(&number.to_string())),
+    ];
+    let change = prop_oneof![
+        (-9..9i64).prop_map(Change::Add),
+        (-9..9i64).prop_map(|delta| within(delta, Some(-5), Some(5))),
+        Just(Change::Reset),
+        Just(Change::Delete),
+        Just(Change::Put((*b"x").into())),
+    ];
+    let changes = (0..3u8, prop::collection::vec(change, 1..3)).prop_map(|(row, changes)| {
+        changes.into_iter().map(|change| (cell(&row.to_string()), change)).collect()
+    });
+    (id, changes, prop_oneof![0..50u64, 0..20_000u64])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// The state is a fold of the log: whoever reads it, from the beginning or from a checkpoint, has the same partitions,
+    /// values and answers, and says the same of every id that comes again.
+    #[test]
+    fn the_log_makes_the_same_state_again(
+        requests in prop::collection::vec(any_request(), 1..60),
+        checkpoint: prop::sample::Index,
+        change: prop::sample::Index,
+    ) {
+        let mut world = World::new(settings());
+        let (checkpoint, change) = (checkpoint.index(requests.len()), change.index(requests.len()));
+        let mut millis = 0;
+        for (number, (id, changes, wait)) in requests.iter().enumerate() {
+            millis += wait;
+            world.at(millis);
+            world.batch(id, changes);
+            if number == checkpoint {
+                world.checkpoint();
+            }
+            if number == change {
+                world.change(TableSettings { dated_window: ms(600_000), opaque_window: ms(10), ..settings() });
+            }
+        }
+        for mut other in [world.replayed(), world.recovered()] {
+            for partition in world.partitions.values_mut().chain(other.partitions.values_mut()) {
+                // Which rows are out of date is not part of the state.
+                partition.sessions().take_changed();
+            }
+            // A partition to which nothing has happened needs no memory.
+            world.partitions.retain(|_, partition| partition.slot() > 0);
+            other.partitions.retain(|_, partition| partition.slot() > 0);
+            prop_assert_eq!(&other.partitions, &world.partitions);
+            prop_assert_eq!(&other.store, &world.store);
+            for (id, changes, _) in &requests {
+                let operation = Operation::batch(Some(id.clone()), changes.clone()).unwrap();
+                let verdict = world.decide(&operation);
+                prop_assert_eq!(&other.decide(&operation), &verdict);
+                if let Verdict::Fresh(decision) = verdict {
+                    prop_assert!(decision.answer.slot > 0);
+                }
+            }
+        }
+    }
+}
