@@ -150,7 +150,6 @@ impl Operation {
     /// No encoding of the operation with its answer is longer than this.
     pub fn size_max(&self) -> usize {
         const NUMBERS: usize = 48;
-        const ID_MAX: usize = 2 * crate::limits::ID_BYTES_MAX + NUMBERS;
         let changes: usize = self
             .changes()
             .map(|(cell, change)| {
@@ -161,7 +160,14 @@ impl Operation {
                 cell.as_bytes().len() + content + NUMBERS
             })
             .sum();
-        changes + NUMBERS + if self.id.is_some() { ID_MAX } else { 0 }
+        let id = match &self.id {
+            None => 0,
+            Some(OpId::Uuid7(_) | OpId::Ulid(_)) => size_of::<u128>(),
+            Some(OpId::Sequenced { client, .. }) => client.len() + NUMBERS,
+            Some(OpId::Event { source, id, .. }) => source.len() + id.len() + NUMBERS,
+            Some(OpId::Opaque(bytes)) => bytes.len() + NUMBERS,
+        };
+        changes + id + NUMBERS
     }
 
     pub(crate) fn encode_changes(&self, out: &mut Vec<u8>) {

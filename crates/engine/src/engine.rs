@@ -8,7 +8,7 @@
 //! | `jeton-store` | stores what shards hand out, and the filters; then the log is trimmed |
 //! | `jeton-upkeep` | merges, and drops what has expired |
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
@@ -18,13 +18,14 @@ use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::{
     Catalog, Cell, Column, Hashes, Moment, Operation, Partition, PartitionId, Secret, SettingsError, Table,
-    TableSettings, Value,
+    TableSettings, Value, limits,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
 use jeton_register::{Registers, Row, Slot};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::backup::INCOMPLETE;
 use crate::clock::{StoreTime, SystemClock};
 use crate::health::Health;
 use crate::ids::IdIndex;
@@ -46,6 +47,9 @@ pub enum OpenError {
     /// An option that cannot be.
     #[error("{0}")]
     Options(String),
+    /// A copy that was never completed.
+    #[error("{} is a copy of a store that was never completed; make it again", .0.display())]
+    Incomplete(PathBuf),
     /// The log.
     #[error(transparent)]
     Log(#[from] embedded::OpenError),
@@ -96,6 +100,9 @@ impl Engine {
     /// Opens the store in a directory, or makes one.
     pub fn open(folder: &Path, options: Options) -> Result<Self, OpenError> {
         options.check().map_err(OpenError::Options)?;
+        if folder.join(INCOMPLETE).exists() {
+            return Err(OpenError::Incomplete(folder.into()));
+        }
         let disk = RealDisk::new(folder).map_err(system(format!("cannot use {}", folder.display())))?;
         let mut log_options = embedded::Options::default();
         log_options.segment_bytes = options.segment_bytes;
@@ -123,7 +130,8 @@ impl Engine {
             let ours = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
             let partitions: Vec<Partition> = rest.extract_if(.., ours).collect();
             let cache = options.cache_bytes / options.shards;
-            let mut shard = Shard::new(found.secret, partitions, stores.clone(), cache);
+            let entry_bytes_max = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
+            let mut shard = Shard::new(found.secret, partitions, stores.clone(), cache, entry_bytes_max);
             replayed += recovery::replay(&*registers, &catalog, &found.kept, &mut shard)?;
             logged = logged.max(shard.time());
             shards.push(shard);

@@ -3,6 +3,7 @@
 //! [`Engine`] is the whole: a store in a directory, its threads, and the way in. Below it everything is without threads and clocks
 //! ([`Shard`], [`Keeper`], [`find`] and [`replay`]), so that the simulator runs the same code step by step.
 
+mod backup;
 mod cache;
 mod clock;
 mod engine;
@@ -22,6 +23,7 @@ mod upkeep;
 pub mod values;
 mod worker;
 
+pub use backup::{BackupError, BackupReport};
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, OpenError, TableError};
 pub use keeper::{KeepError, Keeper, Kept, snapshot_filters};

@@ -47,13 +47,8 @@ impl Recent {
     }
 
     /// How many ids are in memory.
-    pub fn len(&self) -> usize {
+    pub fn total_len(&self) -> usize {
         self.live.len() + self.frozen_len
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Hands out the ids that came since the last freeze; they stay known here.

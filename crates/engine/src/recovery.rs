@@ -19,7 +19,7 @@ use crate::shard::{Shard, Stores};
 use crate::values::{RowKey, Values, ValuesError};
 
 /// The row of the registers that holds what a store is.
-const STORE: &str = "store";
+pub(crate) const STORE: &str = "store";
 /// The row of the registers that holds the tables.
 pub const CATALOG: &str = "catalog";
 

@@ -24,6 +24,9 @@ use crate::recent::{Ids, Recent, RecentId};
 use crate::reply::{Refusal, Reply, Response};
 use crate::values::{RowChange, Values, cell_key, partition_key, session_key};
 
+/// The head of an entry is shorter than this.
+const ENTRY_HEAD_MAX: usize = 16;
+
 /// What is asked of a shard. `T` tells whom to answer.
 #[derive(Debug)]
 pub enum Request<T> {
@@ -130,6 +133,8 @@ pub struct Shard<V, D: Disk> {
     /// The batch being decided.
     batch: u64,
     durable: u64,
+    /// The largest entry that the log takes.
+    entry_bytes_max: usize,
     scratch: Vec<u8>,
 }
 
@@ -154,7 +159,13 @@ struct Memory<V, D: Disk> {
 
 impl<V: Values, D: Disk> Shard<V, D> {
     /// A shard with these partitions, as the value store has them.
-    pub fn new(secret: Secret, partitions: Vec<Partition>, stores: Stores<V, D>, cache_bytes: usize) -> Self {
+    pub fn new(
+        secret: Secret,
+        partitions: Vec<Partition>,
+        stores: Stores<V, D>,
+        cache_bytes: usize,
+        entry_bytes_max: usize,
+    ) -> Self {
         let mut places: Vec<Option<Owned>> = (0..limits::PARTITIONS).map(|_| None).collect();
         for partition in partitions {
             let at = usize::from(partition.id().0);
@@ -168,7 +179,15 @@ impl<V: Values, D: Disk> Shard<V, D> {
             rests_on: 0,
             scratch: Vec::new(),
         };
-        Self { secret, partitions: places, memory, batch: 1, durable: 0, scratch: Vec::new() }
+        Self {
+            secret,
+            partitions: places,
+            memory,
+            batch: 1,
+            durable: 0,
+            entry_bytes_max,
+            scratch: Vec::new(),
+        }
     }
 
     /// Takes up an entry of the log, in the order of its slots. `index_has` says whether the id index has it already; the value
@@ -242,12 +261,23 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let mut entry = Vec::new();
         for request in requests.drain(..) {
             let id = request.partition();
-            let full = entry.len() + request.value_bytes_max() > limits::ENTRY_BYTES_MAX;
+            let size = request.value_bytes_max();
+            let full = entry.len() + size > self.entry_bytes_max;
             if full || open.is_some_and(|(_, partition)| partition != id) {
                 close(&mut open, &mut entry, &mut batch);
             }
             match request {
                 Request::Read { cell, ticket } => self.read(catalog, &cell, ticket, outbox),
+                Request::Apply { operation, hashes: _, ticket }
+                    if size + ENTRY_HEAD_MAX > self.entry_bytes_max =>
+                {
+                    let refusal = Refusal::Storage(format!(
+                        "an operation of up to {} bytes does not fit the log, which takes {}",
+                        operation.size_max(),
+                        self.entry_bytes_max
+                    ));
+                    outbox.ready.push((ticket, Response::Applied(Err(refusal))));
+                }
                 Request::Apply { operation, hashes, ticket } => {
                     let Some(table) = catalog.get(operation.table()) else {
                         let refusal = Refusal::NoSuchTable(operation.table().to_string());
@@ -333,7 +363,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
 
     /// How many ids are not in the index: since the last freeze, and in all.
     pub fn recent_ids(&self) -> (usize, usize) {
-        (self.memory.recent.live_len(), self.memory.recent.len())
+        (self.memory.recent.live_len(), self.memory.recent.total_len())
     }
 
     /// Bytes of cells that no freeze has taken, and bytes of all cells in memory.

@@ -27,9 +27,6 @@ use crate::values::Values;
 /// Batches that may be on their way to the disk.
 const IN_FLIGHT_MAX: usize = 2;
 
-/// Bytes that a batch may come to.
-const BATCH_BYTES_MAX: usize = 4 << 20;
-
 /// A shard whose index lags behind by so many freezes takes no more writes.
 const LAG_MAX: usize = 8;
 
@@ -191,10 +188,12 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         requests: &mut Vec<Request<Ticket>>,
         outbox: &mut Outbox<Ticket>,
     ) {
+        let limits = self.registers.limits();
         let (mut bytes, mut writes) = (0, 0);
         while let Some(next) = traffic.backlog.front() {
             let size = next.value_bytes_max();
-            let full = requests.len() >= self.options.batch_requests_max || bytes + size > BATCH_BYTES_MAX;
+            let full = requests.len() >= self.options.batch_requests_max.min(limits.batch_writes_max)
+                || bytes + size > limits.batch_bytes_max;
             if full && !requests.is_empty() {
                 break;
             }

@@ -24,4 +24,4 @@ pub use batch::Batch;
 pub use block_on::block_on;
 pub use failure::Failure;
 pub use name::{Log, Slot, Space};
-pub use registers::{Extent, Permit, Registers, Room, Row, Written};
+pub use registers::{Extent, Limits, Permit, Registers, Room, Row, Written};

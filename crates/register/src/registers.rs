@@ -11,6 +11,11 @@ use crate::{Batch, Failure, Log, Slot};
 /// Calling a method starts the work; the future tells the end. Dropping the future of a write does not undo it: its outcome
 /// is then unknown, and is learnt by writing again.
 pub trait Registers: Send + Sync + 'static {
+    /// How large values and batches may be.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
     /// Makes sure that a batch of so many writes and bytes will not be refused for want of room. To be asked before the
     /// batch is decided on, so that nothing decided must be taken back. Engines without a limit of their own say yes.
     fn admit(&self, _writes: usize, _value_bytes: usize) -> Result<Permit, Failure> {
@@ -50,6 +55,23 @@ pub trait Registers: Send + Sync + 'static {
 
     /// The row of this name.
     fn get_row(&self, name: &str) -> impl Future<Output = Result<Option<Row>, Failure>> + Send;
+}
+
+/// How large values and batches may be. A batch within all of them is never refused as too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a value.
+    pub value_bytes_max: usize,
+    /// Writes of a batch.
+    pub batch_writes_max: usize,
+    /// Bytes of all values of a batch.
+    pub batch_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { value_bytes_max: 1 << 20, batch_writes_max: 4096, batch_bytes_max: 8 << 20 }
+    }
 }
 
 /// What a register holds after a write to it.

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use futures_executor::block_on;
 use jeton_core::{Cell, Change, OpId, Operation};
-use jeton_engine::{Engine, Options};
+use jeton_engine::{Engine, Options, Refusal, Reply};
 
 /// An engine small enough that a test reaches its limits.
 pub fn open(folder: &Path) -> Engine {
@@ -30,4 +31,25 @@ pub fn uuid_at(millis: u64, number: u64) -> OpId {
 /// An operation that adds.
 pub fn add(id: &OpId, cell: &Cell, delta: i64) -> Operation {
     Operation::single(Some(id.clone()), cell.clone(), Change::Add(delta)).unwrap()
+}
+
+/// Does operations, many at a time, and again as long as the engine is busy.
+pub fn apply_all(engine: &Engine, operations: Vec<Operation>) -> Vec<Reply> {
+    let mut replies = vec![None; operations.len()];
+    let mut open: Vec<usize> = (0..operations.len()).collect();
+    while !open.is_empty() {
+        let rest = open.split_off(open.len().min(1_000));
+        let answers: Vec<_> = open.iter().map(|at| engine.apply(operations[*at].clone())).collect();
+        let mut again = Vec::new();
+        for (at, answer) in open.into_iter().zip(answers) {
+            match block_on(answer) {
+                Ok(reply) => replies[at] = Some(reply),
+                Err(Refusal::Busy(_)) => again.push(at),
+                Err(refusal) => panic!("{refusal}"),
+            }
+        }
+        open = again;
+        open.extend(rest);
+    }
+    replies.into_iter().flatten().collect()
 }

@@ -24,7 +24,7 @@ use super::options::Options;
 use super::rows::{self, Trouble};
 use super::waiters::Waiters;
 use crate::disk::Disk;
-use crate::{Batch, Extent, Failure, Log, Permit, Registers, Row, Slot, Written};
+use crate::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Written};
 
 /// How many rows may wait to be stored or fetched.
 pub const ROWS_WAITING_MAX: usize = 256;
@@ -35,6 +35,7 @@ pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 /// The embedded engine: registers and rows in a directory that one process uses alone.
 pub struct Embedded<D: Disk> {
     shared: Arc<Shared<D>>,
+    limits: Limits,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -73,6 +74,7 @@ impl<D: Disk> Embedded<D> {
     /// As [`Embedded::open`], with something else than the end of the process when the disk fails for good. After it the store
     /// refuses everything, and the outcome of what was under way is unknown.
     pub fn open_with(disk: D, options: Options, on_fatal: OnFatal) -> Result<Self, OpenError> {
+        let limits = options.limits();
         let journal = Journal::open(disk, options)?;
         let shared = Arc::new(Shared {
             log: Condvar::new(),
@@ -89,7 +91,7 @@ impl<D: Disk> Embedded<D> {
                 log_ended: false,
             }),
         });
-        let engine = Self { shared: Arc::clone(&shared), threads: Mutex::default() };
+        let engine = Self { shared: Arc::clone(&shared), limits, threads: Mutex::default() };
         let keeper = Arc::clone(&shared);
         engine.start("jeton-log", move || shared.flush())?;
         engine.start("jeton-keeper", move || keeper.keep())?;
@@ -101,6 +103,11 @@ impl<D: Disk> Embedded<D> {
         let thread = thread.map_err(OpenError::io(format!("cannot start the thread {name}")))?;
         self.threads.lock().expect("starting threads does not panic").push(thread);
         Ok(())
+    }
+
+    /// How far several logs reach, all at one instant.
+    pub fn extents(&self, logs: impl IntoIterator<Item = Log>) -> Result<Vec<Extent>, Failure> {
+        self.shared.with(|state| logs.into_iter().map(|log| state.journal.extent(log)).collect())
     }
 
     /// Makes everything durable that was asked for, and lets the directory go. What is asked afterwards is refused.
@@ -274,6 +281,10 @@ impl<D: Disk> Shared<D> {
 }
 
 impl<D: Disk> Registers for Embedded<D> {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
     fn admit(&self, writes: usize, value_bytes: usize) -> Result<Permit, Failure> {
         self.shared.with(|state| state.journal.admit(writes, value_bytes))
     }

@@ -6,6 +6,7 @@ use super::frame;
 use super::open_error::OpenError;
 use super::record::{REGISTER_OVERHEAD_MAX, TRIM_BYTES_MAX};
 use super::segment::BLOCK_BYTES;
+use crate::Limits;
 
 /// The largest value of a register, in bytes; less if segments are small.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -80,6 +81,18 @@ impl Options {
     /// The largest value that a store with these options takes, in bytes.
     pub fn value_bytes_max(&self) -> usize {
         VALUE_BYTES_MAX.min(self.segment_bytes as usize / 8)
+    }
+
+    /// How large values and batches may be.
+    pub fn limits(&self) -> Limits {
+        let cost = self.batch_cost_max() - frame::OVERHEAD_MAX;
+        // A quarter for what records take beside their values, the rest for values.
+        let writes = cost / 4 / (REGISTER_OVERHEAD_MAX + TRIM_BYTES_MAX);
+        Limits {
+            value_bytes_max: self.value_bytes_max(),
+            batch_writes_max: writes.min(BATCH_WRITES_MAX),
+            batch_bytes_max: cost - cost / 4,
+        }
     }
 
     /// The most that a batch may cost.
