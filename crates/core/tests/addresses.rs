@@ -1,4 +1,5 @@
 //! Cells as bytes: in the order of rows, without collisions, and safe to read from anywhere.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

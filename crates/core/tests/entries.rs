@@ -1,4 +1,5 @@
 //! Entries of the log: what was decided is read back as it was, from bytes that never change, and makes the same state.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Settings are changed while ids are under way: every promise that was made is kept, and no id counts twice.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Ids are read in the format that is named, and never guessed.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Clients that number their operations: order, windows, epochs, leases, and nothing applied twice.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

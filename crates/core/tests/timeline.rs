@@ -1,4 +1,5 @@
 //! The store's time: it never goes back and hardly gains on real time, whatever the clocks say.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::time::Duration;
 
