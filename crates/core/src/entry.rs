@@ -3,9 +3,9 @@
 //! An entry says when it was decided and, for each operation, what was asked and what was answered. Applying it needs no settings
 //! and no clock: whatever was decided then holds now.
 //!
-//! Layout: version (1), milliseconds (varint), then operations until the end, each: flags (1), [id], changes, answer,
-//! [era (varint), if a filter remembers it], [generation (varint), if the id index does], [lease in ns (varint), if a session
-//! does].
+//! Layout: version (1), milliseconds (varint), then operations until the end, each: flags (1), the id if there
+//! is one, changes, answer, then the era (varint) if a filter remembers it, the generation (varint) if the id index does, the lease
+//! in ns (varint) if a session does.
 
 use std::time::Duration;
 

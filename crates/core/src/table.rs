@@ -174,8 +174,11 @@ impl Table {
                 .map_err(|_| Malformed("settings without memory for them"))?;
             eras.push(Past { era: Arc::new(era), until });
         }
-        if eras.is_empty() {
-            return Err(Malformed("a table without settings"));
+        if eras.is_empty() || eras.len() > ERAS_MAX {
+            return Err(Malformed("a table without settings, or with too many"));
+        }
+        if !eras.is_sorted_by(|later, earlier| later.era.number > earlier.era.number) {
+            return Err(Malformed("eras out of order"));
         }
         let present = eras.remove(0).era;
         Ok(Self { id, name: name.into(), present, past: eras })

@@ -384,6 +384,11 @@ fn a_catalogue_is_read_as_it_was_written() {
     for len in 0..bytes.len() {
         assert!(Catalog::decode(&bytes[..len]).is_err(), "{len} bytes");
     }
+    // Version, tables, number, name, and then the number of the first era, which is 2.
+    let mut unsorted = bytes;
+    assert_eq!(unsorted[11], 2);
+    unsorted[11] = 1;
+    assert!(Catalog::decode(&unsorted).is_err(), "two eras of one number");
 }
 
 #[test]

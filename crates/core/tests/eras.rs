@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::*;
 use jeton_core::{
-    ERAS_MAX, Format, Formats, Mode, Moment, OpId, Rejection, TableSettings, Timeline, Verdict,
+    Catalog, ERAS_MAX, Format, Formats, Mode, Moment, OpId, Rejection, TableSettings, Timeline, Verdict,
 };
 use proptest::prelude::*;
 
@@ -186,6 +186,51 @@ fn an_entry_of_an_era_that_is_not_known_yet_is_never_silently_forgotten() {
     world.catalog = stale;
     let replay = std::panic::AssertUnwindSafe(|| world.replayed());
     assert!(std::panic::catch_unwind(replay).is_err(), "an entry of era 2 was replayed into era 1");
+}
+
+/// The world with filters that lost everything for want of memory, as they say themselves, and are not to be believed until
+/// then.
+fn with_lossy_filters(world: &World, until: Moment) -> World {
+    let mut lossy = world.clone();
+    let empty = Catalog::decode(&world.catalog.encode()).unwrap();
+    let table = empty.get(TABLE).unwrap().refilled(|era| {
+        let mut snapshot = era.snapshot();
+        snapshot[..8].copy_from_slice(&until.as_nanos().to_le_bytes());
+        era.restore(&snapshot, world.now)
+    });
+    lossy.catalog = lossy.catalog.replaced(table.unwrap());
+    lossy
+}
+
+#[test]
+fn a_filter_that_lacks_ids_is_not_believed_where_an_index_knows_them() {
+    let mut world = World::new(windows(HOUR));
+    let first = world.add(&minted(0, 1), 1).fresh().answer;
+    let mut lossy = with_lossy_filters(&world, at(MINUTE));
+    lossy.at(MINUTE);
+    assert_eq!(lossy.add(&minted(0, 1), 1).replayed(), first);
+    assert_eq!(lossy.add(&minted(0, 2), 1).applied(), 2);
+    // Through another snapshot, too.
+    lossy.checkpoint();
+    assert_eq!(lossy.recovered().add(&minted(0, 1), 1).replayed(), first);
+}
+
+#[test]
+fn a_filter_that_lacks_ids_refuses_where_nobody_else_knows_them() {
+    let mut world = World::new(probabilistic_windows(HOUR));
+    world.add(&minted(0, 1), 1).applied();
+    let mut lossy = with_lossy_filters(&world, at(MINUTE));
+    for id in [minted(0, 1), minted(0, 2)] {
+        assert_eq!(lossy.at(MINUTE).add(&id, 1).rejected(), Rejection::Capacity { what: "ids" });
+    }
+    assert_eq!(lossy.add(&opaque("order-1"), 1).applied(), 2, "opaque ids have a filter of their own");
+    lossy.at(MINUTE + 1).add(&minted(0, 2), 1).applied();
+    // An exact era before knows its own.
+    let mut world = World::new(windows(HOUR));
+    let first = world.add(&minted(0, 1), 1).fresh().answer;
+    world.change(probabilistic_windows(HOUR));
+    let mut lossy = with_lossy_filters(&world, at(MINUTE));
+    assert_eq!(lossy.at(MINUTE).add(&minted(0, 1), 1).replayed(), first);
 }
 
 /// The share of new ids that a probabilistic table takes for known ones is at most its target.
