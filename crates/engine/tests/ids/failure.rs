@@ -78,3 +78,26 @@ fn syncs_that_fail_are_never_taken_for_done() {
     remember(&mut contents, &entries(0, 0..10));
     assert_eq!(difference(&index, &contents, 1, 40), None);
 }
+
+#[test]
+fn a_commit_that_may_have_happened_keeps_its_files() {
+    // The manifest is renamed, but that its name is durable cannot be had. The caller gives up.
+    for seed in 0..20 {
+        let disk = FaultDisk::new();
+        let (index, _) = open(&disk);
+        put(&index, &entries(0, 0..10), b"first").unwrap();
+        let mut runs = index.add(&entries(0, 10..20)).unwrap();
+        // Create, write, sync, names, rename: the sixth is the sync of the new name.
+        disk.fail_at(6, ErrorKind::Other);
+        assert!(index.commit(&mut runs, b"second").is_err());
+        drop(runs);
+        index.merge(1).unwrap();
+        let mut numbers = Numbers(seed);
+        let disk = disk.crash(&mut || numbers.next());
+        let (index, note) = open(&disk);
+        let known = if note == b"first" { 0..10 } else { 0..20 };
+        let mut contents = Contents::new();
+        remember(&mut contents, &entries(0, known));
+        assert_eq!(difference(&index, &contents, 1, 30), None, "{note:?}");
+    }
+}
