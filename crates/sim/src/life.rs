@@ -1,0 +1,213 @@
+//! A life: one process of the simulated machine, from its start to its crash or its end.
+//!
+//! What the engine does with threads is done here by steps, with the same parts: workers are polled, jobs stored, filters and
+//! catalogue written as `Engine` and its threads write them. Nothing happens unless the scheduler calls for it.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc as std_mpsc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use jeton_core::{Catalog, Hashes, Operation, Secret, SettingsError, TableSettings};
+use jeton_engine::ids::IdIndex;
+use jeton_engine::parts::{CATALOG, Health, Job, Message, StoreTime, Ticket};
+use jeton_engine::{KeepError, Keeper, Request, Response, Stores};
+use jeton_register::disk::FaultDisk;
+use jeton_register::{Registers, Row, Slot, block_on};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::SimClock;
+use crate::filters::Filters;
+use crate::registers::SimRegisters;
+use crate::values::SimValues;
+
+/// Generations are dropped this long after they expired, as the engine's upkeep does.
+const SLACK_MILLIS: u64 = 60_000;
+
+/// A process of the simulated machine.
+pub struct Life {
+    /// The journal.
+    pub registers: Arc<SimRegisters>,
+    /// The value store and the id index.
+    pub stores: Stores<SimValues, FaultDisk>,
+    /// The tables.
+    pub catalog: Arc<ArcSwap<Catalog>>,
+    /// What the parts tell one another.
+    pub health: Arc<Health>,
+    pub(crate) catalog_version: u64,
+    pub(crate) time: Arc<StoreTime<SimClock>>,
+    pub(crate) secret: Secret,
+    pub(crate) keeper: Keeper<SimRegisters, SimValues, FaultDisk>,
+    pub(crate) workers: Vec<Option<Pin<Box<dyn Future<Output = ()>>>>>,
+    pub(crate) doors: Vec<mpsc::Sender<Message>>,
+    pub(crate) jobs: std_mpsc::Receiver<Job>,
+    pub(crate) waiting: VecDeque<Job>,
+    /// Messages for shards whose queue was full.
+    pub(crate) messages: VecDeque<(usize, Message)>,
+    pub(crate) filters: Filters,
+}
+
+impl Life {
+    /// Asks for an operation. Nothing if the queue is full.
+    pub fn apply(&self, operation: Operation) -> Option<oneshot::Receiver<Response>> {
+        let hashes = Hashes::of(&operation, &self.secret, &mut Vec::new());
+        self.send(usize::from(operation.partition().0), |ticket| Request::Apply { operation, hashes, ticket })
+    }
+
+    /// Asks for what a cell holds. Nothing if the queue is full.
+    pub fn read(&self, cell: jeton_core::Cell) -> Option<oneshot::Receiver<Response>> {
+        self.send(usize::from(cell.partition().0), |ticket| Request::Read { cell, ticket })
+    }
+
+    fn send(
+        &self,
+        partition: usize,
+        request: impl FnOnce(Ticket) -> Request<Ticket>,
+    ) -> Option<oneshot::Receiver<Response>> {
+        let (ticket, answer) = oneshot::channel();
+        let door = &self.doors[partition % self.doors.len()];
+        door.try_send(Message::Request(request(ticket))).ok().map(|()| answer)
+    }
+
+    /// Lets a shard work until it waits for something.
+    pub fn poll(&mut self, shard: usize) {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Some(worker) = &mut self.workers[shard]
+            && let Poll::Ready(()) = worker.as_mut().poll(&mut context)
+        {
+            self.workers[shard] = None;
+        }
+        self.waiting.extend(self.jobs.try_iter());
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Gives shards the messages that did not fit before.
+    pub fn deliver(&mut self) {
+        for _ in 0..self.messages.len() {
+            if let Some((shard, message)) = self.messages.pop_front() {
+                self.tell(shard, message);
+            }
+        }
+    }
+
+    fn tell(&mut self, shard: usize, message: Message) {
+        let Some(door) = self.doors.get(shard) else { return };
+        if let Err(mpsc::error::TrySendError::Full(message)) = door.try_send(message) {
+            self.messages.push_back((shard, message));
+        }
+    }
+
+    /// Whether there is something to be stored.
+    pub fn has_job(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Stores what a shard handed out, or goes on with the filters if that has begun. What came of it, if there was anything.
+    pub fn keep_step(&mut self) -> Option<Result<&'static str, KeepError>> {
+        if self.filters.begun() {
+            return self.filters_step();
+        }
+        let mut job = self.waiting.pop_front()?;
+        let done = match &mut job {
+            Job::Ids { frozen, .. } => self.keeper.store_ids(frozen),
+            Job::Values { frozen, .. } => self.keeper.store_values(frozen),
+        };
+        Some(match done {
+            Ok(()) => {
+                self.health.set_trouble(None);
+                let (shard, what, message) = match job {
+                    Job::Ids { shard, frozen } => (shard, "ids", Message::IdsStored(frozen.freeze)),
+                    Job::Values { shard, frozen } => (shard, "values", Message::ValuesStored(frozen.freeze)),
+                };
+                self.tell(shard, message);
+                Ok(what)
+            }
+            Err(error) => {
+                self.health.set_trouble(Some(error.to_string()));
+                self.waiting.push_front(job);
+                Err(error)
+            }
+        })
+    }
+
+    /// Begins to store the filters, or goes on with it.
+    pub fn filters_step(&mut self) -> Option<Result<&'static str, KeepError>> {
+        let Self { filters, doors, catalog, keeper, .. } = self;
+        filters.step(doors, &catalog.load(), keeper)
+    }
+
+    fn index(&self) -> &IdIndex<FaultDisk> {
+        &self.stores.ids
+    }
+
+    /// Merges for about so many bytes.
+    pub fn merge(&self, bytes: u64) -> Result<bool, jeton_engine::ids::Error> {
+        self.index().merge(bytes)
+    }
+
+    /// Lets go of what has expired, as the engine's upkeep does.
+    pub fn expire(&self) -> Result<usize, jeton_engine::ids::Error> {
+        let now = self.time.now();
+        for table in self.catalog.load().iter() {
+            for era in table.eras() {
+                era.maintain(now);
+            }
+        }
+        self.index().drop_expired((now.as_nanos() / 1_000_000).saturating_sub(SLACK_MILLIS))
+    }
+
+    /// Makes a table, or gives one other settings. An error that is not about the settings leaves open whether it happened.
+    pub fn set_table(&mut self, name: &str, settings: TableSettings) -> Result<(), TableTrouble> {
+        let now = self.time.now();
+        let catalog = self.catalog.load_full();
+        let next = match catalog.find(name) {
+            None => catalog.create(name, settings),
+            Some(table) => table.change(settings, now).map(|table| catalog.replaced(table)),
+        };
+        let next = next.map_err(TableTrouble::Settings)?;
+        let row = Row { slot: Slot(self.catalog_version + 1), bytes: Bytes::from(next.encode()) };
+        block_on(self.registers.put_row(CATALOG, row))
+            .map_err(|failure| TableTrouble::Storage(failure.to_string()))?;
+        self.catalog_version += 1;
+        self.catalog.store(Arc::new(next));
+        Ok(())
+    }
+
+    /// Answers what is under way and ends. False if that is not possible because the log takes nothing any more.
+    pub fn close(mut self) -> bool {
+        self.health.close();
+        self.messages.clear();
+        self.doors.clear();
+        for _ in 0..10_000 {
+            for shard in 0..self.shards() {
+                self.poll(shard);
+            }
+            if self.workers.iter().all(Option::is_none) {
+                self.registers.flush();
+                return self.registers.fatal().is_none();
+            }
+            if self.registers.fatal().is_some() || !self.registers.flush_step() {
+                return false;
+            }
+        }
+        false
+    }
+}
+
+/// Why a table is not what was asked for.
+#[derive(Debug)]
+pub enum TableTrouble {
+    /// The settings cannot be. Nothing changed.
+    Settings(SettingsError),
+    /// They could not be stored.
+    Storage(String),
+}
+

@@ -1,0 +1,90 @@
+//! How a life begins: the steps of `Engine::open`, on the simulated disk.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc as std_mpsc;
+
+use arc_swap::ArcSwap;
+use jeton_core::{Moment, Partition, limits};
+use jeton_engine::ids::IdIndex;
+use jeton_engine::parts::{Health, StoreTime, Worker};
+use jeton_engine::{Clock, Keeper, Options, Shard, Stores, find, replay};
+use jeton_register::Registers;
+use jeton_register::disk::FaultDisk;
+use tokio::sync::mpsc;
+
+use crate::clock::SimClock;
+use crate::filters::Filters;
+use crate::life::Life;
+use crate::registers::SimRegisters;
+use crate::values::SimValues;
+
+impl Life {
+    /// Starts a process on this disk; the message says why not.
+    pub fn open(
+        disk: &FaultDisk,
+        values: &Arc<SimValues>,
+        clock: &SimClock,
+        options: &Options,
+        secret: [u8; 16],
+    ) -> Result<Self, String> {
+        let registers = SimRegisters::open(disk.clone(), options.segment_bytes);
+        let registers = Arc::new(registers.map_err(|error| format!("the log: {error}"))?);
+        let (ids, note) =
+            IdIndex::open(Arc::new(disk.clone()), "ids").map_err(|error| format!("the id index: {error}"))?;
+        let stores = Stores { values: values.clone(), ids: Arc::new(ids) };
+        let found =
+            find(&*registers, &stores, &note, clock.wall(), || secret).map_err(|error| error.to_string())?;
+        let catalog = Arc::new(found.catalog);
+        let mut shards = Vec::new();
+        let mut logged = Moment::ZERO;
+        let mut rest = found.partitions;
+        for number in 0..options.shards {
+            let ours = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
+            let partitions: Vec<Partition> = rest.extract_if(.., ours).collect();
+            let cache = options.cache_bytes / options.shards;
+            let entry = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
+            let mut shard = Shard::new(found.secret, partitions, stores.clone(), cache, entry);
+            replay(&*registers, &catalog, &found.kept, &mut shard).map_err(|error| error.to_string())?;
+            logged = logged.max(shard.time());
+            shards.push(shard);
+        }
+        let catalog = Arc::new(ArcSwap::new(catalog));
+        let time = Arc::new(StoreTime::begin(clock.clone(), logged));
+        let health = Arc::new(Health::new(options.shards));
+        let (job_sender, jobs) = std_mpsc::channel();
+        let (mut workers, mut doors) = (Vec::new(), Vec::new());
+        for (number, shard) in shards.into_iter().enumerate() {
+            let (door, queue) = mpsc::channel(options.queue_max);
+            doors.push(door);
+            let worker = Worker {
+                number,
+                shard,
+                registers: registers.clone(),
+                catalog: catalog.clone(),
+                time: time.clone(),
+                health: health.clone(),
+                options: options.clone(),
+                queue,
+                jobs: job_sender.clone(),
+            };
+            workers.push(Some(Box::pin(worker.run()) as _));
+        }
+        Ok(Self {
+            keeper: Keeper::new(registers.clone(), stores.clone(), found.kept, found.filters_version),
+            registers,
+            stores,
+            catalog,
+            health,
+            catalog_version: found.catalog_version,
+            time,
+            secret: found.secret,
+            workers,
+            doors,
+            jobs,
+            waiting: VecDeque::new(),
+            messages: VecDeque::new(),
+            filters: Filters::default(),
+        })
+    }
+}
