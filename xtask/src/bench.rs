@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run};
 
 /// What there is to measure: a name, and the package and target of its benchmark.
-const BENCHES: &[(&str, &str, &str)] = &[("filter", "forgetful-filter", "versus")];
+const BENCHES: &[(&str, &str, &str)] =
+    &[("filter", "forgetful-filter", "versus"), ("engine", "jeton-engine", "versus")];
 
 /// Runs the benchmark named first; the remaining arguments are its own.
 pub fn bench(arguments: &[String]) -> Result<()> {

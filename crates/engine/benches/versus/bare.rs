@@ -68,8 +68,10 @@ impl BareLog {
                     for (partition, slot) in slots.iter().enumerate() {
                         let through = Slot(slot.load(Ordering::Relaxed).saturating_sub(64));
                         if through > Slot::ZERO {
-                            futures_executor::block_on(registers.trim(Log::partition(partition as u16), through))
-                                .expect("trimmed");
+                            futures_executor::block_on(
+                                registers.trim(Log::partition(partition as u16), through),
+                            )
+                            .expect("trimmed");
                         }
                     }
                 }

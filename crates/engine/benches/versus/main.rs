@@ -1,36 +1,46 @@
-//! What the engine costs, side by side with what it is built on and what one would otherwise use.
+//! What the engine costs, side by side with what it is built on and with what one would otherwise use.
+//!
+//! `cargo xtask bench engine [throughput|latency|memory|counters] [--quick]`; without a name, all of them.
 
 mod bare;
+mod bulk;
 mod callers;
+mod counters;
 mod group;
+mod latency;
+mod memory;
 mod ours;
+mod report;
+mod throughput;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use callers::{COUNTERS, Contender, runtime, throughput};
-use jeton_engine::Options;
+use ours::Memory;
 
 fn main() {
-    let rounds: usize = std::env::var("ROUNDS").ok().and_then(|v| v.parse().ok()).unwrap_or(5);
-    let secs: f64 = std::env::var("SECS").ok().and_then(|v| v.parse().ok()).unwrap_or(2.0);
-    let folder = tempfile::tempdir_in(".").expect("a folder");
-    let runtime = runtime();
-    let numbers = Arc::new(AtomicU64::new(1));
-    let exact = Arc::new(ours::Ours::open(&folder.path().join("exact"), ours::Memory::Exact, COUNTERS, Options::default()));
-    let prob = Arc::new(ours::Ours::open(&folder.path().join("prob"), ours::Memory::Probabilistic, COUNTERS, Options::default()));
-    let plain = Arc::new(ours::Ours::open(&folder.path().join("plain"), ours::Memory::Nothing, COUNTERS, Options::default()));
-    let bare = Arc::new(bare::BareLog::open(&folder.path().join("bare")));
-    let group = Arc::new(group::FjallGroup::open(&folder.path().join("fjall")));
-    let d = Duration::from_secs_f64(secs);
-    for round in 0..=rounds {
-        let e = throughput(&runtime, &exact, &numbers, COUNTERS, d);
-        let p = throughput(&runtime, &plain, &numbers, COUNTERS, d);
-        let q = throughput(&runtime, &prob, &numbers, COUNTERS, d);
-        let b = throughput(&runtime, &bare, &numbers, COUNTERS, d);
-        let g = throughput(&runtime, &group, &numbers, COUNTERS, d);
-        println!("{round}: exact {e:.0} plain {p:.0} prob {q:.0} bare {b:.0} fjall {g:.0}  | exact/fjall {:.2} exact/bare {:.2} exact/plain {:.2}", e/g, e/b, e/p);
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["memory-child", folder, mode, ids] = words[..] {
+        let memory = if mode == "exact" { Memory::Exact } else { Memory::Probabilistic };
+        return memory::child(folder.as_ref(), memory, ids.parse().expect("a number"));
     }
-    println!("{:?}", exact.engine.stats());
+    let quick = words.contains(&"--quick");
+    let wanted = |name: &str| words.iter().all(|word| word.starts_with('-')) || words.contains(&name);
+    // On the disk of the build, not in memory: what is measured is durable.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let folder = folder.path();
+    let (rounds, duration) = if quick { (2, Duration::from_secs(1)) } else { (7, Duration::from_secs(3)) };
+    let mut rate = 0.0;
+    if wanted("throughput") || wanted("latency") {
+        rate = throughput::run(folder, rounds, duration);
+    }
+    if wanted("latency") {
+        latency::run(folder, rounds, duration, rate / 2.0);
+    }
+    if wanted("memory") {
+        memory::run(folder, if quick { 1_000_000 } else { 10_000_000 });
+    }
+    if wanted("counters") {
+        counters::run(folder, if quick { 1_000_000 } else { 20_000_000 }, 256 << 20);
+    }
 }

@@ -31,15 +31,28 @@ pub fn uuid7(millis: u64, number: u64) -> OpId {
 
 impl Ours {
     pub fn open(folder: &Path, memory: Memory, counters: u64, options: Options) -> Self {
+        Self::open_with(folder, memory, counters, options, TableSettings::default())
+    }
+
+    pub fn open_with(
+        folder: &Path,
+        memory: Memory,
+        counters: u64,
+        options: Options,
+        settings: TableSettings,
+    ) -> Self {
         let engine = Engine::open(folder, options).expect("it opens");
-        let settings = TableSettings {
-            mode: if memory == Memory::Probabilistic { Mode::Probabilistic { target: 1e-3 } } else { Mode::Exact },
-            without_id: WithoutId::AtMostOnce,
-            ..TableSettings::default()
+        let probabilistic = Mode::Probabilistic { target: 1e-3 };
+        let mode = if memory == Memory::Probabilistic { probabilistic } else { Mode::Exact };
+        let settings = TableSettings { mode, without_id: WithoutId::AtMostOnce, ..settings };
+        let table = match engine.table("bench") {
+            Ok(table) => table,
+            Err(_) => engine.create_table("bench", settings).expect("a table"),
         };
-        let table = engine.table("bench").or_else(|_| engine.create_table("bench", settings)).expect("a table");
         let cell = |counter: u64| {
-            engine.cell(&table, format!("counter-{counter:08}").as_bytes(), &Column::unnamed()).expect("a cell")
+            engine
+                .cell(&table, format!("counter-{counter:08}").as_bytes(), &Column::unnamed())
+                .expect("a cell")
         };
         let cells = (0..counters).map(cell).collect();
         Self { engine, cells, with_ids: memory != Memory::Nothing }

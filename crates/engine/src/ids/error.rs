@@ -19,7 +19,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The disk refused. After a full disk, or too many open files, the same call works once there is room again.
-    #[error("cannot {what} {file}")]
+    #[error("cannot {what} {file}: {source}")]
     Io {
         /// What was tried.
         what: &'static str,

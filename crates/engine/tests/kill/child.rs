@@ -33,7 +33,9 @@ pub fn serve(folder: &Path, shards: usize) {
     let engine = Arc::new(Engine::open(folder, options(shards)).expect("it opens after a crash"));
     let table = engine
         .table("t")
-        .or_else(|_| engine.create_table("t", TableSettings { formats: formats(), ..TableSettings::default() }))
+        .or_else(|_| {
+            engine.create_table("t", TableSettings { formats: formats(), ..TableSettings::default() })
+        })
         .expect("a table");
     println!("ready {}", engine.stats().replayed_entries);
     // Answers are awaited in another thread, so that many requests are under way at a time.

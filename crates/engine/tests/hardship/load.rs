@@ -1,0 +1,110 @@
+//! A client that counts what was acknowledged to it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings, Value};
+use jeton_engine::{Engine, Options, Refusal, Reply};
+
+const ROWS: u64 = 64;
+
+/// Nothing that is awaited takes as long as this, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Client {
+    pub engine: Engine,
+    cells: Vec<Cell>,
+    next: u64,
+    acknowledged: u64,
+}
+
+pub fn options() -> Options {
+    Options {
+        shards: 1,
+        segment_bytes: 1 << 20,
+        log_bytes: 1 << 18,
+        recent_ids: 512,
+        dirty_bytes_max: 1 << 20,
+        cache_bytes: 1 << 20,
+        ..Options::default()
+    }
+}
+
+impl Client {
+    pub fn open(folder: &Path) -> Self {
+        let engine = Engine::open(folder, options()).expect("it opens");
+        if engine.table("t").is_err() {
+            engine.create_table("t", TableSettings::default()).expect("a table");
+        }
+        let table = engine.table("t").expect("a table");
+        let cell = |row: u64| {
+            engine.cell(&table, format!("row-{row}").as_bytes(), &Column::unnamed()).expect("a cell")
+        };
+        Self { cells: (0..ROWS).map(cell).collect(), engine, next: 0, acknowledged: 0 }
+    }
+
+    /// The same client with the engine opened again.
+    pub fn reopen(self, folder: &Path) -> Self {
+        let (next, acknowledged) = (self.next, self.acknowledged);
+        drop(self);
+        Self { next, acknowledged, ..Self::open(folder) }
+    }
+
+    fn operation(&self, number: u64) -> Operation {
+        let millis = self.engine.now().as_nanos() / 1_000_000;
+        let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
+        let id = OpId::uuid7(bits).expect("an id");
+        Operation::single(Some(id), self.cells[(number % ROWS) as usize].clone(), Change::Add(1))
+            .expect("an operation")
+    }
+
+    /// Asks for so many additions at once; tells the last refusal, if any was refused.
+    pub fn add(&mut self, count: u64) -> Option<Refusal> {
+        let answers: Vec<_> =
+            (self.next..self.next + count).map(|n| self.engine.apply(self.operation(n))).collect();
+        self.next += count;
+        let mut refusal = None;
+        for answer in answers {
+            match block_on(answer) {
+                Ok(Reply::Fresh(_)) => self.acknowledged += 1,
+                Ok(other) => panic!("a new id is not known: {other:?}"),
+                Err(refused) => refusal = Some(refused),
+            }
+        }
+        refusal
+    }
+
+    /// Adds until it is refused in this way.
+    pub fn add_until(&mut self, what: &str, refused: impl Fn(&Refusal) -> bool) -> Refusal {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.add(64) {
+                Some(refusal) if refused(&refusal) => return refusal,
+                // Busy is a passing thing: storing lags, and a moment later it is known why.
+                Some(Refusal::Busy(_)) | None => {}
+                Some(other) => panic!("{what}: refused as {other:?}"),
+            }
+            assert!(Instant::now() < deadline, "{what}: never refused");
+        }
+    }
+
+    /// Adds until nothing is refused any more.
+    pub fn add_until_taken(&mut self, what: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(refusal) = self.add(64) {
+            assert!(Instant::now() < deadline, "{what}: still refused: {refusal}");
+        }
+    }
+
+    /// Reads everything: what was acknowledged is there, and nothing else.
+    pub fn check(&self, what: &str) {
+        let value = |cell: &Cell| match block_on(self.engine.get(cell.clone())) {
+            Ok(Some(Value::Counter(value))) => value as u64,
+            Ok(None) => 0,
+            other => panic!("{what}: {other:?}"),
+        };
+        let total: u64 = self.cells.iter().map(value).sum();
+        assert_eq!(total, self.acknowledged, "{what}");
+    }
+}
