@@ -17,6 +17,12 @@ const NEEDS: &[Need] = &[
     // Building this program took a linker, but perhaps another one, by somebody's cargo configuration. On a machine
     // without any, `.ci/run` is the command to begin with.
     Need { what: "a C linker (`cc`)", is_met: || is_installed("cc"), debian_packages: &["build-essential"] },
+    // The tests of full disks have file systems of their own.
+    Need {
+        what: "`unshare` and `mount`",
+        is_met: || is_installed("unshare") && is_installed("mount"),
+        debian_packages: &["util-linux", "mount"],
+    },
 ];
 
 /// Installs what is missing, or fails with what to install.

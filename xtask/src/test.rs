@@ -16,7 +16,13 @@ pub fn test() -> Result<()> {
     machine::prepare()?;
     tidy::run(&root())?;
     loom()?;
+    mutations()?;
     run(&mut cargo(&["test", "--workspace"]))
+}
+
+/// Plants deliberate faults, and sees the simulator find each of them.
+fn mutations() -> Result<()> {
+    run(&mut cargo(&["test", "-p", "jeton-sim", "--features", "mutations", "--test", "mutations"]))
 }
 
 /// Explores the interleavings of the concurrent filter. Its build has other atomics, hence its own target directory:
