@@ -15,6 +15,9 @@ pub enum Failure {
     /// A value, a batch or a gap beyond the engine's limits.
     #[error("too large: {0}")]
     TooLarge(String),
+    /// What was asked can never be done, whatever the state of the engine.
+    #[error("not possible: {0}")]
+    Invalid(String),
     /// The slots asked for are trimmed up to here.
     #[error("{log} is trimmed up to {through}")]
     Trimmed {

@@ -46,6 +46,7 @@ pub trait Disk: Send + Sync + 'static {
 }
 
 /// An open file. Threads may share it: every access says where.
+#[allow(clippy::len_without_is_empty, reason = "a length that can fail to be told is no collection's")]
 pub trait DiskFile: Send + Sync + 'static {
     /// How long it is.
     fn len(&self) -> io::Result<u64>;

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -28,6 +29,9 @@ use crate::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, W
 
 /// How many rows may wait to be stored or fetched.
 pub const ROWS_WAITING_MAX: usize = 256;
+
+/// How long the log thread waits before it tries again to write what found no room, if nobody asks for room before.
+const STALL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Called with the reason when the disk failed in a way after which nothing can be promised.
 pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
@@ -110,11 +114,13 @@ impl<D: Disk> Embedded<D> {
         self.shared.with(|state| logs.into_iter().map(|log| state.journal.extent(log)).collect())
     }
 
-    /// Makes everything durable that was asked for, and lets the directory go. What is asked afterwards is refused.
+    /// Makes everything durable that was asked for. What is asked afterwards is refused. Dropping the engine does the same, and lets
+    /// the directory go.
     pub fn close(&self) {
         {
             let mut state = self.shared.lock();
             state.closing = true;
+            state.journal.try_again();
             self.shared.log.notify_all();
             self.shared.keeper.notify_all();
         }
@@ -193,7 +199,16 @@ impl<D: Disk> Shared<D> {
                     break;
                 }
                 state.log_sleeps = true;
-                state = self.log.wait(state).expect("a thread panicked while it held the journal");
+                state = if state.journal.is_stalled() {
+                    let waited = self.log.wait_timeout(state, STALL_PAUSE);
+                    let (mut state, waited) = waited.expect("a thread panicked while it held the journal");
+                    if waited.timed_out() {
+                        state.journal.try_again();
+                    }
+                    state
+                } else {
+                    self.log.wait(state).expect("a thread panicked while it held the journal")
+                };
                 state.log_sleeps = false;
                 continue;
             };

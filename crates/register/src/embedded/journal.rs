@@ -30,6 +30,9 @@ use super::staged::Staged;
 use crate::disk::{Disk, is_want_of_room};
 use crate::{Batch, Extent, Failure, Log, Permit, Slot, Written};
 
+/// How many buffers are kept to be used again: one is filled while another is written.
+const BUFFERS_MAX: usize = 2;
+
 /// The store without threads and without waiting.
 pub struct Journal<D: Disk> {
     pub(super) disk: Arc<D>,
@@ -37,6 +40,8 @@ pub struct Journal<D: Disk> {
     pub(super) options: Options,
     pub(super) identity: u64,
     pub(super) index: Index,
+    /// Kept from batch to batch so that staging allocates nothing.
+    pub(super) numbers: Vec<Option<u32>>,
 
     /// The segments in use, oldest first; frames go to the last.
     pub(super) segments: VecDeque<Segment<D::File>>,
@@ -126,12 +131,15 @@ impl<D: Disk> Journal<D> {
         } else {
             Some(self.promise(batch.len(), batch.value_bytes())?)
         };
-        let (mut written, mut until) = self.decide(batch)?;
+        let mut numbers = std::mem::take(&mut self.numbers);
+        let decided = self.decide(batch, &mut numbers);
+        self.numbers = numbers;
+        let (mut written, mut until) = decided?;
         for (index, (log, slot, value)) in batch.iter().enumerate() {
             if written[index] != Written::Fresh {
                 continue;
             }
-            let number = self.index.number(log);
+            let number = self.numbers[index].unwrap_or_else(|| self.index.number(log));
             let already = self.index.log(number).cell(slot);
             if !already.is_none() {
                 // Written by this very batch, a moment ago.
@@ -150,7 +158,13 @@ impl<D: Disk> Journal<D> {
     }
 
     /// What each write would meet, and the frame that must be durable before it is told. Asks everything that can be refused.
-    fn decide(&self, batch: &Batch) -> Result<(Vec<Written>, Sequence), Failure> {
+    /// Notes the numbers of the logs that are known.
+    fn decide(
+        &self,
+        batch: &Batch,
+        numbers: &mut Vec<Option<u32>>,
+    ) -> Result<(Vec<Written>, Sequence), Failure> {
+        numbers.clear();
         let value_bytes_max = self.options.value_bytes_max();
         let mut until = Sequence::ZERO;
         let mut new_logs = 0;
@@ -160,7 +174,9 @@ impl<D: Disk> Journal<D> {
                 let len = value.len();
                 return Err(Failure::TooLarge(format!("a value of {len} bytes; at most {value_bytes_max}")));
             }
-            let state = self.index.find(log).map(|number| self.index.log(number));
+            let number = self.index.find(log);
+            numbers.push(number);
+            let state = number.map(|number| self.index.log(number));
             written.push(match state {
                 Some(state) if slot <= state.wanted => {
                     until = until.max(state.wanted_in);
@@ -290,7 +306,9 @@ impl<D: Disk> Journal<D> {
             // A file that is given back may be all that was wanted.
             self.try_room = true;
         }
-        if let Ok(frame) = Arc::try_unwrap(frame) {
+        if self.buffers.len() < BUFFERS_MAX
+            && let Ok(frame) = Arc::try_unwrap(frame)
+        {
             self.buffers.push(frame.bytes);
         }
         self.release();
@@ -411,6 +429,12 @@ impl<D: Disk> Journal<D> {
             self.release();
         }
         Ok(())
+    }
+
+    /// Lets everything be tried once more that failed for want of room, as somebody who asks for room does.
+    pub fn try_again(&mut self) {
+        self.try_write = true;
+        self.try_room = true;
     }
 
     /// Why the journal refuses everything, if it does.

@@ -27,6 +27,7 @@ mod room;
 pub mod rows;
 mod segment;
 mod staged;
+mod stall;
 mod varint;
 mod waiters;
 

@@ -62,6 +62,7 @@ pub fn open<D: Disk>(disk: Arc<D>, options: Options) -> Result<Journal<D>, OpenE
         _guard: guard,
         identity,
         index: scan.index,
+        numbers: Vec::new(),
         segments: VecDeque::new(),
         next: None,
         at: scan.end,

@@ -48,7 +48,7 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
         return Err(Failure::TooLarge(format!("a row's name of {len} bytes; at most {ROW_NAME_BYTES_MAX}")));
     }
     if !starts_well || !name.bytes().all(good) {
-        return Err(Failure::Unavailable(format!(
+        return Err(Failure::Invalid(format!(
             "{name:?} cannot name a row: a to z, 0 to 9 and . _ - may, beginning with a letter or digit"
         )));
     }

@@ -1,6 +1,6 @@
 //! The journal on a disk in memory: what it answers, what it refuses, and how it goes on.
 
-use super::support::{SEGMENT_BYTES, admit, drive, log, one, options, read_all, stage, write};
+use super::support::{SEGMENT_BYTES, admit, chance, drive, log, one, options, read_all, stage, write};
 use jeton_register::disk::FaultDisk;
 use jeton_register::embedded::{GAP_SLOTS_MAX, Journal, OpenError, Sequence};
 use jeton_register::{Batch, Extent, Failure, Permit, Slot, Written};
@@ -171,6 +171,66 @@ fn what_was_promised_is_taken_whatever_others_do() {
         let mut staged = journal.take_staged().unwrap();
         staged.persist();
         journal.settle(staged).unwrap();
+    }
+}
+
+#[test]
+fn promises_of_all_sizes_are_kept_at_the_ends_of_segments() {
+    let value_max = options().value_bytes_max() as u64;
+    for seed in 0..300 {
+        let mut random = chance(seed);
+        let disk = FaultDisk::new();
+        let mut journal = Journal::open(disk.clone(), options()).unwrap();
+        // Begins anywhere in a segment, with the next one made or not, with few logs or many.
+        for number in 0..random() % 60 {
+            write(&mut journal, &one(number as u16, 1, &vec![0; (random() % 2000) as usize])).unwrap();
+        }
+        let mut next_log = 1000;
+        let mut promised = Vec::new();
+        let mut refused = 0;
+        while refused < 3 {
+            // New logs all of them, each of which takes room at the start of the next segment as well.
+            let len = if random().is_multiple_of(4) { value_max - random() % 100 } else { random() % 300 };
+            let mut batch = Batch::new();
+            for _ in 0..1 + random() % 3 {
+                batch.push(log(next_log), Slot(1), &vec![1; (len / 3) as usize]);
+                next_log += 1;
+            }
+            batch.push(log(next_log), Slot(1), &vec![1; len as usize % value_max as usize]);
+            next_log += 1;
+            match admit(&mut journal, &batch) {
+                Ok(permit) => promised.push((batch, permit)),
+                Err(Failure::Busy(_) | Failure::TooLarge(_)) => {
+                    refused += 1;
+                    drive(&mut journal).unwrap();
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        disk.set_room(Some(0));
+        while !promised.is_empty() {
+            let index = random() as usize % promised.len();
+            let (batch, permit) = promised.swap_remove(index);
+            match journal.stage(&batch, permit) {
+                Ok((written, _)) => assert!(written.iter().all(|written| *written == Written::Fresh)),
+                // That there are too many logs is not about room.
+                Err(Failure::TooLarge(text)) if text.contains("logs") => {}
+                Err(other) => panic!("seed {seed}: {other}"),
+            }
+            if random().is_multiple_of(2)
+                && let Some(mut staged) = journal.take_staged()
+            {
+                staged.persist();
+                journal.settle(staged).unwrap();
+            }
+        }
+        // All of it can be made durable, and is found again.
+        while let Some(mut staged) = journal.take_staged() {
+            staged.persist();
+            journal.settle(staged).unwrap();
+        }
+        drop(journal);
+        Journal::open(disk, options()).unwrap();
     }
 }
 

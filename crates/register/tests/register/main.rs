@@ -1,5 +1,7 @@
 //! The tests of the register crate: the journal on a disk that breaks, the engines, and the suite that judges them.
 
+#![allow(clippy::unwrap_used, reason = "what a test's helper cannot do fails the test")]
+
 mod broken;
 mod crashes;
 mod damage;
