@@ -431,12 +431,6 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Lets everything be tried once more that failed for want of room, as somebody who asks for room does.
-    pub fn try_again(&mut self) {
-        self.try_write = true;
-        self.try_room = true;
-    }
-
     /// Why the journal refuses everything, if it does.
     pub fn fatal(&self) -> Option<&Fatal> {
         self.fatal.as_ref()
