@@ -17,3 +17,27 @@ impl<D: Disk> Journal<D> {
         self.try_write = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Embedded, Options};
+    use crate::disk::FaultDisk;
+    use crate::{Batch, Log, Permit, Registers, Slot, Written, block_on};
+
+    #[test]
+    fn what_found_no_room_is_written_when_there_is_room_again_though_nobody_asks() {
+        let disk = FaultDisk::new();
+        let engine = Embedded::open(disk.clone(), Options::small(64 << 10)).unwrap();
+        disk.set_read_only(true);
+        let mut batch = Batch::new();
+        batch.push(Log::partition(1), Slot(1), b"kept");
+        let before = disk.operations();
+        let writing = engine.write(batch, Permit::unlimited());
+        // The log's thread has tried, and found the disk read-only.
+        while disk.operations() == before {
+            std::thread::yield_now();
+        }
+        disk.set_read_only(false);
+        assert_eq!(block_on(writing), Ok(vec![Written::Fresh]));
+    }
+}
