@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jeton_core::{Cell, Change, Column, OpId, Operation, Secret, TableId};
+use jeton_core::{Cell, Change, Column, Format, Formats, OpId, Operation, Secret, TableId};
 
 use crate::chance::Chance;
 
@@ -52,19 +52,22 @@ impl Client {
     }
 
     /// An id for a new operation. `number` is of no other operation, `wall` the machine's wall clock in milliseconds.
-    pub fn id(&mut self, table: u32, number: u64, wall: u64, chance: &mut Chance) -> OpId {
+    pub fn id(&mut self, table: u32, formats: Formats, number: u64, wall: u64, chance: &mut Chance) -> OpId {
+        let taken: Vec<Format> = formats.iter().collect();
+        // Some clients do not know what the table takes.
+        let format = if chance.one_in(60) { *chance.pick(&Format::ALL) } else { *chance.pick(&taken) };
         // Some are dated in the future, and some so long ago that they are late.
         let dated = match chance.below(24) {
             0 => wall + chance.below(6_000),
             1 => wall.saturating_sub(chance.below(700_000)),
             _ => wall.saturating_sub(self.behind + chance.below(30)),
         };
-        let id = match chance.below(10) {
-            0..3 => OpId::uuid7(u128::from(dated) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number)),
-            3 => Ok(OpId::Ulid(u128::from(dated) << 80 | u128::from(number))),
-            4 => OpId::event(&self.name, &number.to_string(), dated),
-            5..8 => OpId::opaque(format!("o{number}").as_bytes()),
-            _ => {
+        let id = match format {
+            Format::Uuid7 => OpId::uuid7(u128::from(dated) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number)),
+            Format::Ulid => Ok(OpId::Ulid(u128::from(dated) << 80 | u128::from(number))),
+            Format::Event => OpId::event(&self.name, &number.to_string(), dated),
+            Format::Opaque => OpId::opaque(format!("o{number}").as_bytes()),
+            Format::Sequenced => {
                 let (epoch, seq) = self.sessions.entry(table).or_insert((1, 0));
                 match chance.below(40) {
                     0 | 1 => (*epoch, *seq) = (*epoch + 1, 0),

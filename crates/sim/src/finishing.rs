@@ -34,7 +34,6 @@ impl World {
     /// Takes all faults away, those to come too.
     fn calm(&mut self) {
         self.relieve();
-        self.disk.set_sync_failing(false);
         self.disk.die_at(u64::MAX / 2);
         self.disk.fail_at(u64::MAX / 2, std::io::ErrorKind::Other);
     }
@@ -81,7 +80,7 @@ impl World {
     /// Stores what waits to be stored.
     fn store_all(&mut self, chance: &mut Chance) -> Checked {
         let filters = chance.one_in(2);
-        for round in 0..30 {
+        for round in 0..12 {
             if let Some(life) = &mut self.life {
                 if round == 0 {
                     life.health.demand_checkpoint();
@@ -100,10 +99,10 @@ impl World {
         for table in 1..=self.model.tables.len() as u32 {
             for cell in client::cells(&self.model.secret, table) {
                 self.read(0, cell);
-                self.work_off(chance)?;
+                self.settle(chance, true)?;
             }
         }
-        for _ in 0..20 {
+        for _ in 0..6 {
             self.work_off(chance)?;
         }
         if !self.calls.is_empty() && !self.damaged && !self.has_ended() {

@@ -54,6 +54,7 @@ impl World {
             }
             Event::SyncFails => {
                 self.note("syncs fail".into());
+                self.limited = true;
                 self.disk.set_sync_failing(true);
             }
             Event::DieSoon => {
@@ -169,6 +170,7 @@ impl World {
         self.disk.set_room(None);
         self.disk.set_read_only(false);
         self.disk.set_out_of_handles(false);
+        self.disk.set_sync_failing(false);
         self.values.set_refuses(false);
     }
 

@@ -85,13 +85,21 @@ impl SimRegisters {
             inner.land();
             return true;
         }
+        if inner.journal.is_stalled() {
+            // As the log's thread does after a pause.
+            inner.journal.try_again();
+        }
         inner.flying = inner.journal.take_staged();
         inner.flying.is_some()
     }
 
     /// Flushes for as long as there is something to do.
     pub fn flush(&self) {
-        while self.fatal().is_none() && self.flush_step() {}
+        while self.fatal().is_none() && self.flush_step() {
+            if self.inner().journal.is_stalled() {
+                return;
+            }
+        }
     }
 
     /// Runs an errand, if one is due. Whether there was one.

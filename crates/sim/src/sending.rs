@@ -63,7 +63,8 @@ impl World {
         let id = if chance.one_in(if without { 8 } else { 80 }) {
             None
         } else {
-            Some(self.clients[client].id(table, number, wall, chance))
+            let formats = self.model.table(table).settings.formats;
+            Some(self.clients[client].id(table, formats, number, wall, chance))
         };
         let operation = client::operation(&self.model.secret, table, id, chance);
         self.note(format!("new operation {number} of {}: {}", self.clients[client].name, shown(&operation)));
