@@ -7,6 +7,26 @@
 //! should become of it ([`Partition::decide`]), given the [`Table`]'s settings and filters and whatever it can [`Recall`]; the decision
 //! goes into an [`entry`] of the partition's log; [`Partition::apply`] makes it so.
 
+/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+#[cfg(feature = "mutations")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! mutated {
+    ($name:ident) => {
+        $crate::mutation::is_active($crate::mutation::Mutation::$name)
+    };
+}
+
+/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+#[cfg(not(feature = "mutations"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! mutated {
+    ($name:ident) => {
+        false
+    };
+}
+
 mod address;
 mod answer;
 mod catalog;
@@ -17,6 +37,8 @@ mod generation;
 mod hash;
 mod id;
 pub mod limits;
+#[cfg(feature = "mutations")]
+pub mod mutation;
 mod operation;
 mod partition;
 mod session;

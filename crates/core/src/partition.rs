@@ -232,6 +232,9 @@ pub fn recollect<A: Absorb>(
     absorb: &mut A,
 ) {
     let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return };
+    if mutated!(ForgetRefusals) && !decision.answer.applied {
+        return;
+    }
     match decision.memory {
         Memory::None | Memory::Session { .. } => {}
         Memory::Filter { era } => table.sift(era, key, id.dated(), time),
@@ -266,7 +269,7 @@ fn decide_by_filter<R: Recall>(
     let mut refusal = None;
     if let Some(dated) = dated {
         let early = |era: &Era| dated > now.after(era.settings.skew);
-        let late = |era: &Era| now.since(dated) > era.settings.dated_window;
+        let late = |era: &Era| now.since(dated) > era.settings.dated_window && !mutated!(LateIsTaken);
         let present = table.present();
         if early(present) {
             let (ahead, skew) = (dated.since(now), settings.skew);
@@ -418,7 +421,7 @@ impl Change {
 impl Remembered {
     /// What a retry with this payload is told.
     fn verdict(self, payload: Payload) -> Verdict {
-        if self.payload == payload {
+        if self.payload == payload || mutated!(IgnorePayload) {
             Verdict::Replay(self.answer)
         } else {
             Verdict::Rejected(Rejection::Mismatch)

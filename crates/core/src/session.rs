@@ -120,10 +120,10 @@ impl Sessions {
             let floor = floor.unwrap_or_default().max(session.epoch);
             return Recognition::Refused(Rejection::UnknownSession { floor });
         }
-        if epoch < session.epoch {
+        if epoch < session.epoch && !mutated!(IgnoreEpochs) {
             return Recognition::Refused(Rejection::Fenced { epoch: session.epoch });
         }
-        if epoch > session.epoch {
+        if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             return Recognition::New;
         }
         if seq < session.low_water() {
@@ -153,7 +153,7 @@ impl Sessions {
             self.changed.insert(client.clone());
         }
         let session = self.live.entry(client).or_insert_with(empty);
-        if epoch > session.epoch {
+        if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             *session = empty();
         }
         assert_eq!(epoch, session.epoch, "an operation of an ended epoch was taken");
@@ -214,6 +214,9 @@ impl Sessions {
     }
 
     pub(crate) fn encode_floors(&self, out: &mut Vec<u8>) {
+        if mutated!(FloorNotStored) {
+            return out.put_varint(0);
+        }
         out.put_varint(self.floors.len() as u64);
         for (table, floor) in &self.floors {
             out.put_varint(u64::from(table.0));

@@ -73,13 +73,17 @@ impl Table {
 
     /// The eras with a promise left to keep.
     pub(crate) fn living(&self, now: Moment) -> impl Iterator<Item = &Era> + Clone {
-        let past = self.past.iter().filter(move |past| past.until >= now).map(|past| &*past.era);
+        let living = move |past: &&Past| past.until >= now && !mutated!(PastErasIgnored);
+        let past = self.past.iter().filter(living).map(|past| &*past.era);
         std::iter::once(&*self.present).chain(past)
     }
 
     /// Whether an earlier era may have taken an id of this date and forgotten it since: a later one, which would remember for
     /// longer, must not take it up again.
     pub(crate) fn forgotten(&self, dated: Moment, now: Moment) -> bool {
+        if mutated!(EraFloorIgnored) {
+            return false;
+        }
         let mut later = &self.present;
         for past in &self.past {
             if dated >= later.floor {

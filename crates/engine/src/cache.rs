@@ -6,7 +6,7 @@
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use jeton_core::{Cell, Value};
+use jeton_core::{Cell, Value, mutated};
 
 use crate::values::{RowChange, cell_key};
 
@@ -162,7 +162,8 @@ impl Cache {
             steps -= 1;
             self.hand = (self.hand + 1) % self.slots.len();
             let slot = &mut self.slots[self.hand];
-            if slot.cell.is_none() || slot.dirty || slot.checkpoint > self.complete {
+            let needed = slot.dirty || slot.checkpoint > self.complete;
+            if slot.cell.is_none() || needed && !mutated!(EvictDirty) {
                 continue;
             }
             if std::mem::take(&mut slot.used) {

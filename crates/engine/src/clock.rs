@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jeton_core::{Moment, Timeline};
+use jeton_core::{Moment, Timeline, mutated};
 
 /// Tells what the clocks of the machine say.
 pub trait Clock: Send + Sync + 'static {
@@ -52,6 +52,9 @@ impl<C: Clock> StoreTime<C> {
 
     /// The time.
     pub fn now(&self) -> Moment {
+        if mutated!(WallClockTime) {
+            return self.clock.wall();
+        }
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         timeline.advance(self.clock.wall(), self.clock.elapsed())
     }

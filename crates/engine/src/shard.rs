@@ -13,7 +13,7 @@ use std::sync::Arc;
 use jeton_core::codec::Reader;
 use jeton_core::{
     Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Moment, OpId, Operation,
-    Partition, PartitionId, Recall, Remembered, Secret, Step, Table, Value, Verdict, entry, limits,
+    Partition, PartitionId, Recall, Remembered, Secret, Step, Table, Value, Verdict, entry, limits, mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
@@ -219,7 +219,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             let mut absorb = Replaying { memory: &mut self.memory, index_has };
             if new {
                 owned.partition.apply(table, &operation, hashes, &decision, &mut absorb);
-            } else {
+            } else if !mutated!(ReplaySkipsFilter) {
                 jeton_core::recollect(table, &operation, hashes, &decision, step.time, &mut absorb);
             }
         }
@@ -348,7 +348,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let relaxed =
             catalog.get(cell.table()).is_some_and(|table| table.settings().durability == Durability::Relaxed);
         let response = Response::Read(value);
-        if self.memory.rests_on <= self.durable || relaxed {
+        if self.memory.rests_on <= self.durable || relaxed || mutated!(ReadBeforeDurable) {
             outbox.ready.push((ticket, response));
         } else {
             outbox.waiting.push((self.memory.rests_on, ticket, response));
@@ -393,6 +393,9 @@ impl<V: Values, D: Disk> Shard<V, D> {
             if owned.partition.slot() > owned.frozen_slot || !sessions.is_empty() {
                 owned.frozen_slot = owned.partition.slot();
                 rows.push((partition_key(id), Some(owned.partition.encode())));
+            }
+            if mutated!(SessionsNotStored) {
+                continue;
             }
             rows.extend(sessions.into_iter().map(|(client, row)| (session_key(id, &client), row)));
         }
@@ -444,6 +447,9 @@ impl<V: Values, D: Disk> Recall for Memory<V, D> {
             self.rests_on = self.rests_on.max(id.batch);
             return Ok(Some(id.remembered.clone()));
         }
+        if mutated!(ForgetIndex) {
+            return Ok(None);
+        }
         let found = self.stores.ids.find(&key.to_bytes(), generations.map(|generation| generation.0));
         let Some(bytes) = found.map_err(|error| Refusal::Storage(error.to_string()))? else {
             return Ok(None);
@@ -476,7 +482,7 @@ impl<V: Values, D: Disk> Absorb for Replaying<'_, V, D> {
     }
 
     fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
-        if !self.index_has {
+        if !self.index_has && !mutated!(ReplaySkipsIds) {
             self.memory.recent.put(key, RecentId { generation, batch: 0, remembered });
         }
     }

@@ -12,7 +12,7 @@ use std::sync::mpsc as std_mpsc;
 use std::task::Poll;
 
 use arc_swap::ArcSwap;
-use jeton_core::Catalog;
+use jeton_core::{Catalog, mutated};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
@@ -173,7 +173,9 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             Message::Mark { durable, reply } => {
                 let slots = self.shard.slots();
                 match traffic.in_flight.back_mut() {
-                    Some(last) if durable => last.marks.push((reply, slots)),
+                    Some(last) if durable && !mutated!(SnapshotBeforeDurable) => {
+                        last.marks.push((reply, slots))
+                    }
                     // Whoever asked may be gone.
                     _ => drop(reply.send(slots)),
                 }
@@ -225,6 +227,10 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             drop(ticket.send(response));
         }
         for (number, ticket, response) in outbox.waiting.drain(..) {
+            if mutated!(AckBeforeSync) {
+                drop(ticket.send(response));
+                continue;
+            }
             let oldest = traffic.in_flight.front().map_or(number, |first| first.number);
             let at = (number - oldest) as usize;
             traffic.in_flight[at].responses.push((ticket, response));
@@ -295,7 +301,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
         traffic.storing_ids = true;
         let frozen = self.shard.freeze_ids();
-        if traffic.in_flight.is_empty() {
+        if traffic.in_flight.is_empty() || mutated!(IdsBeforeDurable) {
             drop(self.jobs.send(Job::Ids { shard: self.number, frozen }));
         } else {
             traffic.ids = Some(frozen);
@@ -308,7 +314,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
         traffic.storing_values = true;
         let frozen = self.shard.freeze_values(self.time.now());
-        if traffic.in_flight.is_empty() {
+        if traffic.in_flight.is_empty() || mutated!(ValuesBeforeDurable) {
             drop(self.jobs.send(Job::Values { shard: self.number, frozen }));
         } else {
             traffic.values = Some(frozen);

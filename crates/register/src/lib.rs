@@ -10,6 +10,17 @@
 //! - *A trimmed register stays written.* After a trim its value is gone, and a write to it is refused, for ever.
 //! - *An unknown outcome is resolved by writing again*: the answer says whether the value was there already.
 
+#[cfg(feature = "mutations")]
+use jeton_core::mutated;
+
+/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+#[cfg(not(feature = "mutations"))]
+macro_rules! mutated {
+    ($name:ident) => {
+        false
+    };
+}
+
 mod batch;
 mod block_on;
 pub mod conformance;

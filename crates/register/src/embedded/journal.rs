@@ -141,6 +141,9 @@ impl<D: Disk> Journal<D> {
             }
             let number = self.numbers[index].unwrap_or_else(|| self.index.number(log));
             let already = self.index.log(number).cell(slot);
+            if mutated!(OverwriteSlot) && !already.is_none() {
+                continue;
+            }
             if !already.is_none() {
                 // Written by this very batch, a moment ago.
                 let value = self.staged_value(log, slot, already).ok_or_else(|| damaged(already, log, slot));
@@ -178,10 +181,12 @@ impl<D: Disk> Journal<D> {
             numbers.push(number);
             let state = number.map(|number| self.index.log(number));
             written.push(match state {
-                Some(state) if slot <= state.wanted => {
+                Some(state) if slot <= state.wanted && !mutated!(SkipTrimCheck) => {
                     until = until.max(state.wanted_in);
                     Written::Trimmed
                 }
+                Some(_) if mutated!(OverwriteSlot) => Written::Fresh,
+                Some(state) if mutated!(SkipTrimCheck) && slot <= state.trimmed => Written::Fresh,
                 Some(state) if !state.cell(slot).is_none() => {
                     let (value, frame) = self.value(log, slot, state.cell(slot))?;
                     until = until.max(frame);
