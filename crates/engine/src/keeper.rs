@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::codec::{Malformed, Reader, Write};
+use jeton_core::limits::PARTITIONS;
 use jeton_core::{Catalog, PartitionId, TableId};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
@@ -64,12 +65,15 @@ pub struct Keeper<R, V, D: Disk> {
     kept: Kept,
     /// The version of the filters row.
     filters_version: u64,
+    /// What the log was trimmed to, by partition.
+    trimmed: Vec<u64>,
 }
 
 impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
     /// A keeper of stores that speak so far.
     pub fn new(registers: Arc<R>, stores: Stores<V, D>, kept: Kept, filters_version: u64) -> Self {
-        Self { registers, stores, kept, filters_version }
+        let trimmed = vec![0; usize::from(PARTITIONS)];
+        Self { registers, stores, kept, filters_version, trimmed }
     }
 
     /// How far each store speaks.
@@ -93,7 +97,8 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
         marks.encode(&mut note);
         self.index().commit(&mut runs, &note)?;
         self.kept.ids = marks;
-        self.trim()
+        self.trim();
+        Ok(())
     }
 
     fn index(&self) -> &IdIndex<D> {
@@ -105,7 +110,8 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
         frozen.rows.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         self.stores.values.replace(&frozen.rows)?;
         self.kept.values.raise(&frozen.slots);
-        self.trim()
+        self.trim();
+        Ok(())
     }
 
     /// Stores a [snapshot](snapshot_filters) of the filters that has every id up to these slots, and none that a crash could
@@ -120,18 +126,28 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
         block_on(self.registers.put_row(FILTERS, row))?;
         self.filters_version += 1;
         self.kept.filters = marks;
-        self.trim()
+        self.trim();
+        Ok(())
     }
 
-    /// Gives back the part of the log that all stores have.
-    fn trim(&mut self) -> Result<(), KeepError> {
-        for partition in PartitionId::all() {
+    /// Gives back the part of the log that all stores have. What the log cannot do now is done with the next thing stored: a log
+    /// that is longer than needed does no harm, and if it has no room it tells whoever writes.
+    fn trim(&mut self) {
+        let behind = PartitionId::all().filter_map(|partition| {
             let least = self.kept.least(partition);
-            if least > 0 {
-                block_on(self.registers.trim(Log::partition(partition.0), Slot(least)))?;
+            (least > self.trimmed[usize::from(partition.0)]).then_some((partition, least))
+        });
+        // All at once, so that one sync of the log does for all.
+        let trims: Vec<_> = behind
+            .map(|(partition, least)| {
+                (partition, least, self.registers.trim(Log::partition(partition.0), Slot(least)))
+            })
+            .collect();
+        for (partition, least, trimming) in trims {
+            if block_on(trimming).is_ok() {
+                self.trimmed[usize::from(partition.0)] = least;
             }
         }
-        Ok(())
     }
 }
 

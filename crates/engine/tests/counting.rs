@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{add, open, uuid};
+use std::time::Duration;
+
+use common::{add, apply_all, open, small, uuid, uuid_at};
 use futures_executor::block_on;
-use jeton_core::{Column, TableSettings, Value};
-use jeton_engine::Reply;
+use jeton_core::{Column, Format, Formats, OpId, Rejection, TableSettings, Value};
+use jeton_engine::{Engine, Options, Refusal, Reply};
 
 #[test]
 fn an_id_counts_once_and_is_answered_again() {
@@ -26,4 +28,103 @@ fn an_id_counts_once_and_is_answered_again() {
     let engine = open(folder.path());
     assert_eq!(block_on(engine.get(cell.clone())), Ok(Some(Value::Counter(6))));
     assert_eq!(block_on(engine.apply(add(&id, &cell, 5))), Ok(Reply::Replayed(answer)));
+}
+
+/// Everything that a table can remember, asked again after a restart.
+#[test]
+fn answers_of_every_format_outlive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let formats = Format::ALL.into_iter().fold(Formats::NONE, Formats::and);
+    let table = engine.create_table("t", TableSettings { formats, ..TableSettings::default() }).unwrap();
+    let cell = engine.cell(&table, b"row", &Column::parse(b"usage:bytes").unwrap()).unwrap();
+    let millis = engine.now().as_nanos() / 1_000_000;
+    let ids = [
+        uuid(&engine, 1),
+        OpId::Ulid(u128::from(millis) << 80 | 99),
+        OpId::sequenced("client", 3, 7).unwrap(),
+        OpId::event("/meters/7", "reading-1", millis).unwrap(),
+        OpId::opaque(b"order 66").unwrap(),
+    ];
+    let answers: Vec<_> = ids.iter().map(|id| block_on(engine.apply(add(id, &cell, 2))).unwrap()).collect();
+    drop(engine);
+    let engine = open(folder.path());
+    for (id, first) in ids.iter().zip(answers) {
+        let Reply::Fresh(first) = first else { panic!("{id}: {first:?}") };
+        assert_eq!(block_on(engine.apply(add(id, &cell, 2))), Ok(Reply::Replayed(first)), "{id}");
+        let other = block_on(engine.apply(add(id, &cell, 3)));
+        assert_eq!(other, Err(Refusal::Rejected(Rejection::Mismatch)), "{id}");
+    }
+    assert_eq!(block_on(engine.get(cell)), Ok(Some(Value::Counter(10))));
+}
+
+#[test]
+fn a_table_is_made_once_and_changed_while_it_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let table = engine.create_table("t", TableSettings::default()).unwrap();
+    let again = engine.create_table("t", TableSettings::default()).unwrap_err().to_string();
+    assert!(again.contains("already"), "{again}");
+    let wrong = TableSettings { dated_window: Duration::ZERO, ..TableSettings::default() };
+    let error = engine.change_table("t", wrong).unwrap_err().to_string();
+    assert!(error.contains("dated_window"), "{error}");
+    assert!(engine.change_table("none", TableSettings::default()).is_err());
+
+    let cell = engine.cell(&table, b"row", &Column::unnamed()).unwrap();
+    let id = uuid(&engine, 1);
+    block_on(engine.apply(add(&id, &cell, 1))).unwrap();
+    let longer = TableSettings { dated_window: Duration::from_secs(48 * 3600), ..TableSettings::default() };
+    engine.change_table("t", longer.clone()).unwrap();
+    let again = block_on(engine.apply(add(&id, &cell, 1)));
+    assert!(matches!(again, Ok(Reply::Replayed(_))), "{again:?}");
+    // An id that the shorter window may have taken and forgotten is not taken now.
+    let old = uuid_at(engine.now().as_nanos() / 1_000_000 - 30 * 3_600_000, 5);
+    let late = block_on(engine.apply(add(&old, &cell, 1)));
+    assert!(matches!(late, Err(Refusal::Rejected(Rejection::Expired { .. }))), "{late:?}");
+    drop(engine);
+
+    let engine = open(folder.path());
+    assert_eq!(engine.table("t").unwrap().settings(), &longer);
+    let again = block_on(engine.apply(add(&id, &cell, 1)));
+    assert!(matches!(again, Ok(Reply::Replayed(_))), "{again:?}");
+    let late = block_on(engine.apply(add(&old, &cell, 1)));
+    assert!(matches!(late, Err(Refusal::Rejected(Rejection::Expired { .. }))), "{late:?}");
+}
+
+/// A cache of a megabyte, and many times as many counters.
+#[test]
+fn more_counters_than_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || Options { cache_bytes: 1 << 20, dirty_bytes_max: 2 << 20, ..small() };
+    let engine = Engine::open(folder.path(), options()).unwrap();
+    let table = engine.create_table("t", TableSettings::default()).unwrap();
+    let row = |n: u64| engine.cell(&table, format!("counter-{n}").as_bytes(), &Column::unnamed()).unwrap();
+    let cells: Vec<_> = (0..60_000).map(row).collect();
+    let some = |round: u64| {
+        let add_one = |n: usize| add(&uuid(&engine, round << 32 | n as u64), &cells[n], n as i64);
+        (0..cells.len()).map(add_one).collect()
+    };
+    apply_all(&engine, some(1));
+    apply_all(&engine, some(2));
+    for n in (0..cells.len()).step_by(101) {
+        let expected = Some(Value::Counter(2 * n as i64));
+        assert_eq!(block_on(engine.get(cells[n].clone())), Ok(expected), "counter {n}");
+    }
+    drop(engine);
+    let engine = Engine::open(folder.path(), options()).unwrap();
+    for n in (0..cells.len()).step_by(103) {
+        let expected = Some(Value::Counter(2 * n as i64));
+        assert_eq!(block_on(engine.get(cells[n].clone())), Ok(expected), "counter {n}");
+    }
+}
+
+#[test]
+fn after_the_close_everything_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let table = engine.create_table("t", TableSettings::default()).unwrap();
+    let cell = engine.cell(&table, b"row", &Column::unnamed()).unwrap();
+    engine.close();
+    assert_eq!(block_on(engine.get(cell.clone())), Err(Refusal::Closed));
+    assert_eq!(block_on(engine.apply(add(&uuid(&engine, 1), &cell, 1))), Err(Refusal::Closed));
 }

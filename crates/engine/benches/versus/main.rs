@@ -1,6 +1,6 @@
 //! What the engine costs, side by side with what it is built on and with what one would otherwise use.
 //!
-//! `cargo xtask bench engine [throughput|latency|memory|counters] [--quick]`; without a name, all of them.
+//! `cargo xtask bench engine [throughput|latency|threads|memory|counters] [--quick]`; without a name, all of them.
 
 mod bare;
 mod bulk;
@@ -11,6 +11,7 @@ mod latency;
 mod memory;
 mod ours;
 mod report;
+mod threads;
 mod throughput;
 
 use std::time::Duration;
@@ -36,6 +37,9 @@ fn main() {
     }
     if wanted("latency") {
         latency::run(folder, rounds, duration, rate / 2.0);
+    }
+    if wanted("threads") {
+        threads::run(folder, duration * 2);
     }
     if wanted("memory") {
         memory::run(folder, if quick { 1_000_000 } else { 10_000_000 });

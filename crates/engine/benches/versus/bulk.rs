@@ -1,0 +1,66 @@
+//! Many operations from one thread, a few thousand under way at a time.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+
+use futures_executor::block_on;
+use jeton_core::{Change, Operation};
+use jeton_engine::{Refusal, Reply};
+
+use crate::callers::scatter;
+use crate::ours::{Ours, uuid7};
+
+const UNDER_WAY_MAX: usize = 4096;
+
+/// What became of them.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Outcome {
+    pub fresh: u64,
+    pub probably_seen: u64,
+}
+
+/// Adds under so many new ids, dated evenly over the last 23 hours: a day's ids, as a table with a window of a day remembers
+/// them. Busy is waited out.
+pub fn day_of_ids(ours: &Ours, ids: u64, counters: u64) -> Outcome {
+    let now = ours.engine.now().as_nanos() / 1_000_000;
+    let begin = now - 23 * 3_600_000;
+    run(ours, ids, |number| {
+        let dated = begin + (u128::from(number) * 23 * 3_600_000 / u128::from(ids)) as u64;
+        let cell = ours.cells[(scatter(number) % counters) as usize].clone();
+        Operation::single(Some(uuid7(dated, number)), cell, Change::Add(1)).expect("an operation")
+    })
+}
+
+/// Adds to each counter, without ids.
+pub fn each_counter(ours: &Ours) {
+    run(ours, ours.cells.len() as u64, |number| {
+        Operation::single(None, ours.cells[number as usize].clone(), Change::Add(1)).expect("an operation")
+    });
+}
+
+/// Does operations.
+pub fn run(ours: &Ours, count: u64, operation: impl Fn(u64) -> Operation) -> Outcome {
+    type Answer = Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send>>;
+    let mut under_way: VecDeque<(u64, Answer)> = VecDeque::new();
+    let mut outcome = Outcome::default();
+    let mut next = 0;
+    while next < count || !under_way.is_empty() {
+        if next < count && under_way.len() < UNDER_WAY_MAX {
+            under_way.push_back((next, Box::pin(ours.engine.apply(operation(next)))));
+            next += 1;
+            continue;
+        }
+        let Some((number, answer)) = under_way.pop_front() else { break };
+        match block_on(answer) {
+            Ok(Reply::Fresh(_)) => outcome.fresh += 1,
+            Ok(Reply::ProbablySeen) => outcome.probably_seen += 1,
+            Ok(Reply::Replayed(_)) => panic!("a new id is not known"),
+            Err(Refusal::Busy(_)) => {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                under_way.push_back((number, Box::pin(ours.engine.apply(operation(number)))));
+            }
+            Err(refusal) => panic!("{refusal}"),
+        }
+    }
+    outcome
+}

@@ -1,0 +1,127 @@
+//! What is found on disk belongs together, or nothing is served: stores older than the log's begin, a log that lost its end,
+//! damage, and a second process.
+
+mod common;
+
+use std::path::Path;
+
+use common::{add, apply_all, open, small, uuid_at};
+use futures_executor::block_on;
+use jeton_core::{Cell, Column, TableSettings, Value};
+use jeton_engine::{Engine, Refusal, Reply};
+
+const ROWS: u64 = 100;
+
+/// A store in `folder/store` with some operations behind it, and in `folder/old` as it was halfway.
+fn aged_store(folder: &Path) -> (Vec<Cell>, u64) {
+    let store = folder.join("store");
+    let engine = open(&store);
+    let table = engine.create_table("t", TableSettings::default()).unwrap();
+    let row = |row: u64| engine.cell(&table, format!("row-{row}").as_bytes(), &Column::unnamed()).unwrap();
+    let cells: Vec<Cell> = (0..ROWS).map(row).collect();
+    let millis = engine.now().as_nanos() / 1_000_000;
+    let some =
+        |from: u64| (from..from + 15_000).map(|n| add(&uuid_at(millis, n), &cells[(n % ROWS) as usize], 1));
+    apply_all(&engine, some(0).collect());
+    drop(engine);
+    copy(&store, &folder.join("old"));
+    let engine = open(&store);
+    apply_all(&engine, some(15_000).collect());
+    // Until the log has been trimmed beyond what the old copy holds.
+    let mut more = 30_000;
+    while engine.stats().ids.ids < 25_000 {
+        apply_all(&engine, some(more).collect());
+        more += 15_000;
+    }
+    (cells, millis)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+fn opening_fails(folder: &Path) -> String {
+    match Engine::open(folder, small()) {
+        Ok(_) => panic!("it must not open"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_store_that_is_older_than_the_log_is_refused() {
+    for (part, named) in [("values", "value store"), ("ids", "id index"), ("rows", "filters")] {
+        let folder = tempfile::tempdir().unwrap();
+        aged_store(folder.path());
+        let store = folder.path().join("store");
+        std::fs::remove_dir_all(store.join(part)).unwrap();
+        copy(&folder.path().join("old").join(part), &store.join(part));
+        let error = opening_fails(&store);
+        assert!(error.contains(named) && error.contains("the log begins after slot"), "{part}: {error}");
+    }
+}
+
+#[test]
+fn a_log_that_lost_its_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    aged_store(folder.path());
+    let store = folder.path().join("store");
+    std::fs::remove_dir_all(store.join("log")).unwrap();
+    copy(&folder.path().join("old").join("log"), &store.join("log"));
+    let error = opening_fails(&store);
+    assert!(error.contains("beyond the log's end"), "{error}");
+}
+
+#[test]
+fn a_second_engine_is_told_who_has_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let _first = open(folder.path());
+    let error = opening_fails(folder.path());
+    assert!(error.contains(&std::process::id().to_string()) && error.contains("jeton"), "{error}");
+}
+
+/// One byte in the middle of a run of ids: whoever asks for an id that is there is told, nobody is counted twice.
+#[test]
+fn a_damaged_run_is_an_error_and_never_a_second_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cells, millis) = aged_store(folder.path());
+    let store = folder.path().join("store");
+    for entry in std::fs::read_dir(store.join("ids")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "run") {
+            let mut bytes = std::fs::read(&path).unwrap();
+            let half = bytes.len() / 2;
+            bytes[half..].iter_mut().step_by(997).for_each(|byte| *byte ^= 1);
+            std::fs::write(&path, bytes).unwrap();
+        }
+    }
+    let engine = match Engine::open(&store, small()) {
+        Ok(engine) => engine,
+        Err(error) => {
+            assert!(error.to_string().contains(".run"), "{error}");
+            return;
+        }
+    };
+    let (mut replayed, mut refused) = (0, 0);
+    for number in (0..20_000).step_by(7) {
+        match block_on(engine.apply(add(&uuid_at(millis, number), &cells[(number % ROWS) as usize], 1))) {
+            Ok(Reply::Replayed(_)) => replayed += 1,
+            Err(Refusal::Storage(why)) => {
+                assert!(why.contains(".run"), "{why}");
+                refused += 1;
+            }
+            other => panic!("id {number}: {other:?}"),
+        }
+    }
+    assert!(replayed > 0 && refused > 0, "{replayed} replayed, {refused} refused");
+    // Values are elsewhere, and go on.
+    assert!(matches!(block_on(engine.get(cells[0].clone())), Ok(Some(Value::Counter(_)))));
+}
