@@ -221,46 +221,56 @@ impl fmt::Display for Formats {
 impl OpId {
     /// A sequenced id.
     pub fn sequenced(client: &str, epoch: u64, seq: u64) -> Result<Self, IdError> {
-        let invalid = |why| Err(IdError::Invalid { format: Format::Sequenced, why });
-        if client.is_empty() {
-            return invalid("the client is empty");
-        }
-        if client.len() > CLIENT_BYTES_MAX {
-            return invalid("the client is longer than 64 bytes");
-        }
-        if seq == 0 {
-            return invalid("sequence numbers begin at 1");
-        }
-        Ok(Self::Sequenced { client: client.into(), epoch, seq })
+        Self::Sequenced { client: client.into(), epoch, seq }.checked()
     }
 
     /// An event.
     pub fn event(source: &str, id: &str, millis: u64) -> Result<Self, IdError> {
-        let invalid = |why| Err(IdError::Invalid { format: Format::Event, why });
-        if source.is_empty() || id.is_empty() {
-            return invalid("source and id must not be empty");
-        }
-        if source.len() > ID_BYTES_MAX || id.len() > ID_BYTES_MAX {
-            return invalid("source and id have at most 255 bytes each");
-        }
-        Ok(Self::Event { source: source.into(), id: id.into(), millis })
+        Self::Event { source: source.into(), id: id.into(), millis }.checked()
     }
 
     /// An opaque id.
     pub fn opaque(bytes: &[u8]) -> Result<Self, IdError> {
-        let invalid = |why| Err(IdError::Invalid { format: Format::Opaque, why });
-        if bytes.is_empty() {
-            return invalid("it is empty");
-        }
-        if bytes.len() > ID_BYTES_MAX {
-            return invalid("it is longer than 255 bytes");
-        }
-        Ok(Self::Opaque(bytes.into()))
+        Self::Opaque(bytes.into()).checked()
     }
 
     /// A UUID of version 7 from its 128 bits.
     pub fn uuid7(bits: u128) -> Result<Self, IdError> {
-        uuid::check7(bits).map(Self::Uuid7).map_err(|why| IdError::Invalid { format: Format::Uuid7, why })
+        Self::Uuid7(bits).checked()
+    }
+
+    fn checked(self) -> Result<Self, IdError> {
+        self.check()?;
+        Ok(self)
+    }
+
+    /// Whether the id is within the limits of its format, however it was made.
+    pub(crate) fn check(&self) -> Result<(), IdError> {
+        let format = self.format();
+        let invalid = |why| Err(IdError::Invalid { format, why });
+        match self {
+            Self::Uuid7(bits) => match uuid::check7(*bits) {
+                Ok(_) => Ok(()),
+                Err(why) => invalid(why),
+            },
+            Self::Ulid(_) => Ok(()),
+            Self::Sequenced { client, .. } if client.is_empty() => invalid("the client is empty"),
+            Self::Sequenced { client, .. } if client.len() > CLIENT_BYTES_MAX => {
+                invalid("the client is longer than 64 bytes")
+            }
+            Self::Sequenced { seq: 0, .. } => invalid("sequence numbers begin at 1"),
+            Self::Sequenced { .. } => Ok(()),
+            Self::Event { source, id, .. } if source.is_empty() || id.is_empty() => {
+                invalid("source and id must not be empty")
+            }
+            Self::Event { source, id, .. } if source.len() > ID_BYTES_MAX || id.len() > ID_BYTES_MAX => {
+                invalid("source and id have at most 255 bytes each")
+            }
+            Self::Event { .. } => Ok(()),
+            Self::Opaque(bytes) if bytes.is_empty() => invalid("it is empty"),
+            Self::Opaque(bytes) if bytes.len() > ID_BYTES_MAX => invalid("it is longer than 255 bytes"),
+            Self::Opaque(_) => Ok(()),
+        }
     }
 
     /// What kind of id it is.
@@ -307,15 +317,20 @@ impl OpId {
             .into_iter()
             .find(|format| *format as u8 == number)
             .ok_or(Malformed("an unknown id format"))?;
-        // Through the same doors as the ids of clients, so that a limit that holds for those holds here.
-        let id = match format {
-            Format::Uuid7 => Self::uuid7(input.u128()?),
-            Format::Ulid => Ok(Self::Ulid(input.u128()?)),
-            Format::Sequenced => Self::sequenced(input.text()?, input.varint()?, input.varint()?),
-            Format::Event => Self::event(input.text()?, input.text()?, input.varint()?),
-            Format::Opaque => Self::opaque(input.bytes()?),
-        };
-        id.map_err(|_| Malformed("an id beyond its limits"))
+        // Whether it is within its limits is seen with the operation that it belongs to.
+        Ok(match format {
+            Format::Uuid7 => Self::Uuid7(input.u128()?),
+            Format::Ulid => Self::Ulid(input.u128()?),
+            Format::Sequenced => {
+                Self::Sequenced { client: input.text()?.into(), epoch: input.varint()?, seq: input.varint()? }
+            }
+            Format::Event => Self::Event {
+                source: input.text()?.into(),
+                id: input.text()?.into(),
+                millis: input.varint()?,
+            },
+            Format::Opaque => Self::Opaque(input.bytes()?.into()),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::address::{Cell, PartitionId, TableId};
 use crate::codec::{Malformed, Reader, Write};
-use crate::id::OpId;
+use crate::id::{IdError, OpId};
 use crate::limits::{CELL_BYTES_MAX, CHANGES_MAX, OPERATION_BYTES_MAX};
 
 /// A change of one cell.
@@ -57,6 +57,9 @@ pub enum OperationError {
          changing several partitions at once takes a transaction, and this store has none yet"
     )]
     SeveralPartitions,
+    /// The id cannot be.
+    #[error(transparent)]
+    Id(#[from] IdError),
     /// A plain cell is too large.
     #[error("a cell has at most {CELL_BYTES_MAX} bytes, not {0}")]
     CellTooLarge(usize),
@@ -94,6 +97,9 @@ impl Operation {
     }
 
     fn check(&self) -> Result<(), OperationError> {
+        if let Some(id) = &self.id {
+            id.check()?;
+        }
         for (cell, change) in self.changes() {
             if cell.table() != self.table() {
                 return Err(OperationError::SeveralTables);

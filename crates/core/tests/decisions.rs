@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use jeton_core::limits::{CELL_BYTES_MAX, CHANGES_MAX, OPERATION_BYTES_MAX};
+use jeton_core::limits::{CELL_BYTES_MAX, CHANGES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, OPERATION_BYTES_MAX};
 use jeton_core::{
     Cell, Change, Column, Format, Formats, Generation, Memory, Moment, OpId, Operation, OperationError,
     Rejection, TableId, TableSettings, Value, Verdict, WithoutId,
@@ -403,6 +403,25 @@ fn operations_have_limits() {
 }
 
 #[test]
+fn an_id_beyond_its_limits_is_in_no_operation_however_it_was_made() {
+    let long: Box<str> = "x".repeat(ID_BYTES_MAX + 1).into();
+    for id in [
+        OpId::Uuid7(0),
+        OpId::Sequenced { client: "".into(), epoch: 1, seq: 1 },
+        OpId::Sequenced { client: "c".repeat(CLIENT_BYTES_MAX + 1).into(), epoch: 1, seq: 1 },
+        OpId::Sequenced { client: "c".into(), epoch: 1, seq: 0 },
+        OpId::Event { source: long.clone(), id: "i".into(), millis: 1 },
+        OpId::Event { source: "s".into(), id: long, millis: 1 },
+        OpId::Event { source: "s".into(), id: "".into(), millis: 1 },
+        OpId::Opaque([].into()),
+        OpId::Opaque([0; ID_BYTES_MAX + 1].into()),
+    ] {
+        let operation = Operation::single(Some(id.clone()), cell("a"), Change::Reset);
+        assert!(matches!(operation, Err(OperationError::Id(_))), "{id:?}");
+    }
+}
+
+#[test]
 fn an_id_counts_once_in_each_table() {
     // The same id in two tables is two ids: the key of the one is not that of the other.
     let id = minted(0, 1);
@@ -464,6 +483,27 @@ fn an_answer_is_kept_until_no_retry_can_ask_for_it() {
         let stretched = WINDOW + WINDOW / 8;
         assert!(until >= START + millis + stretched, "gone before its time");
         assert!(until < START + millis + stretched + WINDOW / 8, "kept for too long");
+    }
+}
+
+/// Whatever millisecond an id comes in, also one in which a generation ends: a store that drops what is over to the
+/// millisecond still has its answer.
+#[test]
+fn a_store_that_drops_what_is_over_drops_no_answer_too_early() {
+    let mut world = world();
+    let span = 4_200;
+    for millis in 0..span {
+        world.at(millis).add(&minted(millis, millis), 1).applied();
+        world.add(&opaque(&millis.to_string()), 1).applied();
+    }
+    for millis in 0..span {
+        world.at(millis + WINDOW).store.forget(at(millis + WINDOW));
+        world.add(&minted(millis, millis), 1).replayed();
+    }
+    let stretched = WINDOW + WINDOW / 8;
+    for millis in 0..span {
+        world.at(millis + stretched).store.forget(at(millis + stretched));
+        world.add(&opaque(&millis.to_string()), 1).replayed();
     }
 }
 

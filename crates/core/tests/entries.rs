@@ -118,7 +118,7 @@ proptest! {
         prop_assert_eq!(read.collect::<Result<Vec<_>, _>>(), Ok(decided.clone()));
 
         // Cut off anywhere, it is refused, or ends where an operation ended.
-        for len in 0..bytes.len() {
+        for len in (0..bytes.len()).step_by(1 + bytes.len() / 64) {
             if let Ok(read) = Entry::read(slot, &bytes[..len])
                 && let Ok(less) = read.collect::<Result<Vec<_>, _>>()
             {
@@ -221,6 +221,21 @@ fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
         entry::push(&operation, &Decision { answer, memory }, &mut bytes);
         let read: Result<Vec<_>, _> = Entry::read(1, &bytes).unwrap().collect();
         assert!(read.is_err(), "{id:?} in {memory:?}");
+    }
+}
+
+#[test]
+fn the_longest_numbers_everywhere_are_within_size_max() {
+    let id = OpId::event(&"s".repeat(ID_BYTES_MAX), &"i".repeat(ID_BYTES_MAX), u64::MAX).unwrap();
+    let memory = Memory::Index { era: u32::MAX, generation: Generation(u64::MAX) };
+    for (id, memory) in [(None, Memory::None), (Some(id), memory)] {
+        for count in [1, 2, 256] {
+            let change = (cell(&"r".repeat(ROW_BYTES_MAX)), within(i64::MIN, Some(i64::MIN), Some(i64::MAX)));
+            let operation = Operation::batch(id.clone(), vec![change; count]).unwrap();
+            let mut bytes = Vec::new();
+            entry::push(&operation, &decided(false, &vec![Some(i64::MIN); count], memory), &mut bytes);
+            assert!(bytes.len() <= operation.size_max(), "{} > {}", bytes.len(), operation.size_max());
+        }
     }
 }
 

@@ -451,7 +451,7 @@ fn live(events: Vec<Event>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     /// Under any changes of the settings, crashes and clocks: a dated id counts at most once ever, an opaque one at most once
     /// within the window that was promised when it counted; a retry within that window gets the first answer; and a new id
