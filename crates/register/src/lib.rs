@@ -10,8 +10,13 @@
 //! - *A trimmed register stays written.* After a trim its value is gone, and a write to it is refused, for ever.
 //! - *An unknown outcome is resolved by writing again*: the answer says whether the value was there already.
 
+/// Whether a planted bug acts here.
 #[cfg(feature = "mutations")]
-use jeton_core::mutated;
+macro_rules! mutated {
+    ($name:ident) => {
+        jeton_core::mutated!($name)
+    };
+}
 
 /// Whether a planted bug acts here: never, unless the feature `mutations` is on.
 #[cfg(not(feature = "mutations"))]
