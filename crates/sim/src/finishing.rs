@@ -35,7 +35,6 @@ impl World {
     fn calm(&mut self) {
         self.relieve();
         self.disk.die_at(u64::MAX / 2);
-        self.disk.fail_at(u64::MAX / 2, std::io::ErrorKind::Other);
     }
 
     /// One round of all work that is due.
@@ -74,7 +73,10 @@ impl World {
             return Ok(());
         }
         let waiting = self.model.ops.iter().position(open);
-        Err(Violation::new("answering", format!("operation {waiting:?} is not answered, however often it is asked for")))
+        Err(Violation::new(
+            "answering",
+            format!("operation {waiting:?} is not answered, however often it is asked for"),
+        ))
     }
 
     /// Stores what waits to be stored.

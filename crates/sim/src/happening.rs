@@ -28,7 +28,13 @@ impl World {
             }
             Event::Read => self.read_something(chance),
             Event::Impatience => self.lose_patience(chance)?,
-            Event::Flush | Event::Errand | Event::Keep | Event::Filters | Event::Checkpoint | Event::Merge | Event::Expire => {
+            Event::Flush
+            | Event::Errand
+            | Event::Keep
+            | Event::Filters
+            | Event::Checkpoint
+            | Event::Merge
+            | Event::Expire => {
                 self.work(event, chance);
             }
             Event::Moment => self.pass(chance.within(1, 400)),
@@ -157,7 +163,8 @@ impl World {
             2 => self.disk.set_out_of_handles(true),
             _ => self.values.set_refuses(true),
         }
-        let what = ["is nearly full", "is read-only", "has no handles", "has no room for values"][what as usize];
+        let what =
+            ["is nearly full", "is read-only", "has no handles", "has no room for values"][what as usize];
         self.note(format!("the disk {what}"));
     }
 
@@ -171,6 +178,7 @@ impl World {
         self.disk.set_read_only(false);
         self.disk.set_out_of_handles(false);
         self.disk.set_sync_failing(false);
+        self.disk.fail_at(u64::MAX / 2, ErrorKind::Other);
         self.values.set_refuses(false);
     }
 
@@ -178,7 +186,9 @@ impl World {
     fn flip(&mut self, chance: &mut Chance) {
         let mut files = Vec::new();
         for folder in ["log", "ids", "rows"] {
-            files.extend(self.disk.list(folder).unwrap_or_default().iter().map(|file| format!("{folder}/{file}")));
+            files.extend(
+                self.disk.list(folder).unwrap_or_default().iter().map(|file| format!("{folder}/{file}")),
+            );
         }
         if files.is_empty() {
             return;
@@ -214,7 +224,10 @@ impl World {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let std::task::Poll::Ready(Ok(written)) = writing.as_mut().poll(&mut context) else { return Ok(()) };
         let wrong = |what: String| {
-            Err(Violation::new("registers", format!("a sleeper's write to slot {slot} of partition {partition} {what}")))
+            Err(Violation::new(
+                "registers",
+                format!("a sleeper's write to slot {slot} of partition {partition} {what}"),
+            ))
         };
         let trimmed = extent.is_ok_and(|extent| extent.trimmed.0 >= slot);
         let entries = self.model.history.partition(partition).map(|partition| &partition.entries);
@@ -222,7 +235,10 @@ impl World {
             [Written::Trimmed] => {}
             [Written::Taken(_)] if trimmed => return wrong("found a value that was trimmed".into()),
             [Written::Taken(bytes)] => {
-                if entries.and_then(|entries| entries.get(slot as usize - 1)).is_none_or(|entry| entry != bytes) {
+                if entries
+                    .and_then(|entries| entries.get(slot as usize - 1))
+                    .is_none_or(|entry| entry != bytes)
+                {
                     return wrong("found another value than was written".into());
                 }
             }

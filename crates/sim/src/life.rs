@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::mpsc as std_mpsc;
 use std::sync::Arc;
+use std::sync::mpsc as std_mpsc;
 use std::task::{Context, Poll, Waker};
 
 use arc_swap::ArcSwap;
@@ -210,4 +210,3 @@ pub enum TableTrouble {
     /// They could not be stored.
     Storage(String),
 }
-

@@ -2,8 +2,8 @@
 //! a cause.
 
 use jeton_core::PartitionId;
-use jeton_register::disk::Disk;
 use jeton_register::Log;
+use jeton_register::disk::Disk;
 
 use crate::chance::Chance;
 use crate::checkers::reads;
@@ -107,7 +107,9 @@ impl World {
             let found = match life.registers.durable(Log::partition(partition.0)) {
                 Ok(found) => found,
                 Err(_) if self.damaged => continue,
-                Err(failure) => return Err(Violation::new("opening", format!("the log cannot be read: {failure}"))),
+                Err(failure) => {
+                    return Err(Violation::new("opening", format!("the log cannot be read: {failure}")));
+                }
             };
             let (extent, entries) = found;
             self.model.cut(partition.0, extent.last.0)?;

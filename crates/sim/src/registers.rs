@@ -223,9 +223,8 @@ impl Registers for SimRegisters {
     }
 
     fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send {
-        let mut inner = self.inner();
-        let staged = inner.journal.trim(log, through);
-        std::future::ready(staged.and_then(|sequence| inner.flush_until(sequence)))
+        let staged = self.inner().journal.trim(log, through);
+        async move { staged.and_then(|sequence| self.inner().flush_until(sequence)) }
     }
 
     fn put_row(&self, name: &str, row: Row) -> impl Future<Output = Result<bool, Failure>> + Send {

@@ -51,7 +51,8 @@ impl World {
     }
 
     fn send_new(&mut self, chance: &mut Chance) {
-        let made: Vec<u32> = (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
+        let made: Vec<u32> =
+            (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
         if made.is_empty() {
             return;
         }

@@ -139,7 +139,8 @@ impl World {
 
     /// Whether the process can go on.
     pub(crate) fn is_alive(&self) -> bool {
-        self.disk.list("log").is_ok() && self.life.as_ref().is_some_and(|life| life.registers.fatal().is_none())
+        self.disk.list("log").is_ok()
+            && self.life.as_ref().is_some_and(|life| life.registers.fatal().is_none())
     }
 
     /// Lets the shards work, hears what they answer, and brings the machine up again if it went down. `all` leaves nothing to
@@ -197,11 +198,20 @@ impl World {
                 }
                 Ok(())
             }
-            (_, response) => Err(Violation::new("answers", format!("answered like something else: {response:?}"))),
+            (_, response) => {
+                Err(Violation::new("answers", format!("answered like something else: {response:?}")))
+            }
         }
     }
 
-    fn was_read(&mut self, client: usize, cell: &Cell, sent: &reads::Sent, least: i128, held: &Held) -> Checked {
+    fn was_read(
+        &mut self,
+        client: usize,
+        cell: &Cell,
+        sent: &reads::Sent,
+        least: i128,
+        held: &Held,
+    ) -> Checked {
         self.note(format!("   client {client} reads {cell:?} as {held:?}"));
         self.stats.count("read");
         let add_only = is_add_only(cell);

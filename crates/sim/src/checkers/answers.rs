@@ -49,11 +49,12 @@ fn probably_seen(model: &Model, op: usize) -> Checked {
     if !table.ever_probabilistic {
         return Err(Violation::new(RULE, format!("operation {op} was probably seen, in an exact table")));
     }
-    let mut known = model.takes[op].iter().filter(|take| {
-        !table.strict() || take.slot <= model.history.durable(take.partition)
-    });
+    let mut known = model.takes[op]
+        .iter()
+        .filter(|take| !table.strict() || take.slot <= model.history.durable(take.partition));
     if table.tight && known.next().is_none() {
-        let what = format!("operation {op} was called probably seen, but it is not in the log (or not durably)");
+        let what =
+            format!("operation {op} was called probably seen, but it is not in the log (or not durably)");
         return Err(Violation::new(RULE, what));
     }
     Ok(())
@@ -67,5 +68,8 @@ fn mismatch(model: &Model, op: usize, variant: usize) -> Checked {
     if known {
         return Ok(());
     }
-    Err(Violation::new(RULE, format!("operation {op} was answered as another payload of a known id, but none is in the log")))
+    Err(Violation::new(
+        RULE,
+        format!("operation {op} was answered as another payload of a known id, but none is in the log"),
+    ))
 }

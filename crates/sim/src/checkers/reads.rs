@@ -25,7 +25,10 @@ pub fn check(model: &Model, cell: &Cell, sent: &Sent, held: &Held, add_only: boo
     let strict = model.table(cell.table().0).strict();
     let to = if strict { model.history.durable(partition) } else { model.history.last(partition) };
     if !model.history.has_held(cell, sent.durable, to, held) {
-        let what = format!("{cell:?} was read as {held:?}, which it did not hold after slots {} to {to}", sent.durable);
+        let what = format!(
+            "{cell:?} was read as {held:?}, which it did not hold after slots {} to {to}",
+            sent.durable
+        );
         return Err(Violation::new(RULE, what));
     }
     if let (Held::Counter(value), Some(seen), true) = (held, sent.seen, add_only && strict)

@@ -22,7 +22,10 @@ pub fn check(model: &Model, take: &Take, clock: &SimClock) -> Checked {
         let (window, skew) = (settings.dated_window.as_millis() as u64, settings.skew.as_millis() as u64);
         let at = take.answer.millis;
         if at.saturating_sub(dated) > window || dated.saturating_sub(at) > skew {
-            let what = format!("operation {} is dated {dated} and was taken at {at}, with a window of {window} ms and a skew of {skew} ms", take.op);
+            let what = format!(
+                "operation {} is dated {dated} and was taken at {at}, with a window of {window} ms and a skew of {skew} ms",
+                take.op
+            );
             return Err(Violation::new(RULE, what));
         }
     }
@@ -34,7 +37,10 @@ pub fn check(model: &Model, take: &Take, clock: &SimClock) -> Checked {
                 && its == client
                 && later > epoch
             {
-                let what = format!("operation {} of epoch {epoch} was taken after epoch {later} of {client}", take.op);
+                let what = format!(
+                    "operation {} of epoch {epoch} was taken after epoch {later} of {client}",
+                    take.op
+                );
                 return Err(Violation::new(RULE, what));
             }
         }
@@ -54,12 +60,18 @@ fn twice(id: Option<&OpId>, before: &Take, take: &Take, clock: &SimClock) -> Che
     let window = before.opaque_window;
     let apart = take.answer.millis.saturating_sub(before.answer.millis);
     if apart <= window + window / 8 {
-        return Err(Violation::new(RULE, format!("{places}, {apart} ms apart, with a window of {window} ms")));
+        return Err(Violation::new(
+            RULE,
+            format!("{places}, {apart} ms apart, with a window of {window} ms"),
+        ));
     }
     // A restart believes the wall clock; where that lied, only what happened within one life can be judged by real time.
     let real = take.real - before.real;
     if real <= window && (clock.honest() || before.life == take.life) {
-        return Err(Violation::new(RULE, format!("{places}, {real} real ms apart, with a window of {window} ms")));
+        return Err(Violation::new(
+            RULE,
+            format!("{places}, {real} real ms apart, with a window of {window} ms"),
+        ));
     }
     Ok(())
 }

@@ -15,22 +15,28 @@ pub fn check(model: &Model, op: usize, reply: &Result<Reply, Refusal>, clock: &S
     let one = &model.ops[op];
     if !one.in_doubt() && one.acknowledged.is_empty() && !model.takes[op].is_empty() {
         // A relaxed table acknowledges what a crash takes; the takes went with it.
-        let what = format!("operation {op} was never anything but refused, at last with \"{refusal}\", and is in the log");
+        let what = format!(
+            "operation {op} was never anything but refused, at last with \"{refusal}\", and is in the log"
+        );
         return Err(Violation::new(RULE, what));
     }
     match refusal {
         Refusal::Rejected(rejection) => reason(model, op, rejection, clock),
-        Refusal::NoSuchTable(table) => Err(Violation::new(RULE, format!("there is no table {table}, says the store"))),
+        Refusal::NoSuchTable(table) => {
+            Err(Violation::new(RULE, format!("there is no table {table}, says the store")))
+        }
         _ => Ok(()),
     }
 }
 
 fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> Checked {
-    let unfounded = || Err(Violation::new(RULE, format!("operation {op} was refused without reason: {rejection}")));
+    let unfounded =
+        || Err(Violation::new(RULE, format!("operation {op} was refused without reason: {rejection}")));
     let id = model.ops[op].id();
     let table = model.table_of(op);
     let dated = id.and_then(OpId::dated).map(|dated| dated.as_nanos() / 1_000_000);
-    let takes = || model.takes.iter().flatten().filter(|take| model.ops[take.op].table() == model.ops[op].table());
+    let takes =
+        || model.takes.iter().flatten().filter(|take| model.ops[take.op].table() == model.ops[op].table());
     match (rejection, id, dated) {
         (Rejection::Expired { now, .. }, _, Some(dated)) => {
             let now = now.as_nanos() / 1_000_000;
@@ -41,7 +47,11 @@ fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> 
             let now = now.as_nanos() / 1_000_000;
             if dated.saturating_sub(now) > table.least_skew { Ok(()) } else { unfounded() }
         }
-        (Rejection::Fenced { .. } | Rejection::UnknownSession { .. }, Some(OpId::Sequenced { epoch, .. }), _) => {
+        (
+            Rejection::Fenced { .. } | Rejection::UnknownSession { .. },
+            Some(OpId::Sequenced { epoch, .. }),
+            _,
+        ) => {
             let mut others = takes().filter(|take| {
                 matches!(model.ops[take.op].id(), Some(OpId::Sequenced { epoch: its, .. }) if its >= epoch)
             });
@@ -49,7 +59,9 @@ fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> 
         }
         (Rejection::Superseded { .. }, Some(OpId::Sequenced { .. }), _) => Ok(()),
         (Rejection::IdRequired, None, _) => Ok(()),
-        (Rejection::FormatNotTaken { .. }, Some(id), _) if !table.settings.formats.contains(id.format()) => Ok(()),
+        (Rejection::FormatNotTaken { .. }, Some(id), _) if !table.settings.formats.contains(id.format()) => {
+            Ok(())
+        }
         (
             Rejection::Mismatch | Rejection::Overflow | Rejection::NotACounter | Rejection::Capacity { .. },
             _,

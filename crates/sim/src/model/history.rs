@@ -85,7 +85,9 @@ impl History {
         let Some(effect) = effect(operation.changes(), |cell| self.held(cell)) else {
             return Err(Violation::new(
                 RULE,
-                format!("an operation that cannot be made is in slot {slot} of partition {number}: {operation:?}"),
+                format!(
+                    "an operation that cannot be made is in slot {slot} of partition {number}: {operation:?}"
+                ),
             ));
         };
         if (effect.applied, &effect.values[..]) != (answer.applied, answer.values.as_slice()) {

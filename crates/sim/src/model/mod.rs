@@ -135,7 +135,9 @@ impl Model {
                 Some((*op, variant))
             });
             let Some((op, variant)) = of else {
-                let what = format!("slot {slot} of partition {partition} holds what nobody asked for: {operation:?}");
+                let what = format!(
+                    "slot {slot} of partition {partition} holds what nobody asked for: {operation:?}"
+                );
                 return Err(Violation::new("history", what));
             };
             let opaque_window = self.table_of(op).settings.opaque_window.as_millis() as u64;
@@ -151,9 +153,8 @@ impl Model {
     /// The process ended: of a partition's log this is left. What was acknowledged and is lost is taken off the accounts, which only
     /// a relaxed table may come to.
     pub fn cut(&mut self, partition: u16, last: u64) -> Checked {
-        let millis = |bytes: &[u8]| {
-            Entry::read(1, bytes).map_or(0, |entry| entry.step().time.as_nanos() / 1_000_000)
-        };
+        let millis =
+            |bytes: &[u8]| Entry::read(1, bytes).map_or(0, |entry| entry.step().time.as_nanos() / 1_000_000);
         self.history.cut(partition, last, millis)?;
         self.staged.clear();
         for takes in &mut self.takes {

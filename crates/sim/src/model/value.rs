@@ -62,7 +62,8 @@ pub fn effect<'a>(
             Change::Add(delta) => Held::Counter(before.counter()?.checked_add(*delta)?),
             Change::AddWithin { delta, min, max } => {
                 let sum = i128::from(before.counter()?) + i128::from(*delta);
-                let outside = min.is_some_and(|min| sum < min.into()) || max.is_some_and(|max| sum > max.into());
+                let outside =
+                    min.is_some_and(|min| sum < min.into()) || max.is_some_and(|max| sum > max.into());
                 if outside {
                     applied = false;
                     continue;
