@@ -30,6 +30,8 @@ pub struct Cache {
     complete: u64,
     /// The checkpoint that the next freeze is for.
     next: u64,
+    /// Where the cell was that was found last: what is read is mostly written next.
+    last: u32,
 }
 
 #[derive(Debug)]
@@ -75,12 +77,19 @@ impl Cache {
             budget,
             complete: 0,
             next: 1,
+            last: 0,
         }
     }
 
-    fn find(&self, cell: &Cell) -> Option<u32> {
-        let hash = self.hasher.hash_one(cell);
-        self.places.find(hash, |at| self.slots[*at as usize].cell.as_ref() == Some(cell)).copied()
+    fn find(&mut self, cell: &Cell) -> Option<u32> {
+        let is_it =
+            |at: &u32| self.slots.get(*at as usize).is_some_and(|slot| slot.cell.as_ref() == Some(cell));
+        if is_it(&self.last) {
+            return Some(self.last);
+        }
+        let at = self.places.find(self.hasher.hash_one(cell), is_it).copied()?;
+        self.last = at;
+        Some(at)
     }
 
     /// What the cell holds, and the batch that changed it last; nothing if only the store knows.

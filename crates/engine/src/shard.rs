@@ -136,6 +136,8 @@ pub struct Shard<V, D: Disk> {
     /// The largest entry that the log takes.
     entry_bytes_max: usize,
     scratch: Vec<u8>,
+    /// Room to put requests in order.
+    order: Vec<(PartitionId, usize)>,
 }
 
 struct Owned {
@@ -187,6 +189,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             durable: 0,
             entry_bytes_max,
             scratch: Vec::new(),
+            order: Vec::new(),
         }
     }
 
@@ -245,22 +248,25 @@ impl<V: Values, D: Disk> Shard<V, D> {
         self.batch - 1
     }
 
-    /// Decides requests, in the order in which they came. What is to be written comes back; it has the number
+    /// Decides requests, and takes them out: in the order in which they came, as far as they concern one partition. What is to be written comes back; it has the number
     /// [`last_batch`](Self::last_batch), and must be written.
     pub fn process<T>(
         &mut self,
         catalog: &Catalog,
-        requests: &mut Vec<Request<T>>,
+        requests: &mut Vec<Option<Request<T>>>,
         now: Moment,
         outbox: &mut Outbox<T>,
     ) -> Option<Batch> {
-        // Stable: what concerns one partition stays in order, and becomes one entry.
-        requests.sort_by_key(Request::partition);
+        // What concerns one partition stays in order, and becomes one entry. Numbers are sorted, for requests are large.
+        let mut order = std::mem::take(&mut self.order);
+        let numbered = requests.iter().zip(0..);
+        order.extend(numbered.filter_map(|(request, at)| Some((request.as_ref()?.partition(), at))));
+        order.sort_unstable();
         let mut batch = Batch::new();
         let mut open: Option<(Step, PartitionId)> = None;
         let mut entry = Vec::new();
-        for request in requests.drain(..) {
-            let id = request.partition();
+        for (id, at) in order.drain(..) {
+            let Some(request) = requests[at].take() else { unreachable!("every number comes once") };
             let size = request.value_bytes_max();
             let full = entry.len() + size > self.entry_bytes_max;
             if full || open.is_some_and(|(_, partition)| partition != id) {
@@ -312,6 +318,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
             }
         }
         close(&mut open, &mut entry, &mut batch);
+        self.order = order;
+        requests.clear();
         if batch.is_empty() {
             return None;
         }

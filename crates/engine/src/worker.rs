@@ -187,7 +187,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     fn decide(
         &mut self,
         traffic: &mut Traffic,
-        requests: &mut Vec<Request<Ticket>>,
+        requests: &mut Vec<Option<Request<Ticket>>>,
         outbox: &mut Outbox<Ticket>,
     ) {
         let limits = self.registers.limits();
@@ -201,7 +201,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             }
             bytes += size;
             writes += usize::from(size > 0);
-            requests.extend(traffic.backlog.pop_front());
+            requests.push(traffic.backlog.pop_front());
         }
         let mut permit = None;
         if writes > 0 {
@@ -329,11 +329,12 @@ enum Event {
 }
 
 /// Answers the writes among the requests, and leaves the reads.
-fn refuse_writes(requests: &mut Vec<Request<Ticket>>, refusal: &Refusal) {
-    for request in std::mem::take(requests) {
-        match request {
-            Request::Apply { ticket, .. } => drop(ticket.send(Response::Applied(Err(refusal.clone())))),
-            read @ Request::Read { .. } => requests.push(read),
+fn refuse_writes(requests: &mut [Option<Request<Ticket>>], refusal: &Refusal) {
+    for request in requests {
+        if let Some(Request::Apply { ticket, .. }) =
+            request.take_if(|request| matches!(request, Request::Apply { .. }))
+        {
+            drop(ticket.send(Response::Applied(Err(refusal.clone()))));
         }
     }
 }

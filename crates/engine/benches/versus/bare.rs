@@ -16,7 +16,6 @@ const ENTRY_BYTES: usize = 68;
 /// A thread that writes what has come, as one batch, and then answers.
 pub struct BareLog {
     queue: mpsc::Sender<(u64, oneshot::Sender<()>)>,
-    thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl BareLog {
@@ -24,7 +23,7 @@ impl BareLog {
         let registers =
             Embedded::open(RealDisk::new(folder).expect("a folder"), Options::default()).expect("a log");
         let (queue, mut requests) = mpsc::channel::<(u64, oneshot::Sender<()>)>(8192);
-        let thread = std::thread::spawn(move || {
+        std::thread::spawn(move || {
             let slots: Vec<AtomicU64> = (0..256).map(|_| AtomicU64::new(0)).collect();
             let mut received = Vec::new();
             let mut flights = std::collections::VecDeque::new();
@@ -77,16 +76,7 @@ impl BareLog {
                 }
             }
         });
-        Self { queue, thread: Some(thread) }
-    }
-
-    /// Lets the thread end.
-    pub fn close(mut self) {
-        let thread = self.thread.take();
-        drop(self);
-        if let Some(thread) = thread {
-            thread.join().expect("it does not panic");
-        }
+        Self { queue }
     }
 }
 
