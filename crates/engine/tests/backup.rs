@@ -1,4 +1,5 @@
 //! A copy taken while the engine serves: ids and values of one instant.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The engine as a caller sees it: counted once, answered again, there after a restart.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! What is found on disk belongs together, or nothing is served: stores older than the log's begin, a log that lost its end,
 //! damage, and a second process.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -8,6 +8,15 @@ use jeton_register::disk::{Disk, DiskFile, FaultDisk, RealDisk};
 
 use super::common::*;
 
+/// Ends the threads when dropped, so that a failure does not leave them running and the test waiting.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Ids of the last generations are looked up by threads while runs are added, merged and dropped.
 fn read_while_it_changes<D: Disk>(disk: Arc<D>) {
     const ROUNDS: u64 = 400;
@@ -16,7 +25,8 @@ fn read_while_it_changes<D: Disk>(disk: Arc<D>) {
     // Rounds below `known` are committed. A generation is ten rounds; a reader asks for those that are not being dropped.
     let (known, done, asked) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for reader in 0..3 {
+        let ending = End(&done);
+        let readers = [0, 1, 2].map(|reader| {
             let (index, known, done, asked) = (&index, &known, &done, &asked);
             scope.spawn(move || {
                 let mut numbers = Numbers(reader);
@@ -37,8 +47,8 @@ fn read_while_it_changes<D: Disk>(disk: Arc<D>) {
                     }
                     assert_eq!(index.find(&key(u64::MAX - number), [round / 10]).unwrap(), None);
                 }
-            });
-        }
+            })
+        });
         scope.spawn(|| {
             while !done.load(Ordering::Acquire) {
                 index.merge(500).unwrap();
@@ -50,11 +60,11 @@ fn read_while_it_changes<D: Disk>(disk: Arc<D>) {
             known.store(round + 1, Ordering::Release);
             index.drop_expired((round / 10).saturating_sub(KEPT)).unwrap();
         }
-        // On one busy core the readers may not have had a turn yet.
-        while asked.load(Ordering::Relaxed) < 100 {
+        // On one busy core the readers may not have had a turn yet. One that has ended already has failed.
+        while asked.load(Ordering::Relaxed) < 100 && !readers.iter().any(|reader| reader.is_finished()) {
             std::thread::yield_now();
         }
-        done.store(true, Ordering::Release);
+        drop(ending);
     });
     while index.merge(u64::MAX).unwrap() {}
     index.verify().unwrap();
