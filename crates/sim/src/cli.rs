@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::many::run_all;
+use crate::many::{Manner, run_all};
 use crate::mutation::{self, Planted};
 use crate::run::{Outcome, STEPS, Script, run};
 use crate::shrink::{kept_text, read_kept, shrink};
@@ -38,11 +38,14 @@ pub struct Args {
     /// Plant a bug; `list` shows them all.
     #[arg(long)]
     mutation: Option<String>,
+    /// Judge by that alone which a client can see: counts, answers that do not come, a store that does not open.
+    #[arg(long)]
+    outside: bool,
     /// Do not shorten the history of a failure.
     #[arg(long)]
     no_shrink: bool,
     /// Threads; each runs seeds of its own.
-    #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
+    #[arg(long, default_value_t = Manner::default().threads)]
     threads: usize,
 }
 
@@ -74,16 +77,23 @@ impl Args {
             },
         };
         match (self.seed, &self.keep) {
-            (Some(seed), None) => self.one(&Script { seed, steps: self.steps, ..Script::default() }, planted),
+            (Some(seed), None) => self.one(
+                &Script { seed, steps: self.steps, outside: self.outside, ..Script::default() },
+                planted,
+            ),
             (Some(seed), Some(keep)) => match read_kept(keep) {
                 Ok(keep) => {
                     let skip = (0..self.steps).filter(|step| !keep.contains(step)).collect();
-                    self.one(&Script { seed, steps: self.steps, skip }, planted)
+                    self.one(&Script { seed, steps: self.steps, skip, outside: self.outside }, planted)
                 }
                 Err(why) => wrong(&why),
             },
             (None, _) => self.many(planted),
         }
+    }
+
+    fn manner(&self, planted: Option<Planted>) -> Manner {
+        Manner { steps: self.steps, threads: self.threads, planted, outside: self.outside }
     }
 
     fn one(&self, script: &Script, planted: Option<Planted>) -> ExitCode {
@@ -110,11 +120,14 @@ impl Args {
 
     fn many(&self, planted: Option<Planted>) -> ExitCode {
         let seeds = self.seeds.clone().unwrap_or(self.from..self.from.saturating_add(self.count));
-        let tally = run_all(seeds.clone(), self.steps, self.threads.max(1), planted);
+        let tally = run_all(seeds.clone(), self.manner(planted));
         match tally.failed {
             Some((seed, outcome)) => {
                 let _acting = planted.map(Planted::plant);
-                self.report(&Script { seed, steps: self.steps, ..Script::default() }, outcome)
+                self.report(
+                    &Script { seed, steps: self.steps, outside: self.outside, ..Script::default() },
+                    outcome,
+                )
             }
             None => {
                 println!("{}", tally.stats);
@@ -129,7 +142,10 @@ impl Args {
         if let Some(violation) = &outcome.violation {
             println!("seed {}: {violation}", script.seed);
         }
-        let plant = self.mutation.as_ref().map_or_else(String::new, |name| format!(" --mutation {name}"));
+        let mut plant = self.mutation.as_ref().map_or_else(String::new, |name| format!(" --mutation {name}"));
+        if self.outside {
+            plant.push_str(" --outside");
+        }
         let again = format!("jeton-sim --seed {} --steps {}{plant}", script.seed, script.steps);
         if self.no_shrink {
             println!("again: {again} --verbose");

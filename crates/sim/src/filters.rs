@@ -5,7 +5,7 @@
 
 use jeton_core::Catalog;
 use jeton_engine::parts::Message;
-use jeton_engine::{KeepError, Keeper, Slots, snapshot_filters};
+use jeton_engine::{FilterSnapshot, KeepError, Keeper, Slots, snapshot_filters};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,9 +21,9 @@ pub enum Filters {
     /// The shards were asked for the slots that they have decided.
     Marks(Replies),
     /// The snapshot is taken, and the shards were asked to say when what they had decided is durable.
-    Durable(Vec<u8>, Slots, Replies),
+    Durable(FilterSnapshot, Slots, Replies),
     /// To be written.
-    Store(Vec<u8>, Slots),
+    Store(FilterSnapshot, Slots),
 }
 
 /// Slots that shards were asked for, and those that have come.

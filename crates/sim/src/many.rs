@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::mutation;
-use crate::run::{Outcome, Script, run};
+use crate::run::{Outcome, STEPS, Script, run};
 use crate::stats::Stats;
 
 /// What became of many seeds.
@@ -21,18 +21,39 @@ pub struct Tally {
     pub stats: Stats,
 }
 
-/// Runs seeds until one fails, or all have passed. `mutation` plants a bug.
-pub fn run_all(seeds: Range<u64>, steps: u64, threads: usize, mutation: Option<mutation::Planted>) -> Tally {
+/// How seeds are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// Steps of a run.
+    pub steps: u64,
+    /// How many seeds at a time.
+    pub threads: usize,
+    /// A bug that is planted.
+    pub planted: Option<mutation::Planted>,
+    /// Whether only that counts which a client can see.
+    pub outside: bool,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        Self { steps: STEPS, threads, planted: None, outside: false }
+    }
+}
+
+/// Runs seeds until one fails, or all have passed.
+pub fn run_all(seeds: Range<u64>, manner: Manner) -> Tally {
     let next = AtomicU64::new(seeds.start);
     let tally = Mutex::new(Tally::default());
     let work = || {
-        let _planted = mutation.map(mutation::Planted::plant);
+        let _planted = manner.planted.map(mutation::Planted::plant);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return;
             }
-            let outcome = run(&Script { seed, steps, ..Script::default() });
+            let outcome =
+                run(&Script { seed, steps: manner.steps, outside: manner.outside, ..Script::default() });
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             tally.runs += 1;
             tally.stats.add(&outcome.told.stats);
@@ -46,7 +67,7 @@ pub fn run_all(seeds: Range<u64>, steps: u64, threads: usize, mutation: Option<m
         }
     };
     thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..manner.threads.max(1) {
             scope.spawn(work);
         }
     });

@@ -44,7 +44,8 @@ impl World {
         let closed = life.close();
         let tap = registers.tap();
         drop(registers);
-        self.model.absorb(tap, &self.clock)?;
+        let absorbed = self.model.absorb(tap, &self.clock);
+        self.judge(absorbed)?;
         // What was answered on the way out is heard; the rest is not known.
         for mut call in std::mem::take(&mut self.calls) {
             match call.answer.try_recv() {
@@ -102,35 +103,40 @@ impl World {
 
     /// Compares what was found with what must be there, and goes on from it.
     fn compare(&mut self, chance: &mut Chance) -> Checked {
-        let Some(life) = &self.life else { return Ok(()) };
         for partition in PartitionId::all() {
-            let found = match life.registers.durable(Log::partition(partition.0)) {
-                Ok(found) => found,
-                Err(_) if self.damaged => continue,
-                Err(failure) => {
-                    return Err(Violation::new("opening", format!("the log cannot be read: {failure}")));
-                }
-            };
-            let (extent, entries) = found;
-            self.model.cut(partition.0, extent.last.0)?;
-            let written = self.model.history.partition(partition.0).map(|partition| &partition.entries[..]);
-            let mut expected = extent.trimmed;
-            for (slot, bytes) in entries {
-                expected = expected.next();
-                let entry = written.unwrap_or_default().get(slot.0 as usize - 1);
-                if slot != expected || entry.is_none_or(|entry| *entry != bytes) {
-                    let what = format!("slot {slot} of partition {} is not what was written", partition.0);
-                    return Err(Violation::new("opening", what));
-                }
-            }
+            let compared = self.compare_log(partition);
+            self.judge(compared)?;
         }
         for (cell, seen) in &self.seen {
-            reads::check_kept(&self.model, cell, *seen)?;
+            self.judge(reads::check_kept(&self.model, cell, *seen))?;
         }
         self.compare_tables()?;
         self.make_tables();
         if chance.one_in(3) {
             self.read_all();
+        }
+        Ok(())
+    }
+
+    fn compare_log(&mut self, partition: PartitionId) -> Checked {
+        let Some(life) = &self.life else { return Ok(()) };
+        let (extent, entries) = match life.registers.durable(Log::partition(partition.0)) {
+            Ok(found) => found,
+            Err(_) if self.damaged => return Ok(()),
+            Err(failure) => {
+                return Err(Violation::new("opening", format!("the log cannot be read: {failure}")));
+            }
+        };
+        self.model.cut(partition.0, extent.last.0)?;
+        let written = self.model.history.partition(partition.0).map(|partition| &partition.entries[..]);
+        let mut expected = extent.trimmed;
+        for (slot, bytes) in entries {
+            expected = expected.next();
+            let entry = written.unwrap_or_default().get(slot.0 as usize - 1);
+            if slot != expected || entry.is_none_or(|entry| *entry != bytes) {
+                let what = format!("slot {slot} of partition {} is not what was written", partition.0);
+                return Err(Violation::new("history", what));
+            }
         }
         Ok(())
     }

@@ -21,12 +21,14 @@ pub struct Script {
     pub steps: u64,
     /// The steps that are left out.
     pub skip: BTreeSet<u64>,
+    /// Whether only that counts which a client can see.
+    pub outside: bool,
 }
 
 impl Script {
     /// All steps of a seed.
     pub fn of(seed: u64) -> Self {
-        Self { seed, steps: STEPS, skip: BTreeSet::new() }
+        Self { seed, steps: STEPS, ..Self::default() }
     }
 }
 
@@ -68,6 +70,9 @@ fn hush_panics() {
 pub fn run(script: &Script) -> Outcome {
     hush_panics();
     let mut world = World::new(script.seed);
+    if script.outside {
+        world.judge_from_outside();
+    }
     PANIC.set(Some(None));
     let result = catch_unwind(AssertUnwindSafe(|| play(&mut world, script)));
     let said = PANIC.take().flatten();

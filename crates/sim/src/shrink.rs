@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn steps_are_read_as_they_are_written() {
-        let script = Script { seed: 1, steps: 12, skip: BTreeSet::from([0, 1, 3, 7, 8]) };
+        let script = Script { seed: 1, steps: 12, skip: BTreeSet::from([0, 1, 3, 7, 8]), outside: false };
         assert_eq!(kept_text(&script), "2,4-6,9-11");
         assert_eq!(read_kept("2,4-6,9-11"), Ok(BTreeSet::from([2, 4, 5, 6, 9, 10, 11])));
         assert!(read_kept("2-x").is_err());

@@ -1,12 +1,12 @@
 //! Every planted bug is found, by a checker that should find it; and without it the same seeds pass.
 #![cfg(feature = "mutations")]
 
-use jeton_sim::many::run_all;
+use jeton_sim::many::{Manner, Tally, run_all};
 use jeton_sim::mutation::{ALL, find};
-use jeton_sim::run::STEPS;
 
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+fn with(name: &str, seeds: u64, outside: bool) -> Tally {
+    let planted = Some(find(name).unwrap());
+    run_all(0..seeds, Manner { planted, outside, ..Manner::default() })
 }
 
 #[test]
@@ -14,18 +14,14 @@ fn every_planted_bug_is_found() {
     let mut missed = Vec::new();
     let mut needed = 0;
     for mutation in ALL {
-        let planted = find(mutation.name).unwrap();
-        let tally = run_all(0..mutation.seeds, STEPS, threads(), Some(planted));
-        match tally.failed {
+        match with(mutation.name, mutation.seeds, false).failed {
             Some((seed, outcome)) => {
                 let violation = outcome.violation.unwrap();
-                println!("{:24} seed {seed:4} {violation:.120}", mutation.name);
+                println!("{:24} seed {seed:4} {}: {:.100}", mutation.name, violation.rule, violation.what);
                 needed = needed.max(seed + 1);
                 if !mutation.noticed_by.contains(&violation.rule) {
-                    missed.push(format!(
-                        "{} was noticed by {}: {}",
-                        mutation.name, violation.rule, violation.what
-                    ));
+                    let rule = violation.rule;
+                    missed.push(format!("{} was noticed by {rule}: {}", mutation.name, violation.what));
                 }
             }
             None => missed.push(format!("{} was not noticed in {} seeds", mutation.name, mutation.seeds)),
@@ -33,6 +29,19 @@ fn every_planted_bug_is_found() {
     }
     assert!(missed.is_empty(), "{missed:#?}");
     // What was found is the planted bug, not one of the simulator's own.
-    let tally = run_all(0..needed, STEPS, threads(), None);
-    assert!(tally.failed.is_none(), "{:?}", tally.failed.map(|(seed, outcome)| (seed, outcome.violation)));
+    let tally = run_all(0..needed, Manner::default());
+    let failed = tally.failed.map(|(seed, outcome)| (seed, outcome.violation));
+    assert!(failed.is_none(), "{failed:?}");
+}
+
+/// The count itself is wrong, and would be noticed by whoever knows nothing of the log.
+#[test]
+fn a_wrong_count_is_seen_from_outside() {
+    for name in ["AckBeforeSync", "ForgetIndex", "DropGenerationEarly", "ReplaySkipsIds", "SessionsNotStored"]
+    {
+        let failed = with(name, 200, true).failed.map(|(seed, outcome)| (seed, outcome.violation.unwrap()));
+        let (seed, violation) = failed.unwrap_or_else(|| panic!("{name} was not noticed"));
+        println!("{name:24} seed {seed:4} {}: {:.100}", violation.rule, violation.what);
+        assert_eq!(violation.rule, "counting", "{name}: {}", violation.what);
+    }
 }

@@ -2,16 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jeton_sim::many::run_all;
-use jeton_sim::run::{STEPS, Script, run};
+use jeton_sim::many::{Manner, run_all};
+use jeton_sim::run::{Script, run};
 use jeton_sim::stats::Stats;
 
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 fn pass(seeds: std::ops::Range<u64>) -> Stats {
-    let tally = run_all(seeds, STEPS, threads(), None);
+    let tally = run_all(seeds, Manner::default());
     if let Some((seed, outcome)) = tally.failed {
         panic!("seed {seed}: {:?}\nsee it with: jeton-sim --seed {seed}", outcome.violation);
     }

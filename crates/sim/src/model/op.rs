@@ -73,14 +73,12 @@ impl Op {
         deltas.sum()
     }
 
-    /// What is certain to be in the sum of a cell, and what may be beside it.
+    /// What is certain to be in the sum of a cell, and what may be beside it. An id counts once, however often it was acknowledged;
+    /// an opaque one counts again when its window is over, which the checker of recounts judges.
     pub fn bounds(&self, cell: &Cell) -> (i128, i128) {
-        let sure = self
-            .acknowledged
-            .iter()
-            .filter(|(_, _, answer)| answer.applied)
-            .map(|(_, variant, _)| self.delta(*variant, cell))
-            .sum();
+        let counted = if self.is_opaque() { usize::MAX } else { 1 };
+        let acknowledged = self.acknowledged.iter().take(counted).filter(|(_, _, answer)| answer.applied);
+        let sure = acknowledged.map(|(_, variant, _)| self.delta(*variant, cell)).sum();
         let doubts = self.in_flight.iter().zip(&self.unknown).map(|(flying, unknown)| flying + unknown);
         let doubts = doubts.enumerate().map(|(variant, attempts)| (attempts, self.delta(variant, cell)));
         let more = if self.is_opaque() {
