@@ -2,8 +2,8 @@
 
 use super::support::{SEGMENT_BYTES, admit, chance, drive, log, one, options, read_all, stage, write};
 use jeton_register::disk::FaultDisk;
-use jeton_register::embedded::{GAP_SLOTS_MAX, Journal, OpenError, Sequence};
-use jeton_register::{Batch, Extent, Failure, Permit, Slot, Written};
+use jeton_register::embedded::{GAP_SLOTS_MAX, Journal, OpenError, Options, Sequence};
+use jeton_register::{Batch, Extent, Failure, Log, Permit, Slot, Space, Written};
 
 #[test]
 fn a_register_takes_one_value_for_ever() {
@@ -118,8 +118,7 @@ fn what_is_beyond_the_limits_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_batch_may_lead_far_as_long_as_no_step_in_it_does() {
-    let mut journal =
-        Journal::open(FaultDisk::new(), jeton_register::embedded::Options::small(16 << 20)).unwrap();
+    let mut journal = Journal::open(FaultDisk::new(), Options::small(16 << 20)).unwrap();
     let mut batch = Batch::new();
     for slot in (1..=10_000).step_by(2) {
         batch.push(log(1), Slot(slot), b"");
@@ -208,6 +207,15 @@ fn promises_of_all_sizes_are_kept_at_the_ends_of_segments() {
             }
         }
         disk.set_room(Some(0));
+        // Trims take what is kept back for them, and not a byte of what was promised to others.
+        for through in (1..).map(Slot) {
+            if journal.trim(log(999), through).is_err() {
+                break;
+            }
+            let mut staged = journal.take_staged().unwrap();
+            staged.persist();
+            journal.settle(staged).unwrap();
+        }
         while !promised.is_empty() {
             let index = random() as usize % promised.len();
             let (batch, permit) = promised.swap_remove(index);
@@ -231,6 +239,61 @@ fn promises_of_all_sizes_are_kept_at_the_ends_of_segments() {
         }
         drop(journal);
         Journal::open(disk, options()).unwrap();
+    }
+}
+
+#[test]
+fn promises_are_kept_when_every_frame_wastes_a_block_and_every_name_is_long() {
+    let long = |number: u128| Log { space: Space::Partition, id: u128::MAX - number };
+    // Larger segments: the largest record is larger than what is kept back for trims, and cannot hide in it.
+    let options = Options::small(1 << 20);
+    for seed in 0..60 {
+        let mut random = chance(seed);
+        let disk = FaultDisk::new();
+        let mut journal = Journal::open(disk.clone(), options.clone()).unwrap();
+        let logs = 1 + (random() % 2000) as usize;
+        let mut slots = vec![0; logs];
+        let mut batch_of = |number: usize, len: usize| {
+            slots[number] += 1;
+            let mut batch = Batch::new();
+            batch.push(long(number as u128), Slot(slots[number]), &vec![1; len]);
+            batch
+        };
+        // All logs, and then up to anywhere in a segment.
+        for number in 0..logs {
+            stage(&mut journal, &batch_of(number, 10)).unwrap();
+        }
+        for _ in 0..random() % 256 {
+            write(&mut journal, &batch_of(0, 10)).unwrap();
+        }
+        // One byte more than whole blocks: the frame's header, and what the record takes besides its value.
+        let wasteful = 32 * 4096 - 40 - (4 + 1 + 1 + 19 + 1 + 3) + 1;
+        let mut promised = Vec::new();
+        let mut refused = 0;
+        while refused < 2 {
+            match journal.admit(1, wasteful) {
+                Ok(permit) => promised.push(permit),
+                Err(_) => {
+                    refused += 1;
+                    drive(&mut journal).unwrap();
+                }
+            }
+        }
+        disk.set_room(Some(0));
+        for through in (1..).map(Slot) {
+            if journal.trim(long(1000), through).is_err() {
+                break;
+            }
+            let mut staged = journal.take_staged().unwrap();
+            staged.persist();
+            journal.settle(staged).unwrap();
+        }
+        for permit in promised {
+            journal.stage(&batch_of(0, wasteful), permit).unwrap();
+            let mut staged = journal.take_staged().unwrap();
+            staged.persist();
+            journal.settle(staged).unwrap();
+        }
     }
 }
 
