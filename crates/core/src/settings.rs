@@ -161,7 +161,12 @@ impl TableSettings {
 
     /// When the last id taken until `now` may be forgotten.
     pub(crate) fn promised_until(&self, now: Moment) -> Moment {
-        now.after(stretched(self.opaque_window).max(self.dated_window + self.skew) + SLACK)
+        now.after(self.memory())
+    }
+
+    /// How long after it came the longest-lived id may be asked for.
+    pub(crate) fn memory(&self) -> Duration {
+        stretched(self.opaque_window).max(self.dated_window + self.skew) + SLACK
     }
 
     /// All ids taken until `now` are dated before this, also by a thread that does not know yet that it is so late.

@@ -34,6 +34,15 @@ struct Past {
     until: Moment,
 }
 
+impl Past {
+    /// All ids taken in the era are dated before this.
+    fn dated_before(&self) -> Moment {
+        let settings = &self.era.settings;
+        let memory = u64::try_from(settings.memory().as_nanos()).unwrap_or(u64::MAX);
+        settings.dated_before(Moment::from_nanos(self.until.as_nanos().saturating_sub(memory)))
+    }
+}
+
 /// Whether a table can have this name.
 pub fn check_name(name: &str) -> Result<(), SettingsError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
@@ -89,13 +98,12 @@ impl Table {
             if dated >= later.floor {
                 return false;
             }
-            // An era that is gone has forgotten everything.
-            let gone = past.era.number + 1 != later.number;
-            if gone || now.since(dated) > past.era.settings.dated_window {
+            if dated < past.dated_before() && now.since(dated) > past.era.settings.dated_window {
                 return true;
             }
             later = &past.era;
         }
+        // Those before are gone, and have forgotten everything.
         dated < later.floor
     }
 
@@ -113,7 +121,7 @@ impl Table {
 
     /// The table with other settings from `now` on. Every promise already made is kept.
     pub fn change(&self, settings: TableSettings, now: Moment) -> Result<Self, SettingsError> {
-        let mut past: Vec<Past> = self.past.iter().filter(|past| past.until >= now).cloned().collect();
+        let mut past = self.past_at(now).to_vec();
         if past.len() + 1 >= ERAS_MAX {
             let why =
                 format!("changed {ERAS_MAX} times within the time it remembers; wait for the first to pass");
@@ -126,10 +134,17 @@ impl Table {
         Ok(Self { id: self.id, name: self.name.clone(), present, past })
     }
 
+    /// The past eras to be kept: up to the oldest with a promise left. One that is over is kept before it, to tell which ids
+    /// it may have taken.
+    fn past_at(&self, now: Moment) -> &[Past] {
+        let kept = self.past.iter().rposition(|past| past.until >= now).map_or(0, |oldest| oldest + 1);
+        &self.past[..kept]
+    }
+
     /// The table without the eras that are over; nothing if there is none to drop.
     pub fn without_past(&self, now: Moment) -> Option<Self> {
-        let past: Vec<Past> = self.past.iter().filter(|past| past.until >= now).cloned().collect();
-        (past.len() < self.past.len()).then(|| Self { past, ..self.clone() })
+        let past = self.past_at(now);
+        (past.len() < self.past.len()).then(|| Self { past: past.to_vec(), ..self.clone() })
     }
 
     /// The same table with filters taken from elsewhere: `fill` is given each era with empty filters.
@@ -181,7 +196,7 @@ impl Table {
         if eras.is_empty() || eras.len() > ERAS_MAX {
             return Err(Malformed("a table without settings, or with too many"));
         }
-        if !eras.is_sorted_by(|later, earlier| later.era.number > earlier.era.number) {
+        if eras.windows(2).any(|two| two[1].era.number.checked_add(1) != Some(two[0].era.number)) {
             return Err(Malformed("eras out of order"));
         }
         let present = eras.remove(0).era;
