@@ -14,7 +14,7 @@ use jeton_register::embedded::{self, Embedded};
 use jeton_register::{Batch, Extent, Failure, Log, Registers, Slot, Written};
 
 use crate::engine::Engine;
-use crate::keeper::FILTERS;
+use crate::keeper::{FILTERS, filter_row};
 use crate::recovery::{CATALOG, STORE};
 
 /// A copy that is not complete has a file of this name, and is not opened.
@@ -105,9 +105,12 @@ impl Engine {
     fn copy_log(&self, target: &Path) -> Result<u64, BackupError> {
         let disk = RealDisk::new(target).map_err(io_error("use", target))?;
         let copy = Embedded::open(disk, embedded::Options::default())?;
-        for name in [STORE, CATALOG, FILTERS] {
-            if let Some(row) = block_on(self.registers.get_row(name))? {
-                block_on(copy.put_row(name, row))?;
+        let catalog = self.catalog();
+        let eras = catalog.iter().flat_map(|table| table.eras().map(|era| filter_row(table.id, era.number)));
+        let rows = [STORE, CATALOG, FILTERS].into_iter().map(str::to_owned).chain(eras);
+        for name in rows {
+            if let Some(row) = block_on(self.registers.get_row(&name))? {
+                block_on(copy.put_row(&name, row))?;
             }
         }
         let logs = || PartitionId::all().map(|partition| Log::partition(partition.0));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_executor::block_on;
-use jeton_core::codec::{Malformed, Reader, Write};
+use jeton_core::codec::{Malformed, Reader};
 use jeton_core::limits::PARTITIONS;
 use jeton_core::{Catalog, PartitionId, TableId};
 use jeton_register::disk::Disk;
@@ -20,7 +20,7 @@ use crate::marks::Marks;
 use crate::shard::{FrozenIds, FrozenValues, Slots, Stores};
 use crate::values::{Values, ValuesError};
 
-/// The row of the registers that holds the filters.
+/// The row of the registers that says up to where the filters speak; each era's filters have a row of their own.
 pub(crate) const FILTERS: &str = "filters";
 
 const FILTERS_VERSION: u8 = 1;
@@ -116,14 +116,19 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
 
     /// Stores a [snapshot](snapshot_filters) of the filters that has every id up to these slots, and none that a crash could
     /// still take back.
-    pub fn store_filters(&mut self, snapshot: &[u8], slots: &Slots) -> Result<(), KeepError> {
+    pub fn store_filters(&mut self, snapshot: &FilterSnapshot, slots: &Slots) -> Result<(), KeepError> {
+        let version = Slot(self.filters_version + 1);
+        let put =
+            |name: &str, bytes: Bytes| block_on(self.registers.put_row(name, Row { slot: version, bytes }));
+        for (table, era, filters) in &snapshot.0 {
+            put(&filter_row(*table, *era), filters.clone())?;
+        }
+        // Last, what they are good for: until then they count as the snapshot before, which knew less.
         let mut marks = self.kept.filters.clone();
         marks.raise(slots);
         let mut bytes = vec![FILTERS_VERSION];
         marks.encode(&mut bytes);
-        bytes.extend_from_slice(snapshot);
-        let row = Row { slot: Slot(self.filters_version + 1), bytes: Bytes::from(bytes) };
-        block_on(self.registers.put_row(FILTERS, row))?;
+        put(FILTERS, Bytes::from(bytes))?;
         self.filters_version += 1;
         self.kept.filters = marks;
         self.trim();
@@ -151,38 +156,28 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
     }
 }
 
-/// The filters of all tables as bytes.
-pub fn snapshot_filters(catalog: &Catalog) -> Vec<u8> {
-    let mut out = Vec::new();
-    for table in catalog.iter() {
-        for era in table.eras() {
-            out.put_varint(u64::from(table.id.0));
-            out.put_varint(u64::from(era.number));
-            out.put_bytes(&era.snapshot());
-        }
-    }
-    out
+/// The filters of all tables as bytes: by table and era.
+#[derive(Debug)]
+pub struct FilterSnapshot(Vec<(TableId, u32, Bytes)>);
+
+/// Takes a snapshot of the filters of all tables.
+pub fn snapshot_filters(catalog: &Catalog) -> FilterSnapshot {
+    let eras = catalog.iter().flat_map(|table| table.eras().map(|era| (table.id, era)));
+    FilterSnapshot(eras.map(|(table, era)| (table, era.number, Bytes::from(era.snapshot()))).collect())
 }
 
-/// Filters as they were stored: by table and era.
-pub(crate) struct StoredFilters<'a> {
-    pub marks: Marks,
-    pub eras: Vec<(TableId, u32, &'a [u8])>,
+/// The name of the row with the filters of an era.
+pub(crate) fn filter_row(table: TableId, era: u32) -> String {
+    format!("filters-{}-{era}", table.0)
 }
 
-/// Reads the filters row.
-pub(crate) fn read_filters(row: &[u8]) -> Result<StoredFilters<'_>, Malformed> {
+/// Reads the row that says up to where the filters speak.
+pub(crate) fn read_filter_marks(row: &[u8]) -> Result<Marks, Malformed> {
     let mut input = Reader::new(row);
     if input.u8()? != FILTERS_VERSION {
         return Err(Malformed("filters of an unknown version"));
     }
     let marks = Marks::decode(&mut input)?;
-    let mut eras = Vec::new();
-    while !input.rest().is_empty() {
-        let number = |input: &mut Reader<'_>| {
-            u32::try_from(input.varint()?).map_err(|_| Malformed("a number too large"))
-        };
-        eras.push((TableId(number(&mut input)?), number(&mut input)?, input.bytes()?));
-    }
-    Ok(StoredFilters { marks, eras })
+    input.finish()?;
+    Ok(marks)
 }

@@ -26,7 +26,7 @@ mod worker;
 pub use backup::{BackupError, BackupReport};
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, OpenError, TableError};
-pub use keeper::{KeepError, Keeper, Kept, snapshot_filters};
+pub use keeper::{FilterSnapshot, KeepError, Keeper, Kept, snapshot_filters};
 pub use marks::Marks;
 pub use options::Options;
 pub use recovery::{Found, RecoveryError, find, replay};

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::codec::Reader;
-use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, Secret, Table, mutated};
+use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, RefillError, Secret, Table, mutated};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
 
 use crate::ids;
-use crate::keeper::{FILTERS, Kept, read_filters};
+use crate::keeper::{FILTERS, Kept, filter_row, read_filter_marks};
 use crate::marks::Marks;
 use crate::shard::{Shard, Stores};
 use crate::values::{RowKey, Values, ValuesError};
@@ -127,27 +127,35 @@ pub fn find<R: Registers, V: Values, D: Disk>(
     }
     let (mut filters, mut filters_version) = (Marks::default(), 0);
     if let Some(row) = block_on(registers.get_row(FILTERS))? {
-        let stored = read_filters(&row.bytes).map_err(damaged("the filters"))?;
+        filters = read_filter_marks(&row.bytes).map_err(damaged("the filters"))?;
+        filters_version = row.slot.0;
         // The filters refuse to go back in time; nothing later than the latest entry can be in them.
         let now = partitions.iter().map(Partition::time).max().unwrap_or_default().max(wall);
         for table in catalog.clone().iter() {
-            let fill = |era: &mut Era| {
-                let one = stored.eras.iter().find(|(id, number, _)| *id == table.id && *number == era.number);
-                one.map_or(Ok(()), |(_, _, snapshot)| era.restore(snapshot, now))
-            };
-            let table: Table = table
-                .refilled(fill)
-                .map_err(|error| RecoveryError::Damaged(format!("the filters of {}: {error}", table.name)))?;
-            catalog = catalog.replaced(table);
+            catalog = catalog.replaced(restore_filters(registers, table, now)?);
         }
-        filters = stored.marks;
-        filters_version = row.slot.0;
     }
     let kept = Kept { values, ids, filters };
     for partition in PartitionId::all() {
         check(registers, partition, &kept)?;
     }
     Ok(Found { secret, catalog, catalog_version, partitions, kept, filters_version })
+}
+
+/// The table with its filters as they were stored. An era that began later has none: all of its ids are in the log.
+fn restore_filters<R: Registers>(registers: &R, table: &Table, now: Moment) -> Result<Table, RecoveryError> {
+    let broken = |error: &dyn std::fmt::Display| {
+        RecoveryError::Damaged(format!("the filters of {}: {error}", table.name))
+    };
+    let fill = |era: &mut Era| match block_on(registers.get_row(&filter_row(table.id, era.number))) {
+        Ok(Some(row)) => era.restore(&row.bytes, now).map_err(|error| broken(&error)),
+        Ok(None) => Ok(()),
+        Err(failure) => Err(failure.into()),
+    };
+    table.refilled(fill).map_err(|error| match error {
+        RefillError::Fill(error) => error,
+        RefillError::Begin(error) => broken(&error),
+    })
 }
 
 fn read_store(bytes: &[u8]) -> Result<Secret, RecoveryError> {

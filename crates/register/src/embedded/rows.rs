@@ -16,7 +16,7 @@ use crate::{Failure, Row, Slot};
 /// The longest name of a row, in bytes.
 pub const ROW_NAME_BYTES_MAX: usize = 64;
 /// The largest row, in bytes.
-pub const ROW_BYTES_MAX: usize = 256 << 20;
+pub const ROW_BYTES_MAX: usize = 4 << 30;
 
 const FOLDER: &str = "rows";
 /// Marks a row that is being written: no name of a row begins so.
