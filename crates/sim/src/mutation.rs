@@ -50,10 +50,8 @@ macro_rules! mutations {
         /// The bug of this name; the message says why there is none.
         pub fn find(name: &str) -> Result<Planted, String> {
             match name {
-                #[cfg(feature = "mutations")]
-                $(stringify!($name) => Ok(Planted(jeton_core::mutation::Mutation::$name)),)*
-                #[cfg(not(feature = "mutations"))]
-                $(stringify!($name) => Err("build with --features mutations to plant a bug".into()),)*
+                $(#[cfg(feature = "mutations")] stringify!($name) => Ok(Planted(jeton_core::mutation::Mutation::$name)),)*
+                $(#[cfg(not(feature = "mutations"))] stringify!($name) => Err("build with --features mutations to plant a bug".into()),)*
                 _ => {
                     let names: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();
                     Err(format!("there is no mutation {name}; there are {}", names.join(", ")))

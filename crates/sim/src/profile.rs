@@ -79,14 +79,8 @@ impl Profile {
 
 /// Settings of a table.
 fn settings(chance: &mut Chance, tight: bool) -> TableSettings {
-    // Filters for dated ids take long to lay out, so that many tables do without: more seeds find more than more formats.
-    let formats: &[Format] = match chance.below(4) {
-        0 => &Format::ALL,
-        1 => &[Format::Uuid7, Format::Ulid, Format::Event],
-        _ => &[Format::Opaque, Format::Sequenced],
-    };
     let first = TableSettings {
-        formats: formats.iter().copied().fold(Formats::NONE, Formats::and),
+        formats: formats(chance),
         durability: if chance.one_in(4) { Durability::Relaxed } else { Durability::Strict },
         without_id: if chance.one_in(3) { WithoutId::AtMostOnce } else { WithoutId::Refuse },
         expected_ids: *chance.pick(&[8, 64, 400]),
@@ -96,7 +90,17 @@ fn settings(chance: &mut Chance, tight: bool) -> TableSettings {
     changed(&first, chance, tight)
 }
 
-/// Settings with other windows and another mode. What a crash may take stays the same.
+fn formats(chance: &mut Chance) -> Formats {
+    // Filters for dated ids take long to lay out, so that many tables do without: more seeds find more than more formats.
+    let formats: &[Format] = match chance.below(4) {
+        0 => &Format::ALL,
+        1 => &[Format::Uuid7, Format::Ulid, Format::Event],
+        _ => &[Format::Opaque, Format::Sequenced],
+    };
+    formats.iter().copied().fold(Formats::NONE, Formats::and)
+}
+
+/// Settings with other windows, another mode, and sometimes other formats. What a crash may take stays the same.
 pub fn changed(settings: &TableSettings, chance: &mut Chance, tight: bool) -> TableSettings {
     let dated_window = *chance.pick(&[secs(3), secs(20), secs(90), secs(600)]);
     let mode = if chance.one_in(3) {
@@ -106,6 +110,7 @@ pub fn changed(settings: &TableSettings, chance: &mut Chance, tight: bool) -> Ta
         Mode::Exact
     };
     TableSettings {
+        formats: if chance.one_in(8) { formats(chance) } else { settings.formats },
         dated_window,
         opaque_window: *chance.pick(&[secs(3), secs(20), secs(90), secs(600)]),
         skew: *chance.pick(&[Duration::from_millis(500), secs(3)]),

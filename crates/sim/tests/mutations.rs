@@ -5,7 +5,7 @@ use jeton_sim::many::{Manner, Tally, run_all};
 use jeton_sim::mutation::{ALL, find};
 
 fn with(name: &str, seeds: u64, outside: bool) -> Tally {
-    let planted = Some(find(name).unwrap());
+    let planted = Some(find(name).expect("the mutations of the table are all there"));
     run_all(0..seeds, Manner { planted, outside, ..Manner::default() })
 }
 

@@ -59,9 +59,7 @@ fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> 
         }
         (Rejection::Superseded { .. }, Some(OpId::Sequenced { .. }), _) => Ok(()),
         (Rejection::IdRequired, None, _) => Ok(()),
-        (Rejection::FormatNotTaken { .. }, Some(id), _) if !table.settings.formats.contains(id.format()) => {
-            Ok(())
-        }
+        (Rejection::FormatNotTaken { .. }, Some(id), _) if !table.always.contains(id.format()) => Ok(()),
         (
             Rejection::Mismatch | Rejection::Overflow | Rejection::NotACounter | Rejection::Capacity { .. },
             _,

@@ -1,6 +1,6 @@
 //! A table as its owner knows it: the settings now, and what earlier ones allow.
 
-use jeton_core::{Durability, Mode, TableSettings};
+use jeton_core::{Durability, Formats, Mode, TableSettings};
 
 /// A table.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct TableModel {
     pub least_window: u64,
     /// The shortest skew that it ever had, in milliseconds.
     pub least_skew: u64,
+    /// The formats that it took at all times.
+    pub always: Formats,
     /// Whether it ever was probabilistic.
     pub ever_probabilistic: bool,
     /// Whether its false positives are too rare to be seen.
@@ -33,6 +35,7 @@ impl TableModel {
             made: false,
             least_window: u64::MAX,
             least_skew: u64::MAX,
+            always: settings.formats,
             ever_probabilistic: false,
             tight: true,
         };
@@ -49,6 +52,8 @@ impl TableModel {
     pub fn admit(&mut self, settings: &TableSettings) {
         self.least_window = self.least_window.min(settings.dated_window.as_millis() as u64);
         self.least_skew = self.least_skew.min(settings.skew.as_millis() as u64);
+        let both = self.always.iter().filter(|format| settings.formats.contains(*format));
+        self.always = both.fold(Formats::NONE, Formats::and);
         if let Mode::Probabilistic { target } = settings.mode {
             self.ever_probabilistic = true;
             self.tight &= target < 1e-6;
