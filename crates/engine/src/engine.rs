@@ -248,11 +248,11 @@ impl Engine {
 
     /// Gives a table other settings. Every promise already made is kept.
     pub fn change_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
-        let now = self.now();
-        let present = self.table(name)?;
+        self.table(name)?;
         self.change_catalog(|catalog| {
-            let present = catalog.find(name).unwrap_or(&present);
-            Ok(catalog.replaced(present.change(settings, now)?))
+            let Some(present) = catalog.find(name) else { unreachable!("tables are never removed") };
+            // Read now that nobody else changes anything: what the old settings took until now must be promised for.
+            Ok(catalog.replaced(present.change(settings, self.now())?))
         })?;
         Ok(self.table(name)?)
     }
