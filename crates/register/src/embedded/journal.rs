@@ -140,6 +140,9 @@ impl<D: Disk> Journal<D> {
                 continue;
             }
             let number = self.numbers[index].unwrap_or_else(|| self.index.number(log));
+            if mutated!(SkipTrimCheck) && slot <= self.index.log(number).trimmed {
+                continue;
+            }
             let already = self.index.log(number).cell(slot);
             if mutated!(OverwriteSlot) && !already.is_none() {
                 continue;
