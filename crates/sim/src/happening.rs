@@ -198,7 +198,7 @@ impl World {
         // Files are mostly zeros at their end: where there is something, more can break.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |last| last + 1);
         let offset = chance.below(used as u64);
-        if file.starts_with("log/") && offset >= last_frame(&bytes) {
+        if file.starts_with("log/") && offset >= last_frame(&file, &bytes) {
             return;
         }
         self.damaged |= self.disk.flip_bit(&file, offset, chance.below(8) as u8);
@@ -249,11 +249,14 @@ impl World {
     }
 }
 
-/// Where the last frame of a segment begins: from there on, damage and a torn write look the same, and the log's end is cut.
-fn last_frame(segment: &[u8]) -> u64 {
+/// Where the last frame of a segment begins: from there on, damage and a torn write look the same, and the log's end is cut. Frames of
+/// an earlier life of the file, which carry another number, do not count.
+fn last_frame(file: &str, segment: &[u8]) -> u64 {
     const BLOCK: usize = 4096;
     const MAGIC: &[u8] = b"JFRM";
+    let digits: String = file.chars().filter(char::is_ascii_digit).collect();
+    let number = digits.parse().unwrap_or(0u64).to_le_bytes();
+    let is_ours = |at: &usize| segment[at + 8..at + 12] == *MAGIC && segment[at + 24..at + 32] == number;
     let blocks = (1..segment.len() / BLOCK).rev();
-    let last = blocks.map(|block| block * BLOCK).find(|at| &segment[at + 8..at + 12] == MAGIC);
-    last.unwrap_or(BLOCK) as u64
+    blocks.map(|block| block * BLOCK).find(is_ours).unwrap_or(BLOCK) as u64
 }

@@ -64,9 +64,9 @@ macro_rules! mutations {
 mutations! {
     AckBeforeSync, "a write is acknowledged before its batch is durable", ["answers"], 20;
     ReadBeforeDurable, "a read shows what a crash can take back", ["reads"], 20;
-    SyncSkipped, "the log is written and not synced", ["history"], 40;
+    SyncSkipped, "the log is written and not synced", ["history", "opening"], 40;
     ForgetIndex, "an id that may be known is not looked up in the index", ["recount"], 40;
-    SkipTrimCheck, "a write to a trimmed slot is taken", ["registers", "panic"], 40;
+    SkipTrimCheck, "a write to a trimmed slot is called fresh", ["registers"], 40;
     OverwriteSlot, "a write to a slot that is taken is called fresh", ["registers"], 20;
     DropGenerationEarly, "generations of ids are dropped ten minutes before they expire", ["recount"], 60;
     SnapshotBeforeDurable, "filters are stored with ids that a crash can take back", ["answers", "opening"], 400;

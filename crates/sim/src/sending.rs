@@ -123,7 +123,6 @@ impl World {
         let sent = Sent {
             durable: self.model.history.durable(cell.partition().0),
             seen: self.clients[client].seen.get(&cell).copied(),
-            life: self.model.life,
         };
         let least = if is_add_only(&cell) { self.model.sums(&cell).0 } else { 0 };
         self.calls.push(Call { what: What::Read { client, cell, sent, least }, answer });

@@ -15,8 +15,6 @@ pub struct Sent {
     pub durable: u64,
     /// What the client had seen there.
     pub seen: Option<i64>,
-    /// The life of the machine.
-    pub life: u64,
 }
 
 /// A cell was read.
