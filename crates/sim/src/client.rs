@@ -113,7 +113,10 @@ fn mixed(chance: &mut Chance) -> Change {
         10 | 11 => Change::Set(chance.below(100) as i64),
         12 => Change::Reset,
         13 => Change::Delete,
-        14 => Change::Put(vec![chance.draw() as u8; chance.below(300) as usize].into()),
+        14 => {
+            let most = if chance.one_in(4) { 1_500 } else { 300 };
+            Change::Put(vec![chance.draw() as u8; chance.below(most) as usize].into())
+        }
         _ => Change::Add(*chance.pick(&[i64::MAX, i64::MIN, i64::MAX - 5])),
     }
 }

@@ -43,7 +43,7 @@ impl World {
                 self.pass(millis + chance.below(1_000));
             }
             Event::WallStep => {
-                let step = *chance.pick(&[-90_000, -2_000, -200, 200, 2_000, 90_000, 3_600_000]);
+                let step = *chance.pick(&[-3_600_000, -90_000, -2_000, -200, 200, 2_000, 90_000, 3_600_000]);
                 self.note(format!("the wall clock is set by {step} ms"));
                 self.clock.step_wall(step);
             }
