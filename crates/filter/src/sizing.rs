@@ -5,6 +5,8 @@
 //! ids, each drawing `bits` positions with replacement; the chance that a foreign mask passes is the mean of
 //! `(set bits / 64)^bits` over that distribution, and an id passes when all its words pass.
 
+use std::sync::OnceLock;
+
 use crate::line::LANES;
 use crate::probe::{BITS_MAX, Layout};
 
@@ -18,17 +20,25 @@ const CROWD_MAX: usize = if cfg!(miri) { 16 } else { 96 };
 /// The chance that a foreign mask passes a word that `n` ids occupy, for `n` from 0 to [`CROWD_MAX`].
 pub(crate) struct PassTable {
     layout: Layout,
-    by_crowd: Vec<f64>,
+    by_crowd: &'static [f64],
 }
+
+/// The table depends on the bits alone and takes most of the time of building a filter: each is made once.
+static BY_BITS: [OnceLock<Vec<f64>>; BITS_MAX as usize + 1] =
+    [const { OnceLock::new() }; BITS_MAX as usize + 1];
 
 impl PassTable {
     pub(crate) fn new(layout: Layout) -> Self {
+        Self { layout, by_crowd: BY_BITS[layout.bits as usize].get_or_init(|| Self::by_crowd(layout.bits)) }
+    }
+
+    fn by_crowd(bits: u32) -> Vec<f64> {
         // share[s] = probability that s of the 64 bits are set, after the draws so far.
         let mut share = [0.0; WORD + 1];
         share[0] = 1.0;
         let mut by_crowd = vec![0.0];
         for _ in 0..CROWD_MAX {
-            for _ in 0..layout.bits {
+            for _ in 0..bits {
                 for set in (0..=WORD).rev() {
                     let stays = share[set] * set as f64 / WORD as f64;
                     let grows =
@@ -36,11 +46,9 @@ impl PassTable {
                     share[set] = stays + grows;
                 }
             }
-            by_crowd.push(
-                share.iter().enumerate().map(|(set, p)| p * pass(set as u32, layout.bits)).sum::<f64>(),
-            );
+            by_crowd.push(share.iter().enumerate().map(|(set, p)| p * pass(set as u32, bits)).sum::<f64>());
         }
-        Self { layout, by_crowd }
+        by_crowd
     }
 
     /// The false-positive probability of one generation with `ids` ids in `slots` words.
