@@ -143,6 +143,11 @@ impl Operation {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
+    /// The cell of the first change.
+    pub fn first_cell(&self) -> &Cell {
+        &self.first.0
+    }
+
     /// How many changes.
     pub fn len(&self) -> usize {
         1 + self.rest.len()

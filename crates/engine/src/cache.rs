@@ -82,14 +82,25 @@ impl Cache {
     }
 
     fn find(&mut self, cell: &Cell) -> Option<u32> {
-        let is_it =
-            |at: &u32| self.slots.get(*at as usize).is_some_and(|slot| slot.cell.as_ref() == Some(cell));
-        if is_it(&self.last) {
+        let last = self.slots.get(self.last as usize);
+        if last.is_some_and(|slot| slot.cell.as_ref() == Some(cell)) {
             return Some(self.last);
         }
-        let at = self.places.find(self.hasher.hash_one(cell), is_it).copied()?;
+        self.last = self.locate(cell)?;
+        Some(self.last)
+    }
+
+    /// Where the cell is, if it is here. Asked for many cells in a row, the processor waits for all of them at once; asked one by
+    /// one between other work, for each.
+    pub fn locate(&self, cell: &Cell) -> Option<u32> {
+        let is_it =
+            |at: &u32| self.slots.get(*at as usize).is_some_and(|slot| slot.cell.as_ref() == Some(cell));
+        self.places.find(self.hasher.hash_one(cell), is_it).copied()
+    }
+
+    /// The next cell asked for was located here. A hint that has become wrong does no harm.
+    pub fn hint(&mut self, at: u32) {
         self.last = at;
-        Some(at)
     }
 
     /// What the cell holds, and the batch that changed it last; nothing if only the store knows.

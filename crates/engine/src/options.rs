@@ -35,7 +35,7 @@ impl Default for Options {
             cache_bytes: 128 << 20,
             dirty_bytes_max: 64 << 20,
             recent_ids: 65_536,
-            log_bytes: 64 << 20,
+            log_bytes: 128 << 20,
             segment_bytes: 64 << 20,
             lsm: LsmOptions::default(),
         }

@@ -28,6 +28,8 @@ pub struct Recent {
     frozen: BTreeMap<u64, Arc<Ids>>,
     frozen_len: usize,
     freezes: u64,
+    /// Memory to be used again: taking it anew from the system costs more than all the rest.
+    spare: Option<Ids>,
 }
 
 impl Recent {
@@ -53,11 +55,7 @@ impl Recent {
 
     /// Hands out the ids that came since the last freeze; they stay known here.
     pub fn freeze(&mut self) -> (u64, Arc<Ids>) {
-        let capacity = self.live.len();
-        let ids = Arc::new(std::mem::replace(
-            &mut self.live,
-            Ids::with_capacity_and_hasher(capacity, Default::default()),
-        ));
+        let ids = Arc::new(std::mem::replace(&mut self.live, self.spare.take().unwrap_or_default()));
         self.freezes += 1;
         self.frozen_len += ids.len();
         self.frozen.insert(self.freezes, ids.clone());
@@ -68,6 +66,10 @@ impl Recent {
     pub fn complete(&mut self, freeze: u64) {
         if let Some(ids) = self.frozen.remove(&freeze) {
             self.frozen_len -= ids.len();
+            if let Ok(mut ids) = Arc::try_unwrap(ids) {
+                ids.clear();
+                self.spare = Some(ids);
+            }
         }
     }
 }

@@ -57,6 +57,14 @@ impl<T> Request<T> {
         }
     }
 
+    /// The cell that it looks at first.
+    fn first_cell(&self) -> &Cell {
+        match self {
+            Self::Apply { operation, .. } => operation.first_cell(),
+            Self::Read { cell, .. } => cell,
+        }
+    }
+
     /// No more bytes of a log's value than this come of it.
     pub fn value_bytes_max(&self) -> usize {
         match self {
@@ -138,6 +146,8 @@ pub struct Shard<V, D: Disk> {
     scratch: Vec<u8>,
     /// Room to put requests in order.
     order: Vec<(PartitionId, usize)>,
+    /// Where their cells are in the cache.
+    hints: Vec<Option<u32>>,
 }
 
 struct Owned {
@@ -190,6 +200,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             entry_bytes_max,
             scratch: Vec::new(),
             order: Vec::new(),
+            hints: Vec::new(),
         }
     }
 
@@ -262,10 +273,18 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let numbered = requests.iter().zip(0..);
         order.extend(numbered.filter_map(|(request, at)| Some((request.as_ref()?.partition(), at))));
         order.sort_unstable();
+        let mut hints = std::mem::take(&mut self.hints);
+        hints.extend(order.iter().map(|(_, at)| {
+            let cell = requests[*at].as_ref().map(Request::first_cell);
+            cell.and_then(|cell| self.memory.cache.locate(cell))
+        }));
         let mut batch = Batch::new();
         let mut open: Option<(Step, PartitionId)> = None;
         let mut entry = Vec::new();
-        for (id, at) in order.drain(..) {
+        for ((id, at), hint) in order.drain(..).zip(hints.drain(..)) {
+            if let Some(hint) = hint {
+                self.memory.cache.hint(hint);
+            }
             let Some(request) = requests[at].take() else { unreachable!("every number comes once") };
             let size = request.value_bytes_max();
             let full = entry.len() + size > self.entry_bytes_max;
@@ -318,7 +337,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             }
         }
         close(&mut open, &mut entry, &mut batch);
-        self.order = order;
+        (self.order, self.hints) = (order, hints);
         requests.clear();
         if batch.is_empty() {
             return None;

@@ -77,7 +77,10 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
         match job {
             Job::Ids { shard, frozen } => {
                 self.until_done(|keeper| keeper.store_ids(&frozen));
-                self.tell(shard, Message::IdsStored(frozen.freeze));
+                let freeze = frozen.freeze;
+                // The shard uses the memory again if nobody else holds it.
+                drop(frozen);
+                self.tell(shard, Message::IdsStored(freeze));
             }
             Job::Values { shard, mut frozen } => {
                 while self.values.untidiness() > UNTIDY_MAX && !self.health.closing() {

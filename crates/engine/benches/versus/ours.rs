@@ -29,9 +29,17 @@ pub fn uuid7(millis: u64, number: u64) -> OpId {
     OpId::uuid7(bits).expect("it is one")
 }
 
+/// The wall clock, as a client reads it.
+fn millis() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    since.as_millis() as u64
+}
+
 impl Ours {
     pub fn open(folder: &Path, memory: Memory, counters: u64, options: Options) -> Self {
-        Self::open_with(folder, memory, counters, options, TableSettings::default())
+        // A table that knows its load: about 2,300 ids a second for a day.
+        let settings = TableSettings { expected_ids: 200_000_000, ..TableSettings::default() };
+        Self::open_with(folder, memory, counters, options, settings)
     }
 
     pub fn open_with(
@@ -61,7 +69,7 @@ impl Ours {
 
 impl Contender for Ours {
     async fn add(&self, counter: u64, number: u64) {
-        let id = self.with_ids.then(|| uuid7(self.engine.now().as_nanos() / 1_000_000, number));
+        let id = self.with_ids.then(|| uuid7(millis(), number));
         let cell = self.cells[counter as usize].clone();
         let operation = Operation::single(id, cell, Change::Add(1)).expect("an operation");
         match self.engine.apply(operation).await {
