@@ -70,6 +70,13 @@ impl std::fmt::Debug for Secret {
 }
 
 impl IdKey {
+    /// The key of the same id in a partition.
+    #[must_use]
+    pub fn in_partition(self, partition: PartitionId) -> Self {
+        // Spread over all bits, so that both halves tell the partitions apart.
+        Self(self.0 ^ u128::from(partition.0).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
+    }
+
     /// The half that the filter works with.
     pub fn fingerprint(self) -> Fingerprint {
         Fingerprint::from_keyed_hash(self.0 as u64)

@@ -93,7 +93,10 @@ pub struct Hashes {
 impl Hashes {
     /// The hashes of an operation. `scratch` is room to work in.
     pub fn of(operation: &Operation, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
-        let key = operation.id().map(|id| secret.id_key(operation.table(), id, scratch));
+        let key = operation.id().map(|id| {
+            // The same id on rows of two partitions: each partition knows its own, and neither answers for the other.
+            secret.id_key(operation.table(), id, scratch).in_partition(operation.partition())
+        });
         scratch.clear();
         operation.encode_changes(scratch);
         Self { key, payload: secret.payload(scratch) }

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use futures_executor::block_on;
 use jeton_core::PartitionId;
@@ -13,12 +14,15 @@ use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
 use jeton_register::{Batch, Extent, Failure, Log, Registers, Slot, Written};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, lock};
 use crate::keeper::{FILTERS, filter_row};
 use crate::recovery::{CATALOG, STORE};
 
 /// A copy that is not complete has a file of this name, and is not opened.
 pub(crate) const INCOMPLETE: &str = "INCOMPLETE";
+
+/// How long a busy log is left alone.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Entries that are copied at a time.
 const COPY_MAX: usize = 4096;
@@ -94,6 +98,8 @@ impl Engine {
             std::fs::write(&manifest, files.manifest()).map_err(io_error("write", &manifest))?;
             sync_file(&manifest)?;
             sync_folder(&target.join("ids"))?;
+            // Entries of a table or era that the copy does not know could not be read.
+            let _unchanged = lock(&self.catalog_version);
             report.entries = self.copy_log(target)?;
         }
         std::fs::remove_file(&mark).map_err(io_error("remove", &mark))?;
@@ -118,7 +124,7 @@ impl Engine {
         let mut entries = 0;
         for (log, Extent { trimmed, last }) in logs().zip(extents) {
             if trimmed > Slot::ZERO {
-                block_on(copy.trim(log, trimmed))?;
+                patiently(|| block_on(copy.trim(log, trimmed)))?;
             }
             let mut next = trimmed.next();
             while next <= last {
@@ -130,13 +136,23 @@ impl Engine {
                     next = slot.next();
                 }
                 entries += batch.len() as u64;
-                let permit = copy.admit(batch.len(), batch.value_bytes())?;
+                let permit = patiently(|| copy.admit(batch.len(), batch.value_bytes()))?;
                 let written = block_on(copy.write(batch, permit))?;
                 assert!(written.iter().all(|one| *one == Written::Fresh), "the copy's log was not empty");
             }
         }
         copy.close();
         Ok(entries)
+    }
+}
+
+/// Tries again as long as the copy's log is busy with making its next segment.
+fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    loop {
+        match attempt() {
+            Err(Failure::Busy(_)) => std::thread::sleep(BUSY_PAUSE),
+            other => return other,
+        }
     }
 }
 

@@ -147,7 +147,9 @@ impl Cache {
         (slot.value, slot.batch, slot.checkpoint, slot.used) = (value, batch, next, true);
         let after = slot.cost();
         self.bytes = self.bytes + after - before;
-        if !slot.dirty {
+        if slot.dirty {
+            self.dirty_bytes = self.dirty_bytes + after - before;
+        } else {
             slot.dirty = true;
             self.dirty.push(at);
             self.dirty_bytes += after;

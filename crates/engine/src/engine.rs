@@ -31,7 +31,7 @@ use crate::health::Health;
 use crate::ids::IdIndex;
 use crate::keeper::Keeper;
 use crate::options::Options;
-use crate::recovery::{self, CATALOG, RecoveryError};
+use crate::recovery::{self, CATALOG, RecoveryError, Replayed};
 use crate::reply::{Refusal, Reply, Response};
 use crate::shard::{Request, Shard, Stores};
 use crate::stats::Stats;
@@ -83,8 +83,8 @@ pub struct Engine {
     pub(crate) stores: Stores<LsmValues, RealDisk>,
     pub(crate) stores_in_use: Arc<RwLock<()>>,
     catalog: Arc<ArcSwap<Catalog>>,
-    /// The version of the catalogue's row; held while the catalogue is changed.
-    catalog_version: Mutex<u64>,
+    /// The version of the catalogue's row; held while the catalogue is changed, or must not be.
+    pub(crate) catalog_version: Mutex<u64>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
     secret: Secret,
@@ -123,7 +123,7 @@ impl Engine {
         let found = recovery::find(&*registers, &stores, &note, wall, || random)?;
         let catalog = Arc::new(found.catalog);
         let mut shards = Vec::new();
-        let mut replayed = 0;
+        let mut replayed = Replayed::default();
         let mut logged = Moment::ZERO;
         let mut rest = found.partitions;
         for number in 0..options.shards {
@@ -132,7 +132,9 @@ impl Engine {
             let cache = options.cache_bytes / options.shards;
             let entry_bytes_max = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
             let mut shard = Shard::new(found.secret, partitions, stores.clone(), cache, entry_bytes_max);
-            replayed += recovery::replay(&*registers, &catalog, &found.kept, &mut shard)?;
+            let ours = recovery::replay(&*registers, &catalog, &found.kept, &mut shard)?;
+            replayed.entries += ours.entries;
+            replayed.bytes += ours.bytes;
             logged = logged.max(shard.time());
             shards.push(shard);
         }
@@ -145,13 +147,13 @@ impl Engine {
             catalog: Arc::new(ArcSwap::new(catalog)),
             catalog_version: Mutex::new(found.catalog_version),
             time: Arc::new(StoreTime::begin(clock, logged)),
-            health: Arc::new(Health::new(options.shards)),
+            health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
             secret: found.secret,
             shards: Mutex::default(),
             doors: ArcSwap::default(),
             bell: Arc::default(),
             threads: Mutex::default(),
-            replayed,
+            replayed: replayed.entries,
         };
         let keeper = Keeper::new(registers, stores, found.kept, found.filters_version);
         engine.start(shards, keeper, &options)?;
@@ -195,7 +197,6 @@ impl Engine {
         let upkeep = Upkeep {
             stores: self.stores.clone(),
             catalog: self.catalog.clone(),
-            time: self.time.clone(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
             bell: self.bell.clone(),
@@ -207,7 +208,11 @@ impl Engine {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        let thread = thread::Builder::new().name(name.into()).spawn(run);
+        let guarded = move || {
+            let _guard = EndWithPanic;
+            run();
+        };
+        let thread = thread::Builder::new().name(name.into()).spawn(guarded);
         lock(&self.threads).push(thread.map_err(system(format!("cannot start the thread {name}")))?);
         Ok(())
     }
@@ -334,6 +339,22 @@ impl Drop for Engine {
     }
 }
 
+/// A thread that panics takes the process with it. Without it the rest would serve on, half dead: memory and log may be at odds,
+/// and recovery is the only way back.
+struct EndWithPanic;
+
+impl Drop for EndWithPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let name = thread::current().name().unwrap_or("a thread").to_owned();
+            eprintln!(
+                "jeton: {name} panicked; ending now, the next start finds everything that was acknowledged"
+            );
+            std::process::abort();
+        }
+    }
+}
+
 /// Why a table could not be made or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -352,6 +373,6 @@ thread_local! {
 }
 
 /// What these locks guard is never left half changed.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

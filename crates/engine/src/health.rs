@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use jeton_core::Moment;
+
 /// What the threads of an engine tell one another.
 #[derive(Debug)]
 pub struct Health {
@@ -11,6 +13,8 @@ pub struct Health {
     /// Why nothing can be tidied up at present, if so.
     upkeep_trouble: Mutex<Option<String>>,
     logged_bytes: AtomicU64,
+    /// The latest time in the durable log, in nanoseconds: no restart begins before it, whatever the clocks say.
+    logged_time: AtomicU64,
     /// By shard: the log has grown long, freeze what the stores lack.
     checkpoint_due: Vec<AtomicBool>,
     closing: AtomicBool,
@@ -18,11 +22,13 @@ pub struct Health {
 
 impl Health {
     /// Of an engine with so many shards, in good health.
-    pub fn new(shards: usize) -> Self {
+    /// For so many shards, with so many bytes of log that some store lacks, and this as the latest time in the log.
+    pub fn new(shards: usize, logged_bytes: u64, logged_time: Moment) -> Self {
         Self {
             trouble: Mutex::default(),
             upkeep_trouble: Mutex::default(),
-            logged_bytes: AtomicU64::new(0),
+            logged_bytes: AtomicU64::new(logged_bytes),
+            logged_time: AtomicU64::new(logged_time.as_nanos()),
             checkpoint_due: (0..shards).map(|_| AtomicBool::new(false)).collect(),
             closing: AtomicBool::new(false),
         }
@@ -53,7 +59,17 @@ impl Health {
         self.logged_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// How many bytes were logged.
+    /// A batch of this time is durable.
+    pub fn reached(&self, time: Moment) {
+        self.logged_time.fetch_max(time.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// The latest time in the durable log.
+    pub fn logged_time(&self) -> Moment {
+        Moment::from_nanos(self.logged_time.load(Ordering::Relaxed))
+    }
+
+    /// How many bytes were logged that some store lacked when it was opened, or since.
     pub fn logged_bytes(&self) -> u64 {
         self.logged_bytes.load(Ordering::Relaxed)
     }
@@ -65,10 +81,14 @@ impl Health {
         }
     }
 
-    /// Whether this shard was asked for a checkpoint since it was last told so.
+    /// Whether this shard was asked for a checkpoint and has not made it yet.
     pub fn checkpoint_due(&self, shard: usize) -> bool {
-        let due = &self.checkpoint_due[shard];
-        due.load(Ordering::Relaxed) && due.swap(false, Ordering::Relaxed)
+        self.checkpoint_due[shard].load(Ordering::Relaxed)
+    }
+
+    /// This shard has handed out all that it was asked for.
+    pub fn checkpoint_begun(&self, shard: usize) {
+        self.checkpoint_due[shard].store(false, Ordering::Relaxed);
     }
 
     /// The engine is closing.

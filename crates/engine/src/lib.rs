@@ -29,7 +29,7 @@ pub use engine::{Engine, OpenError, TableError};
 pub use keeper::{FilterSnapshot, KeepError, Keeper, Kept, snapshot_filters};
 pub use marks::Marks;
 pub use options::Options;
-pub use recovery::{Found, RecoveryError, find, replay};
+pub use recovery::{Found, RecoveryError, Replayed, find, replay};
 pub use reply::{Refusal, Reply, Response};
 pub use shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots, Stores};
 pub use stats::{Stats, TableStats};

@@ -58,6 +58,9 @@ impl Options {
         if !(64..=1 << 24).contains(&self.recent_ids) {
             return wrong("recent_ids must be between 64 and 2^24");
         }
+        if self.segment_bytes < 1 << 20 {
+            return wrong("segment_bytes must be at least 1 MiB");
+        }
         if self.log_bytes < 1 << 16 {
             return wrong("log_bytes must be at least 64 KiB");
         }

@@ -214,7 +214,9 @@ fn check<R: Registers>(registers: &R, partition: PartitionId, kept: &Kept) -> Re
     let extent = block_on(registers.extent(Log::partition(partition.0)))?;
     for (what, marks) in [("value store", &kept.values), ("id index", &kept.ids), ("filters", &kept.filters)]
     {
-        let (has, begins, ends) = (marks.get(partition), extent.trimmed.0, extent.last.0);
+        // A log that was only ever trimmed, as a copy's may be, ends where it was trimmed to.
+        let (begins, ends) = (extent.trimmed.0, extent.last.max(extent.trimmed).0);
+        let has = marks.get(partition);
         if has < begins && !mutated!(IgnoreBehind) {
             return Err(RecoveryError::Behind { what, partition: partition.0, has, begins });
         }
@@ -225,14 +227,23 @@ fn check<R: Registers>(registers: &R, partition: PartitionId, kept: &Kept) -> Re
     Ok(())
 }
 
+/// What was replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Replayed {
+    /// Entries.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// Replays what the stores lack of a shard's partitions.
 pub fn replay<R: Registers, V: Values, D: Disk>(
     registers: &R,
     catalog: &Arc<Catalog>,
     kept: &Kept,
     shard: &mut Shard<V, D>,
-) -> Result<u64, RecoveryError> {
-    let mut replayed = 0;
+) -> Result<Replayed, RecoveryError> {
+    let mut replayed = Replayed::default();
     for (id, _) in shard.slots() {
         let mut next = Slot(kept.least(id)).next();
         if mutated!(IgnoreBehind) {
@@ -250,7 +261,8 @@ pub fn replay<R: Registers, V: Values, D: Disk>(
                 next = next.next();
                 let index_has = slot.0 <= kept.ids.get(id);
                 shard.replay(catalog, id, slot.0, bytes, index_has).map_err(RecoveryError::Damaged)?;
-                replayed += 1;
+                replayed.entries += 1;
+                replayed.bytes += bytes.len() as u64;
             }
             next = after;
         }

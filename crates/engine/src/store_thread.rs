@@ -76,7 +76,9 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
     fn store(&mut self, job: Job) {
         match job {
             Job::Ids { shard, frozen } => {
-                self.until_done(|keeper| keeper.store_ids(&frozen));
+                if !self.until_done(|keeper| keeper.store_ids(&frozen)) {
+                    return;
+                }
                 let freeze = frozen.freeze;
                 // The shard uses the memory again if nobody else holds it.
                 drop(frozen);
@@ -86,7 +88,9 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
                 while self.values.untidiness() > UNTIDY_MAX && !self.health.closing() {
                     std::thread::sleep(PAUSE);
                 }
-                self.until_done(|keeper| keeper.store_values(&mut frozen));
+                if !self.until_done(|keeper| keeper.store_values(&mut frozen)) {
+                    return;
+                }
                 self.tell(shard, Message::ValuesStored(frozen.freeze));
             }
         }
@@ -99,16 +103,19 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
         }
     }
 
-    /// Tries until it is done, or the engine is closing: then the log has it, and the next start replays it.
-    fn until_done(&mut self, mut attempt: impl FnMut(&mut Keeper<R, V, D>) -> Result<(), KeepError>) {
+    /// Tries until it is done, or the engine is closing: then it is false, the log has it, and the next start replays it.
+    fn until_done(&mut self, mut attempt: impl FnMut(&mut Keeper<R, V, D>) -> Result<(), KeepError>) -> bool {
         loop {
             let done = {
                 let _in_use = self.stores_in_use.read();
                 attempt(&mut self.keeper)
             };
             match done {
-                Ok(()) => return self.health.set_trouble(None),
-                Err(_) if self.health.closing() => return,
+                Ok(()) => {
+                    self.health.set_trouble(None);
+                    return true;
+                }
+                Err(_) if self.health.closing() => return false,
                 Err(error) => self.health.set_trouble(Some(error.to_string())),
             }
             std::thread::sleep(PAUSE);

@@ -7,7 +7,6 @@ use arc_swap::ArcSwap;
 use jeton_core::Catalog;
 use jeton_register::disk::Disk;
 
-use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::ids::{self, IdIndex};
 use crate::shard::Stores;
@@ -44,10 +43,9 @@ impl Bell {
     }
 }
 
-pub(crate) struct Upkeep<V, D: Disk, C> {
+pub(crate) struct Upkeep<V, D: Disk> {
     pub stores: Stores<V, D>,
     pub catalog: Arc<ArcSwap<Catalog>>,
-    pub time: Arc<StoreTime<C>>,
     pub health: Arc<Health>,
     pub stores_in_use: Arc<RwLock<()>>,
     pub bell: Arc<Bell>,
@@ -61,7 +59,7 @@ enum Trouble {
     Ids(#[from] ids::Error),
 }
 
-impl<V: Values, D: Disk, C: Clock> Upkeep<V, D, C> {
+impl<V: Values, D: Disk> Upkeep<V, D> {
     pub fn run(self) {
         while self.bell.wait() {
             if let Err(trouble) = self.tidy() {
@@ -74,7 +72,9 @@ impl<V: Values, D: Disk, C: Clock> Upkeep<V, D, C> {
     }
 
     fn tidy(&self) -> Result<(), Trouble> {
-        let now = self.time.now();
+        // Not the clock's: what is forgotten by a time that no entry has can be asked for again after a restart with the clock set
+        // back, and would be new.
+        let now = self.health.logged_time();
         for table in self.catalog.load().iter() {
             for era in table.eras() {
                 era.maintain(now);
@@ -87,8 +87,9 @@ impl<V: Values, D: Disk, C: Clock> Upkeep<V, D, C> {
         // One piece at a time, so that a backup need not wait for all of it.
         loop {
             let _in_use = self.stores_in_use.read();
-            let more = self.stores.values.tidy()?;
-            let more = self.index().merge(MERGE_BYTES)? || more;
+            // Neither waits for the other to be well.
+            let (tidied, merged) = (self.stores.values.tidy(), self.index().merge(MERGE_BYTES));
+            let more = tidied? | merged?;
             if !more || self.health.closing() {
                 return Ok(());
             }

@@ -12,7 +12,7 @@ use std::sync::mpsc as std_mpsc;
 use std::task::Poll;
 
 use arc_swap::ArcSwap;
-use jeton_core::{Catalog, mutated};
+use jeton_core::{Catalog, Moment, mutated};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
@@ -72,6 +72,8 @@ type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send
 
 struct InFlight {
     number: u64,
+    /// No entry of it has an earlier time, down to the millisecond.
+    time: Moment,
     writing: Writing,
     responses: Vec<(Ticket, Response)>,
     marks: Vec<(oneshot::Sender<Slots>, Slots)>,
@@ -211,12 +213,14 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             }
         }
         let catalog = self.catalog.load();
-        let batch = self.shard.process(&catalog, requests, self.time.now(), outbox);
+        let now = self.time.now();
+        let batch = self.shard.process(&catalog, requests, now, outbox);
         if let Some(batch) = batch {
             let permit = permit.unwrap_or_else(|| unreachable!("a batch comes of writes that were admitted"));
             self.health.logged(batch.value_bytes() as u64);
             traffic.in_flight.push_back(InFlight {
                 number: self.shard.last_batch(),
+                time: now,
                 writing: Box::pin(self.registers.write(batch, permit)),
                 responses: Vec::new(),
                 marks: Vec::new(),
@@ -268,6 +272,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             Err(failure) => panic!("the log failed after it took a batch: {failure}"),
         }
         self.shard.durable(batch.number);
+        self.health.reached(Moment::from_millis(batch.time.as_nanos() / 1_000_000));
         for (ticket, response) in batch.responses {
             drop(ticket.send(response));
         }
@@ -285,6 +290,9 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
 
     fn freeze_if_due(&mut self, traffic: &mut Traffic) {
         let due = self.health.checkpoint_due(self.number);
+        if due && !traffic.storing_ids && !traffic.storing_values {
+            self.health.checkpoint_begun(self.number);
+        }
         let (ids, _) = self.shard.recent_ids();
         if due || ids >= self.options.recent_ids {
             self.freeze_ids(traffic);

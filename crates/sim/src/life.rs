@@ -155,7 +155,7 @@ impl Life {
 
     /// Lets go of what has expired, as the engine's upkeep does.
     pub fn expire(&self) -> Result<usize, jeton_engine::ids::Error> {
-        let now = self.time.now();
+        let now = self.health.logged_time();
         for table in self.catalog.load().iter() {
             for era in table.eras() {
                 era.maintain(now);

@@ -51,7 +51,7 @@ impl Life {
         }
         let catalog = Arc::new(ArcSwap::new(catalog));
         let time = Arc::new(StoreTime::begin(clock.clone(), logged));
-        let health = Arc::new(Health::new(options.shards));
+        let health = Arc::new(Health::new(options.shards, 0, logged));
         let (job_sender, jobs) = std_mpsc::channel();
         let (mut workers, mut doors) = (Vec::new(), Vec::new());
         for (number, shard) in shards.into_iter().enumerate() {

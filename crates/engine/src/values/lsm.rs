@@ -9,9 +9,12 @@ use std::sync::Arc;
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
-use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SequenceNumberCounter};
+use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SeqNo, SequenceNumberCounter};
 
 use super::{RowChange, Values, ValuesError};
+
+/// Readers want what is there now, and no snapshot of before: a merge may let go of any version but the latest.
+const LATEST: SeqNo = SeqNo::MAX;
 
 /// How much memory and how many files the tree may use.
 #[derive(Debug, Clone)]
@@ -67,12 +70,12 @@ impl LsmValues {
 
 impl Values for LsmValues {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ValuesError> {
-        let row = self.tree.get(key, self.visible.get()).map_err(failed("read"))?;
+        let row = self.tree.get(key, LATEST).map_err(failed("read"))?;
         Ok(row.map(|row| row.to_vec()))
     }
 
     fn scan(&self, first: u8, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), ValuesError> {
-        for guard in self.tree.prefix([first], self.visible.get(), None) {
+        for guard in self.tree.prefix([first], LATEST, None) {
             let (key, row) = guard.into_inner().map_err(failed("scan"))?;
             each(&key, &row);
         }
