@@ -111,6 +111,9 @@ impl Engine {
         let disk = Arc::new(disk);
         let (ids, note) = IdIndex::open(disk.clone(), "ids")?;
         let values = LsmValues::open(&folder.join("values"), &options.lsm)?;
+        // The folders of the stores are there before anything in the log relies on them.
+        let root = std::fs::File::open(folder).and_then(|root| root.sync_all());
+        root.map_err(system(format!("cannot sync {}", folder.display())))?;
         let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };
 
         let clock = SystemClock::default();

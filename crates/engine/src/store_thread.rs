@@ -57,8 +57,9 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
             }
             let filter_bytes: usize = self.filter_bytes();
             if logged - filters_at >= self.log_bytes.max(2 * filter_bytes as u64) {
-                filters_at = logged;
-                self.store_filters();
+                // Ids and values do not wait for filters that cannot be stored: those are tried again when the log has grown some more.
+                let wait = if self.store_filters() { 0 } else { self.log_bytes - self.log_bytes / 8 };
+                filters_at = logged.saturating_sub(wait);
             }
         }
     }
@@ -122,17 +123,21 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
         }
     }
 
-    /// Takes a snapshot of the filters while the shards go on.
-    fn store_filters(&mut self) {
+    /// Takes a snapshot of the filters while the shards go on, and stores it; false if that failed.
+    fn store_filters(&mut self) -> bool {
         // What was decided before the snapshot begins is in it.
-        let Some(slots) = self.marks(false) else { return };
+        let Some(slots) = self.marks(false) else { return false };
         let snapshot = snapshot_filters(&self.catalog.load());
         // What was decided before the snapshot ended may be in it, and must not be lost in a crash that the snapshot survives: a
         // filter alone would then take a retry of it for known.
         if self.marks(true).is_none() {
-            return;
+            return false;
         }
-        self.until_done(|keeper| keeper.store_filters(&snapshot, &slots));
+        let stored = {
+            let _in_use = self.stores_in_use.read();
+            self.keeper.store_filters(&snapshot, &slots)
+        };
+        stored.map_err(|error| self.health.set_trouble(Some(error.to_string()))).is_ok()
     }
 
     /// The slots that all shards have decided; when they are durable, if that is asked for. Nothing if a shard is gone.
