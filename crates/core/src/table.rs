@@ -6,8 +6,9 @@ use forgetful_filter::Moment;
 
 use crate::address::TableId;
 use crate::codec::{Malformed, Reader, Write};
-use crate::era::Era;
+use crate::era::{Era, Sighting};
 use crate::hash::IdKey;
+use crate::id::OpId;
 use crate::limits::TABLE_NAME_BYTES_MAX;
 use crate::settings::{SettingsError, TableSettings};
 
@@ -105,6 +106,12 @@ impl Table {
         }
         // Those before are gone, and have forgotten everything.
         dated < later.floor
+    }
+
+    /// Whether the present filter may know the id. Decides nothing: it brings the filter's memory near. Asked for many ids in a
+    /// row, the processor waits for all of them at once.
+    pub fn anticipate(&self, id: &OpId, key: IdKey, now: Moment) -> bool {
+        !matches!(self.present.sighting(key, id.dated(), now), Sighting::New)
     }
 
     /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.

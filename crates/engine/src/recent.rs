@@ -38,6 +38,11 @@ impl Recent {
         self.live.get(&key).or_else(|| self.frozen.values().rev().find_map(|ids| ids.get(&key)))
     }
 
+    /// Whether the id came since the last freeze; asked only to bring its place near.
+    pub fn anticipate(&self, key: IdKey) -> bool {
+        self.live.contains_key(&key)
+    }
+
     /// Takes in an id.
     pub fn put(&mut self, key: IdKey, id: RecentId) {
         self.live.insert(key, id);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Moment, OpId, Operation,
+    Absorb, Catalog, Cell, Decision, Durability, Format, Generation, Hashes, IdKey, Moment, OpId, Operation,
     Partition, PartitionId, Recall, Remembered, Secret, Step, Table, Value, Verdict, entry, limits, mutated,
 };
 use jeton_register::disk::Disk;
@@ -274,10 +274,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
         order.extend(numbered.filter_map(|(request, at)| Some((request.as_ref()?.partition(), at))));
         order.sort_unstable();
         let mut hints = std::mem::take(&mut self.hints);
-        hints.extend(order.iter().map(|(_, at)| {
-            let cell = requests[*at].as_ref().map(Request::first_cell);
-            cell.and_then(|cell| self.memory.cache.locate(cell))
-        }));
+        for (_, at) in &order {
+            let hint = requests[*at].as_ref().and_then(|request| self.anticipate(catalog, request, now));
+            hints.push(hint);
+        }
         let mut batch = Batch::new();
         let mut open: Option<(Step, PartitionId)> = None;
         let mut entry = Vec::new();
@@ -345,6 +345,21 @@ impl<V: Values, D: Disk> Shard<V, D> {
         self.batch += 1;
         self.memory.batch = self.batch;
         Some(batch)
+    }
+
+    /// Touches what deciding on the request will look at: cell, filter, recent ids. One after the other between other work, each
+    /// would be waited for; in one loop the processor waits for many at once. Tells where the cell is.
+    fn anticipate<T>(&self, catalog: &Catalog, request: &Request<T>, now: Moment) -> Option<u32> {
+        if let Request::Apply { operation, hashes, .. } = request
+            && let (Some(id), Some(key)) = (operation.id(), hashes.key)
+            && let Some(table) = catalog.get(operation.table())
+            && id.format() != Format::Sequenced
+        {
+            let filter = table.anticipate(id, key, now);
+            let recent = self.memory.recent.anticipate(key);
+            std::hint::black_box((filter, recent));
+        }
+        self.memory.cache.locate(request.first_cell())
     }
 
     fn respond<T>(

@@ -25,7 +25,7 @@ use crate::shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots};
 use crate::values::Values;
 
 /// Batches that may be on their way to the disk.
-const IN_FLIGHT_MAX: usize = 2;
+const IN_FLIGHT_MAX: usize = 4;
 
 /// A shard whose index lags behind by so many freezes takes no more writes.
 const LAG_MAX: usize = 8;

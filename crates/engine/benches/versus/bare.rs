@@ -23,7 +23,7 @@ const ENTRY_BYTES: usize = 68;
 /// Registers that are kept before the log is trimmed: as much as the engine keeps.
 const KEPT: u64 = 500_000;
 
-const IN_FLIGHT_MAX: usize = 2;
+const IN_FLIGHT_MAX: usize = 4;
 
 type Ask = (u64, oneshot::Sender<()>);
 type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
