@@ -58,6 +58,9 @@ impl<D: Disk> IdIndex<D> {
         for listed in &manifest.runs {
             listing.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
         }
+        // The manifest may be one whose rename was never made durable. If it were lost in a crash, the one before would want the
+        // files that are orphans now: first the names, then the removal.
+        store.disk.sync_names(folder).map_err(io_error("sync the names in", folder))?;
         if files.iter().any(|file| file == MANIFEST_NEW) {
             // Left by a crash in a commit. If it cannot go now, the next commit writes over it.
             drop(store.disk.remove(&store.name(MANIFEST_NEW)));
