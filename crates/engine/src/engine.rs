@@ -17,8 +17,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, Hashes, Moment, Operation, Partition, PartitionId, Secret, SettingsError, Table,
-    TableSettings, Value, limits,
+    Catalog, Cell, Column, Hashes, Moment, Operation, PartitionId, Secret, SettingsError, Table,
+    TableSettings, Value,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
@@ -31,7 +31,7 @@ use crate::health::Health;
 use crate::ids::IdIndex;
 use crate::keeper::Keeper;
 use crate::options::Options;
-use crate::recovery::{self, CATALOG, RecoveryError, Replayed};
+use crate::recovery::{self, CATALOG, Recovered, RecoveryError};
 use crate::reply::{Refusal, Reply, Response};
 use crate::shard::{Request, Shard, Stores};
 use crate::stats::Stats;
@@ -125,22 +125,9 @@ impl Engine {
         })?;
         let found = recovery::find(&*registers, &stores, &note, wall, || random)?;
         let catalog = Arc::new(found.catalog);
-        let mut shards = Vec::new();
-        let mut replayed = Replayed::default();
-        let mut logged = Moment::ZERO;
-        let mut rest = found.partitions;
-        for number in 0..options.shards {
-            let ours = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
-            let partitions: Vec<Partition> = rest.extract_if(.., ours).collect();
-            let cache = options.cache_bytes / options.shards;
-            let entry_bytes_max = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
-            let mut shard = Shard::new(found.secret, partitions, stores.clone(), cache, entry_bytes_max);
-            let ours = recovery::replay(&*registers, &catalog, &found.kept, &mut shard)?;
-            replayed.entries += ours.entries;
-            replayed.bytes += ours.bytes;
-            logged = logged.max(shard.time());
-            shards.push(shard);
-        }
+        let known = (found.secret, found.partitions, &found.kept);
+        let Recovered { shards, replayed, logged } =
+            recovery::share_out(&*registers, &stores, &catalog, known, &options)?;
 
         let engine = Self {
             registers: registers.clone(),

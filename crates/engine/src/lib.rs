@@ -1,7 +1,7 @@
 //! Partitions at work on one machine: group commit, id index, checkpoints, recovery.
 //!
 //! [`Engine`] is the whole: a store in a directory, its threads, and the way in. Below it everything is without threads and clocks
-//! ([`Shard`], [`Keeper`], [`find`] and [`replay`]), so that the simulator runs the same code step by step.
+//! ([`Shard`], [`Keeper`], [`find`] and [`share_out`]), so that the simulator runs the same code step by step.
 
 mod backup;
 mod cache;
@@ -29,7 +29,7 @@ pub use engine::{Engine, OpenError, TableError};
 pub use keeper::{FilterSnapshot, KeepError, Keeper, Kept, snapshot_filters};
 pub use marks::Marks;
 pub use options::Options;
-pub use recovery::{Found, RecoveryError, Replayed, find, replay};
+pub use recovery::{Found, Recovered, RecoveryError, Replayed, find, share_out};
 pub use reply::{Refusal, Reply, Response};
 pub use shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots, Stores};
 pub use stats::{Stats, TableStats};

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::codec::Reader;
-use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, RefillError, Secret, Table, mutated};
+use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, RefillError, Secret, Table, limits, mutated};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
 
 use crate::ids;
 use crate::keeper::{FILTERS, Kept, filter_row, read_filter_marks};
 use crate::marks::Marks;
+use crate::options::Options;
 use crate::shard::{Shard, Stores};
 use crate::values::{RowKey, Values, ValuesError};
 
@@ -237,7 +238,7 @@ pub struct Replayed {
 }
 
 /// Replays what the stores lack of a shard's partitions.
-pub fn replay<R: Registers, V: Values, D: Disk>(
+fn replay<R: Registers, V: Values, D: Disk>(
     registers: &R,
     catalog: &Arc<Catalog>,
     kept: &Kept,
@@ -268,4 +269,38 @@ pub fn replay<R: Registers, V: Values, D: Disk>(
         }
     }
     Ok(replayed)
+}
+
+/// Shards that know everything ever acknowledged.
+pub struct Recovered<V, D: Disk> {
+    /// The shards; partition p belongs to number p modulo their count.
+    pub shards: Vec<Shard<V, D>>,
+    /// What was replayed.
+    pub replayed: Replayed,
+    /// The latest time in the log.
+    pub logged: Moment,
+}
+
+/// Shares the partitions out among shards, and replays what the stores lack.
+pub fn share_out<R: Registers, V: Values, D: Disk>(
+    registers: &R,
+    stores: &Stores<V, D>,
+    catalog: &Arc<Catalog>,
+    (secret, mut partitions, kept): (Secret, Vec<Partition>, &Kept),
+    options: &Options,
+) -> Result<Recovered<V, D>, RecoveryError> {
+    let mut recovered = Recovered { shards: Vec::new(), replayed: Replayed::default(), logged: Moment::ZERO };
+    let cache = options.cache_bytes / options.shards;
+    let entry = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
+    for number in 0..options.shards {
+        let ours = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
+        let ours: Vec<Partition> = partitions.extract_if(.., ours).collect();
+        let mut shard = Shard::new(secret, ours, stores.clone(), cache, entry);
+        let replayed = replay(registers, catalog, kept, &mut shard)?;
+        recovered.replayed.entries += replayed.entries;
+        recovered.replayed.bytes += replayed.bytes;
+        recovered.logged = recovered.logged.max(shard.time());
+        recovered.shards.push(shard);
+    }
+    Ok(recovered)
 }

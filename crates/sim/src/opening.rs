@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 
 use arc_swap::ArcSwap;
-use jeton_core::{Moment, Partition, limits};
 use jeton_engine::ids::IdIndex;
 use jeton_engine::parts::{Health, StoreTime, Worker};
-use jeton_engine::{Clock, Keeper, Options, Shard, Stores, find, replay};
-use jeton_register::Registers;
+use jeton_engine::{Clock, Keeper, Options, Recovered, Stores, find, share_out};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::mpsc;
 
@@ -36,19 +34,9 @@ impl Life {
         let found =
             find(&*registers, &stores, &note, clock.wall(), || secret).map_err(|error| error.to_string())?;
         let catalog = Arc::new(found.catalog);
-        let mut shards = Vec::new();
-        let mut logged = Moment::ZERO;
-        let mut rest = found.partitions;
-        for number in 0..options.shards {
-            let ours = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
-            let partitions: Vec<Partition> = rest.extract_if(.., ours).collect();
-            let cache = options.cache_bytes / options.shards;
-            let entry = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
-            let mut shard = Shard::new(found.secret, partitions, stores.clone(), cache, entry);
-            replay(&*registers, &catalog, &found.kept, &mut shard).map_err(|error| error.to_string())?;
-            logged = logged.max(shard.time());
-            shards.push(shard);
-        }
+        let known = (found.secret, found.partitions, &found.kept);
+        let Recovered { shards, logged, .. } =
+            share_out(&*registers, &stores, &catalog, known, options).map_err(|error| error.to_string())?;
         let catalog = Arc::new(ArcSwap::new(catalog));
         let time = Arc::new(StoreTime::begin(clock.clone(), logged));
         let health = Arc::new(Health::new(options.shards, 0, logged));
