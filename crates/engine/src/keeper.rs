@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::codec::{Malformed, Reader};
 use jeton_core::limits::PARTITIONS;
-use jeton_core::{Catalog, PartitionId, TableId};
+use jeton_core::{Catalog, Generation, IdKey, PartitionId, TableId};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
 
@@ -83,12 +83,12 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
 
     /// Stores ids.
     pub fn store_ids(&mut self, frozen: &FrozenIds) -> Result<(), KeepError> {
-        let mut entries: Vec<ids::Entry<Vec<u8>>> = Vec::with_capacity(frozen.ids.len());
-        for (key, id) in frozen.ids.iter() {
-            let mut value = Vec::with_capacity(32);
-            id.remembered.encode(&mut value);
-            entries.push(ids::Entry { generation: id.generation.0, key: key.to_bytes(), value });
-        }
+        let entry = |(key, generation, value): (IdKey, Generation, _)| ids::Entry {
+            generation: generation.0,
+            key: key.to_bytes(),
+            value,
+        };
+        let mut entries: Vec<ids::Entry<&[u8]>> = frozen.ids.iter().map(entry).collect();
         ids::sort(&mut entries);
         let mut runs: Vec<NewRun<D>> = self.index().add(&entries)?;
         let mut marks = self.kept.ids.clone();

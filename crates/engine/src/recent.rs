@@ -1,23 +1,84 @@
 //! The ids that came last: what became of them, until the id index on disk has it.
+//!
+//! What became of an id is kept as the bytes that the index will store, one after the other in the order of arrival; a table of
+//! places finds it. So remembering writes to the end of two buffers, an id costs some eighty bytes instead of twice as many, and
+//! nothing is built anew when the ids are stored.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use jeton_core::{Generation, IdKey, Remembered};
 
-/// Ids and what became of them.
-pub type Ids = HashMap<IdKey, RecentId, BuildHasherDefault<AsItIs>>;
+/// Ids and what became of them, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Ids {
+    places: HashTable<u32>,
+    heads: Vec<Head>,
+    /// What became of them, end to end.
+    remembered: Vec<u8>,
+}
 
-/// What became of an id.
-#[derive(Debug, Clone)]
-pub struct RecentId {
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    key: IdKey,
     /// Where the index is to keep it.
-    pub generation: Generation,
+    generation: Generation,
     /// The batch that took it.
-    pub batch: u64,
-    /// What became of it.
-    pub remembered: Remembered,
+    batch: u64,
+    /// Where its bytes begin; they end where those of the next begin.
+    begins: usize,
+}
+
+/// Keys are keyed hashes already: half of one is as good a hash as any. Not the half that the filter uses: its bits are what made
+/// the id a "maybe".
+fn hash(key: IdKey) -> u64 {
+    (key.0 >> 64) as u64
+}
+
+impl Ids {
+    fn find(&self, key: IdKey) -> Option<u32> {
+        self.places.find(hash(key), |at| self.heads[*at as usize].key == key).copied()
+    }
+
+    /// What became of the id, as bytes, and the batch that took it.
+    fn get(&self, key: IdKey) -> Option<(&[u8], u64)> {
+        let at = self.find(key)? as usize;
+        Some((self.bytes(at), self.heads[at].batch))
+    }
+
+    fn bytes(&self, at: usize) -> &[u8] {
+        let end = self.heads.get(at + 1).map_or(self.remembered.len(), |next| next.begins);
+        &self.remembered[self.heads[at].begins..end]
+    }
+
+    /// Takes in an id; what became of one that is here already stays as it is.
+    fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &Remembered) {
+        let Self { places, heads, .. } = self;
+        let is_it = |at: &u32| heads[*at as usize].key == key;
+        if let Entry::Vacant(place) = places.entry(hash(key), is_it, |at| hash(heads[*at as usize].key)) {
+            place.insert(u32::try_from(heads.len()).expect("fewer than 2^32 ids wait for the index"));
+            heads.push(Head { key, generation, batch, begins: self.remembered.len() });
+            remembered.encode(&mut self.remembered);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// The ids in the order in which they came, with what became of them.
+    pub fn iter(&self) -> impl Iterator<Item = (IdKey, Generation, &[u8])> {
+        self.heads.iter().enumerate().map(|(at, head)| (head.key, head.generation, self.bytes(at)))
+    }
+
+    fn clear(&mut self) {
+        self.places.clear();
+        self.heads.clear();
+        self.remembered.clear();
+    }
 }
 
 /// The ids that the index does not have yet.
@@ -33,19 +94,19 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// What became of this id.
-    pub fn get(&self, key: IdKey) -> Option<&RecentId> {
-        self.live.get(&key).or_else(|| self.frozen.values().rev().find_map(|ids| ids.get(&key)))
+    /// What became of this id, as bytes, and the batch that took it.
+    pub fn get(&self, key: IdKey) -> Option<(&[u8], u64)> {
+        self.live.get(key).or_else(|| self.frozen.values().rev().find_map(|ids| ids.get(key)))
     }
 
     /// Whether the id came since the last freeze; asked only to bring its place near.
     pub fn anticipate(&self, key: IdKey) -> bool {
-        self.live.contains_key(&key)
+        self.live.find(key).is_some()
     }
 
-    /// Takes in an id.
-    pub fn put(&mut self, key: IdKey, id: RecentId) {
-        self.live.insert(key, id);
+    /// Takes in an id that this batch took.
+    pub fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &Remembered) {
+        self.live.put(key, generation, batch, remembered);
     }
 
     /// How many ids came since the last freeze.
@@ -79,21 +140,66 @@ impl Recent {
     }
 }
 
-/// Keys are keyed hashes already: half of one is as good a hash as any.
-#[derive(Debug, Default, Clone)]
-pub struct AsItIs(u64);
+#[cfg(test)]
+mod tests {
+    use jeton_core::{Answer, Payload, Values};
 
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
+    use super::*;
+
+    fn remembered(number: u64) -> Remembered {
+        let answer = Answer {
+            applied: true,
+            slot: number,
+            millis: 1,
+            values: Values::One(Some(i64::try_from(number).expect("small"))),
+        };
+        Remembered { payload: Payload(number), answer }
     }
 
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only ids are hashed here");
+    /// Keys that share all bits the table hashes by.
+    fn key(number: u64) -> IdKey {
+        IdKey(u128::from(number))
     }
 
-    fn write_u128(&mut self, key: u128) {
-        // Not the half that the filter uses: its bits are what made the id a "maybe".
-        self.0 = (key >> 64) as u64;
+    #[test]
+    fn each_id_is_known_until_the_index_has_it_and_comes_back_as_it_was() {
+        let mut recent = Recent::default();
+        let known = |recent: &Recent, number: u64| {
+            recent.get(key(number)).map(|(bytes, batch)| (Remembered::decode(bytes).expect("whole"), batch))
+        };
+        for number in 0..300 {
+            recent.put(key(number), Generation(number % 3), number, &remembered(number));
+        }
+        let (first, ids) = recent.freeze();
+        for number in 300..500 {
+            recent.put(key(number), Generation(0), number, &remembered(number));
+        }
+        assert_eq!((recent.live_len(), recent.total_len()), (200, 500));
+        for number in 0..500 {
+            assert_eq!(known(&recent, number), Some((remembered(number), number)));
+        }
+        assert_eq!(known(&recent, 500), None);
+        for ((id, generation, bytes), number) in ids.iter().zip(0..) {
+            assert_eq!((id, generation), (key(number), Generation(number % 3)));
+            assert_eq!(Remembered::decode(bytes), Ok(remembered(number)));
+        }
+        drop(ids);
+        recent.complete(first);
+        assert_eq!(recent.total_len(), 200);
+        assert_eq!((known(&recent, 299), known(&recent, 300)), (None, Some((remembered(300), 300))));
+        // The memory of the first is used again, and holds nothing of it.
+        let (_, second) = recent.freeze();
+        assert_eq!(second.len(), 200);
+        assert_eq!((recent.live_len(), known(&recent, 5)), (0, None));
+    }
+
+    #[test]
+    fn the_first_answer_stays() {
+        let mut recent = Recent::default();
+        recent.put(key(1), Generation(0), 1, &remembered(1));
+        recent.put(key(1), Generation(0), 2, &remembered(2));
+        let (bytes, batch) = recent.get(key(1)).expect("known");
+        assert_eq!((Remembered::decode(bytes), batch), (Ok(remembered(1)), 1));
+        assert_eq!(recent.live_len(), 1);
     }
 }

@@ -20,7 +20,7 @@ use jeton_register::{Batch, Log, Slot};
 
 use crate::cache::Cache;
 use crate::ids::IdIndex;
-use crate::recent::{Ids, Recent, RecentId};
+use crate::recent::{Ids, Recent};
 use crate::reply::{Refusal, Reply, Response};
 use crate::values::{RowChange, Values, cell_key, partition_key, session_key};
 
@@ -485,20 +485,20 @@ impl<V: Values, D: Disk> Recall for Memory<V, D> {
         key: IdKey,
         generations: impl Iterator<Item = Generation>,
     ) -> Result<Option<Remembered>, Refusal> {
-        if let Some(id) = self.recent.get(key) {
-            self.rests_on = self.rests_on.max(id.batch);
-            return Ok(Some(id.remembered.clone()));
+        let read = |bytes: &[u8], whose: &str| {
+            Remembered::decode(bytes)
+                .map_err(|error| Refusal::Storage(format!("what {whose} of an id: {error}")))
+        };
+        if let Some((bytes, batch)) = self.recent.get(key) {
+            self.rests_on = self.rests_on.max(batch);
+            return read(bytes, "memory has").map(Some);
         }
         if mutated!(ForgetIndex) {
             return Ok(None);
         }
         let found = self.stores.ids.find(&key.to_bytes(), generations.map(|generation| generation.0));
-        let Some(bytes) = found.map_err(|error| Refusal::Storage(error.to_string()))? else {
-            return Ok(None);
-        };
-        let remembered = Remembered::decode(&bytes)
-            .map_err(|error| Refusal::Storage(format!("what the id index has of an id: {error}")))?;
-        Ok(Some(remembered))
+        let found = found.map_err(|error| Refusal::Storage(error.to_string()))?;
+        found.map(|bytes| read(&bytes, "the id index has")).transpose()
     }
 }
 
@@ -508,7 +508,7 @@ impl<V: Values, D: Disk> Absorb for Memory<V, D> {
     }
 
     fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
-        self.recent.put(key, RecentId { generation, batch: self.batch, remembered });
+        self.recent.put(key, generation, self.batch, &remembered);
     }
 }
 
@@ -525,7 +525,7 @@ impl<V: Values, D: Disk> Absorb for Replaying<'_, V, D> {
 
     fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
         if !self.index_has && !mutated!(ReplaySkipsIds) {
-            self.memory.recent.put(key, RecentId { generation, batch: 0, remembered });
+            self.memory.recent.put(key, generation, 0, &remembered);
         }
     }
 }
