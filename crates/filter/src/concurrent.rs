@@ -5,6 +5,7 @@
 //! others go on meanwhile. [`check_and_insert`](ConcurrentFilter::check_and_insert) takes the lock of the id's
 //! stripe; `maintain`, `status` and `snapshot` wait for the keeper's. See [`crate::segment`] for why no insert is lost across a refresh.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::filter::{ForgetfulFilter, Sighting};
@@ -154,12 +155,28 @@ impl ConcurrentFilter {
     /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
     /// in it or not.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::arrival::encode(&self.lock_keeper(), &self.key)
+        snapshot::to_vec(&snapshot::arrival::State::of(&self.lock_keeper(), &self.key))
+    }
+
+    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory. Inserts and lookups do not wait for it;
+    /// `maintain` and `status` do, and what is due (refresh, growth) is done when it has ended.
+    pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        snapshot::write(&snapshot::arrival::State::of(&self.lock_keeper(), &self.key), out)
     }
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
     pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
         ForgetfulFilter::restore(bytes, key, now, memory_cap).map(Self::from)
+    }
+
+    /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
+    pub fn read_snapshot(
+        input: &mut dyn io::Read,
+        key: Key,
+        now: Moment,
+        memory_cap: usize,
+    ) -> Result<Self, SnapshotError> {
+        ForgetfulFilter::read_snapshot(input, key, now, memory_cap).map(Self::from)
     }
 
     /// The tick of this operation, after doing what it makes due if nobody else is at it.

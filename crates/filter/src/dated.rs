@@ -1,5 +1,7 @@
 //! The filter for ids that carry their time, for one owner.
 
+use std::io;
+
 use crate::dated_keeper::{DatedKeeper, Refusal};
 use crate::filter::Sighting;
 use crate::generations::any_contains;
@@ -7,7 +9,7 @@ use crate::key::{Fingerprint, Key};
 use crate::line::Exclusive;
 use crate::moment::Moment;
 use crate::settings::{Settings, SettingsError};
-use crate::snapshot::{self, SnapshotError};
+use crate::snapshot::{self, Kind, SnapshotError};
 use crate::status::Status;
 
 /// Remembers ids by the time they carry (UUIDv7, ULID, ...), for one owner (`&mut self`).
@@ -131,7 +133,12 @@ impl DatedFilter {
 
     /// The filter as bytes, to be taken up again with [`restore`](Self::restore).
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::dated::encode(&self.keeper, &self.key)
+        snapshot::to_vec(&snapshot::dated::State::of(&self.keeper, &self.key))
+    }
+
+    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory.
+    pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        snapshot::write(&snapshot::dated::State::of(&self.keeper, &self.key), out)
     }
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the same timeline.
@@ -140,6 +147,21 @@ impl DatedFilter {
     /// It comes back with the settings it was built with, except that `memory_cap` is a cap on top of its own: bytes
     /// from elsewhere must not decide how much memory is taken.
     pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
-        Ok(Self { keeper: snapshot::dated::decode(bytes, &key, now, memory_cap)?, key })
+        let keeper = snapshot::from_slice(Kind::Dated, bytes, |body| {
+            snapshot::dated::decode(body, &key, now, memory_cap)
+        })?;
+        Ok(Self { keeper, key })
+    }
+
+    /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
+    pub fn read_snapshot(
+        input: &mut dyn io::Read,
+        key: Key,
+        now: Moment,
+        memory_cap: usize,
+    ) -> Result<Self, SnapshotError> {
+        let keeper =
+            snapshot::read(Kind::Dated, input, |body| snapshot::dated::decode(body, &key, now, memory_cap))?;
+        Ok(Self { keeper, key })
     }
 }

@@ -5,6 +5,8 @@
 //! one that was retired meanwhile held expired ids only. A lookup that finds the generation gone refuses the id,
 //! it does not call it new.
 
+use std::io;
+
 use crate::dated::DatedFilter;
 use crate::dated_keeper::{DatedKeeper, DatedPlan, Refusal};
 use crate::filter::Sighting;
@@ -146,12 +148,32 @@ impl ConcurrentDatedFilter {
     /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
     /// in it or not.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::dated::encode(&self.lock_keeper(), &self.key)
+        snapshot::to_vec(&self.state())
+    }
+
+    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory. However long that takes, nobody
+    /// waits for it.
+    pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        snapshot::write(&self.state(), out)
+    }
+
+    fn state(&self) -> snapshot::dated::State {
+        snapshot::dated::State::of(&self.lock_keeper(), &self.key)
     }
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
     pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
         DatedFilter::restore(bytes, key, now, memory_cap).map(Self::from)
+    }
+
+    /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
+    pub fn read_snapshot(
+        input: &mut dyn io::Read,
+        key: Key,
+        now: Moment,
+        memory_cap: usize,
+    ) -> Result<Self, SnapshotError> {
+        DatedFilter::read_snapshot(input, key, now, memory_cap).map(Self::from)
     }
 
     /// The moment of this operation, after retiring what it makes due if nobody else is at it.

@@ -1,12 +1,14 @@
 //! The filter for one owner.
 
+use std::io;
+
 use crate::keeper::{Keeper, SWEEP_ROWS};
 use crate::key::{Fingerprint, Key};
 use crate::line::Exclusive;
 use crate::moment::Moment;
 use crate::segment::Inserted;
 use crate::settings::{Settings, SettingsError};
-use crate::snapshot::{self, SnapshotError};
+use crate::snapshot::{self, Kind, SnapshotError};
 use crate::status::Status;
 
 /// What a filter says of an id.
@@ -122,7 +124,12 @@ impl ForgetfulFilter {
 
     /// The filter as bytes, to be taken up again with [`restore`](Self::restore).
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::arrival::encode(&self.keeper, &self.key)
+        snapshot::to_vec(&snapshot::arrival::State::of(&self.keeper, &self.key))
+    }
+
+    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory.
+    pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        snapshot::write(&snapshot::arrival::State::of(&self.keeper, &self.key), out)
     }
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the same timeline.
@@ -131,6 +138,22 @@ impl ForgetfulFilter {
     /// It comes back with the settings it was built with, except that `memory_cap` is a cap on top of its own: bytes
     /// from elsewhere must not decide how much memory is taken.
     pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
-        Ok(Self { keeper: snapshot::arrival::decode(bytes, &key, now, memory_cap)?, key })
+        let keeper = snapshot::from_slice(Kind::Arrival, bytes, |body| {
+            snapshot::arrival::decode(body, &key, now, memory_cap)
+        })?;
+        Ok(Self { keeper, key })
+    }
+
+    /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
+    pub fn read_snapshot(
+        input: &mut dyn io::Read,
+        key: Key,
+        now: Moment,
+        memory_cap: usize,
+    ) -> Result<Self, SnapshotError> {
+        let keeper = snapshot::read(Kind::Arrival, input, |body| {
+            snapshot::arrival::decode(body, &key, now, memory_cap)
+        })?;
+        Ok(Self { keeper, key })
     }
 }

@@ -250,11 +250,13 @@ impl Segment {
         (0..self.lines.len()).map(move |row| self.lines.row(row).0[lane].load(Ordering::Relaxed))
     }
 
-    /// Puts back a lane as [`Segment::words`] and the stamps told it; the lane becomes live, not open.
-    pub(crate) fn restore_lane(&self, lane: usize, saved: &SavedLane, words: impl Iterator<Item = u64>) {
-        for (row, word) in words.enumerate() {
-            self.lines.row(row).0[lane].store(word, Ordering::Relaxed);
-        }
+    /// Puts back a word that [`Segment::words`] told.
+    pub(crate) fn put_word(&self, lane: usize, row: usize, word: u64) {
+        self.lines.row(row).0[lane].store(word, Ordering::Relaxed);
+    }
+
+    /// Makes a lane live, not open, whose words were put back; its stamps are those that it told.
+    pub(crate) fn revive(&self, lane: usize, saved: &SavedLane) {
         self.lanes[lane].begin.store(stamp_of(saved.first), Ordering::SeqCst);
         self.lanes[lane].end.store(stamp_of(saved.last), Ordering::SeqCst);
         self.tallies[lane].set(saved.count);

@@ -93,11 +93,13 @@ impl Slice {
         (0..self.words_len()).map(|word| self.lines.word(word).load(Ordering::Relaxed))
     }
 
-    /// Puts back what [`Slice::words`] and [`Slice::count`] told.
-    pub(crate) fn refill(&self, count: u64, words: impl Iterator<Item = u64>) {
-        for (index, word) in words.enumerate() {
-            self.lines.word(index).store(word, Ordering::Relaxed);
-        }
+    /// Puts back a word that [`Slice::words`] told.
+    pub(crate) fn put_word(&self, place: usize, word: u64) {
+        self.lines.word(place).store(word, Ordering::Relaxed);
+    }
+
+    /// Puts back what [`Slice::count`] told.
+    pub(crate) fn set_count(&self, count: u64) {
         self.tally.set(count);
     }
 

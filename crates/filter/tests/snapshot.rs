@@ -102,6 +102,76 @@ fn every_single_damage_is_noticed() {
     assert!(matches!(restore(&longer), Some(SnapshotError::WrongLength { .. })));
 }
 
+/// Written and read in passing it is the same, byte for byte; what comes after it is left alone, and damage is noticed there too.
+#[test]
+fn a_snapshot_in_passing_is_the_same() {
+    let (filter, ids) = grown();
+    let now = seconds(at(ids - 1));
+    let mut dated = Settings::for_window(WINDOW).build_dated(key()).unwrap();
+    (0..20_000).for_each(|number| dated.insert(&id(number), seconds(1.0), seconds(1.0)).unwrap());
+    let mut bytes = Vec::new();
+    filter.write_snapshot(&mut bytes).unwrap();
+    let first = bytes.len();
+    dated.write_snapshot(&mut bytes).unwrap();
+    assert!(bytes == [filter.snapshot(), dated.snapshot()].concat());
+    bytes.push(7);
+
+    let input = &mut bytes.as_slice();
+    let restored = ForgetfulFilter::read_snapshot(input, key(), now, 1 << 30).unwrap();
+    assert!(restored.snapshot() == filter.snapshot());
+    let restored = DatedFilter::read_snapshot(input, key(), Moment::ZERO, 1 << 30).unwrap();
+    assert!(restored.snapshot() == dated.snapshot());
+    assert_eq!(*input, [7]);
+
+    for position in (0..first).step_by(101).chain(first - 20..first) {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 4;
+        let damaged = ForgetfulFilter::read_snapshot(&mut damaged.as_slice(), key(), now, 1 << 30);
+        assert!(damaged.is_err(), "byte {position}");
+        let cut = ForgetfulFilter::read_snapshot(&mut &bytes[..position], key(), now, 1 << 30);
+        assert!(cut.is_err(), "cut to {position} bytes");
+    }
+    let cut = ForgetfulFilter::read_snapshot(&mut &bytes[..first - 1], key(), now, 1 << 30);
+    assert!(matches!(cut.err(), Some(SnapshotError::WrongLength { .. })));
+}
+
+/// Fails after so many bytes.
+struct Failing(usize);
+
+impl std::io::Write for Failing {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0 == 0 {
+            return Err(std::io::Error::other("the far end is gone"));
+        }
+        let written = bytes.len().min(self.0);
+        self.0 -= written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl std::io::Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(std::io::Error::other("the far end is gone"))
+    }
+}
+
+#[test]
+fn whoever_takes_or_gives_the_bytes_may_fail() {
+    let (filter, _) = grown();
+    let whole = filter.snapshot().len();
+    for bytes in [0, 1, 20, 20_000, whole - 1] {
+        let error = filter.write_snapshot(&mut Failing(bytes)).unwrap_err();
+        assert_eq!(error.to_string(), "the far end is gone", "after {bytes} of {whole} bytes");
+    }
+    filter.write_snapshot(&mut Failing(whole)).unwrap();
+    let error = ForgetfulFilter::read_snapshot(&mut Failing(0), key(), seconds(1.0), 1 << 30).err().unwrap();
+    assert_eq!(error.to_string(), "the snapshot cannot be read: the far end is gone");
+}
+
 #[test]
 fn the_error_says_what_is_wrong() {
     let filter = Settings::for_window(WINDOW).build(key()).unwrap();

@@ -4,10 +4,10 @@
 //! of segments; for each: rows, probes, bits, open lane (8 for none), number of lanes kept; for each of these:
 //! lane, tick of the first and the latest id, count, words. All numbers have eight bytes.
 
+use std::io;
 use std::sync::Arc;
 
-use super::bytes::Reader;
-use super::{Kind, SnapshotError, open, seal, settings};
+use super::{Body, Kind, Reader, Sink, SnapshotError, settings};
 use crate::keeper::{Keeper, Rounds, SEGMENTS_MAX};
 use crate::key::Key;
 use crate::line::{LANES, LINE_BYTES};
@@ -19,48 +19,59 @@ use crate::segment::{SavedLane, Segment, lanes_of};
 /// Stands for no lane where one is named.
 const NO_LANE: u64 = LANES as u64;
 
-pub(crate) fn encode(keeper: &Keeper, key: &Key) -> Vec<u8> {
-    let mut body = Vec::new();
-    settings::encode(&keeper.settings, &mut body);
-    let mut put = |number: u64| body.extend_from_slice(&number.to_le_bytes());
-    put(key.check_value());
-    put(keeper.tick());
-    put(keeper.rounds.refreshes_by_age);
-    put(keeper.rounds.refreshes_by_fill);
-    put(keeper.rounds.resizes);
-    put(keeper.segments().len() as u64);
-    for segment in keeper.segments() {
-        put(segment.rows() as u64);
-        put(u64::from(segment.layout().probes));
-        put(u64::from(segment.layout().bits));
-        put(segment.open_lane().map_or(NO_LANE, |lane| lane as u64));
-        let kept: Vec<(usize, SavedLane)> = lanes_of(segment.live())
-            .filter_map(|lane| {
+/// What goes into a snapshot. It holds the keeper: a lane must not be swept while it is written.
+pub(crate) struct State<'a> {
+    keeper: &'a Keeper,
+    key_check: u64,
+    /// The lanes of each segment, as they were when it began: ids that come meanwhile change the stamps.
+    lanes: Vec<Vec<(usize, SavedLane)>>,
+}
+
+impl<'a> State<'a> {
+    pub(crate) fn of(keeper: &'a Keeper, key: &Key) -> Self {
+        let kept = |segment: &Arc<Segment>| {
+            let lanes = lanes_of(segment.live()).filter_map(|lane| {
                 let (first, last) = (segment.first(lane)?, segment.last(lane)?);
                 // The stamps are set one after the other; between the two they may be out of order.
                 Some((lane, SavedLane { first: first.min(last), last, count: segment.count(lane) }))
-            })
-            .collect();
-        put(kept.len() as u64);
-        for (lane, saved) in kept {
-            put(lane as u64);
-            put(saved.first);
-            put(saved.last);
-            put(saved.count);
-            segment.words(lane).for_each(&mut put);
-        }
+            });
+            lanes.collect()
+        };
+        let lanes = keeper.segments().iter().map(kept).collect();
+        Self { keeper, key_check: key.check_value(), lanes }
     }
-    seal(Kind::Arrival, &body)
+}
+
+impl Body for State<'_> {
+    const KIND: Kind = Kind::Arrival;
+
+    fn walk(&self, sink: &mut impl Sink) -> io::Result<()> {
+        let rounds = &self.keeper.rounds;
+        sink.numbers(&settings::numbers(&self.keeper.settings))?;
+        sink.numbers(&[self.key_check, self.keeper.tick()])?;
+        sink.numbers(&[rounds.refreshes_by_age, rounds.refreshes_by_fill, rounds.resizes])?;
+        sink.number(self.lanes.len() as u64)?;
+        for (segment, kept) in self.keeper.segments().iter().zip(&self.lanes) {
+            let Layout { probes, bits, .. } = segment.layout();
+            sink.numbers(&[segment.rows() as u64, u64::from(probes), u64::from(bits)])?;
+            sink.number(segment.open_lane().map_or(NO_LANE, |lane| lane as u64))?;
+            sink.number(kept.len() as u64)?;
+            for (lane, saved) in kept {
+                sink.numbers(&[*lane as u64, saved.first, saved.last, saved.count])?;
+                sink.words(segment.rows(), segment.words(*lane))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn decode(
-    bytes: &[u8],
+    body: &mut Reader<'_>,
     key: &Key,
     now: Moment,
     memory_cap: usize,
 ) -> Result<Keeper, SnapshotError> {
-    let mut body = Reader::new(open(Kind::Arrival, bytes)?);
-    let settings = settings::decode(&mut body, memory_cap)?;
+    let settings = settings::decode(body, memory_cap)?;
     let plan = Plan::new(&settings).map_err(settings::refused)?;
     if body.number("key check")? != key.check_value() {
         return Err(SnapshotError::OtherKey);
@@ -75,7 +86,7 @@ pub(crate) fn decode(
     let mut segments = Vec::new();
     let mut bytes_left = plan.memory_cap;
     for index in 0..count {
-        let segment = decode_segment(&mut body, &plan, tick, bytes_left)?;
+        let segment = decode_segment(body, &plan, tick, bytes_left)?;
         bytes_left -= segment.bytes();
         let newest = index + 1 == count;
         if newest != segment.open_lane().is_some() {
@@ -88,7 +99,6 @@ pub(crate) fn decode(
     if segments.is_empty() {
         return Err(SnapshotError::Invalid("number of segments"));
     }
-    body.end()?;
     let mut keeper = Keeper::with_segments(settings, plan, segments, tick);
     keeper.rounds = rounds;
     Ok(keeper)
@@ -123,9 +133,14 @@ fn decode_segment(
         if saved.first > saved.last {
             return Err(SnapshotError::Invalid("stamps of a lane"));
         }
-        let words = body.words(rows).ok_or(SnapshotError::Invalid("words of a lane"))?;
-        if tick.saturating_sub(saved.last) <= plan.window_ticks {
-            segment.restore_lane(lane, &saved, words);
+        let kept = tick.saturating_sub(saved.last) <= plan.window_ticks;
+        body.words("words of a lane", rows, |row, word| {
+            if kept {
+                segment.put_word(lane, row, word);
+            }
+        })?;
+        if kept {
+            segment.revive(lane, &saved);
         }
     }
     Ok(segment)

@@ -4,54 +4,72 @@
 //! far, first generation, number of generations; for each: number of slices; for each of these: lines, probes,
 //! bits, count, words. All numbers have eight bytes.
 
+use std::io;
 use std::sync::Arc;
 
-use super::bytes::Reader;
-use super::{Kind, SnapshotError, open, seal, settings};
+use super::{Body, Kind, Reader, Sink, SnapshotError, settings};
 use crate::dated_keeper::{DatedKeeper, SLICES_MAX};
 use crate::generations::Generations;
 use crate::key::Key;
 use crate::line::{LANES, LINE_BYTES};
 use crate::moment::Moment;
 use crate::probe::Layout;
-use crate::settings::GENERATIONS;
+use crate::settings::{GENERATIONS, Settings};
 use crate::sizing::Density;
 use crate::slice::Slice;
 
 /// A window, as much again of skew, and the generations at both ends that are alive in part.
 const LISTED_MAX: usize = 2 * *GENERATIONS.end() as usize + 2;
 
-pub(crate) fn encode(keeper: &DatedKeeper, key: &Key) -> Vec<u8> {
-    let mut body = Vec::new();
-    settings::encode(&keeper.settings, &mut body);
-    let mut put = |number: u64| body.extend_from_slice(&number.to_le_bytes());
-    put(key.check_value());
-    put(keeper.now.as_nanos());
-    put(keeper.retired);
-    put(keeper.resizes);
-    put(keeper.generations.first);
-    put(keeper.generations.list.len() as u64);
-    for slices in &keeper.generations.list {
-        put(slices.len() as u64);
-        for slice in slices {
-            put(slice.lines() as u64);
-            put(u64::from(slice.layout().probes));
-            put(u64::from(slice.layout().bits));
-            put(slice.count());
-            slice.words().for_each(&mut put);
+/// What goes into a snapshot. It shares the slices, so that nobody need wait while they are written.
+pub(crate) struct State {
+    settings: Settings,
+    key_check: u64,
+    now: Moment,
+    retired: u64,
+    resizes: u64,
+    generations: Generations,
+}
+
+impl State {
+    pub(crate) fn of(keeper: &DatedKeeper, key: &Key) -> Self {
+        Self {
+            settings: keeper.settings.clone(),
+            key_check: key.check_value(),
+            now: keeper.now,
+            retired: keeper.retired,
+            resizes: keeper.resizes,
+            generations: keeper.generations.clone(),
         }
     }
-    seal(Kind::Dated, &body)
+}
+
+impl Body for State {
+    const KIND: Kind = Kind::Dated;
+
+    fn walk(&self, sink: &mut impl Sink) -> io::Result<()> {
+        sink.numbers(&settings::numbers(&self.settings))?;
+        sink.numbers(&[self.key_check, self.now.as_nanos(), self.retired, self.resizes])?;
+        sink.numbers(&[self.generations.first, self.generations.list.len() as u64])?;
+        for slices in &self.generations.list {
+            sink.number(slices.len() as u64)?;
+            for slice in slices {
+                let Layout { probes, bits, .. } = slice.layout();
+                sink.numbers(&[slice.lines() as u64, u64::from(probes), u64::from(bits), slice.count()])?;
+                sink.words(slice.lines() * LANES, slice.words())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn decode(
-    bytes: &[u8],
+    body: &mut Reader<'_>,
     key: &Key,
     now: Moment,
     memory_cap: usize,
 ) -> Result<DatedKeeper, SnapshotError> {
-    let mut body = Reader::new(open(Kind::Dated, bytes)?);
-    let settings = settings::decode(&mut body, memory_cap)?;
+    let settings = settings::decode(body, memory_cap)?;
     let mut keeper = DatedKeeper::new(settings).map_err(settings::refused)?;
     if body.number("key check")? != key.check_value() {
         return Err(SnapshotError::OtherKey);
@@ -65,15 +83,12 @@ pub(crate) fn decode(
     let mut needed = 0_usize;
     for _ in 0..listed {
         let slices = body.index("number of slices", SLICES_MAX)?;
-        let slices: Vec<Arc<Slice>> =
-            (0..slices).map(|held| decode_slice(&mut body, &keeper, held)).collect::<Result<_, _>>()?;
-        needed = needed.saturating_add(slices.iter().map(|slice| slice.bytes()).sum());
-        generations.list.push(slices);
+        let mut list = Vec::new();
+        for held in 0..slices {
+            list.push(Arc::new(decode_slice(body, &keeper, held, &mut needed)?));
+        }
+        generations.list.push(list);
     }
-    if needed > keeper.settings.memory_cap {
-        return Err(SnapshotError::TooLarge { needed, memory_cap: keeper.settings.memory_cap });
-    }
-    body.end()?;
     keeper.generations = generations;
     keeper.advance(now);
     Ok(keeper)
@@ -83,15 +98,22 @@ fn decode_slice(
     body: &mut Reader<'_>,
     keeper: &DatedKeeper,
     held: usize,
-) -> Result<Arc<Slice>, SnapshotError> {
-    let lines = body.index("lines", keeper.settings.memory_cap / LINE_BYTES)?;
+    needed: &mut usize,
+) -> Result<Slice, SnapshotError> {
+    let lines = body.index("lines", usize::MAX / LINE_BYTES)?;
     let layout = Layout::checked(body.number("probes")?, body.number("bits")?)
         .ok_or(SnapshotError::Invalid("probes and bits"))?;
     let count = body.count("count")?;
-    let words = lines.checked_mul(LANES).ok_or(SnapshotError::Invalid("lines"))?;
-    let words = body.words(words).ok_or(SnapshotError::Invalid("words of a slice"))?;
+    *needed = needed.saturating_add(lines.max(1) * LINE_BYTES);
+    if *needed > keeper.settings.memory_cap {
+        return Err(SnapshotError::TooLarge { needed: *needed, memory_cap: keeper.settings.memory_cap });
+    }
+    if !body.announces(lines * LANES) {
+        return Err(SnapshotError::Invalid("words of a slice"));
+    }
     let density = Density { layout, ..keeper.plan.density(held) };
     let slice = Slice::new(lines.max(1), density).map_err(|_| SnapshotError::OutOfMemory)?;
-    slice.refill(count, words);
-    Ok(Arc::new(slice))
+    body.words("words of a slice", lines * LANES, |place, word| slice.put_word(place, word))?;
+    slice.set_count(count);
+    Ok(slice)
 }

@@ -10,18 +10,25 @@
 //! | 16 | checksum of everything before |
 //!
 //! All numbers are little-endian. The key is not in a snapshot, only a value that tells whether it is the same one.
-//! Nothing in it is believed: every length is compared with the bytes that are there, and memory is taken only up to
+//! Nothing in it is believed: every length is compared with the bytes that are announced, and memory is taken only up to
 //! the cap that the caller of `restore` names.
+//!
+//! Filters are large. So a snapshot is written and read in passing, from the filter's words and into them: neither
+//! takes memory for a second copy.
 
 pub(crate) mod arrival;
-mod bytes;
 pub(crate) mod dated;
+mod reader;
 mod settings;
+mod writer;
 
-use std::fmt;
+use std::{fmt, io};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
+
+use reader::Reader;
+use writer::{Measure, Sink, Writer};
 
 const MAGIC: [u8; 8] = *b"fgtfilt\n";
 const VERSION: u16 = 1;
@@ -67,6 +74,8 @@ pub enum SnapshotError {
     },
     /// The allocator refused the memory for it.
     OutOfMemory,
+    /// Where it was to be read from failed, and said this.
+    Unreadable(String),
 }
 
 impl fmt::Display for SnapshotError {
@@ -87,55 +96,107 @@ impl fmt::Display for SnapshotError {
                 write!(f, "the filter in the snapshot needs {needed} bytes, the memory cap is {memory_cap}")
             }
             Self::OutOfMemory => f.write_str("the allocator refused the memory for the snapshot"),
+            Self::Unreadable(why) => write!(f, "the snapshot cannot be read: {why}"),
         }
     }
 }
 
 impl std::error::Error for SnapshotError {}
 
-/// A body with its envelope.
-fn seal(kind: Kind, body: &[u8]) -> Vec<u8> {
-    let mut sealed = Vec::with_capacity(HEADER + body.len() + CHECKSUM);
-    sealed.extend_from_slice(&MAGIC);
-    sealed.extend_from_slice(&VERSION.to_le_bytes());
-    sealed.extend_from_slice(&(kind as u16).to_le_bytes());
-    sealed.extend_from_slice(&(body.len() as u64).to_le_bytes());
-    sealed.extend_from_slice(body);
-    let checksum = checksum(&sealed);
-    sealed.extend_from_slice(&checksum);
-    sealed
+/// The state of a filter, as it goes into the body of a snapshot.
+pub(crate) trait Body {
+    const KIND: Kind;
+
+    /// Gives every number of the body to the sink, in order. Asked twice: first for the length.
+    fn walk(&self, sink: &mut impl Sink) -> io::Result<()>;
 }
 
-/// The body in an envelope, after every check that does not need to understand it.
-fn open(kind: Kind, sealed: &[u8]) -> Result<&[u8], SnapshotError> {
-    let mut header = bytes::Reader::new(sealed);
-    if header.array::<8>() != Some(MAGIC) {
-        return Err(SnapshotError::NotASnapshot);
+/// Writes a snapshot.
+pub(crate) fn write(body: &impl Body, out: &mut dyn io::Write) -> io::Result<()> {
+    write_measured(body, length(body)?, out)
+}
+
+/// A snapshot in memory.
+pub(crate) fn to_vec(body: &impl Body) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let written = length(body).and_then(|length| {
+        bytes.reserve_exact(HEADER + CHECKSUM + usize::try_from(length).unwrap_or(0));
+        write_measured(body, length, &mut bytes)
+    });
+    assert!(written.is_ok(), "memory takes every byte");
+    bytes
+}
+
+fn length<B: Body>(body: &B) -> io::Result<u64> {
+    let mut measure = Measure::default();
+    body.walk(&mut measure)?;
+    Ok(measure.0)
+}
+
+fn write_measured<B: Body>(body: &B, length: u64, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut writer = Writer::new(out);
+    writer.bytes(&MAGIC)?;
+    writer.bytes(&VERSION.to_le_bytes())?;
+    writer.bytes(&(B::KIND as u16).to_le_bytes())?;
+    writer.bytes(&length.to_le_bytes())?;
+    body.walk(&mut writer)?;
+    assert_eq!(writer.written(), HEADER as u64 + length, "a snapshot is as long as it announces");
+    writer.seal()
+}
+
+/// Reads the snapshot of a filter of this kind: `decode` makes the filter from the body. Nothing after the snapshot is touched.
+pub(crate) fn read<T>(
+    kind: Kind,
+    input: &mut dyn io::Read,
+    decode: impl FnOnce(&mut Reader<'_>) -> Result<T, SnapshotError>,
+) -> Result<T, SnapshotError> {
+    let mut reader = Reader::new(input);
+    match reader.array() {
+        Ok(MAGIC) => {}
+        Ok(_) | Err(SnapshotError::WrongLength { .. }) => return Err(SnapshotError::NotASnapshot),
+        Err(error) => return Err(error),
     }
-    let truncated =
-        || SnapshotError::WrongLength { expected: (HEADER + CHECKSUM) as u64, found: sealed.len() as u64 };
-    let version = header.u16().ok_or_else(truncated)?;
+    let version = u16::from_le_bytes(reader.array()?);
     if version != VERSION {
         return Err(SnapshotError::UnknownVersion(version));
     }
-    let found = header.u16().ok_or_else(truncated)?;
-    let length = header.u64().ok_or_else(truncated)?;
-    let expected = length.saturating_add((HEADER + CHECKSUM) as u64);
-    if sealed.len() as u64 != expected {
-        return Err(SnapshotError::WrongLength { expected, found: sealed.len() as u64 });
-    }
-    let (covered, sum) = sealed.split_at(sealed.len() - CHECKSUM);
-    if checksum(covered) != sum {
-        return Err(SnapshotError::ChecksumMismatch);
-    }
+    let found = u16::from_le_bytes(reader.array()?);
+    let length = u64::from_le_bytes(reader.array()?);
     if found != kind as u16 {
         return Err(SnapshotError::OtherKind(found));
     }
-    Ok(&covered[HEADER..])
+    reader.expect(length);
+    let filter = decode(&mut reader)?;
+    reader.end()?;
+    Ok(filter)
 }
 
-fn checksum(bytes: &[u8]) -> [u8; CHECKSUM] {
-    let mut hasher = SipHasher13::new_with_key(&[0; 16]);
-    hasher.write(bytes);
-    hasher.finish128().as_bytes()
+/// As [`read`], from bytes that are the snapshot and nothing else. They are looked at as a whole first, so that the
+/// error says what happened to them and not what a single field looks like since.
+pub(crate) fn from_slice<T>(
+    kind: Kind,
+    bytes: &[u8],
+    decode: impl FnOnce(&mut Reader<'_>) -> Result<T, SnapshotError>,
+) -> Result<T, SnapshotError> {
+    if let Some(length) = bytes.get(HEADER - 8..HEADER)
+        && bytes.starts_with(&MAGIC)
+        && bytes[MAGIC.len()..].starts_with(&VERSION.to_le_bytes())
+    {
+        let length = length.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
+        let expected = length.saturating_add((HEADER + CHECKSUM) as u64);
+        if bytes.len() as u64 != expected {
+            return Err(SnapshotError::WrongLength { expected, found: bytes.len() as u64 });
+        }
+        let (covered, sum) = bytes.split_at(bytes.len() - CHECKSUM);
+        let mut hasher = hasher();
+        hasher.write(covered);
+        if hasher.finish128().as_bytes() != sum {
+            return Err(SnapshotError::ChecksumMismatch);
+        }
+    }
+    read(kind, &mut &*bytes, decode)
+}
+
+fn hasher() -> SipHasher13 {
+    SipHasher13::new_with_key(&[0; 16])
 }

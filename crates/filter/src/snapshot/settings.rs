@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::SnapshotError;
-use super::bytes::Reader;
+use super::{Reader, SnapshotError};
 use crate::settings::{Growth, Settings, SettingsError};
 
-pub(super) fn encode(settings: &Settings, body: &mut Vec<u8>) {
-    let numbers = [
+pub(super) fn numbers(settings: &Settings) -> [u64; 7] {
+    [
         settings.window_ns(),
         settings.target.to_bits(),
         settings.expected_ids,
@@ -18,8 +17,7 @@ pub(super) fn encode(settings: &Settings, body: &mut Vec<u8>) {
         },
         settings.skew_ns(),
         u64::from(settings.generations),
-    ];
-    numbers.iter().for_each(|number| body.extend_from_slice(&number.to_le_bytes()));
+    ]
 }
 
 /// The settings, with the smaller one of the two memory caps.
