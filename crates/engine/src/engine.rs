@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `jeton-shard-n` | owns partitions n, n + shards, ...: decides, and answers when durable |
 //! | `jeton-log` | of the registers: one sync for whatever came during the last |
-//! | `jeton-keeper` | of the registers: makes the log's next segment, keeps rows |
+//! | `jeton-keeper` | of the registers: makes the log's next segment |
+//! | `jeton-rows` | of the registers: stores and fetches rows |
 //! | `jeton-store` | stores what shards hand out, and the filters; then the log is trimmed |
 //! | `jeton-upkeep` | merges, and drops what has expired |
 

@@ -1,18 +1,16 @@
-//! The embedded engine at work: a journal, a thread that flushes it, and a thread that runs its errands.
+//! The embedded engine at work: a journal, a thread that flushes it, a thread that runs its errands, and one for rows.
 //!
 //! | thread | what it does |
 //! |---|---|
 //! | `jeton-log` | takes what was staged, persists it, settles it, wakes who waited; no timer: a flush holds what arrived during the last one |
-//! | `jeton-keeper` | makes the next segment, puts trimmed ones away, stores and fetches rows |
+//! | `jeton-keeper` | makes the next segment, puts trimmed ones away |
+//! | `jeton-rows` | stores and fetches rows, which may be large: the log waits for none of them |
 //!
-//! What must hold: the journal is never held while the disk is written to. A caller's thread reads from the disk, but only the
-//! log thread and the keeper write and sync.
+//! What must hold: the journal is never held while the disk is written to. A caller's thread reads from the disk, but only
+//! these threads write and sync.
 
-use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -22,13 +20,10 @@ use super::journal::Journal;
 use super::location::Sequence;
 use super::open_error::{Fatal, OpenError};
 use super::options::Options;
-use super::rows::{self, Trouble};
+use super::row_queue::RowQueue;
 use super::waiters::Waiters;
 use crate::disk::Disk;
 use crate::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Written};
-
-/// How many rows may wait to be stored or fetched.
-pub const ROWS_WAITING_MAX: usize = 256;
 
 /// How long the log thread waits before it tries again to write what found no room, if nobody asks for room before.
 const STALL_PAUSE: Duration = Duration::from_millis(200);
@@ -49,6 +44,7 @@ struct Shared<D: Disk> {
     log: Condvar,
     /// The keeper waits here.
     keeper: Condvar,
+    rows: RowQueue,
     disk: Arc<D>,
     waiters: Arc<Waiters>,
     on_fatal: OnFatal,
@@ -56,17 +52,10 @@ struct Shared<D: Disk> {
 
 struct State<D: Disk> {
     journal: Journal<D>,
-    jobs: VecDeque<Job>,
     log_sleeps: bool,
     keeper_sleeps: bool,
     closing: bool,
     log_ended: bool,
-}
-
-/// What the keeper is asked to do with a row.
-enum Job {
-    Put(String, Row, Arc<Reply<bool>>),
-    Get(String, Arc<Reply<Option<Row>>>),
 }
 
 impl<D: Disk> Embedded<D> {
@@ -83,12 +72,12 @@ impl<D: Disk> Embedded<D> {
         let shared = Arc::new(Shared {
             log: Condvar::new(),
             keeper: Condvar::new(),
+            rows: RowQueue::default(),
             disk: Arc::clone(&journal.disk),
             waiters: Arc::new(Waiters::new(journal.durable())),
             on_fatal,
             state: Mutex::new(State {
                 journal,
-                jobs: VecDeque::new(),
                 log_sleeps: false,
                 keeper_sleeps: false,
                 closing: false,
@@ -96,9 +85,10 @@ impl<D: Disk> Embedded<D> {
             }),
         });
         let engine = Self { shared: Arc::clone(&shared), limits, threads: Mutex::default() };
-        let keeper = Arc::clone(&shared);
+        let (keeper, rows) = (Arc::clone(&shared), Arc::clone(&shared));
         engine.start("jeton-log", move || shared.flush())?;
         engine.start("jeton-keeper", move || keeper.keep())?;
+        engine.start("jeton-rows", move || rows.keep_rows())?;
         Ok(engine)
     }
 
@@ -124,6 +114,7 @@ impl<D: Disk> Embedded<D> {
             self.shared.log.notify_all();
             self.shared.keeper.notify_all();
         }
+        self.shared.rows.close();
         let threads = std::mem::take(&mut *self.threads.lock().expect("joining threads does not panic"));
         for thread in threads {
             // A thread that panicked has said so; there is nothing to add.
@@ -167,22 +158,10 @@ impl<D: Disk> Shared<D> {
             state.log_sleeps = false;
             self.log.notify_one();
         }
-        if state.keeper_sleeps && (!state.jobs.is_empty() || state.journal.wants_errand()) {
+        if state.keeper_sleeps && state.journal.wants_errand() {
             state.keeper_sleeps = false;
             self.keeper.notify_one();
         }
-    }
-
-    fn ask<T>(&self, job: impl FnOnce(Arc<Reply<T>>) -> Job) -> Result<Arc<Reply<T>>, Failure> {
-        let reply = Arc::new(Reply::default());
-        self.with(|state| {
-            if state.jobs.len() >= ROWS_WAITING_MAX {
-                return Err(Failure::Busy(format!("{ROWS_WAITING_MAX} rows are waiting already")));
-            }
-            state.jobs.push_back(job(Arc::clone(&reply)));
-            Ok(())
-        })?;
-        Ok(reply)
     }
 
     fn die(&self, fatal: &Fatal) {
@@ -242,14 +221,6 @@ impl<D: Disk> Shared<D> {
                     state = self.lock();
                 }
                 self.wake(&mut state);
-            } else if let Some(job) = state.jobs.pop_front() {
-                let dead = state.journal.fatal().cloned();
-                drop(state);
-                if let Some(fatal) = self.work(job, dead) {
-                    let fatal = self.lock().journal.die(fatal.0);
-                    self.die(&fatal);
-                }
-                state = self.lock();
             } else if state.closing && state.log_ended {
                 break;
             } else {
@@ -260,29 +231,14 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    fn work(&self, job: Job, dead: Option<Fatal>) -> Option<Fatal> {
-        let refused = dead.map(|fatal| Failure::Unavailable(fatal.0));
-        match job {
-            Job::Get(name, reply) => {
-                reply.give(refused.map_or_else(|| rows::get(&*self.disk, &name), Err));
-                None
+    /// The thread of the rows.
+    fn keep_rows(&self) {
+        while let Some(job) = self.rows.next() {
+            let dead = self.lock().journal.fatal().cloned();
+            if let Err(fatal) = job.run(&*self.disk, dead) {
+                let fatal = self.lock().journal.die(fatal.0);
+                self.die(&fatal);
             }
-            Job::Put(name, row, reply) => match refused
-                .map_or_else(|| rows::put(&*self.disk, &name, &row), |failure| Err(Trouble::Refused(failure)))
-            {
-                Ok(stored) => {
-                    reply.give(Ok(stored));
-                    None
-                }
-                Err(Trouble::Refused(failure)) => {
-                    reply.give(Err(failure));
-                    None
-                }
-                Err(Trouble::Fatal(fatal)) => {
-                    reply.give(Err(Failure::Unknown(fatal.0.clone())));
-                    Some(fatal)
-                }
-            },
         }
     }
 
@@ -339,57 +295,12 @@ impl<D: Disk> Registers for Embedded<D> {
     }
 
     fn put_row(&self, name: &str, row: Row) -> impl Future<Output = Result<bool, Failure>> + Send {
-        let reply =
-            rows::check_name(name).and_then(|()| self.shared.ask(|reply| Job::Put(name.into(), row, reply)));
-        async move { Receive(reply?).await }
+        let reply = self.shared.rows.put(name, row);
+        async move { reply?.await }
     }
 
     fn get_row(&self, name: &str) -> impl Future<Output = Result<Option<Row>, Failure>> + Send {
-        let reply =
-            rows::check_name(name).and_then(|()| self.shared.ask(|reply| Job::Get(name.into(), reply)));
-        async move { Receive(reply?).await }
-    }
-}
-
-/// The place for one answer.
-struct Reply<T>(Mutex<Answer<T>>);
-
-enum Answer<T> {
-    Open(Option<Waker>),
-    Given(Option<Result<T, Failure>>),
-}
-
-impl<T> Default for Reply<T> {
-    fn default() -> Self {
-        Self(Mutex::new(Answer::Open(None)))
-    }
-}
-
-impl<T> Reply<T> {
-    fn give(&self, result: Result<T, Failure>) {
-        let before = std::mem::replace(&mut *self.answer(), Answer::Given(Some(result)));
-        if let Answer::Open(Some(waker)) = before {
-            waker.wake();
-        }
-    }
-
-    fn answer(&self) -> MutexGuard<'_, Answer<T>> {
-        self.0.lock().expect("giving an answer does not panic")
-    }
-}
-
-struct Receive<T>(Arc<Reply<T>>);
-
-impl<T> Future for Receive<T> {
-    type Output = Result<T, Failure>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self.0.answer() {
-            Answer::Open(waker) => {
-                *waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-            Answer::Given(result) => Poll::Ready(result.take().expect("an answer is taken once")),
-        }
+        let reply = self.shared.rows.get(name);
+        async move { reply?.await }
     }
 }

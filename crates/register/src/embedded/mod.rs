@@ -24,6 +24,7 @@ mod reading;
 mod record;
 mod recovery;
 mod room;
+mod row_queue;
 pub mod rows;
 mod segment;
 mod staged;
@@ -31,7 +32,7 @@ mod stall;
 mod varint;
 mod waiters;
 
-pub use engine::{Embedded, OnFatal, ROWS_WAITING_MAX};
+pub use engine::{Embedded, OnFatal};
 pub use journal::Journal;
 pub use location::Sequence;
 pub use open_error::{Fatal, OpenError};
@@ -41,5 +42,6 @@ pub use options::{
 };
 pub use reading::Reading;
 pub use room::Errand;
+pub use row_queue::ROWS_WAITING_MAX;
 pub use rows::{ROW_BYTES_MAX, ROW_NAME_BYTES_MAX};
 pub use staged::Staged;

@@ -1,0 +1,89 @@
+//! A disk that asks before it changes anything: whoever is asked can hold an operation up, or panic in it.
+
+use std::io;
+use std::sync::Arc;
+
+use jeton_register::disk::{Disk, DiskFile, FaultDisk, LockError};
+
+/// Called with the name of the file, or folder, before it is changed.
+type Hook = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A disk in memory with a hook.
+pub struct HookedDisk {
+    disk: FaultDisk,
+    hook: Hook,
+}
+
+impl HookedDisk {
+    pub fn new(disk: FaultDisk, hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { disk, hook: Arc::new(hook) }
+    }
+
+    fn file(&self, name: &str, file: <FaultDisk as Disk>::File) -> HookedFile {
+        HookedFile { name: name.to_owned(), file, hook: Arc::clone(&self.hook) }
+    }
+}
+
+impl Disk for HookedDisk {
+    type File = HookedFile;
+    type Guard = <FaultDisk as Disk>::Guard;
+
+    fn lock(&self, who: &str) -> Result<Self::Guard, LockError> {
+        self.disk.lock(who)
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<HookedFile> {
+        (self.hook)(name);
+        Ok(self.file(name, self.disk.create(name, bytes)?))
+    }
+
+    fn open(&self, name: &str) -> io::Result<HookedFile> {
+        Ok(self.file(name, self.disk.open(name)?))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.disk.list(folder)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        (self.hook)(from);
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        (self.hook)(name);
+        self.disk.remove(name)
+    }
+
+    fn sync_names(&self, folder: &str) -> io::Result<()> {
+        (self.hook)(folder);
+        self.disk.sync_names(folder)
+    }
+}
+
+/// A file of a [`HookedDisk`].
+pub struct HookedFile {
+    name: String,
+    file: <FaultDisk as Disk>::File,
+    hook: Hook,
+}
+
+impl DiskFile for HookedFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        (self.hook)(&self.name);
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        (self.hook)(&self.name);
+        self.file.sync()
+    }
+}

@@ -1,0 +1,106 @@
+//! The threads of the embedded engine: none waits for another without need, and what is fatal to one is the end of all.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use jeton_register::disk::FaultDisk;
+use jeton_register::embedded::{Embedded, ROWS_WAITING_MAX};
+use jeton_register::{Failure, Registers, Row, Slot, Written, block_on};
+
+use super::hooked::HookedDisk;
+use super::support::{SEGMENT_BYTES, one, options};
+
+/// Nothing that is awaited takes as long as this, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn row(slot: u64) -> Row {
+    Row { slot: Slot(slot), bytes: "content".into() }
+}
+
+/// Lets everybody pass, or nobody.
+#[derive(Default)]
+struct Gate {
+    /// Whether it is closed, and how many wait.
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn set_closed(&self, closed: bool) {
+        self.state.lock().unwrap().0 = closed;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.1 += 1;
+        self.changed.notify_all();
+        state = self.changed.wait_while(state, |(closed, _)| *closed).unwrap();
+        state.1 -= 1;
+    }
+
+    fn await_somebody(&self) {
+        drop(self.changed.wait_while(self.state.lock().unwrap(), |(_, waiting)| *waiting == 0).unwrap());
+    }
+}
+
+/// Writes registers of log 1 until a few segments are full. A refusal that does not pass in time is returned.
+fn fill_segments<R: Registers>(store: &R) -> Result<(), Failure> {
+    let value = [7; 4000];
+    let deadline = Instant::now() + PATIENCE;
+    for slot in 1..=u64::from(3 * SEGMENT_BYTES / 4000) {
+        let permit = loop {
+            match store.admit(1, value.len()) {
+                Ok(permit) => break permit,
+                Err(Failure::Busy(_)) if Instant::now() < deadline => std::thread::yield_now(),
+                Err(failure) => return Err(failure),
+            }
+        };
+        assert_eq!(block_on(store.write(one(1, slot, &value), permit))?, [Written::Fresh]);
+    }
+    Ok(())
+}
+
+#[test]
+fn segments_are_made_while_a_row_takes_long_to_be_stored() {
+    let gate = Arc::new(Gate::default());
+    let rows_gate = Arc::clone(&gate);
+    let disk = HookedDisk::new(FaultDisk::new(), move |name| {
+        if name.starts_with("rows") {
+            rows_gate.pass();
+        }
+    });
+    let store = Embedded::open(disk, options()).unwrap();
+    gate.set_closed(true);
+    let large = store.put_row("large", row(1));
+    gate.await_somebody();
+    // As many as may wait behind it, and no more.
+    let waiting: Vec<_> = (0..ROWS_WAITING_MAX).map(|_| store.put_row("small", row(1))).collect();
+    assert!(matches!(block_on(store.get_row("small")), Err(Failure::Busy(_))));
+
+    let filled = fill_segments(&store);
+    gate.set_closed(false);
+    assert_eq!(filled, Ok(()));
+    assert_eq!(block_on(large), Ok(true));
+    // What was asked before the end is done, though the end comes first.
+    store.close();
+    for stored in waiting {
+        assert_eq!(block_on(stored), Ok(true));
+    }
+    assert!(matches!(block_on(store.get_row("small")), Err(Failure::Unavailable(_))));
+}
+
+#[test]
+fn a_row_that_fails_for_good_ends_writes_too() {
+    let (sender, receiver) = mpsc::channel();
+    let on_fatal = Box::new(move |why: &str| sender.send(why.to_owned()).unwrap());
+    let disk = FaultDisk::new();
+    let store = Embedded::open_with(disk.clone(), options(), on_fatal).unwrap();
+    disk.set_sync_failing(true);
+    assert!(matches!(block_on(store.put_row("row", row(1))), Err(Failure::Unknown(_))));
+    let why = receiver.recv().unwrap();
+    assert!(why.contains("row row"), "{why}");
+    assert!(matches!(store.admit(1, 1), Err(Failure::Unavailable(_))));
+    assert!(matches!(block_on(store.get_row("row")), Err(Failure::Unavailable(_))));
+}
