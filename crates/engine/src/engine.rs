@@ -12,7 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use jeton_core::{
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
-use jeton_register::{Registers, Row, Slot};
+use jeton_register::{Registers, Row, Slot, start_thread};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backup::INCOMPLETE;
@@ -146,7 +146,8 @@ impl Engine {
             threads: Mutex::default(),
             replayed: replayed.entries,
         };
-        let keeper = Keeper::new(registers, stores, found.kept, found.filters_version);
+        let stored = (found.kept, found.filters);
+        let keeper = Keeper::new(registers, stores, stored, options.filter_row_bytes);
         engine.start(shards, keeper, &options)?;
         Ok(engine)
     }
@@ -199,12 +200,8 @@ impl Engine {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        let guarded = move || {
-            let _guard = EndWithPanic;
-            run();
-        };
-        let thread = thread::Builder::new().name(name.into()).spawn(guarded);
-        lock(&self.threads).push(thread.map_err(system(format!("cannot start the thread {name}")))?);
+        let thread = start_thread(name, run).map_err(system(format!("cannot start the thread {name}")))?;
+        lock(&self.threads).push(thread);
         Ok(())
     }
 
@@ -215,8 +212,7 @@ impl Engine {
         self.doors.store(Arc::default());
         drop(lock(&self.shards).take());
         for thread in std::mem::take(&mut *lock(&self.threads)) {
-            // A thread that panicked has said so.
-            drop(thread.join());
+            thread.join().expect("a thread that panics ends the process");
         }
         self.registers.close();
     }
@@ -327,22 +323,6 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// A thread that panics takes the process with it. Without it the rest would serve on, half dead: memory and log may be at odds,
-/// and recovery is the only way back.
-struct EndWithPanic;
-
-impl Drop for EndWithPanic {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let name = thread::current().name().unwrap_or("a thread").to_owned();
-            eprintln!(
-                "jeton: {name} panicked; ending now, the next start finds everything that was acknowledged"
-            );
-            std::process::abort();
-        }
     }
 }
 

@@ -35,9 +35,11 @@ mod failure;
 pub mod memory;
 mod name;
 mod registers;
+mod thread;
 
 pub use batch::Batch;
 pub use block_on::block_on;
 pub use failure::Failure;
 pub use name::{Log, Slot, Space};
 pub use registers::{Extent, Limits, Permit, Registers, Room, Row, Written};
+pub use thread::start_thread;

@@ -11,7 +11,7 @@
 
 use std::future::Future;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use super::options::Options;
 use super::row_queue::RowQueue;
 use super::waiters::Waiters;
 use crate::disk::Disk;
-use crate::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Written};
+use crate::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Written, start_thread};
 
 /// How long the log thread waits before it tries again to write what found no room, if nobody asks for room before.
 const STALL_PAUSE: Duration = Duration::from_millis(200);
@@ -93,8 +93,8 @@ impl<D: Disk> Embedded<D> {
     }
 
     fn start(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        let thread = thread::Builder::new().name(name.into()).spawn(run);
-        let thread = thread.map_err(OpenError::io(format!("cannot start the thread {name}")))?;
+        let thread =
+            start_thread(name, run).map_err(OpenError::io(format!("cannot start the thread {name}")))?;
         self.threads.lock().expect("starting threads does not panic").push(thread);
         Ok(())
     }
@@ -117,8 +117,7 @@ impl<D: Disk> Embedded<D> {
         self.shared.rows.close();
         let threads = std::mem::take(&mut *self.threads.lock().expect("joining threads does not panic"));
         for thread in threads {
-            // A thread that panicked has said so; there is nothing to add.
-            let _ = thread.join();
+            thread.join().expect("a thread that panics ends the process");
         }
         self.shared.waiters.end(Failure::Unknown("the store was closed before it was durable".into()));
     }

@@ -1,5 +1,8 @@
-//! The threads of the embedded engine: none waits for another without need, and what is fatal to one is the end of all.
+//! The threads of the embedded engine: none waits for another without need, and a panic of any is the end of the process.
 
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -13,6 +16,14 @@ use super::support::{SEGMENT_BYTES, one, options};
 
 /// Nothing that is awaited takes as long as this, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// SIGABRT, which is how a process ends that ends itself.
+const ABORTED: i32 = 6;
+
+/// Tells the second process which thread is to panic.
+const PANICKING: &str = "JETON_REGISTER_TEST_PANICKING";
+
+const THREADS: [&str; 3] = ["jeton-log", "jeton-keeper", "jeton-rows"];
 
 fn row(slot: u64) -> Row {
     Row { slot: Slot(slot), bytes: "content".into() }
@@ -103,4 +114,51 @@ fn a_row_that_fails_for_good_ends_writes_too() {
     assert!(why.contains("row row"), "{why}");
     assert!(matches!(store.admit(1, 1), Err(Failure::Unavailable(_))));
     assert!(matches!(block_on(store.get_row("row")), Err(Failure::Unavailable(_))));
+}
+
+/// What the second process runs: this test program, told a thread. Run as a test of its own it has nothing to do.
+#[test]
+fn panics_in_the_thread_it_is_told() {
+    let Ok(thread) = std::env::var(PANICKING) else { return };
+    let disk = HookedDisk::new(FaultDisk::new(), move |_| {
+        assert_ne!(std::thread::current().name(), Some(thread.as_str()), "as was wished for");
+    });
+    let store = Embedded::open(disk, options()).unwrap();
+    // What is asked has no answer: the thread that should give it is gone.
+    drop(store.put_row("row", row(1)));
+    for slot in 1..=12 {
+        if let Ok(permit) = store.admit(1, 4000) {
+            drop(store.write(one(1, slot, &[7; 4000]), permit));
+        }
+    }
+    // Until the other side kills us.
+    let _ = std::io::stdin().lines().next();
+}
+
+#[test]
+fn a_thread_that_panics_takes_the_process_with_it() {
+    for thread in THREADS {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "threads::panics_in_the_thread_it_is_told", "--nocapture"])
+            .env(PANICKING, thread)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = child.stderr.take().unwrap();
+        let (sender, said) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            stderr.read_to_string(&mut text).unwrap();
+            sender.send(text).unwrap();
+        });
+        // Nobody closes the pipe but the end of the process.
+        let ended = said.recv_timeout(PATIENCE);
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        let said = ended.unwrap_or_else(|_| panic!("{thread} panicked, and the process lives on"));
+        assert_eq!(status.signal(), Some(ABORTED), "{thread}: {status}: {said}");
+        assert!(said.contains(&format!("jeton: {thread} panicked")), "{said}");
+    }
 }
