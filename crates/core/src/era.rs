@@ -3,11 +3,12 @@
 //! What must hold: an id that was taken in an era is found for as long as that era's settings said, whatever the settings are
 //! now; and an id that an earlier era may have forgotten is not taken by a later one that would remember for longer.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forgetful_filter::{ConcurrentDatedFilter, ConcurrentFilter, Moment, Refusal, SnapshotError, Status};
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::Malformed;
 use crate::generation::Generation;
 use crate::hash::IdKey;
 use crate::id::Format;
@@ -144,34 +145,34 @@ impl Era {
         )
     }
 
-    /// The filters as bytes.
-    pub fn snapshot(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        out.put_u64(self.leaky_until.load(Ordering::Relaxed));
-        for filter in [self.dated.as_ref().map(|f| f.snapshot()), self.opaque.as_ref().map(|f| f.snapshot())]
-        {
-            out.put_bytes(&filter.unwrap_or_default());
-        }
-        out
+    /// Writes the filters as bytes, in passing: no second copy of them is in memory. Holds every id that was remembered before this
+    /// call began; those that come meanwhile may be in it or not.
+    pub fn write_filters(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(&self.leaky_until.load(Ordering::Relaxed).to_le_bytes())?;
+        out.write_all(&[u8::from(self.dated.is_some()), u8::from(self.opaque.is_some())])?;
+        self.dated.as_ref().map_or(Ok(()), |filter| filter.write_snapshot(out))?;
+        self.opaque.as_ref().map_or(Ok(()), |filter| filter.write_snapshot(out))
     }
 
-    /// Replaces the filters by those of a [`snapshot`](Self::snapshot).
-    pub fn restore(&mut self, snapshot: &[u8], now: Moment) -> Result<(), RestoreError> {
-        let mut input = Reader::new(snapshot);
-        let leaky_until = input.u64()?;
-        let (dated, opaque) = (input.bytes()?, input.bytes()?);
-        input.finish()?;
-        let cap = usize::try_from(self.settings.memory_cap).unwrap_or(usize::MAX);
-        if dated.is_empty() != self.dated.is_none() || opaque.is_empty() != self.opaque.is_none() {
+    /// Replaces the filters by those that [`write_filters`](Self::write_filters) wrote.
+    pub fn read_filters(&mut self, input: &mut dyn io::Read, now: Moment) -> Result<(), RestoreError> {
+        let (mut leaky_until, mut there) = ([0; 8], [0; 2]);
+        input.read_exact(&mut leaky_until)?;
+        input.read_exact(&mut there)?;
+        if there != [u8::from(self.dated.is_some()), u8::from(self.opaque.is_some())] {
             return Err(Malformed("filters of other formats than the table's").into());
         }
-        if !dated.is_empty() {
-            self.dated = Some(ConcurrentDatedFilter::restore(dated, UNUSED_KEY, now, cap)?);
+        let cap = usize::try_from(self.settings.memory_cap).unwrap_or(usize::MAX);
+        if let Some(dated) = &mut self.dated {
+            *dated = ConcurrentDatedFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
         }
-        if !opaque.is_empty() {
-            self.opaque = Some(ConcurrentFilter::restore(opaque, UNUSED_KEY, now, cap)?);
+        if let Some(opaque) = &mut self.opaque {
+            *opaque = ConcurrentFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
         }
-        self.leaky_until = AtomicU64::new(leaky_until);
+        if input.read(&mut [0])? != 0 {
+            return Err(Malformed("bytes after the filters").into());
+        }
+        self.leaky_until = AtomicU64::new(u64::from_le_bytes(leaky_until));
         Ok(())
     }
 }
@@ -195,4 +196,7 @@ pub enum RestoreError {
     /// The bytes of a filter.
     #[error("{0}")]
     Filter(#[from] SnapshotError),
+    /// They could not be read.
+    #[error("{0}")]
+    Unreadable(#[from] io::Error),
 }

@@ -236,9 +236,9 @@ fn with_lossy_filters(world: &World, until: Moment) -> World {
     let mut lossy = world.clone();
     let empty = Catalog::decode(&world.catalog.encode()).unwrap();
     let table = empty.get(TABLE).unwrap().refilled(|era| {
-        let mut snapshot = era.snapshot();
+        let mut snapshot = filters_of(era);
         snapshot[..8].copy_from_slice(&until.as_nanos().to_le_bytes());
-        era.restore(&snapshot, world.now)
+        era.read_filters(&mut snapshot.as_slice(), world.now)
     });
     lossy.catalog = lossy.catalog.replaced(table.unwrap());
     lossy

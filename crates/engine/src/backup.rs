@@ -15,7 +15,7 @@ use jeton_register::embedded::{self, Embedded};
 use jeton_register::{Batch, Extent, Failure, Log, Registers, Slot, Written};
 
 use crate::engine::{Engine, lock};
-use crate::keeper::{FILTERS, filter_row};
+use crate::filters::StoredFilters;
 use crate::recovery::{CATALOG, STORE};
 
 /// A copy that is not complete has a file of this name, and is not opened.
@@ -111,10 +111,9 @@ impl Engine {
     fn copy_log(&self, target: &Path) -> Result<u64, BackupError> {
         let disk = RealDisk::new(target).map_err(io_error("use", target))?;
         let copy = Embedded::open(disk, embedded::Options::default())?;
-        let catalog = self.catalog();
-        let eras = catalog.iter().flat_map(|table| table.eras().map(|era| filter_row(table.id, era.number)));
-        let rows = [STORE, CATALOG, FILTERS].into_iter().map(str::to_owned).chain(eras);
-        for name in rows {
+        let filters = StoredFilters::find(&*self.registers)?;
+        let filters = filters.iter().flat_map(StoredFilters::rows);
+        for name in [STORE, CATALOG].into_iter().map(str::to_owned).chain(filters) {
             if let Some(row) = block_on(self.registers.get_row(&name))? {
                 block_on(copy.put_row(&name, row))?;
             }

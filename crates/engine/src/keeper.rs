@@ -7,23 +7,17 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_executor::block_on;
-use jeton_core::codec::{Malformed, Reader};
 use jeton_core::limits::PARTITIONS;
-use jeton_core::{Catalog, Generation, IdKey, PartitionId, TableId};
+use jeton_core::{Catalog, Generation, IdKey, PartitionId};
 use jeton_register::disk::Disk;
-use jeton_register::{Failure, Log, Registers, Row, Slot};
+use jeton_register::{Failure, Log, Registers, Slot};
 
+use crate::filters::{FilterVersion, StoredFilters};
 use crate::ids::{self, IdIndex, NewRun};
 use crate::marks::Marks;
 use crate::shard::{FrozenIds, FrozenValues, Slots, Stores};
 use crate::values::{Values, ValuesError};
-
-/// The row of the registers that says up to where the filters speak; each era's filters have a row of their own.
-pub(crate) const FILTERS: &str = "filters";
-
-const FILTERS_VERSION: u8 = 1;
 
 /// Why something could not be stored.
 #[derive(Debug, thiserror::Error)]
@@ -63,17 +57,23 @@ pub struct Keeper<R, V, D: Disk> {
     registers: Arc<R>,
     stores: Stores<V, D>,
     kept: Kept,
-    /// The version of the filters row.
-    filters_version: u64,
+    filters: StoredFilters,
+    /// The length of a row with filters.
+    filter_row_bytes: usize,
     /// What the log was trimmed to, by partition.
     trimmed: Vec<u64>,
 }
 
 impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
-    /// A keeper of stores that speak so far.
-    pub fn new(registers: Arc<R>, stores: Stores<V, D>, kept: Kept, filters_version: u64) -> Self {
+    /// A keeper of stores that speak so far, and of these filters.
+    pub fn new(
+        registers: Arc<R>,
+        stores: Stores<V, D>,
+        (kept, filters): (Kept, StoredFilters),
+        filter_row_bytes: usize,
+    ) -> Self {
         let trimmed = vec![0; usize::from(PARTITIONS)];
-        Self { registers, stores, kept, filters_version, trimmed }
+        Self { registers, stores, kept, filters, filter_row_bytes, trimmed }
     }
 
     /// How far each store speaks.
@@ -114,22 +114,17 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
         Ok(())
     }
 
-    /// Stores a [snapshot](snapshot_filters) of the filters that has every id up to these slots, and none that a crash could
-    /// still take back.
-    pub fn store_filters(&mut self, snapshot: &FilterSnapshot, slots: &Slots) -> Result<(), KeepError> {
-        let version = Slot(self.filters_version + 1);
-        let put =
-            |name: &str, bytes: Bytes| block_on(self.registers.put_row(name, Row { slot: version, bytes }));
-        for (table, era, filters) in &snapshot.0 {
-            put(&filter_row(*table, *era), filters.clone())?;
-        }
-        // Last, what they are good for: until then they count as the snapshot before, which knew less.
+    /// Writes the filters as they are. They do not count until they are [committed](Self::commit_filters).
+    pub fn write_filters(&mut self, catalog: &Catalog) -> Result<FilterVersion, KeepError> {
+        Ok(self.filters.write(&*self.registers, catalog, self.filter_row_bytes)?)
+    }
+
+    /// Makes the filters count that were written last. They have every id up to these slots, and none that a crash could still take
+    /// back.
+    pub fn commit_filters(&mut self, version: FilterVersion, slots: &Slots) -> Result<(), KeepError> {
         let mut marks = self.kept.filters.clone();
         marks.raise(slots);
-        let mut bytes = vec![FILTERS_VERSION];
-        marks.encode(&mut bytes);
-        put(FILTERS, Bytes::from(bytes))?;
-        self.filters_version += 1;
+        self.filters.commit(&*self.registers, version, marks.clone())?;
         self.kept.filters = marks;
         self.trim();
         Ok(())
@@ -154,30 +149,4 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
             }
         }
     }
-}
-
-/// The filters of all tables as bytes: by table and era.
-#[derive(Debug)]
-pub struct FilterSnapshot(Vec<(TableId, u32, Bytes)>);
-
-/// Takes a snapshot of the filters of all tables.
-pub fn snapshot_filters(catalog: &Catalog) -> FilterSnapshot {
-    let eras = catalog.iter().flat_map(|table| table.eras().map(|era| (table.id, era)));
-    FilterSnapshot(eras.map(|(table, era)| (table, era.number, Bytes::from(era.snapshot()))).collect())
-}
-
-/// The name of the row with the filters of an era.
-pub(crate) fn filter_row(table: TableId, era: u32) -> String {
-    format!("filters-{}-{era}", table.0)
-}
-
-/// Reads the row that says up to where the filters speak.
-pub(crate) fn read_filter_marks(row: &[u8]) -> Result<Marks, Malformed> {
-    let mut input = Reader::new(row);
-    if input.u8()? != FILTERS_VERSION {
-        return Err(Malformed("filters of an unknown version"));
-    }
-    let marks = Marks::decode(&mut input)?;
-    input.finish()?;
-    Ok(marks)
 }

@@ -20,6 +20,8 @@ pub struct Options {
     pub recent_ids: usize,
     /// Bytes of log between two snapshots of the filters, at least. They follow the size of the filters.
     pub log_bytes: u64,
+    /// The length of the rows that the filters are stored in.
+    pub filter_row_bytes: usize,
     /// The length of a segment of the log.
     pub segment_bytes: u32,
     /// The value store.
@@ -36,6 +38,7 @@ impl Default for Options {
             dirty_bytes_max: 64 << 20,
             recent_ids: 65_536,
             log_bytes: 128 << 20,
+            filter_row_bytes: 4 << 20,
             segment_bytes: 64 << 20,
             lsm: LsmOptions::default(),
         }
@@ -60,6 +63,9 @@ impl Options {
         }
         if self.segment_bytes < 1 << 20 {
             return wrong("segment_bytes must be at least 1 MiB");
+        }
+        if !(256..=1 << 30).contains(&self.filter_row_bytes) {
+            return wrong("filter_row_bytes must be between 256 bytes and 1 GiB");
         }
         if self.log_bytes < 1 << 16 {
             return wrong("log_bytes must be at least 64 KiB");

@@ -53,15 +53,17 @@ impl Ids {
         &self.remembered[self.heads[at].begins..end]
     }
 
-    /// Takes in an id; what became of one that is here already stays as it is.
+    /// Takes in an id. One that is here already came again after its window, in a later generation: from now on it is the later one.
     fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &Remembered) {
         let Self { places, heads, .. } = self;
+        let at = u32::try_from(heads.len()).expect("fewer than 2^32 ids wait for the index");
         let is_it = |at: &u32| heads[*at as usize].key == key;
-        if let Entry::Vacant(place) = places.entry(hash(key), is_it, |at| hash(heads[*at as usize].key)) {
-            place.insert(u32::try_from(heads.len()).expect("fewer than 2^32 ids wait for the index"));
-            heads.push(Head { key, generation, batch, begins: self.remembered.len() });
-            remembered.encode(&mut self.remembered);
+        match places.entry(hash(key), is_it, |at| hash(heads[*at as usize].key)) {
+            Entry::Vacant(place) => drop(place.insert(at)),
+            Entry::Occupied(mut place) => *place.get_mut() = at,
         }
+        heads.push(Head { key, generation, batch, begins: self.remembered.len() });
+        remembered.encode(&mut self.remembered);
     }
 
     /// How many there are.
@@ -194,12 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_answer_stays() {
+    fn an_id_that_came_again_is_known_as_the_later_and_stored_as_both() {
         let mut recent = Recent::default();
         recent.put(key(1), Generation(0), 1, &remembered(1));
-        recent.put(key(1), Generation(0), 2, &remembered(2));
+        recent.put(key(1), Generation(9), 2, &remembered(2));
         let (bytes, batch) = recent.get(key(1)).expect("known");
-        assert_eq!((Remembered::decode(bytes), batch), (Ok(remembered(1)), 1));
-        assert_eq!(recent.live_len(), 1);
+        assert_eq!((Remembered::decode(bytes), batch), (Ok(remembered(2)), 2));
+        let (_, ids) = recent.freeze();
+        let generations: Vec<u64> = ids.iter().map(|(_, generation, _)| generation.0).collect();
+        assert_eq!(generations, [0, 9]);
     }
 }

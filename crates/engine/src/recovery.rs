@@ -13,7 +13,8 @@ use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
 
 use crate::ids;
-use crate::keeper::{FILTERS, Kept, filter_row, read_filter_marks};
+use crate::filters::StoredFilters;
+use crate::keeper::Kept;
 use crate::marks::Marks;
 use crate::options::Options;
 use crate::shard::{Shard, Stores};
@@ -93,8 +94,8 @@ pub struct Found {
     pub partitions: Vec<Partition>,
     /// How far each store speaks.
     pub kept: Kept,
-    /// The version of the filters' row.
-    pub filters_version: u64,
+    /// The filters on disk.
+    pub filters: StoredFilters,
 }
 
 /// Reads what is on disk. `draw` gives the secret of a store that is new.
@@ -126,32 +127,32 @@ pub fn find<R: Registers, V: Values, D: Disk>(
         catalog = Catalog::decode(&row.bytes).map_err(damaged("the catalogue"))?;
         catalog_version = row.slot.0;
     }
-    let (mut filters, mut filters_version) = (Marks::default(), 0);
-    if let Some(row) = block_on(registers.get_row(FILTERS))? {
-        filters = read_filter_marks(&row.bytes).map_err(damaged("the filters"))?;
-        filters_version = row.slot.0;
-        // The filters refuse to go back in time; nothing later than the latest entry can be in them.
-        let now = partitions.iter().map(Partition::time).max().unwrap_or_default().max(wall);
-        for table in catalog.clone().iter() {
-            catalog = catalog.replaced(restore_filters(registers, table, now)?);
-        }
+    let filters = StoredFilters::find(registers)?.unwrap_or_default();
+    // The filters refuse to go back in time; nothing later than the latest entry can be in them.
+    let now = partitions.iter().map(Partition::time).max().unwrap_or_default().max(wall);
+    for table in catalog.clone().iter() {
+        catalog = catalog.replaced(restore_filters(registers, &filters, table, now)?);
     }
-    let kept = Kept { values, ids, filters };
+    let kept = Kept { values, ids, filters: filters.marks.clone() };
     for partition in PartitionId::all() {
         check(registers, partition, &kept)?;
     }
-    Ok(Found { secret, catalog, catalog_version, partitions, kept, filters_version })
+    Ok(Found { secret, catalog, catalog_version, partitions, kept, filters })
 }
 
 /// The table with its filters as they were stored. An era that began later has none: all of its ids are in the log.
-fn restore_filters<R: Registers>(registers: &R, table: &Table, now: Moment) -> Result<Table, RecoveryError> {
+fn restore_filters<R: Registers>(
+    registers: &R,
+    filters: &StoredFilters,
+    table: &Table,
+    now: Moment,
+) -> Result<Table, RecoveryError> {
     let broken = |error: &dyn std::fmt::Display| {
         RecoveryError::Damaged(format!("the filters of {}: {error}", table.name))
     };
-    let fill = |era: &mut Era| match block_on(registers.get_row(&filter_row(table.id, era.number))) {
-        Ok(Some(row)) => era.restore(&row.bytes, now).map_err(|error| broken(&error)),
-        Ok(None) => Ok(()),
-        Err(failure) => Err(failure.into()),
+    let fill = |era: &mut Era| match filters.reader(registers, table.id, era.number) {
+        Some(mut input) => era.read_filters(&mut input, now).map_err(|error| broken(&error)),
+        None => Ok(()),
     };
     table.refilled(fill).map_err(|error| match error {
         RefillError::Fill(error) => error,

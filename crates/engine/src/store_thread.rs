@@ -14,7 +14,7 @@ use jeton_register::disk::Disk;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::health::Health;
-use crate::keeper::{KeepError, Keeper, snapshot_filters};
+use crate::keeper::{KeepError, Keeper};
 use crate::shard::Slots;
 use crate::values::Values;
 use crate::worker::{Job, Message};
@@ -123,21 +123,24 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
         }
     }
 
-    /// Takes a snapshot of the filters while the shards go on, and stores it; false if that failed.
+    /// Stores the filters while the shards go on; false if that failed.
     fn store_filters(&mut self) -> bool {
-        // What was decided before the snapshot begins is in it.
+        // What was decided before the writing begins is written.
         let Some(slots) = self.marks(false) else { return false };
-        let snapshot = snapshot_filters(&self.catalog.load());
-        // What was decided before the snapshot ended may be in it, and must not be lost in a crash that the snapshot survives: a
+        let catalog = self.catalog.load_full();
+        let Some(version) = self.attempt(|keeper| keeper.write_filters(&catalog)) else { return false };
+        // What was decided before the writing ended may be written, and must not be lost in a crash that the filters survive: a
         // filter alone would then take a retry of it for known.
         if self.marks(true).is_none() {
             return false;
         }
-        let stored = {
-            let _in_use = self.stores_in_use.read();
-            self.keeper.store_filters(&snapshot, &slots)
-        };
-        stored.map_err(|error| self.health.set_trouble(Some(error.to_string()))).is_ok()
+        self.attempt(|keeper| keeper.commit_filters(version, &slots)).is_some()
+    }
+
+    /// Tries once, and shows the trouble if there is any.
+    fn attempt<T>(&mut self, act: impl FnOnce(&mut Keeper<R, V, D>) -> Result<T, KeepError>) -> Option<T> {
+        let _in_use = self.stores_in_use.read();
+        act(&mut self.keeper).map_err(|error| self.health.set_trouble(Some(error.to_string()))).ok()
     }
 
     /// The slots that all shards have decided; when they are durable, if that is asked for. Nothing if a shard is gone.

@@ -1,11 +1,11 @@
 //! How the filters are stored: the steps of the engine's store thread, one at a time, so that everything else happens in between.
 //!
-//! The order is what matters: the slots that every shard has decided, then the snapshot, then the wait until all that was decided
-//! meanwhile is durable, then the row.
+//! The order is what matters: the slots that every shard has decided, then the writing, then the wait until all that was decided
+//! meanwhile is durable, then the row that makes it count.
 
 use jeton_core::Catalog;
 use jeton_engine::parts::Message;
-use jeton_engine::{FilterSnapshot, KeepError, Keeper, Slots, snapshot_filters};
+use jeton_engine::{FilterVersion, KeepError, Keeper, Slots};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::{mpsc, oneshot};
 
@@ -20,10 +20,10 @@ pub enum Filters {
     Idle,
     /// The shards were asked for the slots that they have decided.
     Marks(Replies),
-    /// The snapshot is taken, and the shards were asked to say when what they had decided is durable.
-    Durable(FilterSnapshot, Slots, Replies),
-    /// To be written.
-    Store(FilterSnapshot, Slots),
+    /// They are written, and the shards were asked to say when what they had decided is durable.
+    Durable(FilterVersion, Slots, Replies),
+    /// To be made to count.
+    Store(FilterVersion, Slots),
 }
 
 /// Slots that shards were asked for, and those that have come.
@@ -80,24 +80,25 @@ impl Filters {
                     *self = Self::Marks(replies);
                     return None;
                 }
-                let snapshot = snapshot_filters(catalog);
+                let version = match keeper.write_filters(catalog) {
+                    Ok(version) => version,
+                    Err(error) => return Some(Err(error)),
+                };
                 match Replies::ask(doors, true) {
-                    Some(durable) => {
-                        (Self::Durable(snapshot, replies.slots, durable), "filters: snapshot taken")
-                    }
+                    Some(durable) => (Self::Durable(version, replies.slots, durable), "filters: written"),
                     None => (Self::Marks(replies), "filters: busy"),
                 }
             }
-            Self::Durable(snapshot, slots, mut replies) => {
+            Self::Durable(version, slots, mut replies) => {
                 if !replies.complete() {
-                    *self = Self::Durable(snapshot, slots, replies);
+                    *self = Self::Durable(version, slots, replies);
                     return None;
                 }
-                (Self::Store(snapshot, slots), "filters: durable")
+                (Self::Store(version, slots), "filters: durable")
             }
-            Self::Store(snapshot, slots) => {
-                if let Err(error) = keeper.store_filters(&snapshot, &slots) {
-                    *self = Self::Store(snapshot, slots);
+            Self::Store(version, slots) => {
+                if let Err(error) = keeper.commit_filters(version.clone(), &slots) {
+                    *self = Self::Store(version, slots);
                     return Some(Err(error));
                 }
                 (Self::Idle, "filters: stored")

@@ -59,7 +59,12 @@ impl Life {
             workers.push(Some(Box::pin(worker.run()) as _));
         }
         Ok(Self {
-            keeper: Keeper::new(registers.clone(), stores.clone(), found.kept, found.filters_version),
+            keeper: Keeper::new(
+                registers.clone(),
+                stores.clone(),
+                (found.kept, found.filters),
+                options.filter_row_bytes,
+            ),
             registers,
             stores,
             catalog,

@@ -52,6 +52,7 @@ impl Profile {
             dirty_bytes_max: *chance.pick(&[2_000, 6_000, 60_000]) * shards,
             recent_ids: *chance.pick(&[2, 5, 12, 60]),
             log_bytes: 1 << 16,
+            filter_row_bytes: *chance.pick(&[256, 1_000, 1 << 20]),
             segment_bytes: *chance.pick(&[64 << 10, 64 << 10, 128 << 10]),
             ..Options::default()
         };

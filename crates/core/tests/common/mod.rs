@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use jeton_core::{
-    Absorb, Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation,
+    Absorb, Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Era, Format, Formats, Generation,
     Hashes, IdKey, Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Recall, Rejection,
     Remembered, Secret, Table, TableId, TableSettings, Value, Verdict, WithoutId, entry,
 };
@@ -151,6 +151,13 @@ struct Checkpoint {
     filters: HashMap<u32, Vec<u8>>,
 }
 
+/// The filters of an era as bytes.
+pub fn filters_of(era: &Era) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    era.write_filters(&mut bytes).unwrap();
+    bytes
+}
+
 impl World {
     pub fn new(settings: TableSettings) -> Self {
         Self {
@@ -273,7 +280,7 @@ impl World {
             }
         }
         let table = self.catalog.get(TABLE).unwrap();
-        checkpoint.filters = table.eras().map(|era| (era.number, era.snapshot())).collect();
+        checkpoint.filters = table.eras().map(|era| (era.number, filters_of(era))).collect();
     }
 
     /// What is left after a crash: the catalogue, the log and the last checkpoint, taken up again.
@@ -289,7 +296,7 @@ impl World {
     fn recovered_from(&self, checkpoint: &Checkpoint) -> Self {
         let empty = Catalog::decode(&self.catalog.encode()).unwrap();
         let filled = empty.get(TABLE).unwrap().refilled(|era| match checkpoint.filters.get(&era.number) {
-            Some(filters) => era.restore(filters, self.now),
+            Some(filters) => era.read_filters(&mut filters.as_slice(), self.now),
             None => Ok(()),
         });
         let mut partitions: BTreeMap<PartitionId, Partition> = BTreeMap::new();
