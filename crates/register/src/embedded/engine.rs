@@ -54,6 +54,8 @@ struct State<D: Disk> {
     journal: Journal<D>,
     log_sleeps: bool,
     keeper_sleeps: bool,
+    /// Nobody waits for room any more.
+    winding_up: bool,
     closing: bool,
     log_ended: bool,
 }
@@ -80,6 +82,7 @@ impl<D: Disk> Embedded<D> {
                 journal,
                 log_sleeps: false,
                 keeper_sleeps: false,
+                winding_up: false,
                 closing: false,
                 log_ended: false,
             }),
@@ -104,22 +107,33 @@ impl<D: Disk> Embedded<D> {
         self.shared.with(|state| logs.into_iter().map(|log| state.journal.extent(log)).collect())
     }
 
-    /// Makes everything durable that was asked for. What is asked afterwards is refused. Dropping the engine does the same, and lets
-    /// the directory go.
+    /// From now on nothing waits for room. What the disk does not take is tried once more; then it is given up, with everything that
+    /// came after it: those who wait are told that the outcome is unknown, and whatever is asked is refused. As long as there is
+    /// room, all goes on as before. For whoever must hear what became of everything under way before it [closes](Self::close).
+    pub fn wind_up(&self) {
+        self.end(false);
+    }
+
+    /// Makes everything durable that was asked for and finds room; the outcome of the rest is unknown. What is asked afterwards is
+    /// refused. Dropping the engine does the same, and lets the directory go.
     pub fn close(&self) {
-        {
-            let mut state = self.shared.lock();
-            state.closing = true;
-            state.journal.try_again();
-            self.shared.log.notify_all();
-            self.shared.keeper.notify_all();
-        }
+        self.end(true);
         self.shared.rows.close();
-        let threads = std::mem::take(&mut *self.threads.lock().expect("joining threads does not panic"));
-        for thread in threads {
+        // Held until all have ended: whoever closes at the same time must not come back before.
+        let mut threads = self.threads.lock().expect("joining threads does not panic");
+        for thread in threads.drain(..) {
             thread.join().expect("a thread that panics ends the process");
         }
-        self.shared.waiters.end(Failure::Unknown("the store was closed before it was durable".into()));
+        self.shared.waiters.end(Failure::Unknown("the store closed before it was durable".into()));
+    }
+
+    fn end(&self, closing: bool) {
+        let mut state = self.shared.lock();
+        state.winding_up = true;
+        state.closing |= closing;
+        state.journal.try_again();
+        self.shared.log.notify_all();
+        self.shared.keeper.notify_all();
     }
 }
 
@@ -173,6 +187,13 @@ impl<D: Disk> Shared<D> {
         let mut state = self.lock();
         loop {
             let Some(mut staged) = state.journal.take_staged() else {
+                if state.winding_up && state.journal.is_stalled() {
+                    let unknown = state.journal.give_up();
+                    drop(state);
+                    self.waiters.end(unknown);
+                    state = self.lock();
+                    break;
+                }
                 if state.closing {
                     break;
                 }

@@ -1,9 +1,10 @@
 //! A journal that stands still: a frame could not be written for want of room, and is kept until it can be.
 //!
 //! Whoever asks for room lets it be tried again. But those who wait for the frame may be the only ones who would ask: then nobody
-//! does, and whoever drives the journal must try by itself, now and then.
+//! does, and whoever drives the journal must try by itself, now and then. Whoever closes it cannot wait for ever, and gives up.
 
 use super::journal::Journal;
+use crate::Failure;
 use crate::disk::Disk;
 
 impl<D: Disk> Journal<D> {
@@ -15,6 +16,13 @@ impl<D: Disk> Journal<D> {
     /// Lets [`Journal::take_staged`] return the frame that could not be written.
     pub fn try_again(&mut self) {
         self.try_write = true;
+    }
+
+    /// Gives up the frame that could not be written, and everything staged after it: nothing is written from now on, whatever room
+    /// there is, and everything is refused. What those are told who wait for it.
+    pub fn give_up(&mut self) -> Failure {
+        let stall = self.stall.clone().unwrap_or_else(|| "nothing was tried".into());
+        Failure::Unknown(self.die(format!("the store closed before it was durable: {stall}")).0)
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test's helper cannot do fails the test")]
 
 mod broken;
+mod closing;
 mod crashes;
 mod damage;
 mod engines;

@@ -138,35 +138,3 @@ fn a_row_without_room_is_refused_and_leaves_the_old_one() {
         assert!(block_on(store.get_row(bad)).is_err_and(refused), "{bad:?}");
     }
 }
-
-#[test]
-fn closing_makes_durable_what_was_asked_and_refuses_the_rest() {
-    let disk = FaultDisk::new();
-    let store = Embedded::open(disk.clone(), options()).unwrap();
-    let permit = store.admit(1, 1).unwrap();
-    let answer = store.write(one(1, 1, b"x"), permit);
-    store.close();
-    assert_eq!(block_on(answer).unwrap(), [Written::Fresh]);
-    assert!(matches!(store.admit(1, 1), Err(Failure::Unavailable(_))));
-    drop(store);
-    let journal = Journal::open(disk, options()).unwrap();
-    assert_eq!(read_all(&journal, 1).len(), 1);
-}
-
-#[test]
-fn closing_tries_once_more_what_the_disk_had_refused() {
-    for lifted in [true, false] {
-        let disk = FaultDisk::new();
-        let store = Embedded::open(disk.clone(), options()).unwrap();
-        let permit = store.admit(1, 1).unwrap();
-        disk.set_read_only(true);
-        let answer = store.write(one(1, 1, b"x"), permit);
-        disk.set_read_only(!lifted);
-        store.close();
-        let answer = block_on(answer);
-        assert!(
-            if lifted { answer.is_ok() } else { matches!(answer, Err(Failure::Unknown(_))) },
-            "{answer:?}"
-        );
-    }
-}
