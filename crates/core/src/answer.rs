@@ -162,13 +162,22 @@ pub enum Rejection {
         /// The client's present epoch.
         epoch: u64,
     },
+    /// The epoch is larger than any can be yet. Were it taken, nobody could ever begin a session above it.
+    #[error(
+        "the epoch is above {latest}, the largest possible now: an epoch counts the lives of its client, or is the time of \
+         its start in milliseconds since 1970"
+    )]
+    EpochAhead {
+        /// The largest epoch that can be begun now: the partition's time in milliseconds, and the table's skew.
+        latest: u64,
+    },
     /// The client was idle for so long that its operations are forgotten, or an unknown client has an epoch of that time.
     #[error(
         "nothing is known of this session (any more): whether the operation was counted cannot be known; \
-         begin a session with an epoch above {floor}"
+         begin a session with an epoch above {floor}, such as the present time in milliseconds since 1970"
     )]
     UnknownSession {
-        /// A new session must have an epoch above this.
+        /// The next epoch above this is the lowest that is taken.
         floor: u64,
     },
     /// The counter would leave the range of i64.

@@ -22,7 +22,8 @@ pub enum OpId {
     Sequenced {
         /// Who counts.
         client: Box<str>,
-        /// Which life of the client: a higher one shuts out all lower ones.
+        /// Which life of the client: a higher one shuts out all lower ones. A counter of the client, or the time of its start in
+        /// milliseconds since 1970: larger than the store's time and the table's skew it cannot be.
         epoch: u64,
         /// The number within the epoch, from 1.
         seq: u64,

@@ -23,6 +23,7 @@ pub enum Mutation {
     ForgetRefusals,
     IgnorePayload,
     IgnoreEpochs,
+    LargeEpochs,
     FloorNotStored,
     EraFloorIgnored,
     PastErasIgnored,

@@ -167,7 +167,8 @@ impl Partition {
         }
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
-            return match self.sessions.recognise(&client, *epoch, *seq, step.time) {
+            let latest = millis(step.time.after(settings.skew));
+            return match self.sessions.recognise(&client, *epoch, *seq, latest, step.time) {
                 Recognition::Known(known) => Ok(known.verdict(hashes.payload)),
                 Recognition::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
                 Recognition::New => {

@@ -3,8 +3,12 @@
 //! Of every client a window of the latest sequence numbers is kept, each with its first answer; what is below the window's
 //! low-water mark is refused. A higher epoch ends the lower ones. A client that was idle for longer than its lease is forgotten,
 //! and of all the forgotten ones together only the highest epoch is kept, the *floor*: a session that is unknown and not above
-//! the floor may be a forgotten one, so its operations are refused, never counted again. Clients that take the time of their start
-//! as their epoch are above the floor by themselves.
+//! the floor may be a forgotten one, so its operations are refused, never counted again.
+//!
+//! What must hold: *the floor stays below the present*, in milliseconds. Otherwise one client with a huge epoch would, once
+//! forgotten, shut out all unknown ones. So an epoch begins at the present and the table's skew at most, and a session is not
+//! forgotten before the present has passed its epoch. Clients that take the time of their start as their epoch are above the
+//! floor by themselves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -20,6 +24,8 @@ use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sessions {
     live: HashMap<Client, Session>,
+    /// The same clients by the time at which they may be forgotten: whoever makes room looks at the first, not at all.
+    ends: BTreeSet<(Moment, Client)>,
     floors: BTreeMap<TableId, u64>,
     /// Clients whose stored row is out of date, in the order of their first change.
     changed: BTreeSet<Client>,
@@ -56,8 +62,13 @@ pub(crate) enum Recognition {
 }
 
 impl Session {
+    /// The last moment at which it is known: when its lease ends, and not before the present has passed its epoch.
+    fn end(&self) -> Moment {
+        self.last_used.after(self.lease).max(Moment::from_millis(self.epoch.saturating_add(1)))
+    }
+
     fn idle(&self, now: Moment) -> bool {
-        now.since(self.last_used) > self.lease
+        now > self.end()
     }
 
     /// The lowest sequence number inside the window.
@@ -102,16 +113,25 @@ impl Session {
 }
 
 impl Sessions {
-    pub(crate) fn recognise(&self, client: &Client, epoch: u64, seq: u64, now: Moment) -> Recognition {
+    /// `latest` is the largest epoch that may begin now.
+    pub(crate) fn recognise(
+        &self,
+        client: &Client,
+        epoch: u64,
+        seq: u64,
+        latest: u64,
+        now: Moment,
+    ) -> Recognition {
         let floor = self.floors.get(&client.table).copied();
         let session = match self.live.get(client) {
             Some(session) => session,
             None if floor.is_some_and(|floor| epoch <= floor) => {
                 return Recognition::Refused(Rejection::UnknownSession { floor: floor.unwrap_or_default() });
             }
-            None if self.live.len() >= SESSIONS_MAX
-                && !self.live.values().any(|session| session.idle(now)) =>
-            {
+            None if epoch > latest && !mutated!(LargeEpochs) => {
+                return Recognition::Refused(Rejection::EpochAhead { latest });
+            }
+            None if self.live.len() >= SESSIONS_MAX && self.first_idle(now).is_none() => {
                 return Recognition::Refused(Rejection::Capacity { what: "sessions" });
             }
             None => return Recognition::New,
@@ -122,6 +142,10 @@ impl Sessions {
         }
         if epoch < session.epoch && !mutated!(IgnoreEpochs) {
             return Recognition::Refused(Rejection::Fenced { epoch: session.epoch });
+        }
+        // One that has begun goes on, whatever the skew is now: what it does to the floor is done.
+        if epoch > session.epoch && epoch > latest && !mutated!(LargeEpochs) {
+            return Recognition::Refused(Rejection::EpochAhead { latest });
         }
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             return Recognition::New;
@@ -145,14 +169,17 @@ impl Sessions {
         lease: Duration,
         now: Moment,
     ) {
-        if !self.live.contains_key(&client) && self.live.len() >= SESSIONS_MAX {
-            self.forget_idle(now);
-        }
         let empty = || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new() };
         if !self.changed.contains(&client) {
             self.changed.insert(client.clone());
         }
-        let session = self.live.entry(client).or_insert_with(empty);
+        let before = self.live.get(&client).map(Session::end);
+        if before.is_none() {
+            // Nobody is idle if this is a replay of what was taken when somebody was, by a checkpoint's time: it is taken all the same.
+            while self.live.len() >= SESSIONS_MAX && self.forget_first(now) {}
+            self.live.insert(client.clone(), empty());
+        }
+        let Some(session) = self.live.get_mut(&client) else { unreachable!("it was put there just now") };
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             *session = empty();
         }
@@ -168,23 +195,45 @@ impl Sessions {
         while session.answers.front().is_some_and(|(seq, _)| *seq < low_water) {
             session.answers.pop_front();
         }
+        let end = session.end();
+        self.list(client, before, end);
+    }
+
+    /// Lists a client by its end, no longer by the one `before`.
+    fn list(&mut self, client: Client, before: Option<Moment>, end: Moment) {
+        if before == Some(end) {
+            return;
+        }
+        let mut place = (before.unwrap_or(end), client);
+        if before.is_some() {
+            self.ends.remove(&place);
+        }
+        place.0 = end;
+        self.ends.insert(place);
+    }
+
+    /// The client that ended first, if one has.
+    fn first_idle(&self, now: Moment) -> Option<&Client> {
+        self.ends.first().filter(|(end, _)| now > *end).map(|(_, client)| client)
+    }
+
+    /// Forgets the client that ended first; false if none has.
+    fn forget_first(&mut self, now: Moment) -> bool {
+        if self.first_idle(now).is_none() {
+            return false;
+        }
+        let Some((_, client)) = self.ends.pop_first() else { return false };
+        if let Some(session) = self.live.remove(&client) {
+            let floor = self.floors.entry(client.table).or_insert(session.epoch);
+            *floor = session.epoch.max(*floor);
+            self.changed.insert(client);
+        }
+        true
     }
 
     /// Forgets the clients whose lease has ended.
     pub fn forget_idle(&mut self, now: Moment) {
-        let idle: Vec<Client> = self
-            .live
-            .iter()
-            .filter(|(_, session)| session.idle(now))
-            .map(|(client, _)| client.clone())
-            .collect();
-        for client in idle {
-            if let Some(session) = self.live.remove(&client) {
-                let floor = self.floors.entry(client.table).or_insert(session.epoch);
-                *floor = session.epoch.max(*floor);
-                self.changed.insert(client);
-            }
-        }
+        while self.forget_first(now) {}
     }
 
     /// The clients whose stored rows are out of date, with their new rows; no row for a forgotten one. They count as stored
@@ -199,7 +248,10 @@ impl Sessions {
 
     /// Takes up a session from its stored row.
     pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), Malformed> {
-        self.live.insert(client, Session::decode(row)?);
+        let session = Session::decode(row)?;
+        let end = session.end();
+        let before = self.live.insert(client.clone(), session).map(|before| before.end());
+        self.list(client, before, end);
         Ok(())
     }
 
@@ -229,6 +281,10 @@ impl Sessions {
         for _ in 0..input.count()? {
             let table =
                 TableId(u32::try_from(input.varint()?).map_err(|_| Malformed("a table number too large"))?);
+            // In order, so that none is twice and the lower one not the one that stays.
+            if sessions.floors.last_key_value().is_some_and(|(before, _)| *before >= table) {
+                return Err(Malformed("floors out of order"));
+            }
             sessions.floors.insert(table, input.varint()?);
         }
         Ok(sessions)

@@ -13,6 +13,9 @@ use proptest::prelude::*;
 /// The lease of `settings()`.
 const LEASE: u64 = 60_000;
 
+/// The skew of `settings()`.
+const SKEW: u64 = 5_000;
+
 fn world() -> World {
     World::new(settings())
 }
@@ -65,12 +68,88 @@ fn the_window_ends_exactly_at_its_low_water_mark() {
 #[test]
 fn the_largest_numbers_are_numbers() {
     let mut world = world();
-    world.add(&sequenced("till", u64::MAX, u64::MAX), 1).applied();
-    world.add(&sequenced("till", u64::MAX, u64::MAX), 1).replayed();
-    world.add(&sequenced("till", u64::MAX, u64::MAX - SESSION_WINDOW + 1), 1).applied();
+    let epoch = START + SKEW;
+    world.add(&sequenced("till", epoch, u64::MAX), 1).applied();
+    world.add(&sequenced("till", epoch, u64::MAX), 1).replayed();
+    world.add(&sequenced("till", epoch, u64::MAX - SESSION_WINDOW + 1), 1).applied();
     let low_water = u64::MAX - SESSION_WINDOW + 1;
-    let below = world.add(&sequenced("till", u64::MAX, low_water - 1), 1).rejected();
+    let below = world.add(&sequenced("till", epoch, low_water - 1), 1).rejected();
     assert_eq!(below, Rejection::Superseded { low_water });
+}
+
+#[test]
+fn an_epoch_is_at_most_the_present_and_the_skew() {
+    let mut world = world();
+    for epoch in [START + SKEW + 1, u64::MAX] {
+        let rejection = world.add(&sequenced("till", epoch, 1), 1).rejected();
+        assert_eq!(rejection, Rejection::EpochAhead { latest: START + SKEW });
+        assert!(rejection.to_string().contains(&(START + SKEW).to_string()), "{rejection}");
+    }
+    assert!(world.partition(&cell("a")).sessions().is_empty(), "nothing is remembered");
+    world.add(&sequenced("till", START + SKEW, 1), 1).applied();
+    // Of a client that is known, too, and nothing is lost by having asked.
+    let ahead = world.at(10).add(&sequenced("till", START + SKEW + 11, 1), 1).rejected();
+    assert_eq!(ahead, Rejection::EpochAhead { latest: START + SKEW + 10 });
+    world.add(&sequenced("till", START + SKEW, 2), 1).applied();
+    world.at(11).add(&sequenced("till", START + SKEW + 11, 1), 1).applied();
+    assert_eq!(world.counter("a"), 3);
+}
+
+#[test]
+fn nobody_makes_the_others_be_refused_for_ever() {
+    let mut world = world();
+    for epoch in [u64::MAX, START + SKEW] {
+        world.add(&sequenced("hostile", epoch, 1), 1);
+    }
+    world.at(LEASE + 1).tidy();
+    let late = unknown_session(world.add(&sequenced("honest", 1, 1), 1));
+    assert_eq!(late, START + SKEW, "the floor is told");
+    world.add(&sequenced("honest", late + 1, 1), 1).applied();
+    world.add(&sequenced("another", START + LEASE + 1, 1), 1).applied();
+}
+
+#[test]
+fn the_present_time_is_above_the_floor_whatever_lease_and_skew_are() {
+    // Forgotten long before the present reaches the epoch, were it only for the lease.
+    let mut world = World::new(TableSettings { session_lease: ms(1), ..settings() });
+    world.add(&sequenced("early", START + SKEW, 1), 1).applied();
+    for later in [2, 10, SKEW, SKEW + 1, SKEW + 2] {
+        world.at(later).tidy();
+        world.add(&sequenced(&format!("at-{later}"), START + later, 1), 1).applied();
+    }
+    assert_eq!(unknown_session(world.add(&sequenced("early", START + SKEW, 1), 1)), START + SKEW);
+}
+
+#[test]
+fn an_epoch_that_has_begun_goes_on_under_a_narrower_skew() {
+    let mut world = world();
+    world.add(&sequenced("till", START + SKEW, 1), 1).applied();
+    world.change(TableSettings { skew: ms(0), ..settings() });
+    world.add(&sequenced("till", START + SKEW, 1), 1).replayed();
+    world.add(&sequenced("till", START + SKEW, 2), 1).applied();
+    let other = world.add(&sequenced("other", START + 1, 1), 1).rejected();
+    assert_eq!(other, Rejection::EpochAhead { latest: START });
+}
+
+/// Entries that were decided before epochs had a limit.
+#[test]
+fn an_entry_with_a_larger_epoch_is_replayed_and_spoils_nothing() {
+    let mut world = world();
+    world.add(&sequenced("till", 1, 1), 1).applied();
+    let (id, slot, entry) = world.log.pop().unwrap();
+    let text = b"\x04till";
+    let place = entry.windows(text.len()).position(|bytes| bytes == text).unwrap() + text.len();
+    let mut large = entry[..place].to_vec();
+    large.extend_from_slice(&[255, 255, 255, 255, 255, 255, 255, 255, 255, 1]);
+    large.extend_from_slice(&entry[place + 1..]);
+    world.log.push((id, slot, large));
+    let mut world = world.replayed();
+    world.add(&sequenced("till", u64::MAX, 1), 1).replayed();
+    world.add(&sequenced("till", u64::MAX, 2), 1).applied();
+    world.at(1_000 * LEASE).tidy();
+    world.add(&sequenced("honest", START + 1_000 * LEASE, 1), 1).applied();
+    world.add(&sequenced("till", u64::MAX, 1), 1).replayed();
+    assert_eq!(world.replayed().partitions, world.partitions);
 }
 
 #[test]
@@ -189,9 +268,34 @@ fn one_more_client_than_there_is_room_for_is_refused_until_one_is_idle() {
     world.at(LEASE).add(&sequenced("client-0", 1, 2), 1).applied();
     assert_eq!(world.add(&late, 1).rejected(), Rejection::Capacity { what: "sessions" });
     world.at(LEASE + 1).add(&sequenced("late", 2, 1), 1).applied();
-    assert_eq!(world.partition(&cell("a")).sessions().len(), 2, "the idle ones made room");
     assert_eq!(unknown_session(world.add(&sequenced("client-1", 1, 1), 1)), 1);
     world.add(&sequenced("client-0", 1, 1), 1).replayed();
+}
+
+#[test]
+fn one_client_makes_room_for_one_and_it_is_the_one_whose_lease_ended_first() {
+    let mut world = world();
+    let name = |number: usize| format!("client-{number:04}");
+    // Two of each millisecond, the later name first.
+    for number in 0..SESSIONS_MAX {
+        let (client, millis) = (name(number ^ 1), number as u64 / 2);
+        world.at(millis).add(&sequenced(&client, 1, 1), 1).applied();
+    }
+    world.checkpoint();
+    let mut recovered = world.recovered();
+    for world in [&mut world, &mut recovered] {
+        world.at(2 * LEASE);
+        // What a client is told does not show who was forgotten; what is to be stored does.
+        for (late, forgotten) in [0, 1, 2].into_iter().enumerate() {
+            world.add(&sequenced(&format!("late-{late}"), 2, 1), 1).applied();
+            let sessions = world.partition(&cell("a")).sessions();
+            assert_eq!(sessions.len(), SESSIONS_MAX);
+            let gone: Vec<_> = sessions.take_changed().into_iter().filter(|(_, row)| row.is_none()).collect();
+            let gone: Vec<&str> = gone.iter().map(|(client, _)| &*client.name).collect();
+            assert_eq!(gone, [name(forgotten)]);
+        }
+    }
+    assert_eq!(recovered.partitions, world.partitions);
 }
 
 #[test]
@@ -256,6 +360,11 @@ fn damaged_rows_are_refused() {
         assert!(Partition::decode(id, &whole[..len]).is_err(), "{len} bytes");
     }
     assert!(Partition::decode(id, &[&whole[..], &[0]].concat()).is_err());
+    // Floors of two tables: slot, time, count, then table and floor. Of one that is there twice, the lower would stay.
+    assert!(Partition::decode(id, &[3, 0, 2, 1, 9, 2, 5]).is_ok());
+    for tables in [[1, 1], [2, 1]] {
+        assert!(Partition::decode(id, &[3, 0, 2, tables[0], 9, tables[1], 5]).is_err(), "{tables:?}");
+    }
     // Numbers that do not rise, or lie above the highest: epoch, high, time, lease, count, then number and answer.
     for numbers in [[2, 2], [2, 1], [1, 9]] {
         let answer = [&[1u8; 8][..], &[1, 1, 2, 0]].concat();
@@ -294,10 +403,16 @@ enum Event {
     },
 }
 
+/// Epochs that are a time: of some time during the run, or later than there will be.
+fn any_late_epoch() -> impl Strategy<Value = u64> {
+    prop_oneof![START..START + 2 * LEASE, START..START + 40 * LEASE, Just(u64::MAX - 100_000)]
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     let seqs = prop_oneof![1..6u64, 1..600u64, SESSION_WINDOW - 2..SESSION_WINDOW + 8];
     prop_oneof![
         12 => (0..4u8, 0..6u64, seqs).prop_map(|(client, epoch, seq)| Event::Ask { client, epoch, seq }),
+        2 => (0..4u8, any_late_epoch(), 1..6u64).prop_map(|(client, epoch, seq)| Event::Ask { client, epoch, seq }),
         8 => (1..30usize).prop_map(|back| Event::Retry { back }),
         4 => prop_oneof![0..100u64, 0..2 * LEASE].prop_map(|millis| Event::Wait { millis }),
         1 => prop::sample::select(vec![1, LEASE / 2, 4 * LEASE]).prop_map(|millis| Event::Lease { millis }),
@@ -311,7 +426,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// Against a memory without end: what was applied is never applied again, a retry gets its first answer or a refusal, and
-    /// a client with an epoch above all that were ever used is taken.
+    /// a client with an epoch above all that were ever used is taken, unless it is above the present.
     #[test]
     fn nothing_is_ever_applied_twice(events in prop::collection::vec(any_event(), 1..150)) {
         let numbered = TableSettings { formats: Formats::only(Format::Sequenced), ..settings() };
@@ -357,10 +472,15 @@ proptest! {
             let verdict = world.add(&sequenced(&format!("client-{client}"), epoch, seq), 1);
             match (applied.get(&(client, epoch, seq)), verdict) {
                 (None, Verdict::Fresh(decision)) => {
+                    prop_assert!(epoch <= START + millis + SKEW, "epoch {} is taken at {}", epoch, millis);
                     applied.insert((client, epoch, seq), decision.answer);
                     epochs.insert(epoch);
                 }
                 (Some(first), Verdict::Replay(again)) => prop_assert_eq!(first, &again),
+                (_, Verdict::Rejected(Rejection::EpochAhead { latest })) => {
+                    prop_assert_eq!(latest, START + millis + SKEW);
+                    prop_assert!(epoch > latest, "epoch {} is refused, though {} is possible", epoch, latest);
+                }
                 (_, Verdict::Rejected(rejection)) => {
                     let above = epochs.last().is_none_or(|highest| epoch > *highest);
                     prop_assert!(!above, "a session of epoch {} is refused: {:?}", epoch, rejection);
@@ -370,6 +490,8 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!(world.counter("a"), applied.len() as i64);
+        // Whoever is unknown can begin with the present time.
+        prop_assert!(is_fresh(&world.add(&sequenced("unknown", START + millis, 1), 1)));
+        prop_assert_eq!(world.counter("a"), applied.len() as i64 + 1);
     }
 }

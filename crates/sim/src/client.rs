@@ -72,6 +72,10 @@ impl Client {
                 match chance.below(40) {
                     0 | 1 => (*epoch, *seq) = (*epoch + 1, 0),
                     2 => *seq += 200,
+                    // One that takes the time for its epoch, by a clock that is ahead.
+                    3 if chance.one_in(4) => {
+                        (*epoch, *seq) = ((*epoch + 1).max(wall + chance.below(6_000)), 0)
+                    }
                     _ => {}
                 }
                 *seq += 1;
@@ -79,6 +83,8 @@ impl Client {
                 // A life of the client that is over, but does not know it yet. Its numbers are its own.
                 let stale = epoch > 1 && chance.one_in(12);
                 let (epoch, seq) = if stale { (epoch - 1, 1_000_000 + number) } else { (epoch, seq) };
+                // Somebody who would use up all epochs at once.
+                let epoch = if chance.one_in(40) { u64::MAX - number } else { epoch };
                 OpId::sequenced(&self.name, epoch, seq)
             }
         };

@@ -77,6 +77,7 @@ mutations! {
     ForgetRefusals, "an operation that a bound refused is not remembered", ["recount"], 40;
     IgnorePayload, "another payload under a known id gets the first answer", ["answers"], 20;
     IgnoreEpochs, "a client's ended epoch is taken up again", ["recount"], 100;
+    LargeEpochs, "an epoch far ahead of the store's time is taken", ["recount"], 40;
     FloorNotStored, "the epochs of forgotten clients are forgotten in a restart", ["recount"], 200;
     EraFloorIgnored, "an id that an era of shorter memory forgot is taken by one of longer", ["recount"], 800;
     PastErasIgnored, "a change of settings forgets the ids taken before it", ["recount"], 100;

@@ -297,6 +297,7 @@ fn kind(reply: &Result<Reply, Refusal>) -> &'static str {
             Rejection::Superseded { .. } => "superseded",
             Rejection::FromFuture { .. } => "from the future",
             Rejection::Fenced { .. } => "fenced",
+            Rejection::EpochAhead { .. } => "epoch ahead",
             Rejection::UnknownSession { .. } => "unknown session",
             Rejection::Overflow => "overflow",
             Rejection::NotACounter => "not a counter",

@@ -24,6 +24,7 @@ fn the_fixed_seeds_pass_and_try_everything() {
         ("mismatch", 500),
         ("expired", 500),
         ("fenced", 100),
+        ("epoch ahead", 200),
         ("unknown session", 100),
         ("superseded", 1),
         ("probably seen", 500),

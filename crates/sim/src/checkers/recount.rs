@@ -1,4 +1,4 @@
-//! No recount: an id is applied at most once ever, an opaque one within its window; a late one never.
+//! No recount: an id is applied at most once ever, an opaque one within its window; a late one never, nor one from the future.
 //!
 //! Checked on everything that is given to the log, across crashes, restarts and changes of settings.
 
@@ -30,19 +30,28 @@ pub fn check(model: &Model, take: &Take, clock: &SimClock) -> Checked {
         }
     }
     if let Some(OpId::Sequenced { client, epoch, .. }) = id {
-        let later = model.takes.iter().flatten().filter(|other| other.partition == take.partition);
-        for other in later {
-            if let Some(OpId::Sequenced { client: its, epoch: later, .. }) = model.ops[other.op].id()
-                && model.ops[other.op].table() == model.ops[take.op].table()
-                && its == client
-                && later > epoch
-            {
+        let mut begun = false;
+        let before = model.takes.iter().flatten().filter(|other| other.partition == take.partition);
+        for other in before {
+            let Some(OpId::Sequenced { client: its, epoch: before, .. }) = model.ops[other.op].id() else {
+                continue;
+            };
+            if its != client || model.ops[other.op].table() != model.ops[take.op].table() {
+                continue;
+            }
+            if before > epoch {
                 let what = format!(
-                    "operation {} of epoch {epoch} was taken after epoch {later} of {client}",
+                    "operation {} of epoch {epoch} was taken after epoch {before} of {client}",
                     take.op
                 );
                 return Err(Violation::new(RULE, what));
             }
+            begun |= before == epoch;
+        }
+        let latest = take.answer.millis + settings.skew.as_millis() as u64;
+        if !begun && *epoch > latest {
+            let what = format!("operation {} begins epoch {epoch}, and {latest} is the largest", take.op);
+            return Err(Violation::new(RULE, what));
         }
     }
     Ok(())

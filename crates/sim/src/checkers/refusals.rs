@@ -47,6 +47,17 @@ fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> 
             let now = now.as_nanos() / 1_000_000;
             if dated.saturating_sub(now) > table.least_skew { Ok(()) } else { unfounded() }
         }
+        (Rejection::EpochAhead { latest }, Some(OpId::Sequenced { epoch, .. }), _) => {
+            if epoch > latest {
+                Ok(())
+            } else {
+                unfounded()
+            }
+        }
+        (Rejection::UnknownSession { floor }, _, _) if *floor > model.bound.latest(clock) => {
+            let what = format!("operation {op} was refused by a floor that is later than it can be: {floor}");
+            Err(Violation::new(RULE, what))
+        }
         (
             Rejection::Fenced { .. } | Rejection::UnknownSession { .. },
             Some(OpId::Sequenced { epoch, .. }),
