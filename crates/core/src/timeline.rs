@@ -4,7 +4,8 @@
 //! how much time has passed. Were the wall clock believed, a leap forwards of a day would end every window at once. So the
 //! store's time follows the wall clock, but gains on real time by at most one eighth; and it never goes back.
 //!
-//! After a restart nothing has measured the time that passed: the wall clock is believed then, if it is not behind the log.
+//! After a restart nothing has measured the time that passed: the wall clock is believed then, if it is not behind the log. Whoever
+//! begins a timeline must make sure that it is not absurdly far ahead either: what is logged fixes the time there.
 
 use std::time::Duration;
 

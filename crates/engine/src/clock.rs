@@ -5,6 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jeton_core::{Moment, Timeline, mutated};
 
+use crate::date;
+
 /// Tells what the clocks of the machine say.
 pub trait Clock: Send + Sync + 'static {
     /// The wall clock, since 1970. It may be set to anything at any time.
@@ -37,6 +39,27 @@ impl Clock for SystemClock {
     }
 }
 
+/// The wall clock is so far after the log that it is taken for wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this machine's clock says {}, and the last entry of the log is of {}: more than {:.1} days before, \
+     which clock_ahead_max allows. Were the clock \
+     wrong, the first write would fix the store's time there, and dated ids would be refused as expired until real time has caught \
+     up. So the store is not opened, and nothing was changed. Set the clock right; if it is right, and the store was at rest for so \
+     long, raise clock_ahead_max",
+    date::shown(*wall),
+    date::shown(*logged),
+    max.as_secs_f64() / 86_400.0
+)]
+pub struct ClockAhead {
+    /// What the clock says.
+    pub wall: Moment,
+    /// The latest time in the log.
+    pub logged: Moment,
+    /// How far ahead it may be.
+    pub max: Duration,
+}
+
 /// The store's time: see [`Timeline`].
 pub struct StoreTime<C> {
     clock: C,
@@ -44,10 +67,15 @@ pub struct StoreTime<C> {
 }
 
 impl<C: Clock> StoreTime<C> {
-    /// Begins, no earlier than the latest entry of the log.
-    pub fn begin(clock: C, logged: Moment) -> Self {
-        let timeline = Mutex::new(Timeline::begin(clock.wall(), logged, clock.elapsed()));
-        Self { clock, timeline }
+    /// Begins, no earlier than the latest entry of the log. Nothing has measured how long ago that was: the wall clock is believed,
+    /// unless it is further ahead than `max`. Without an entry it is believed whatever it says.
+    pub fn begin(clock: C, logged: Moment, max: Duration) -> Result<Self, ClockAhead> {
+        let wall = clock.wall();
+        if logged > Moment::ZERO && wall.since(logged) > max {
+            return Err(ClockAhead { wall, logged, max });
+        }
+        let timeline = Mutex::new(Timeline::begin(wall, logged, clock.elapsed()));
+        Ok(Self { clock, timeline })
     }
 
     /// The time.
@@ -57,5 +85,49 @@ impl<C: Clock> StoreTime<C> {
         }
         let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         timeline.advance(self.clock.wall(), self.clock.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that stands still.
+    struct At(u64);
+
+    impl Clock for At {
+        fn wall(&self) -> Moment {
+            Moment::from_secs(self.0)
+        }
+
+        fn elapsed(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    const DAY: u64 = 86_400;
+
+    fn begin(wall: u64, logged: u64) -> Result<Moment, ClockAhead> {
+        let max = Duration::from_secs(90 * DAY);
+        StoreTime::begin(At(wall), Moment::from_secs(logged), max).map(|time| time.now())
+    }
+
+    #[test]
+    fn a_clock_is_believed_as_far_ahead_as_it_may_be_and_no_further() {
+        let logged = 1_700_000_000;
+        for believed in [0, 1, 90 * DAY] {
+            assert_eq!(begin(logged + believed, logged), Ok(Moment::from_secs(logged + believed)));
+        }
+        let told = begin(logged + 90 * DAY + 1, logged).unwrap_err().to_string();
+        for part in ["2023-11-14T22:13:20Z", "2024-02-12T22:13:21Z", "90.0 days", "clock_ahead_max"] {
+            assert!(told.contains(part), "{told}");
+        }
+        // Behind the log it was never a danger: time stands still until the clock is there.
+        assert_eq!(begin(5, logged), Ok(Moment::from_secs(logged)));
+    }
+
+    #[test]
+    fn without_an_entry_nothing_speaks_against_a_clock() {
+        assert_eq!(begin(9_000_000_000, 0), Ok(Moment::from_secs(9_000_000_000)));
     }
 }

@@ -27,7 +27,7 @@ use jeton_register::{Registers, Row, Slot, start_thread};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backup::INCOMPLETE;
-use crate::clock::{StoreTime, SystemClock};
+use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
 use crate::ids::IdIndex;
 use crate::keeper::Keeper;
@@ -57,6 +57,9 @@ pub enum OpenError {
     /// What the log and the stores hold.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
+    /// The machine's clock.
+    #[error(transparent)]
+    ClockAhead(#[from] ClockAhead),
     /// The value store.
     #[error(transparent)]
     Values(#[from] ValuesError),
@@ -129,6 +132,7 @@ impl Engine {
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, replayed, logged } =
             recovery::share_out(&*registers, &stores, &catalog, known, &options)?;
+        let time = StoreTime::begin(clock, logged, options.clock_ahead_max)?;
 
         let engine = Self {
             registers: registers.clone(),
@@ -137,7 +141,7 @@ impl Engine {
             stores_in_use: Arc::default(),
             catalog: Arc::new(ArcSwap::new(catalog)),
             catalog_version: Mutex::new(found.catalog_version),
-            time: Arc::new(StoreTime::begin(clock, logged)),
+            time: Arc::new(time),
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
             secret: found.secret,
             shards: Mutex::default(),

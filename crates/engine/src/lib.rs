@@ -6,6 +6,7 @@
 mod backup;
 mod cache;
 mod clock;
+mod date;
 mod engine;
 mod filters;
 mod health;
@@ -25,7 +26,7 @@ pub mod values;
 mod worker;
 
 pub use backup::{BackupError, BackupReport};
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, ClockAhead, SystemClock};
 pub use engine::{Engine, OpenError, TableError};
 pub use filters::{FilterVersion, StoredFilters};
 pub use keeper::{KeepError, Keeper, Kept};

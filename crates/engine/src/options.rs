@@ -1,5 +1,7 @@
 //! What can be chosen about an engine, with a limit on everything.
 
+use std::time::Duration;
+
 use crate::values::LsmOptions;
 
 /// What can be chosen about an engine.
@@ -24,6 +26,9 @@ pub struct Options {
     pub filter_row_bytes: usize,
     /// The length of a segment of the log.
     pub segment_bytes: u32,
+    /// How far after the last entry of the log the wall clock may be when a store is opened. A clock that is further ahead is taken
+    /// for wrong, and the store is not opened: its time would be fixed there by the first write.
+    pub clock_ahead_max: Duration,
     /// The value store.
     pub lsm: LsmOptions,
 }
@@ -40,6 +45,7 @@ impl Default for Options {
             log_bytes: 128 << 20,
             filter_row_bytes: 4 << 20,
             segment_bytes: 64 << 20,
+            clock_ahead_max: Duration::from_secs(90 * 24 * 3600),
             lsm: LsmOptions::default(),
         }
     }

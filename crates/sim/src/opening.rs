@@ -38,7 +38,8 @@ impl Life {
         let Recovered { shards, logged, .. } =
             share_out(&*registers, &stores, &catalog, known, options).map_err(|error| error.to_string())?;
         let catalog = Arc::new(ArcSwap::new(catalog));
-        let time = Arc::new(StoreTime::begin(clock.clone(), logged));
+        let time = StoreTime::begin(clock.clone(), logged, options.clock_ahead_max);
+        let time = Arc::new(time.map_err(|error| error.to_string())?);
         let health = Arc::new(Health::new(options.shards, 0, logged));
         let (job_sender, jobs) = std_mpsc::channel();
         let (mut workers, mut doors) = (Vec::new(), Vec::new());

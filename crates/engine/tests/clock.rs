@@ -1,0 +1,76 @@
+//! A wall clock that is far ahead of the log is not believed: the store is not opened, and nothing of it is changed.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use common::{add, apply_all, open, small, uuid};
+use futures_executor::block_on;
+use jeton_core::{Column, TableSettings, Value};
+use jeton_engine::{Engine, OpenError, Options};
+
+/// Options with which any clock that goes on is too far ahead.
+fn distrustful() -> Options {
+    Options { clock_ahead_max: Duration::ZERO, ..small() }
+}
+
+/// Every file, and what is in it. The lock tells who has it, so that its content is nobody's state.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            let inside = files(&path).into_iter();
+            found.extend(inside.map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+        } else {
+            found.insert(name, std::fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_store_is_not_opened_by_a_clock_far_ahead_of_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let table = engine.create_table("t", TableSettings::default()).unwrap();
+    let cell = engine.cell(&table, b"row", &Column::unnamed()).unwrap();
+    let id = uuid(&engine, 1);
+    apply_all(&engine, vec![add(&id, &cell, 7)]);
+    drop(engine);
+    // Once more, so that whatever a start in good order does to the files is done.
+    drop(open(folder.path()));
+
+    let before = files(folder.path());
+    let written = SystemTime::now();
+    let error = match Engine::open(folder.path(), distrustful()) {
+        Err(error @ OpenError::ClockAhead(_)) => error.to_string(),
+        Err(error) => panic!("refused for another reason: {error}"),
+        Ok(_) => panic!("it must not open"),
+    };
+    let year = 1970 + written.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 31_556_952;
+    assert_eq!(error.matches(&format!("{year}-")).count(), 2, "both times are told: {error}");
+    assert!(error.contains("clock_ahead_max") && error.contains("expired"), "{error}");
+    let after = files(folder.path());
+    for (name, bytes) in &before {
+        assert_eq!(after.get(name), Some(bytes), "{name} is another");
+    }
+    assert_eq!(before.len(), after.len(), "there are {:?}", after.keys());
+
+    // By a clock that is believed, everything is there.
+    let engine = open(folder.path());
+    assert_eq!(block_on(engine.get(cell.clone())), Ok(Some(Value::Counter(7))));
+}
+
+#[test]
+fn a_store_without_entries_believes_any_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::open(folder.path(), distrustful()).unwrap();
+    engine.create_table("t", TableSettings::default()).unwrap();
+    drop(engine);
+    Engine::open(folder.path(), distrustful()).unwrap();
+}
