@@ -5,6 +5,7 @@ use std::fmt;
 use crate::codec::{Malformed, Reader, Write};
 use crate::hash::Secret;
 use crate::limits::{FAMILY_BYTES_MAX, PARTITIONS, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX};
+use crate::short::ShortBytes;
 
 /// The number of a table, given at its creation and never given again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +65,7 @@ impl Column {
 /// Layout: partition (2, highest byte first), table (4, highest byte first), row with every 0 byte followed by 255, two 0
 /// bytes, column.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cell(Box<[u8]>);
+pub struct Cell(ShortBytes);
 
 const HEAD: usize = 6;
 
@@ -78,34 +79,41 @@ impl Cell {
             return Err(AddressError("the row is longer than 1024 bytes"));
         }
         let partition = secret.partition(table, row);
-        let mut bytes = Vec::with_capacity(HEAD + row.len() + 2 + column.0.len());
+        let mut bytes = ShortBytes::with_capacity(HEAD + row.len() + 2 + column.0.len());
         bytes.extend_from_slice(&partition.0.to_be_bytes());
         bytes.extend_from_slice(&table.0.to_be_bytes());
-        for byte in row {
-            bytes.push(*byte);
-            if *byte == 0 {
-                bytes.push(255);
+        for piece in row.split_inclusive(|byte| *byte == 0) {
+            bytes.extend_from_slice(piece);
+            if piece.ends_with(&[0]) {
+                bytes.extend_from_slice(&[255]);
             }
         }
         bytes.extend_from_slice(&[0, 0]);
         bytes.extend_from_slice(&column.0);
-        Ok(Self(bytes.into()))
+        Ok(Self(bytes))
     }
 
     /// The partition that owns it.
     pub fn partition(&self) -> PartitionId {
-        PartitionId(u16::from_be_bytes([self.0[0], self.0[1]]))
+        let head = self.head();
+        PartitionId(u16::from_be_bytes([head[0], head[1]]))
     }
 
     /// The table it is in.
     pub fn table(&self) -> TableId {
-        TableId(u32::from_be_bytes([self.0[2], self.0[3], self.0[4], self.0[5]]))
+        let head = self.head();
+        TableId(u32::from_be_bytes([head[2], head[3], head[4], head[5]]))
+    }
+
+    fn head(&self) -> [u8; HEAD] {
+        let Some(head) = self.as_bytes().first_chunk() else { unreachable!("a cell has a head") };
+        *head
     }
 
     /// The row and the column.
     pub fn row_and_column(&self) -> (Vec<u8>, &[u8]) {
         let mut row = Vec::new();
-        let mut rest = &self.0[HEAD..];
+        let mut rest = &self.as_bytes()[HEAD..];
         loop {
             match rest {
                 [0, 255, after @ ..] => {
@@ -124,7 +132,12 @@ impl Cell {
 
     /// The bytes, for a store.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        self.0.as_slice()
+    }
+
+    /// Bytes of memory that it holds beside itself: none, unless it is long.
+    pub fn memory_apart(&self) -> usize {
+        self.0.apart()
     }
 
     /// A cell from its bytes.
@@ -138,12 +151,12 @@ impl Cell {
                 [_, after @ ..] => after,
             };
         }
-        let cell = Self(bytes.into());
+        let cell = Self(ShortBytes::from(bytes));
         if cell.partition().0 < PARTITIONS { Ok(cell) } else { Err(Malformed("an unknown partition")) }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.put_bytes(&self.0);
+        out.put_bytes(self.as_bytes());
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {

@@ -43,6 +43,7 @@ mod operation;
 mod partition;
 mod session;
 mod settings;
+mod short;
 mod table;
 mod timeline;
 mod ulid;

@@ -10,7 +10,7 @@ use jeton_core::{Cell, Value, mutated};
 
 use crate::values::{RowChange, cell_key};
 
-/// What a slot costs beside the bytes of its cell and value: the slot itself and its place in the table.
+/// What a slot costs beside what its cell and value hold elsewhere: the slot itself and its place in the table.
 const SLOT_BYTES: usize = size_of::<Slot>() + 8;
 
 /// The cells of a shard that are in memory.
@@ -50,7 +50,7 @@ struct Slot {
 
 impl Slot {
     fn cost(&self) -> usize {
-        let cell = self.cell.as_ref().map_or(0, |cell| cell.as_bytes().len());
+        let cell = self.cell.as_ref().map_or(0, Cell::memory_apart);
         SLOT_BYTES + cell + weight(self.value.as_ref())
     }
 }
