@@ -210,12 +210,18 @@ impl Engine {
     }
 
     /// Answers what is under way, and lets the directory go. What is asked afterwards is refused.
+    ///
+    /// It does not wait for room on the disk: what the log cannot take is given up, and whoever waits for it is told
+    /// [`Refusal::Closed`]. Of a relaxed table, that may be what was answered already: as a crash would take it back.
     pub fn close(&self) {
         self.health.close();
         self.bell.end();
         self.doors.store(Arc::default());
         drop(lock(&self.shards).take());
-        for thread in std::mem::take(&mut *lock(&self.threads)) {
+        // Not before the threads know: what is given up is an error to a shard that is not closing.
+        self.registers.wind_up();
+        // Held until all have ended: whoever closes at the same time must not take the log away from them.
+        for thread in lock(&self.threads).drain(..) {
             thread.join().expect("a thread that panics ends the process");
         }
         self.registers.close();

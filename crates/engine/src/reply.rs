@@ -32,7 +32,8 @@ pub enum Refusal {
     /// Something stored could not be read or written.
     #[error("storage: {0}")]
     Storage(String),
-    /// The engine is closed, or closing: whether the operation took effect is not known here. Ask again, with the same id.
+    /// The engine is closed, or was before the operation was durable: whether it took effect is not known here. Ask again, with
+    /// the same id.
     #[error("the engine is closed; ask again with the same id")]
     Closed,
 }

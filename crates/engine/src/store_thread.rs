@@ -1,7 +1,8 @@
 //! The thread that stores what shards hand out, and the filters; in that order of urgency.
 //!
 //! It never gives up: what cannot be stored now (a full disk, too many open files) is tried again, and until it succeeds the
-//! shards' memory fills and they refuse writes, with the reason. Nothing is dropped.
+//! shards' memory fills and they refuse writes, with the reason. Nothing is dropped before the engine closes; then every wait here ends
+//! by itself, or with the shard that it is for, and the log has what was not stored.
 
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, RwLock};

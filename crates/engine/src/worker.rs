@@ -3,6 +3,10 @@
 //!
 //! No timers: a batch is whatever arrived while the batch before it was on its way. At most two batches are on their way, one being
 //! made durable and one behind it, so that under load batches are large and at rest the first request goes at once.
+//!
+//! A batch is made durable, or the shard ends with it. The latter is for an engine that closes while the disk is full: then nothing
+//! that rests on the batch goes anywhere, neither an answer nor what was frozen after it nor a mark. Tickets that are dropped say that the
+//! engine is closed.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -116,7 +120,8 @@ struct Traffic {
 }
 
 impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
-    /// Works until all senders of the queue are gone and everything is answered.
+    /// Works until all senders of the queue are gone and everything is answered; or, when the engine is closing, until a batch is
+    /// given up.
     pub async fn run(mut self) {
         let mut traffic = Traffic::default();
         let mut messages = Vec::new();
@@ -149,7 +154,11 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             .await;
             match event {
                 Event::Closed => open = false,
-                Event::Written(written) => self.written(written, &mut traffic),
+                Event::Written(written) => {
+                    if !self.written(written, &mut traffic) {
+                        return;
+                    }
+                }
                 Event::Received => {
                     for message in messages.drain(..) {
                         self.receive(message, &mut traffic);
@@ -254,11 +263,13 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         self.registers.admit(writes, bytes).map_err(|failure| match failure {
             Failure::Full(why) => Refusal::Full(why),
             Failure::Busy(_) => Refusal::Busy("the log lags behind"),
+            Failure::Unavailable(_) if self.health.closing() => Refusal::Closed,
             other => Refusal::Storage(other.to_string()),
         })
     }
 
-    fn written(&mut self, written: Result<Vec<Written>, Failure>, traffic: &mut Traffic) {
+    /// Answers what waited for the first batch on its way. False if that batch was given up: then the shard must end.
+    fn written(&mut self, written: Result<Vec<Written>, Failure>, traffic: &mut Traffic) -> bool {
         let Some(batch) = traffic.in_flight.pop_front() else { unreachable!("it was polled just now") };
         match written {
             Ok(written) => {
@@ -268,7 +279,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                     "a slot of ours was written by somebody else: two owners of one partition"
                 );
             }
-            // What this shard holds in memory may not be what the log holds. It can only stop.
+            // What this shard holds in memory is not what the log holds. It can only stop; when closing, in peace.
+            Err(Failure::Unknown(_) | Failure::Unavailable(_)) if self.health.closing() => return false,
             Err(failure) => panic!("the log failed after it took a batch: {failure}"),
         }
         self.shard.durable(batch.number);
@@ -286,6 +298,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         if let Some(frozen) = traffic.values.take_if(|frozen| frozen.batch <= batch.number) {
             drop(self.jobs.send(Job::Values { shard: self.number, frozen }));
         }
+        true
     }
 
     fn freeze_if_due(&mut self, traffic: &mut Traffic) {
@@ -343,6 +356,130 @@ fn refuse_writes(requests: &mut [Option<Request<Ticket>>], refusal: &Refusal) {
             request.take_if(|request| matches!(request, Request::Apply { .. }))
         {
             drop(ticket.send(Response::Applied(Err(refusal.clone()))));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use futures_executor::block_on;
+    use jeton_core::{Cell, Change, Column, Hashes, OpId, Operation, TableSettings};
+    use jeton_register::disk::FaultDisk;
+    use jeton_register::embedded::{self, Embedded};
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::ids::IdIndex;
+    use crate::recovery::{Recovered, find, share_out};
+    use crate::reply::Reply;
+    use crate::shard::Stores;
+    use crate::values::MemoryValues;
+
+    /// A shard at work on a disk that can be made to take nothing; its stores are elsewhere, and would take everything.
+    struct Scene {
+        disk: FaultDisk,
+        registers: Arc<Embedded<FaultDisk>>,
+        health: Arc<Health>,
+        door: mpsc::Sender<Message>,
+        jobs: std_mpsc::Receiver<Job>,
+        thread: std::thread::JoinHandle<()>,
+        request: Box<dyn Fn(u64, Ticket) -> Message>,
+    }
+
+    fn scene() -> Scene {
+        let disk = FaultDisk::new();
+        let segments = embedded::Options::small(1 << 20);
+        let registers = Arc::new(Embedded::open(disk.clone(), segments).unwrap());
+        let (ids, note) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
+        let stores = Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) };
+        let options = Options { shards: 1, ..Options::default() };
+        let time = StoreTime::begin(SystemClock::default(), Moment::ZERO, options.clock_ahead_max);
+        let time = Arc::new(time.unwrap());
+        let found = find(&*registers, &stores, &note, time.now(), || [7; 16]).unwrap();
+        let catalog = Arc::new(found.catalog.create("t", TableSettings::default()).unwrap());
+        let known = (found.secret, found.partitions, &found.kept);
+        let Recovered { mut shards, logged, .. } =
+            share_out(&*registers, &stores, &catalog, known, &options).unwrap();
+        let table = catalog.find("t").unwrap().id;
+        let cell = Cell::new(&found.secret, table, b"row", &Column::unnamed()).unwrap();
+        let millis = time.now().as_nanos() / 1_000_000;
+        let request = move |number: u64, ticket| {
+            let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
+            let id = OpId::uuid7(bits).unwrap();
+            let operation = Operation::single(Some(id), cell.clone(), Change::Add(1)).unwrap();
+            let hashes = Hashes::of(&operation, &found.secret, &mut Vec::new());
+            Message::Request(Request::Apply { operation, hashes, ticket })
+        };
+        let health = Arc::new(Health::new(1, 0, logged));
+        let (door, queue) = mpsc::channel(options.queue_max);
+        let (job_sender, jobs) = std_mpsc::channel();
+        let worker = Worker {
+            number: 0,
+            shard: shards.remove(0),
+            registers: registers.clone(),
+            catalog: Arc::new(ArcSwap::new(catalog)),
+            time,
+            health: health.clone(),
+            options,
+            queue,
+            jobs: job_sender,
+        };
+        let thread = std::thread::spawn(move || block_on(worker.run()));
+        Scene { disk, registers, health, door, jobs, thread, request: Box::new(request) }
+    }
+
+    impl Scene {
+        fn ask(&self, number: u64) -> oneshot::Receiver<Response> {
+            let (ticket, answer) = oneshot::channel();
+            self.tell((self.request)(number, ticket));
+            answer
+        }
+
+        fn tell(&self, message: Message) {
+            assert!(self.door.try_send(message).is_ok());
+        }
+
+        fn mark(&self, durable: bool) -> oneshot::Receiver<Slots> {
+            let (reply, slots) = oneshot::channel();
+            self.tell(Message::Mark { durable, reply });
+            slots
+        }
+    }
+
+    /// A checkpoint is frozen after the batch that is given up, or is due when it is. The latter is a matter of moments, and tried
+    /// more than once.
+    #[test]
+    fn nothing_of_a_batch_that_is_given_up_goes_anywhere() {
+        for frozen_before in [true, false].repeat(8) {
+            let scene = scene();
+            let acknowledged = block_on(scene.ask(1)).unwrap();
+            assert!(matches!(acknowledged, Response::Applied(Ok(Reply::Fresh(_)))), "{acknowledged:?}");
+            scene.disk.set_read_only(true);
+            if frozen_before {
+                scene.health.demand_checkpoint();
+            }
+            let given_up = scene.ask(2);
+            // When the first of these is answered, the request is about to be decided; with the second, it was.
+            block_on(scene.mark(false)).unwrap();
+            let mark = scene.mark(true);
+            block_on(scene.mark(false)).unwrap();
+            scene.health.demand_checkpoint();
+            scene.health.close();
+            scene.registers.wind_up();
+            drop(scene.door);
+            scene.thread.join().unwrap();
+            assert!(block_on(given_up).is_err(), "it was answered");
+            assert!(block_on(mark).is_err(), "it was called durable");
+            let batch = |job| match job {
+                Job::Ids { frozen, .. } => frozen.batch,
+                Job::Values { frozen, .. } => frozen.batch,
+            };
+            let mut handed_out = scene.jobs.iter().map(batch);
+            assert!(
+                handed_out.all(|batch| batch == 1),
+                "what was frozen after it was handed out to be stored"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A client that counts what was acknowledged to it.
 
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
@@ -17,6 +18,19 @@ pub struct Client {
     cells: Vec<Cell>,
     next: u64,
     acknowledged: u64,
+}
+
+/// What a client knows while its engine is closed.
+pub struct Ledger {
+    next: u64,
+    acknowledged: u64,
+}
+
+impl Ledger {
+    /// The same client with the engine opened again.
+    pub fn open(self, folder: &Path) -> Client {
+        Client { next: self.next, acknowledged: self.acknowledged, ..Client::open(folder) }
+    }
 }
 
 pub fn options() -> Options {
@@ -46,9 +60,19 @@ impl Client {
 
     /// The same client with the engine opened again.
     pub fn reopen(self, folder: &Path) -> Self {
-        let (next, acknowledged) = (self.next, self.acknowledged);
-        drop(self);
-        Self { next, acknowledged, ..Self::open(folder) }
+        self.close().open(folder)
+    }
+
+    /// Closes the engine, which must end whatever state the disk is in.
+    pub fn close(self) -> Ledger {
+        let Self { engine, next, acknowledged, .. } = self;
+        let (sender, closed) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(engine);
+            sender.send(())
+        });
+        closed.recv_timeout(PATIENCE).expect("an engine closes within moments");
+        Ledger { next, acknowledged }
     }
 
     fn operation(&self, number: u64) -> Operation {
@@ -73,6 +97,28 @@ impl Client {
             }
         }
         refusal
+    }
+
+    /// Asks for so many additions at once, and tells what they were and how to hear of them.
+    pub fn begin(
+        &mut self,
+        count: u64,
+    ) -> Vec<(Operation, impl Future<Output = Result<Reply, Refusal>> + use<>)> {
+        let operations = (self.next..self.next + count).map(|number| self.operation(number));
+        let begun = operations.map(|operation| (operation.clone(), self.engine.apply(operation))).collect();
+        self.next += count;
+        begun
+    }
+
+    /// Asks again for what was given up: it must be new, once.
+    pub fn add_again(&mut self, operations: &[Operation]) {
+        for operation in operations {
+            let again = || block_on(self.engine.apply(operation.clone()));
+            let reply = again();
+            let Ok(Reply::Fresh(answer)) = reply else { panic!("what was given up was kept: {reply:?}") };
+            assert_eq!(again(), Ok(Reply::Replayed(answer)));
+            self.acknowledged += 1;
+        }
     }
 
     /// Adds until it is refused in this way.

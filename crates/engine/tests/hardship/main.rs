@@ -1,7 +1,7 @@
 //! A full disk, a read-only one, too many open files: real ones, each in a process with a small file system of its own.
 //!
 //! What must hold: writes are refused with a clear error, reads go on, nothing acknowledged is lost, and writing goes on when
-//! there is room again, without a restart.
+//! there is room again, without a restart. Closing waits for no room.
 //!
 //! Without arguments it is the test; with the name of a scenario and a folder it is the process that suffers.
 

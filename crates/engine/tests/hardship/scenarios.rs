@@ -5,17 +5,25 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use futures_executor::block_on;
 use jeton_engine::{Engine, Refusal};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::load::{Client, options};
 
-pub const ALL: &[&str] = &["full-disk", "full-disk-and-restart", "read-only", "too-many-open-files"];
+pub const ALL: &[&str] = &[
+    "full-disk",
+    "full-disk-and-restart",
+    "closing-with-a-log-that-is-stuck",
+    "read-only",
+    "too-many-open-files",
+];
 
 pub fn run(scenario: &str, folder: &Path) {
     match scenario {
         "full-disk" => full_disk(folder, false),
         "full-disk-and-restart" => full_disk(folder, true),
+        "closing-with-a-log-that-is-stuck" => closing_with_a_log_that_is_stuck(folder),
         "read-only" => read_only(folder),
         "too-many-open-files" => too_many_open_files(folder),
         other => panic!("there is no scenario {other}"),
@@ -54,9 +62,10 @@ fn full_disk(folder: &Path, restart: bool) {
     assert!(client.add(64).is_some(), "still full, still refused");
 
     if restart {
-        // Whoever restarts in this state must not lose anything either, whether or not it opens.
+        // Whoever restarts in this state must not lose anything either.
+        let ledger = client.close();
         std::fs::remove_file(&ballast).expect("removed");
-        client = client.reopen(&store);
+        client = ledger.open(&store);
     } else {
         std::fs::remove_file(&ballast).expect("removed");
     }
@@ -64,6 +73,61 @@ fn full_disk(folder: &Path, restart: bool) {
     client.check("after");
     client = client.reopen(&store);
     client.check("after a restart");
+}
+
+/// A log whose next blocks are not there, as on a file system that copies on writing: promised room, and then none.
+fn closing_with_a_log_that_is_stuck(folder: &Path) {
+    mount(&["-t", "tmpfs", "-o", "size=24m", "none"], folder);
+    let store = folder.join("store");
+    let mut client = Client::open(&store);
+    for _ in 0..3 {
+        client.add_until_taken("before");
+    }
+    let ledger = client.close();
+    for segment in std::fs::read_dir(store.join("log")).expect("segments") {
+        empty_the_rest(&segment.expect("a segment").path());
+    }
+    client = ledger.open(&store);
+    // Opening has written the block after the last: this uses it up.
+    client.add_until_taken("before it is full");
+    let ballast = folder.join("ballast");
+    fill(&ballast);
+    let begun = client.begin(200);
+    let ledger = client.close();
+
+    let mut given_up = Vec::new();
+    for (operation, answer) in begun {
+        match block_on(answer) {
+            Err(Refusal::Closed) => given_up.push(operation),
+            // Asked for after the log had found no room, and never begun.
+            Err(Refusal::Full(_)) => {}
+            other => panic!("there is no room for it: {other:?}"),
+        }
+    }
+    println!("  given up: {} of 200", given_up.len());
+    assert!(!given_up.is_empty(), "nothing was under way");
+    std::fs::remove_file(&ballast).expect("removed");
+    client = ledger.open(&store);
+    client.check("after closing");
+    client.add_again(&given_up);
+    client.add_until_taken("room again");
+    client.check("after");
+    client = client.reopen(&store);
+    client.check("after a restart");
+}
+
+/// Gives back the blocks of a file that hold only zeros at its end. It stays as long as it is.
+fn empty_the_rest(path: &Path) {
+    let bytes = std::fs::read(path).expect("a file");
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    // Made anew, block by block: a file that is cut keeps what the system had allotted in larger pieces.
+    let part = path.with_extension("part");
+    let mut file = File::create(&part).expect("a file");
+    for block in bytes[..used].chunks(4096) {
+        file.write_all(block).expect("written");
+    }
+    file.set_len(bytes.len() as u64).expect("as long as before");
+    std::fs::rename(&part, path).expect("renamed");
 }
 
 fn read_only(folder: &Path) {
