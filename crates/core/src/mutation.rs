@@ -15,6 +15,7 @@ pub enum Mutation {
     SkipTrimCheck,
     OverwriteSlot,
     DropGenerationEarly,
+    DropErasEarly,
     SnapshotBeforeDurable,
     IdsBeforeDurable,
     ValuesBeforeDurable,

@@ -127,8 +127,11 @@ impl Table {
     }
 
     /// The table with other settings from `now` on. Every promise already made is kept.
+    ///
+    /// No era is dropped here, though one may be over by now: no entry need be of this time, and whoever starts again with the clock
+    /// set back would need it. That is for [`without_past`](Self::without_past).
     pub fn change(&self, settings: TableSettings, now: Moment) -> Result<Self, SettingsError> {
-        let mut past = self.past_at(now).to_vec();
+        let mut past = self.past.clone();
         if past.len() + 1 >= ERAS_MAX {
             let why =
                 format!("changed {ERAS_MAX} times within the time it remembers; wait for the first to pass");
@@ -148,7 +151,8 @@ impl Table {
         &self.past[..kept]
     }
 
-    /// The table without the eras that are over; nothing if there is none to drop.
+    /// The table without the eras that are over; nothing if there is none to drop. `now` is a time that the log has: no restart
+    /// begins before it.
     pub fn without_past(&self, now: Moment) -> Option<Self> {
         let past = self.past_at(now);
         (past.len() < self.past.len()).then(|| Self { past: past.to_vec(), ..self.clone() })

@@ -215,8 +215,36 @@ fn settings_change_so_often_and_no_oftener_within_what_is_remembered() {
     let error = world.table().change(windows(HOUR), world.now).unwrap_err();
     assert_eq!(error.setting, "table");
     assert!(error.to_string().contains("wait"), "{error}");
-    world.at(2 * HOUR).change(windows(HOUR));
+    world.at(2 * HOUR).tidy();
+    world.change(windows(HOUR));
     assert_eq!(world.table().eras().count(), 2);
+}
+
+/// A start with a clock that is ahead, a change, no entry; then a start with the clock set right.
+#[test]
+fn a_change_forgets_nothing_by_a_time_that_no_entry_has() {
+    let mut world = World::new(windows(HOUR));
+    let first = world.add(&opaque("order-1"), 1).fresh().answer;
+    let dated = world.add(&minted(0, 1), 1).fresh().answer;
+    world.at(1).change(windows(HOUR));
+    world.at(1_000 * HOUR).change(windows(HOUR));
+    world.at(2);
+    assert_eq!(world.add(&opaque("order-1"), 1).replayed(), first);
+    assert_eq!(world.add(&minted(0, 1), 1).replayed(), dated);
+}
+
+#[test]
+fn an_entry_of_an_era_that_is_gone_is_replayed() {
+    let mut world = World::new(windows(MINUTE));
+    world.add(&minted(0, 1), 1).applied();
+    world.add(&opaque("order-1"), 1).applied();
+    world.change(windows(2 * MINUTE));
+    world.add(&minted(0, 2), 1).applied();
+    world.at(HOUR).tidy();
+    assert_eq!(world.table().eras().count(), 1);
+    let mut replayed = world.replayed();
+    assert_eq!(replayed.counter("a"), 3);
+    expired(replayed.add(&minted(0, 1), 1));
 }
 
 #[test]

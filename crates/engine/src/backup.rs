@@ -14,7 +14,7 @@ use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
 use jeton_register::{Batch, Extent, Failure, Log, Registers, Slot, Written};
 
-use crate::engine::{Engine, lock};
+use crate::engine::Engine;
 use crate::filters::StoredFilters;
 use crate::recovery::{CATALOG, STORE};
 
@@ -99,7 +99,7 @@ impl Engine {
             sync_file(&manifest)?;
             sync_folder(&target.join("ids"))?;
             // Entries of a table or era that the copy does not know could not be read.
-            let _unchanged = lock(&self.catalog_version);
+            let _unchanged = self.tables.hold();
             report.entries = self.copy_log(target)?;
         }
         std::fs::remove_file(&mark).map_err(io_error("remove", &mark))?;

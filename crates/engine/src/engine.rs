@@ -15,15 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, Hashes, Moment, Operation, PartitionId, Secret, SettingsError, Table,
+    Catalog, Cell, Column, Hashes, Moment, Operation, PartitionId, Secret, Table,
     TableSettings, Value,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
-use jeton_register::{Registers, Row, Slot, start_thread};
+use jeton_register::start_thread;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backup::INCOMPLETE;
@@ -32,11 +31,12 @@ use crate::health::Health;
 use crate::ids::IdIndex;
 use crate::keeper::Keeper;
 use crate::options::Options;
-use crate::recovery::{self, CATALOG, Recovered, RecoveryError};
+use crate::recovery::{self, Recovered, RecoveryError};
 use crate::reply::{Refusal, Reply, Response};
 use crate::shard::{Request, Shard, Stores};
 use crate::stats::Stats;
 use crate::store_thread::StoreThread;
+use crate::tables::{TableError, Tables};
 use crate::upkeep::{Bell, Upkeep};
 use crate::values::{LsmValues, ValuesError};
 use crate::worker::{Message, Worker};
@@ -86,9 +86,7 @@ pub struct Engine {
     pub(crate) disk: Arc<RealDisk>,
     pub(crate) stores: Stores<LsmValues, RealDisk>,
     pub(crate) stores_in_use: Arc<RwLock<()>>,
-    catalog: Arc<ArcSwap<Catalog>>,
-    /// The version of the catalogue's row; held while the catalogue is changed, or must not be.
-    pub(crate) catalog_version: Mutex<u64>,
+    pub(crate) tables: Arc<Tables<Embedded<RealDisk>>>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
     secret: Secret,
@@ -139,8 +137,7 @@ impl Engine {
             disk,
             stores: stores.clone(),
             stores_in_use: Arc::default(),
-            catalog: Arc::new(ArcSwap::new(catalog)),
-            catalog_version: Mutex::new(found.catalog_version),
+            tables: Arc::new(Tables::new(registers.clone(), catalog, found.catalog_version)),
             time: Arc::new(time),
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
             secret: found.secret,
@@ -171,7 +168,7 @@ impl Engine {
                 number,
                 shard,
                 registers: self.registers.clone(),
-                catalog: self.catalog.clone(),
+                catalog: self.tables.catalog().clone(),
                 time: self.time.clone(),
                 health: self.health.clone(),
                 options: options.clone(),
@@ -183,7 +180,7 @@ impl Engine {
         let store = StoreThread {
             keeper,
             values: self.stores.values.clone(),
-            catalog: self.catalog.clone(),
+            catalog: self.tables.catalog().clone(),
             shards: senders.iter().map(mpsc::Sender::downgrade).collect(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
@@ -192,7 +189,7 @@ impl Engine {
         self.spawn("jeton-store", move || store.run(&job_queue))?;
         let upkeep = Upkeep {
             stores: self.stores.clone(),
-            catalog: self.catalog.clone(),
+            tables: self.tables.clone(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
             bell: self.bell.clone(),
@@ -229,12 +226,12 @@ impl Engine {
 
     /// The tables as they are now.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.catalog.load_full()
+        self.tables.catalog().load_full()
     }
 
     /// The table of this name.
     pub fn table(&self, name: &str) -> Result<Arc<Table>, Refusal> {
-        self.catalog.load().find(name).cloned().ok_or_else(|| Refusal::NoSuchTable(name.into()))
+        self.catalog().find(name).cloned().ok_or_else(|| Refusal::NoSuchTable(name.into()))
     }
 
     /// The store's time.
@@ -244,33 +241,14 @@ impl Engine {
 
     /// Makes a table. It is there for good when this returns.
     pub fn create_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
-        self.change_catalog(|catalog| catalog.create(name, settings))?;
+        self.tables.create(name, settings)?;
         Ok(self.table(name)?)
     }
 
     /// Gives a table other settings. Every promise already made is kept.
     pub fn change_table(&self, name: &str, settings: TableSettings) -> Result<Arc<Table>, TableError> {
-        self.table(name)?;
-        self.change_catalog(|catalog| {
-            let Some(present) = catalog.find(name) else { unreachable!("tables are never removed") };
-            // Read now that nobody else changes anything: what the old settings took until now must be promised for.
-            Ok(catalog.replaced(present.change(settings, self.now())?))
-        })?;
+        self.tables.alter(name, settings, || self.now(), self.health.logged_time())?;
         Ok(self.table(name)?)
-    }
-
-    fn change_catalog(
-        &self,
-        change: impl FnOnce(&Catalog) -> Result<Catalog, SettingsError>,
-    ) -> Result<(), TableError> {
-        let mut version = lock(&self.catalog_version);
-        let next = change(&self.catalog.load())?;
-        let row = Row { slot: Slot(*version + 1), bytes: Bytes::from(next.encode()) };
-        block_on(self.registers.put_row(CATALOG, row))
-            .map_err(|failure| Refusal::Storage(failure.to_string()))?;
-        *version += 1;
-        self.catalog.store(Arc::new(next));
-        Ok(())
     }
 
     /// The cell of a row and column of a table.
@@ -326,7 +304,7 @@ impl Engine {
 
     /// How the engine is doing.
     pub fn stats(&self) -> Stats {
-        Stats::of(&self.catalog.load(), &self.stores, &self.health, self.replayed)
+        Stats::of(&self.catalog(), &self.stores, &self.health, self.replayed)
     }
 }
 
@@ -334,18 +312,6 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Why a table could not be made or changed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TableError {
-    /// What was asked for cannot be.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// It could not be stored, or there is no such table.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
 }
 
 thread_local! {

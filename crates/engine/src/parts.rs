@@ -4,5 +4,5 @@
 
 pub use crate::clock::StoreTime;
 pub use crate::health::Health;
-pub use crate::recovery::CATALOG;
+pub use crate::tables::Tables;
 pub use crate::worker::{Job, Message, Ticket, Worker};

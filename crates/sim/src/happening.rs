@@ -119,10 +119,17 @@ impl World {
                 Ok(more) => Some(format!("runs are merged{}", if more { ", with more to do" } else { "" })),
                 Err(error) => Some(format!("cannot merge: {error}")),
             },
-            Event::Expire => match life.expire() {
-                Ok(dropped) => Some(format!("{dropped} generations are dropped")),
-                Err(error) => Some(format!("cannot drop generations: {error}")),
-            },
+            Event::Expire => {
+                let (eras, generations) = life.expire();
+                if eras.as_ref().is_ok_and(|eras| *eras > 0) {
+                    self.stats.count("era let go");
+                }
+                let told = |error: &dyn std::fmt::Display| format!("cannot be dropped: {error}");
+                let eras = eras.map_or_else(|error| told(&error), |eras| eras.to_string());
+                let generations =
+                    generations.map_or_else(|error| told(&error), |dropped| dropped.to_string());
+                Some(format!("dropped: eras {eras}, generations {generations}"))
+            }
             _ => None,
         };
         if let Some(told) = told {

@@ -10,14 +10,12 @@ use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 use std::task::{Context, Poll, Waker};
 
-use arc_swap::ArcSwap;
-use bytes::Bytes;
-use jeton_core::{Catalog, Hashes, Operation, Secret, SettingsError, TableSettings};
+use jeton_core::{Hashes, Operation, Secret, SettingsError, TableSettings};
 use jeton_engine::ids::IdIndex;
-use jeton_engine::parts::{CATALOG, Health, Job, Message, StoreTime, Ticket};
-use jeton_engine::{KeepError, Keeper, Request, Response, Stores};
+use jeton_engine::parts::{Health, Job, Message, StoreTime, Tables, Ticket};
+use jeton_engine::{KeepError, Keeper, Request, Response, Stores, TableError};
+use jeton_register::Failure;
 use jeton_register::disk::FaultDisk;
-use jeton_register::{Registers, Row, Slot, block_on};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::SimClock;
@@ -35,10 +33,9 @@ pub struct Life {
     /// The value store and the id index.
     pub stores: Stores<SimValues, FaultDisk>,
     /// The tables.
-    pub catalog: Arc<ArcSwap<Catalog>>,
+    pub tables: Tables<SimRegisters>,
     /// What the parts tell one another.
     pub health: Arc<Health>,
-    pub(crate) catalog_version: u64,
     pub(crate) time: Arc<StoreTime<SimClock>>,
     pub(crate) secret: Secret,
     pub(crate) keeper: Keeper<SimRegisters, SimValues, FaultDisk>,
@@ -125,7 +122,9 @@ impl Life {
                 self.health.set_trouble(None);
                 let (shard, what, message) = match job {
                     Job::Ids { shard, frozen } => (shard, "ids", Message::IdsStored(frozen.freeze)),
-                    Job::Values { shard, frozen } => (shard, "values", Message::ValuesStored(frozen.freeze)),
+                    Job::Values { shard, frozen } => {
+                        (shard, "values", Message::ValuesStored(frozen.freeze, frozen.rows))
+                    }
                 };
                 self.tell(shard, message);
                 Ok(what)
@@ -140,8 +139,8 @@ impl Life {
 
     /// Begins to store the filters, or goes on with it.
     pub fn filters_step(&mut self) -> Option<Result<&'static str, KeepError>> {
-        let Self { filters, doors, catalog, keeper, .. } = self;
-        filters.step(doors, &catalog.load(), keeper)
+        let Self { filters, doors, tables, keeper, .. } = self;
+        filters.step(doors, &tables.catalog().load(), keeper)
     }
 
     fn index(&self) -> &IdIndex<FaultDisk> {
@@ -153,32 +152,30 @@ impl Life {
         self.index().merge(bytes)
     }
 
-    /// Lets go of what has expired, as the engine's upkeep does.
-    pub fn expire(&self) -> Result<usize, jeton_engine::ids::Error> {
+    /// Lets go of what has expired, as the engine's upkeep does: how many eras, and how many generations.
+    pub fn expire(&self) -> (Result<usize, Failure>, Result<usize, jeton_engine::ids::Error>) {
         let now = self.health.logged_time();
-        for table in self.catalog.load().iter() {
+        for table in self.tables.catalog().load().iter() {
             for era in table.eras() {
                 era.maintain(now);
             }
         }
-        self.index().drop_expired((now.as_nanos() / 1_000_000).saturating_sub(SLACK_MILLIS))
+        let eras = self.tables.let_go(now);
+        (eras, self.index().drop_expired((now.as_nanos() / 1_000_000).saturating_sub(SLACK_MILLIS)))
     }
 
     /// Makes a table, or gives one other settings. An error that is not about the settings leaves open whether it happened.
     pub fn set_table(&mut self, name: &str, settings: TableSettings) -> Result<(), TableTrouble> {
-        let now = self.time.now();
-        let catalog = self.catalog.load_full();
-        let next = match catalog.find(name) {
-            None => catalog.create(name, settings),
-            Some(table) => table.change(settings, now).map(|table| catalog.replaced(table)),
+        let known = self.tables.catalog().load().find(name).is_some();
+        let done = if known {
+            self.tables.alter(name, settings, || self.time.now(), self.health.logged_time())
+        } else {
+            self.tables.create(name, settings)
         };
-        let next = next.map_err(TableTrouble::Settings)?;
-        let row = Row { slot: Slot(self.catalog_version + 1), bytes: Bytes::from(next.encode()) };
-        block_on(self.registers.put_row(CATALOG, row))
-            .map_err(|failure| TableTrouble::Storage(failure.to_string()))?;
-        self.catalog_version += 1;
-        self.catalog.store(Arc::new(next));
-        Ok(())
+        done.map_err(|error| match error {
+            TableError::Settings(error) => TableTrouble::Settings(error),
+            error => TableTrouble::Storage(error.to_string()),
+        })
     }
 
     /// Answers what is under way and ends. False if that is not possible because the log takes nothing any more.

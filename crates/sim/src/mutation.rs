@@ -69,6 +69,7 @@ mutations! {
     SkipTrimCheck, "a write to a trimmed slot is called fresh", ["registers"], 40;
     OverwriteSlot, "a write to a slot that is taken is called fresh", ["registers"], 20;
     DropGenerationEarly, "generations of ids are dropped ten minutes before they expire", ["recount"], 60;
+    DropErasEarly, "eras of a table are let go ten minutes before they are over", ["recount", "refusals"], 100;
     SnapshotBeforeDurable, "filters are stored with ids that a crash can take back", ["answers", "opening"], 400;
     IdsBeforeDurable, "ids are stored in the index before their batch is durable", ["opening", "answers"], 200;
     ValuesBeforeDurable, "values are stored before their batch is durable", ["opening", "history"], 200;

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 
-use arc_swap::ArcSwap;
 use jeton_engine::ids::IdIndex;
-use jeton_engine::parts::{Health, StoreTime, Worker};
+use jeton_engine::parts::{Health, StoreTime, Tables, Worker};
 use jeton_engine::{Clock, Keeper, Options, Recovered, Stores, find, share_out};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::mpsc;
@@ -37,7 +36,7 @@ impl Life {
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, logged, .. } =
             share_out(&*registers, &stores, &catalog, known, options).map_err(|error| error.to_string())?;
-        let catalog = Arc::new(ArcSwap::new(catalog));
+        let tables = Tables::new(registers.clone(), catalog, found.catalog_version);
         let time = StoreTime::begin(clock.clone(), logged, options.clock_ahead_max);
         let time = Arc::new(time.map_err(|error| error.to_string())?);
         let health = Arc::new(Health::new(options.shards, 0, logged));
@@ -50,7 +49,7 @@ impl Life {
                 number,
                 shard,
                 registers: registers.clone(),
-                catalog: catalog.clone(),
+                catalog: tables.catalog().clone(),
                 time: time.clone(),
                 health: health.clone(),
                 options: options.clone(),
@@ -68,9 +67,8 @@ impl Life {
             ),
             registers,
             stores,
-            catalog,
+            tables,
             health,
-            catalog_version: found.catalog_version,
             time,
             secret: found.secret,
             workers,

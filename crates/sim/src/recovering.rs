@@ -143,7 +143,7 @@ impl World {
 
     fn compare_tables(&mut self) -> Checked {
         let Some(life) = &self.life else { return Ok(()) };
-        let catalog = life.catalog.load_full();
+        let catalog = life.tables.catalog().load_full();
         for table in &mut self.model.tables {
             let wrong = |what: &str| Err(Violation::new("opening", format!("table {} {what}", table.name)));
             match catalog.find(&table.name) {

@@ -31,6 +31,7 @@ fn the_fixed_seeds_pass_and_try_everything() {
         ("fresh, beyond a bound", 500),
         ("overflow", 100),
         ("full", 200),
+        ("era let go", 50),
         ("crash", 1_000),
         ("restart", 500),
         ("refused to open", 10),
