@@ -1,16 +1,20 @@
 //! The end of a store, on a disk that takes what is written and on one that does not.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use jeton_register::disk::FaultDisk;
 use jeton_register::embedded::{Embedded, Journal};
 use jeton_register::{Failure, Permit, Registers, Row, Slot, Written, block_on};
 
+use super::hooked::{Gate, HookedDisk};
 use super::support::{log, one, options, read_all, write};
 
 /// Nothing that is awaited takes as long as this, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who comes back too early does so long before this.
+const HASTE: Duration = Duration::from_millis(100);
 
 type Answer = Result<Vec<Written>, Failure>;
 
@@ -125,4 +129,29 @@ fn closing_tries_once_more_what_the_disk_had_refused() {
             "{answer:?}"
         );
     }
+}
+
+#[test]
+fn whoever_closes_at_the_same_time_waits_for_the_same_end() {
+    let gate = Arc::new(Gate::default());
+    let log_gate = Arc::clone(&gate);
+    let disk = HookedDisk::new(FaultDisk::new(), move |_| log_gate.pass());
+    let store = Arc::new(Embedded::open(disk, options()).unwrap());
+    gate.set_closed(true);
+    let answer = store.write(one(1, 1, b"on its way"), Permit::unlimited());
+    gate.await_somebody();
+    let (sender, closed) = mpsc::channel();
+    for _ in 0..2 {
+        let (store, sender) = (Arc::clone(&store), sender.clone());
+        std::thread::spawn(move || {
+            store.close();
+            sender.send(()).unwrap();
+        });
+    }
+    assert!(closed.recv_timeout(HASTE).is_err(), "it is not closed while the log is being written");
+    gate.set_closed(false);
+    for _ in 0..2 {
+        closed.recv_timeout(PATIENCE).unwrap();
+    }
+    assert_eq!(block_on(answer), Ok(vec![Written::Fresh]));
 }

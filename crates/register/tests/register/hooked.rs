@@ -1,7 +1,7 @@
 //! A disk that asks before it changes anything: whoever is asked can hold an operation up, or panic in it.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
 use jeton_register::disk::{Disk, DiskFile, FaultDisk, LockError};
 
@@ -85,5 +85,32 @@ impl DiskFile for HookedFile {
     fn sync(&self) -> io::Result<()> {
         (self.hook)(&self.name);
         self.file.sync()
+    }
+}
+
+/// Lets everybody pass, or nobody.
+#[derive(Default)]
+pub struct Gate {
+    /// Whether it is closed, and how many wait.
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    pub fn set_closed(&self, closed: bool) {
+        self.state.lock().unwrap().0 = closed;
+        self.changed.notify_all();
+    }
+
+    pub fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.1 += 1;
+        self.changed.notify_all();
+        state = self.changed.wait_while(state, |(closed, _)| *closed).unwrap();
+        state.1 -= 1;
+    }
+
+    pub fn await_somebody(&self) {
+        drop(self.changed.wait_while(self.state.lock().unwrap(), |(_, waiting)| *waiting == 0).unwrap());
     }
 }

@@ -3,15 +3,14 @@
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use jeton_register::disk::FaultDisk;
 use jeton_register::embedded::{Embedded, ROWS_WAITING_MAX};
 use jeton_register::{Failure, Registers, Row, Slot, Written, block_on};
 
-use super::hooked::HookedDisk;
+use super::hooked::{Gate, HookedDisk};
 use super::support::{SEGMENT_BYTES, one, options};
 
 /// Nothing that is awaited takes as long as this, whatever else the machine does.
@@ -27,33 +26,6 @@ const THREADS: [&str; 3] = ["jeton-log", "jeton-keeper", "jeton-rows"];
 
 fn row(slot: u64) -> Row {
     Row { slot: Slot(slot), bytes: "content".into() }
-}
-
-/// Lets everybody pass, or nobody.
-#[derive(Default)]
-struct Gate {
-    /// Whether it is closed, and how many wait.
-    state: Mutex<(bool, usize)>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn set_closed(&self, closed: bool) {
-        self.state.lock().unwrap().0 = closed;
-        self.changed.notify_all();
-    }
-
-    fn pass(&self) {
-        let mut state = self.state.lock().unwrap();
-        state.1 += 1;
-        self.changed.notify_all();
-        state = self.changed.wait_while(state, |(closed, _)| *closed).unwrap();
-        state.1 -= 1;
-    }
-
-    fn await_somebody(&self) {
-        drop(self.changed.wait_while(self.state.lock().unwrap(), |(_, waiting)| *waiting == 0).unwrap());
-    }
 }
 
 /// Writes registers of log 1 until a few segments are full. A refusal that does not pass in time is returned.
