@@ -3,6 +3,8 @@
 //! The tree is used without its memtable: the engine's cache and log are that. Each checkpoint becomes sorted tables that are
 //! written, made durable and listed in one step; merging them is left to a thread of the engine. Why this tree, and why so:
 //! docs/adr/0005.
+//!
+//! Threads: any may read; one ingests (`jeton-store`), one merges (`jeton-upkeep`). [`Steps`] has what follows from that.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +13,9 @@ use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SeqNo, SequenceNumberCounter};
 
-use super::{RowChange, Values, ValuesError};
+use super::folder::Folder;
+use super::steps::Steps;
+use super::{LsmFiles, RowChange, Values, ValuesError};
 
 /// Readers want what is there now, and no snapshot of before: a merge may let go of any version but the latest.
 const LATEST: SeqNo = SeqNo::MAX;
@@ -36,6 +40,7 @@ pub struct LsmValues {
     tree: AnyTree,
     visible: SequenceNumberCounter,
     merging: Arc<Leveled>,
+    steps: Steps,
 }
 
 fn failed(what: &'static str) -> impl Fn(lsm_tree::Error) -> ValuesError {
@@ -46,20 +51,42 @@ impl LsmValues {
     /// Opens the tree in this folder, or makes one.
     pub fn open(folder: &Path, options: &LsmOptions) -> Result<Self, ValuesError> {
         let (next, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
+        let unusable =
+            |error: &dyn std::fmt::Display| ValuesError(format!("cannot open {}: {error}", folder.display()));
+        let open_files = Arc::new(DescriptorTable::new(options.open_files_max));
+        let files = Folder::new(folder);
+        // The tree is about to remove what its present version does not list.
+        files.settle().map_err(|error| unusable(&error))?;
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
         let tree = Config::new(folder, next.clone(), visible.clone())
             .use_cache(Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes)))
-            .use_descriptor_table(Some(Arc::new(DescriptorTable::new(options.open_files_max))))
+            .use_descriptor_table(Some(open_files.clone()))
             .filter_policy(FilterPolicy::all(bloom))
             // Everything goes through the cache, so that the cache's size is all there is.
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
             .open()
-            .map_err(|error| ValuesError(format!("cannot open {}: {error}", folder.display())))?;
+            .map_err(|error| unusable(&error))?;
         let highest = tree.get_highest_seqno().map_or(0, |seqno| seqno + 1);
         next.set(highest);
         visible.set(highest);
-        Ok(Self { tree, visible, merging: Arc::new(Leveled::default()) })
+        let steps = Steps::new(tree.clone(), files, open_files);
+        Ok(Self { tree, visible, merging: Arc::new(Leveled::default()), steps })
+    }
+
+    /// The live files, for a copy, while nobody changes anything. None of them is removed while what this returns is held.
+    pub fn files(&self) -> Result<LsmFiles, ValuesError> {
+        LsmFiles::of(&self.tree, &self.steps.folder)
+    }
+
+    #[cfg(test)]
+    pub(super) fn tree(&self) -> &AnyTree {
+        &self.tree
+    }
+
+    #[cfg(test)]
+    pub(super) fn steps(&self) -> &Steps {
+        &self.steps
     }
 
     /// Bytes on disk.
@@ -86,23 +113,27 @@ impl Values for LsmValues {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut ingestion = self.tree.ingestion().map_err(failed("begin a checkpoint"))?;
-        for (key, row) in rows {
-            match row {
-                Some(row) => ingestion.write(key.as_slice(), row.as_slice()),
-                None => ingestion.write_tombstone(key.as_slice()),
+        self.steps.ingest(|| {
+            let mut ingestion = self.tree.ingestion().map_err(failed("begin a checkpoint"))?;
+            for (key, row) in rows {
+                match row {
+                    Some(row) => ingestion.write(key.as_slice(), row.as_slice()),
+                    None => ingestion.write_tombstone(key.as_slice()),
+                }
+                .map_err(failed("write a checkpoint"))?;
             }
-            .map_err(failed("write a checkpoint"))?;
-        }
-        ingestion.finish().map_err(failed("finish a checkpoint"))?;
-        Ok(())
+            ingestion.finish().map_err(failed("finish a checkpoint"))?;
+            Ok(())
+        })
     }
 
     fn tidy(&self) -> Result<bool, ValuesError> {
         let shape = || (self.tree.l0_run_count(), self.tree.table_count(), self.tree.next_table_id());
-        let before = shape();
-        self.tree.compact(self.merging.clone(), self.visible.get()).map_err(failed("merge tables"))?;
-        Ok(shape() != before)
+        self.steps.merge(|| {
+            let before = shape();
+            self.tree.compact(self.merging.clone(), self.visible.get()).map_err(failed("merge tables"))?;
+            Ok(shape() != before)
+        })
     }
 
     fn untidiness(&self) -> usize {

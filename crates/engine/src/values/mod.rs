@@ -9,10 +9,14 @@
 //! | 2 | partition (2 bytes, highest first) | the partition: slot, time, session floors |
 //! | 3 | partition (2), table (4), client | a session |
 
+mod files;
+mod folder;
 mod key;
 mod lsm;
 mod memory;
+mod steps;
 
+pub use files::LsmFiles;
 pub use key::{RowKey, cell_key, partition_key, session_key};
 pub use lsm::{LsmOptions, LsmValues};
 pub use memory::MemoryValues;

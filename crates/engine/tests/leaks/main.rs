@@ -1,0 +1,159 @@
+//! A value store on a full disk, a real one: what a checkpoint or a merge could not finish holds no room afterwards.
+//!
+//! Without arguments it is the test; with a folder it is the process that has a small file system of its own there.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod room;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use jeton_engine::values::{LsmOptions, LsmValues, RowChange, Values};
+use room::SmallDisk;
+
+/// Checkpoints that can be merged, and the rows of each.
+const CHECKPOINTS: u64 = 6;
+const ROWS: u64 = 200;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    if let Some(folder) = arguments.next().filter(|argument| argument.starts_with('/')) {
+        return suffer(folder.as_ref());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Mounts of its own, without being root: `unshare` is part of util-linux.
+    let status = Command::new("unshare")
+        .args(["--map-root-user", "--mount"])
+        .arg(std::env::current_exe().unwrap())
+        .arg(folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    println!("leaks: none");
+}
+
+fn suffer(folder: &Path) {
+    let disk = SmallDisk::mount(folder);
+    let options = LsmOptions { open_files_max: 16, ..LsmOptions::default() };
+    let values = LsmValues::open(&folder.join("values"), &options).unwrap();
+    for checkpoint in 0..CHECKPOINTS {
+        values.replace(&rows(checkpoint)).unwrap();
+    }
+    checkpoints_that_fail_leave_nothing(&disk, &values);
+    merges_that_fail_leave_nothing(&disk, &values);
+    both_at_once_lose_nothing(&disk, &values);
+
+    // And with room again everything goes on.
+    disk.leave(None);
+    values.replace(&rows(CHECKPOINTS)).unwrap();
+    while values.tidy().unwrap() {}
+    check(&values, CHECKPOINTS + 1);
+    drop(values);
+    let values = LsmValues::open(&folder.join("values"), &options).unwrap();
+    check(&values, CHECKPOINTS + 1);
+    assert_only_live_files(folder, &values);
+}
+
+/// Whatever room there is: none for a table, some, enough for a table and not for the list of tables, enough.
+fn rooms(disk: &SmallDisk, pages: u64) -> impl Iterator<Item = u64> {
+    let page = disk.page_bytes();
+    (0..pages).map(move |pages| pages * page)
+}
+
+fn checkpoints_that_fail_leave_nothing(disk: &SmallDisk, values: &LsmValues) {
+    let mut failures = 0;
+    for room in rooms(disk, 20) {
+        disk.leave(Some(room));
+        for _ in 0..3 {
+            // The same rows: one that succeeds changes nothing.
+            if values.replace(&rows(0)).is_err() {
+                failures += 1;
+                assert_eq!(disk.room(), room, "a checkpoint that failed gives its room back");
+            } else {
+                disk.leave(Some(room));
+            }
+        }
+        assert_only_live_files(disk.folder(), values);
+    }
+    assert!(failures > 10, "{failures} checkpoints failed");
+    check(values, CHECKPOINTS);
+}
+
+fn merges_that_fail_leave_nothing(disk: &SmallDisk, values: &LsmValues) {
+    let mut failures = 0;
+    for room in rooms(disk, 40) {
+        disk.leave(Some(room));
+        if values.tidy().is_ok() {
+            break;
+        }
+        failures += 1;
+        assert_eq!(disk.room(), room, "a merge that failed gives its room back");
+        assert_only_live_files(disk.folder(), values);
+    }
+    assert!(failures > 5, "{failures} merges failed");
+    check(values, CHECKPOINTS);
+}
+
+/// Nobody's work is taken for a leftover of somebody else's, and no table goes that somebody reads.
+fn both_at_once_lose_nothing(disk: &SmallDisk, values: &LsmValues) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let merging = scope.spawn(|| {
+            let mut merges = [0, 0];
+            while !done.load(Ordering::Relaxed) {
+                merges[usize::from(values.tidy().is_ok())] += 1;
+            }
+            merges
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                check(values, CHECKPOINTS);
+            }
+        });
+        let mut checkpoints = [0, 0];
+        for room in rooms(disk, 20).chain((0..30).map(|room| room * 64 * disk.page_bytes() % (4 << 20))) {
+            disk.leave(Some(room));
+            checkpoints[usize::from(values.replace(&rows(0)).is_ok())] += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+        let merges = merging.join().unwrap();
+        println!("  checkpoints failed and made: {checkpoints:?}, merges: {merges:?}");
+        assert!(checkpoints[0] > 0 && checkpoints[1] > 0 && merges[1] > 0, "some failed, some were made");
+    });
+    check(values, CHECKPOINTS);
+}
+
+/// The rows of a checkpoint; those of different checkpoints lie between one another, so that merging is more than moving.
+fn rows(checkpoint: u64) -> Vec<RowChange> {
+    let row = |number: u64| (key(number), Some(value(number)));
+    (0..ROWS).map(|number| row(number * 100 + checkpoint)).collect()
+}
+
+fn key(number: u64) -> Vec<u8> {
+    [&[1], number.to_be_bytes().as_slice()].concat()
+}
+
+fn value(number: u64) -> Vec<u8> {
+    // Spread, so that it does not compress.
+    (0..32u64).flat_map(|word| (number + word).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
+}
+
+/// Every row of the first so many checkpoints is there.
+fn check(values: &LsmValues, checkpoints: u64) {
+    for checkpoint in 0..checkpoints {
+        for number in (0..ROWS).step_by(37).map(|number| number * 100 + checkpoint) {
+            assert_eq!(values.get(&key(number)).unwrap(), Some(value(number)), "row {number}");
+        }
+    }
+}
+
+fn assert_only_live_files(folder: &Path, values: &LsmValues) {
+    let mut live: Vec<String> = values.files().unwrap().tables().collect();
+    let tables = std::fs::read_dir(folder.join("values/tables")).unwrap();
+    let mut there: Vec<String> =
+        tables.map(|file| format!("tables/{}", file.unwrap().file_name().display())).collect();
+    live.sort();
+    there.sort();
+    assert_eq!(there, live, "the tables on the disk are the live ones");
+}
