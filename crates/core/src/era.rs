@@ -89,6 +89,15 @@ impl Era {
         if maybe { Sighting::Maybe } else { Sighting::New }
     }
 
+    /// Brings the memory near that deciding on an id will touch. Decides nothing.
+    pub(crate) fn bring_near(&self, key: IdKey, dated: Option<Moment>) {
+        match (dated, &self.dated, &self.opaque) {
+            (Some(dated), Some(filter), _) => filter.bring_near(key.fingerprint(), dated),
+            (None, _, Some(filter)) => filter.bring_near(key.fingerprint()),
+            _ => {}
+        }
+    }
+
     pub(crate) fn remember(&self, key: IdKey, dated: Option<Moment>, now: Moment) {
         let fingerprint = key.fingerprint();
         match (dated, &self.dated, &self.opaque) {

@@ -6,7 +6,7 @@ use forgetful_filter::Moment;
 
 use crate::address::TableId;
 use crate::codec::{Malformed, Reader, Write};
-use crate::era::{Era, Sighting};
+use crate::era::Era;
 use crate::hash::IdKey;
 use crate::id::OpId;
 use crate::limits::TABLE_NAME_BYTES_MAX;
@@ -38,6 +38,11 @@ struct Past {
 impl Past {
     /// All ids taken in the era are dated before this.
     fn dated_before(&self) -> Moment {
+        const END_OF_TIME: Moment = Moment::from_nanos(u64::MAX);
+        if self.until == END_OF_TIME {
+            // It was cut off there, and tells nothing of when the era ended.
+            return END_OF_TIME;
+        }
         let settings = &self.era.settings;
         let memory = u64::try_from(settings.memory().as_nanos()).unwrap_or(u64::MAX);
         settings.dated_before(Moment::from_nanos(self.until.as_nanos().saturating_sub(memory)))
@@ -108,10 +113,10 @@ impl Table {
         dated < later.floor
     }
 
-    /// Whether the present filter may know the id. Decides nothing: it brings the filter's memory near. Asked for many ids in a
-    /// row, the processor waits for all of them at once.
-    pub fn anticipate(&self, id: &OpId, key: IdKey, now: Moment) -> bool {
-        !matches!(self.present.sighting(key, id.dated(), now), Sighting::New)
+    /// Brings the memory of the present filter near that deciding on the id will touch. Decides nothing. Asked for many ids in a row,
+    /// the processor waits for all of them at once.
+    pub fn bring_near(&self, id: &OpId, key: IdKey) {
+        self.present.bring_near(key, id.dated());
     }
 
     /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.
@@ -139,7 +144,11 @@ impl Table {
         }
         let old = &self.present;
         let floor = old.floor.max(old.settings.dated_before(now));
-        let present = Arc::new(Era::begin(old.number + 1, settings, floor)?);
+        let number = old.number.checked_add(1).ok_or_else(|| {
+            let why = "changed as often as eras can be counted; make another table".to_owned();
+            SettingsError { setting: "table", why }
+        })?;
+        let present = Arc::new(Era::begin(number, settings, floor)?);
         past.insert(0, Past { until: old.settings.promised_until(now), era: old.clone() });
         Ok(Self { id: self.id, name: self.name.clone(), present, past })
     }
@@ -195,7 +204,12 @@ impl Table {
         let name = input.text()?;
         check_name(name).map_err(|_| Malformed("a table name that cannot be"))?;
         let mut eras = Vec::new();
-        for _ in 0..input.count()? {
+        let count = input.count()?;
+        // Before any is made: each takes memory for its filters.
+        if !(1..=ERAS_MAX).contains(&count) {
+            return Err(Malformed("a table without settings, or with too many"));
+        }
+        for _ in 0..count {
             let number = u32::try_from(input.varint()?).map_err(|_| Malformed("an era number too large"))?;
             let floor = Moment::from_nanos(input.varint()?);
             let until = Moment::from_nanos(input.varint()?);
@@ -203,9 +217,6 @@ impl Table {
             let era = Era::begin(number, settings, floor)
                 .map_err(|_| Malformed("settings without memory for them"))?;
             eras.push(Past { era: Arc::new(era), until });
-        }
-        if eras.is_empty() || eras.len() > ERAS_MAX {
-            return Err(Malformed("a table without settings, or with too many"));
         }
         if eras.windows(2).any(|two| two[1].era.number.checked_add(1) != Some(two[0].era.number)) {
             return Err(Malformed("eras out of order"));

@@ -8,10 +8,14 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use jeton_core::{Cell, Value, mutated};
 
-use crate::values::{RowChange, cell_key};
+use crate::values::{Rows, cell_key};
 
 /// What a slot costs beside what its cell and value hold elsewhere: the slot itself and its place in the table.
 const SLOT_BYTES: usize = size_of::<Slot>() + 8;
+
+/// Cells that are looked at for each that comes in. The hand takes two rounds, the first of which takes the marks of use away; so
+/// there may be a few percent more than the budget.
+const EVICT_STEPS: usize = 64;
 
 /// The cells of a shard that are in memory.
 #[derive(Debug)]
@@ -127,20 +131,17 @@ impl Cache {
 
     /// The cell now holds this, by this batch.
     pub fn put(&mut self, cell: &Cell, value: Option<Value>, batch: u64) {
-        let at = match self.find(cell) {
-            Some(at) => at,
-            None => {
-                let slot = Slot {
-                    cell: Some(cell.clone()),
-                    value: None,
-                    batch,
-                    checkpoint: 0,
-                    dirty: false,
-                    used: true,
-                };
-                self.insert(slot)
-            }
-        };
+        let found = self.find(cell);
+        let at = found.unwrap_or_else(|| {
+            self.insert(Slot {
+                cell: Some(cell.clone()),
+                value: None,
+                batch,
+                checkpoint: 0,
+                dirty: false,
+                used: true,
+            })
+        });
         let next = self.next;
         let slot = &mut self.slots[at as usize];
         let before = slot.cost();
@@ -153,6 +154,9 @@ impl Cache {
             slot.dirty = true;
             self.dirty.push(at);
             self.dirty_bytes += after;
+        }
+        if found.is_none() {
+            self.evict();
         }
     }
 
@@ -176,12 +180,13 @@ impl Cache {
         at
     }
 
-    /// Lets go of cells that the store has, those not used for longest first, until the budget is met or nothing can go.
+    /// Lets go of cells that the store has, those not used for longest first, until the budget is met. Looks at a few at a time: nobody
+    /// waits long for it, and if there is nothing to be let go, that is not found out again and again.
     fn evict(&mut self) {
-        // Two rounds of the hand: the first takes the marks of use away.
-        let mut steps = 2 * self.slots.len();
-        while self.bytes > self.budget && steps > 0 {
-            steps -= 1;
+        for _ in 0..EVICT_STEPS.min(self.slots.len()) {
+            if self.bytes <= self.budget {
+                return;
+            }
             self.hand = (self.hand + 1) % self.slots.len();
             let slot = &mut self.slots[self.hand];
             let needed = slot.dirty || slot.checkpoint > self.complete;
@@ -212,25 +217,18 @@ impl Cache {
         self.bytes
     }
 
-    /// The rows of everything that changed since the last freeze, for the checkpoint of the number that is returned.
-    pub fn freeze(&mut self) -> (u64, Vec<RowChange>) {
-        let mut rows = Vec::with_capacity(self.dirty.len());
-        for at in std::mem::take(&mut self.dirty) {
+    /// Appends the rows of everything that changed since the last freeze, for the checkpoint of the number that is returned.
+    pub fn freeze(&mut self, rows: &mut Rows) -> u64 {
+        for at in self.dirty.drain(..) {
             let slot = &mut self.slots[at as usize];
             slot.dirty = false;
             let Some(cell) = &slot.cell else { continue };
-            let mut key = Vec::new();
-            cell_key(cell, &mut key);
-            let row = slot.value.as_ref().map(|value| {
-                let mut row = Vec::new();
-                value.encode(&mut row);
-                row
-            });
-            rows.push((key, row));
+            let content = slot.value.as_ref().map(|value| |out: &mut Vec<u8>| value.encode(out));
+            rows.push(|out| cell_key(cell, out), content);
         }
         self.dirty_bytes = 0;
         self.next += 1;
-        (self.next - 1, rows)
+        self.next - 1
     }
 
     /// The store has everything up to this checkpoint.
@@ -238,5 +236,71 @@ impl Cache {
         assert!(checkpoint < self.next, "a checkpoint is complete that was never frozen");
         self.complete = self.complete.max(checkpoint);
         self.evict();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jeton_core::{Column, Secret, TableId};
+
+    use super::*;
+
+    fn cell(number: i64) -> Cell {
+        let row = number.to_be_bytes();
+        Cell::new(&Secret::new([1; 16]), TableId(1), &row, &Column::unnamed()).expect("a cell")
+    }
+
+    fn holds(cache: &mut Cache, number: i64) -> bool {
+        cache.get(&cell(number)).is_some()
+    }
+
+    /// Room for about so many cells.
+    fn cache(cells: usize) -> Cache {
+        Cache::new(cells * SLOT_BYTES)
+    }
+
+    #[test]
+    fn what_the_store_has_is_let_go_beyond_the_budget() {
+        let mut cache = cache(1_000);
+        for number in 0..100_000 {
+            cache.fill(&cell(number), Some(Value::Counter(number)));
+            assert!(cache.bytes() <= 1_100 * SLOT_BYTES, "{} cells", cache.bytes() / SLOT_BYTES);
+            // One that is used all the time stays.
+            assert!(holds(&mut cache, 0), "after {number}");
+        }
+        let held = (0..100_000).filter(|number| holds(&mut cache, *number)).count();
+        assert!((900..=1_100).contains(&held), "{held}");
+    }
+
+    #[test]
+    fn what_the_store_lacks_stays_whatever_the_budget() {
+        let mut cache = cache(10);
+        for number in 0..1_000 {
+            cache.put(&cell(number), Some(Value::Counter(number)), 1);
+        }
+        let mut rows = Rows::default();
+        let first = cache.freeze(&mut rows);
+        assert_eq!(rows.iter().count(), 1_000);
+        for number in 0..500 {
+            cache.put(&cell(number), Some(Value::Counter(-number)), 2);
+        }
+        let lacking = |cache: &mut Cache, numbers: std::ops::Range<i64>| {
+            numbers.filter(|number| !holds(cache, *number)).count()
+        };
+        let strangers = |cache: &mut Cache, numbers: std::ops::Range<i64>| {
+            numbers.for_each(|number| cache.fill(&cell(number), None));
+        };
+        strangers(&mut cache, 1_000..2_000);
+        assert_eq!(lacking(&mut cache, 0..1_000), 0, "frozen is not stored");
+        cache.complete(first);
+        strangers(&mut cache, 2_000..3_000);
+        assert_eq!(lacking(&mut cache, 0..500), 0, "changed since the freeze");
+        assert!(lacking(&mut cache, 500..1_000) > 400, "these the store has");
+        assert_eq!(cache.get(&cell(7)).map(|(value, batch)| (value.cloned(), batch)), {
+            Some((Some(Value::Counter(-7)), 2))
+        });
+        rows.clear();
+        cache.freeze(&mut rows);
+        assert_eq!(rows.iter().count(), 500);
     }
 }

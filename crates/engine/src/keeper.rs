@@ -107,7 +107,7 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
 
     /// Stores rows.
     pub fn store_values(&mut self, frozen: &mut FrozenValues) -> Result<(), KeepError> {
-        frozen.rows.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        frozen.rows.sort();
         self.stores.values.replace(&frozen.rows)?;
         self.kept.values.raise(&frozen.slots);
         self.trim();

@@ -43,7 +43,7 @@ impl Default for Options {
             dirty_bytes_max: 64 << 20,
             recent_ids: 65_536,
             log_bytes: 128 << 20,
-            filter_row_bytes: 4 << 20,
+            filter_row_bytes: 1 << 20,
             segment_bytes: 64 << 20,
             clock_ahead_max: Duration::from_secs(90 * 24 * 3600),
             lsm: LsmOptions::default(),

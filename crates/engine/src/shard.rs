@@ -22,7 +22,7 @@ use crate::cache::Cache;
 use crate::ids::IdIndex;
 use crate::recent::{Ids, Recent};
 use crate::reply::{Refusal, Reply, Response};
-use crate::values::{RowChange, Values, cell_key, partition_key, session_key};
+use crate::values::{Rows, Values, cell_key, partition_key, session_key};
 
 /// The head of an entry is shorter than this.
 const ENTRY_HEAD_MAX: usize = 16;
@@ -113,7 +113,7 @@ pub struct FrozenValues {
     /// To be stored only when this batch is durable.
     pub batch: u64,
     /// The rows, in any order.
-    pub rows: Vec<RowChange>,
+    pub rows: Rows,
     /// With them the store has everything up to these slots.
     pub slots: Slots,
 }
@@ -143,6 +143,8 @@ pub struct Shard<V, D: Disk> {
     durable: u64,
     /// The largest entry that the log takes.
     entry_bytes_max: usize,
+    /// Memory for the next freeze.
+    spare_rows: Rows,
     scratch: Vec<u8>,
     /// Room to put requests in order.
     order: Vec<(PartitionId, usize)>,
@@ -198,6 +200,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             batch: 1,
             durable: 0,
             entry_bytes_max,
+            spare_rows: Rows::default(),
             scratch: Vec::new(),
             order: Vec::new(),
             hints: Vec::new(),
@@ -274,10 +277,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         order.extend(numbered.filter_map(|(request, at)| Some((request.as_ref()?.partition(), at))));
         order.sort_unstable();
         let mut hints = std::mem::take(&mut self.hints);
-        for (_, at) in &order {
-            let hint = requests[*at].as_ref().and_then(|request| self.anticipate(catalog, request, now));
-            hints.push(hint);
-        }
+        self.bring_near(catalog, order.iter().filter_map(|(_, at)| requests[*at].as_ref()), &mut hints);
         let mut batch = Batch::new();
         let mut open: Option<(Step, PartitionId)> = None;
         let mut entry = Vec::new();
@@ -347,19 +347,28 @@ impl<V: Values, D: Disk> Shard<V, D> {
         Some(batch)
     }
 
-    /// Touches what deciding on the request will look at: cell, filter, recent ids. One after the other between other work, each
-    /// would be waited for; in one loop the processor waits for many at once. Tells where the cell is.
-    fn anticipate<T>(&self, catalog: &Catalog, request: &Request<T>, now: Moment) -> Option<u32> {
-        if let Request::Apply { operation, hashes, .. } = request
-            && let (Some(id), Some(key)) = (operation.id(), hashes.key)
-            && let Some(table) = catalog.get(operation.table())
-            && id.format() != Format::Sequenced
-        {
-            let filter = table.anticipate(id, key, now);
-            let recent = self.memory.recent.anticipate(key);
-            std::hint::black_box((filter, recent));
+    /// Touches what deciding on the requests will look at: filter, recent ids, cells. Between other work each would be waited for; in
+    /// short loops the processor waits for many at once. Tells where the cells are.
+    fn bring_near<'a, T: 'a>(
+        &self,
+        catalog: &Catalog,
+        requests: impl Iterator<Item = &'a Request<T>> + Clone,
+        places: &mut Vec<Option<u32>>,
+    ) {
+        let ids = requests.clone().filter_map(|request| match request {
+            Request::Apply { operation, hashes, .. } => Some((operation, operation.id()?, hashes.key?)),
+            Request::Read { .. } => None,
+        });
+        let sifted = ids.filter(|(_, id, _)| id.format() != Format::Sequenced);
+        for (operation, id, key) in sifted.clone() {
+            if let Some(table) = catalog.get(operation.table()) {
+                table.bring_near(id, key);
+            }
         }
-        self.memory.cache.locate(request.first_cell())
+        for (_, _, key) in sifted {
+            std::hint::black_box(self.memory.recent.anticipate(key));
+        }
+        places.extend(requests.map(|request| self.memory.cache.locate(request.first_cell())));
     }
 
     fn respond<T>(
@@ -426,7 +435,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
 
     /// Hands out what the value store lacks.
     pub fn freeze_values(&mut self, now: Moment) -> FrozenValues {
-        let (freeze, mut rows) = self.memory.cache.freeze();
+        let mut rows = std::mem::take(&mut self.spare_rows);
+        let freeze = self.memory.cache.freeze(&mut rows);
         for owned in self.partitions.iter_mut().flatten() {
             let (id, time) = (owned.partition.id(), owned.partition.time().max(now));
             owned.partition.sessions().forget_idle(time);
@@ -434,19 +444,23 @@ impl<V: Values, D: Disk> Shard<V, D> {
             // The partition's row holds the floor below which forgotten sessions are refused: it goes with them.
             if owned.partition.slot() > owned.frozen_slot || !sessions.is_empty() {
                 owned.frozen_slot = owned.partition.slot();
-                rows.push((partition_key(id), Some(owned.partition.encode())));
+                rows.push_bytes(&partition_key(id), Some(&owned.partition.encode()));
             }
             if mutated!(SessionsNotStored) {
                 continue;
             }
-            rows.extend(sessions.into_iter().map(|(client, row)| (session_key(id, &client), row)));
+            for (client, row) in sessions {
+                rows.push_bytes(&session_key(id, &client), row.as_deref());
+            }
         }
         FrozenValues { freeze, batch: self.last_batch(), rows, slots: self.slots() }
     }
 
-    /// The rows of a freeze are in the value store.
-    pub fn values_stored(&mut self, freeze: u64) {
+    /// The rows of a freeze are in the value store. Their memory is used again, if it comes back.
+    pub fn values_stored(&mut self, freeze: u64, mut rows: Rows) {
         self.memory.cache.complete(freeze);
+        rows.clear();
+        self.spare_rows = rows;
     }
 }
 
@@ -466,6 +480,7 @@ impl<V: Values, D: Disk> Recall for Memory<V, D> {
             self.rests_on = self.rests_on.max(batch);
             return Ok(value.cloned());
         }
+        self.scratch.clear();
         cell_key(cell, &mut self.scratch);
         let row =
             self.stores.values.get(&self.scratch).map_err(|error| Refusal::Storage(error.to_string()))?;

@@ -139,6 +139,15 @@ impl ConcurrentFilter {
         self.segments.load().iter().rev().any(|segment| segment.contains(fingerprint, tick))
     }
 
+    /// Brings the memory near that a lookup or an insert of the id will touch, and changes nothing. Asked for many ids in a row before any
+    /// is looked up, the processor waits for all of them at once instead of for one after the other.
+    #[inline]
+    pub fn bring_near(&self, fingerprint: Fingerprint) {
+        if let Some(current) = self.segments.load().last() {
+            std::hint::black_box(current.bring_near(fingerprint));
+        }
+    }
+
     /// Does now what inserts would do on the way: refresh, sweep, let go of memory. Waits for the keeper.
     pub fn maintain(&self, now: Moment) {
         let mut keeper = self.lock_keeper();

@@ -177,6 +177,17 @@ impl Segment {
         }
     }
 
+    /// Reads a word of every row that a lookup or an insert of the id touches; what is in them is of no interest.
+    #[inline]
+    pub(crate) fn bring_near(&self, fingerprint: Fingerprint) -> u64 {
+        self.layout.specialised(|layout| {
+            (0..layout.probes).fold(0, |all, probe| {
+                let (row, _) = layout.probe(fingerprint, probe, self.lines.len());
+                all | self.lines.row(row).0[0].load(Ordering::Relaxed)
+            })
+        })
+    }
+
     /// Whether a live lane has all bits of the id.
     #[inline]
     pub(crate) fn contains(&self, fingerprint: Fingerprint, tick: u64) -> bool {

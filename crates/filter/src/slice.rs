@@ -74,6 +74,17 @@ impl Slice {
             .is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
     }
 
+    /// Reads every word that an insert of the id would change; what is in them is of no interest.
+    #[inline]
+    pub(crate) fn bring_near(&self, fingerprint: Fingerprint) -> u64 {
+        self.layout.specialised(|layout| {
+            (0..layout.probes).fold(0, |all, probe| {
+                let (word, _) = layout.probe(fingerprint, probe, self.words_len());
+                all | self.lines.word(word).load(Ordering::Relaxed)
+            })
+        })
+    }
+
     #[inline]
     pub(crate) fn contains(&self, fingerprint: Fingerprint) -> bool {
         self.layout.specialised(|layout| {

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use jeton_engine::values::{MemoryValues, RowChange, Values, ValuesError};
+use jeton_engine::values::{MemoryValues, Rows, Values, ValuesError};
 use jeton_register::disk::{Disk, FaultDisk};
 
 /// How many earlier states are kept, for a store that forgets its last steps.
@@ -79,7 +79,7 @@ impl Values for SimValues {
         self.with(|state| state.rows.scan(first, each))
     }
 
-    fn replace(&self, rows: &[RowChange]) -> Result<(), ValuesError> {
+    fn replace(&self, rows: &Rows) -> Result<(), ValuesError> {
         self.with(|state| {
             if state.refuses {
                 return Err(ValuesError("no room".into()));

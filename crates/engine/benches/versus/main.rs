@@ -1,11 +1,12 @@
 //! What the engine costs, side by side with what it is built on and with what one would otherwise use.
 //!
-//! `cargo xtask bench engine [throughput|latency|threads|memory|counters] [--quick]`; without a name, all of them.
+//! `cargo xtask bench engine [throughput|latency|threads|decide|memory|counters] [--quick]`; without a name, all of them.
 
 mod bare;
 mod bulk;
 mod callers;
 mod counters;
+mod decide;
 mod group;
 mod latency;
 mod memory;
@@ -40,6 +41,9 @@ fn main() {
     }
     if wanted("threads") {
         threads::run(folder, duration * 2);
+    }
+    if wanted("decide") {
+        decide::run(folder);
     }
     if wanted("memory") {
         memory::run(folder, if quick { 1_000_000 } else { 10_000_000 });

@@ -35,9 +35,8 @@ impl RowKey {
     }
 }
 
-/// The key of what a cell holds, in a buffer that is used again and again.
+/// Appends the key of what a cell holds.
 pub fn cell_key(cell: &Cell, key: &mut Vec<u8>) {
-    key.clear();
     key.push(CELL);
     key.extend_from_slice(cell.as_bytes());
 }

@@ -15,7 +15,7 @@ use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, Seq
 
 use super::folder::Folder;
 use super::steps::Steps;
-use super::{LsmFiles, RowChange, Values, ValuesError};
+use super::{LsmFiles, Rows, Values, ValuesError};
 
 /// Readers want what is there now, and no snapshot of before: a merge may let go of any version but the latest.
 const LATEST: SeqNo = SeqNo::MAX;
@@ -109,16 +109,16 @@ impl Values for LsmValues {
         Ok(())
     }
 
-    fn replace(&self, rows: &[RowChange]) -> Result<(), ValuesError> {
+    fn replace(&self, rows: &Rows) -> Result<(), ValuesError> {
         if rows.is_empty() {
             return Ok(());
         }
         self.steps.ingest(|| {
             let mut ingestion = self.tree.ingestion().map_err(failed("begin a checkpoint"))?;
-            for (key, row) in rows {
+            for (key, row) in rows.iter() {
                 match row {
-                    Some(row) => ingestion.write(key.as_slice(), row.as_slice()),
-                    None => ingestion.write_tombstone(key.as_slice()),
+                    Some(row) => ingestion.write(key, row),
+                    None => ingestion.write_tombstone(key),
                 }
                 .map_err(failed("write a checkpoint"))?;
             }

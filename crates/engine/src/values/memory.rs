@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{RowChange, Values, ValuesError};
+use super::{Rows, Values, ValuesError};
 
 /// Rows in memory.
 #[derive(Debug, Default)]
@@ -41,15 +41,15 @@ impl Values for MemoryValues {
         Ok(())
     }
 
-    fn replace(&self, changes: &[RowChange]) -> Result<(), ValuesError> {
-        assert!(changes.is_sorted_by(|a, b| a.0 < b.0), "rows are stored in order");
+    fn replace(&self, changes: &Rows) -> Result<(), ValuesError> {
+        assert!(changes.iter().is_sorted_by(|a, b| a.0 < b.0), "rows are stored in order");
         if let Some(why) = &*self.failing.lock().unwrap_or_else(PoisonError::into_inner) {
             return Err(ValuesError(why.clone()));
         }
         let mut rows = self.rows();
-        for (key, row) in changes {
+        for (key, row) in changes.iter() {
             match row {
-                Some(row) => rows.insert(key.clone(), row.clone()),
+                Some(row) => rows.insert(key.into(), row.into()),
                 None => rows.remove(key),
             };
         }

@@ -14,20 +14,19 @@ mod folder;
 mod key;
 mod lsm;
 mod memory;
+mod rows;
 mod steps;
 
 pub use files::LsmFiles;
 pub use key::{RowKey, cell_key, partition_key, session_key};
 pub use lsm::{LsmOptions, LsmValues};
 pub use memory::MemoryValues;
+pub use rows::Rows;
 
 /// Why the value store could not do it. The message names what and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("value store: {0}")]
 pub struct ValuesError(pub String);
-
-/// A row to be stored, or to be removed.
-pub type RowChange = (Vec<u8>, Option<Vec<u8>>);
 
 /// A store of rows, sorted by key.
 pub trait Values: Send + Sync + 'static {
@@ -38,7 +37,7 @@ pub trait Values: Send + Sync + 'static {
     fn scan(&self, first: u8, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), ValuesError>;
 
     /// Stores and removes rows (sorted by key, each key once), all or none, durably when it returns.
-    fn replace(&self, rows: &[RowChange]) -> Result<(), ValuesError>;
+    fn replace(&self, rows: &Rows) -> Result<(), ValuesError>;
 
     /// Does some tidying up that makes reads faster and takes back room; true if there may be more to do.
     fn tidy(&self) -> Result<bool, ValuesError>;

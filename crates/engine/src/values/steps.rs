@@ -142,7 +142,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::super::{LsmOptions, LsmValues, Values};
+    use super::super::{LsmOptions, LsmValues, Rows, Values};
     use super::*;
 
     fn open(folder: &Path) -> LsmValues {
@@ -150,7 +150,9 @@ mod tests {
     }
 
     fn put(values: &LsmValues, row: u8) -> Result<(), ValuesError> {
-        values.replace(&[(vec![1, row], Some(vec![row]))])
+        let mut rows = Rows::default();
+        rows.push_bytes(&[1, row], Some(&[row]));
+        values.replace(&rows)
     }
 
     fn copy_into(from: &Path, to: &Path) {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jeton_engine::values::{LsmOptions, LsmValues, RowChange, Values};
+use jeton_engine::values::{LsmOptions, LsmValues, Rows, Values};
 use room::SmallDisk;
 
 /// Checkpoints that can be merged, and the rows of each.
@@ -125,9 +125,12 @@ fn both_at_once_lose_nothing(disk: &SmallDisk, values: &LsmValues) {
 }
 
 /// The rows of a checkpoint; those of different checkpoints lie between one another, so that merging is more than moving.
-fn rows(checkpoint: u64) -> Vec<RowChange> {
-    let row = |number: u64| (key(number), Some(value(number)));
-    (0..ROWS).map(|number| row(number * 100 + checkpoint)).collect()
+fn rows(checkpoint: u64) -> Rows {
+    let mut rows = Rows::default();
+    for number in (0..ROWS).map(|number| number * 100 + checkpoint) {
+        rows.push_bytes(&key(number), Some(&value(number)));
+    }
+    rows
 }
 
 fn key(number: u64) -> Vec<u8> {
