@@ -82,7 +82,11 @@ impl Catalog {
             return Err(Malformed("a catalogue of an unknown version"));
         }
         let mut catalog = Self::default();
-        for at in 0..input.count()? {
+        let count = input.count()?;
+        if count > TABLES_MAX {
+            return Err(Malformed("too many tables"));
+        }
+        for at in 0..count {
             let table = Table::decode(&mut input)?;
             if table.id.0 as usize != at + 1 || catalog.names.insert(table.name.clone(), table.id).is_some() {
                 return Err(Malformed("a catalogue with tables out of order"));

@@ -219,6 +219,10 @@ impl Partition {
     pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, Malformed> {
         let mut input = Reader::new(row);
         let (slot, time) = (input.varint()?, Moment::from_nanos(input.varint()?));
+        // What it logs next must be replayed in the same place and at the same time.
+        if slot == u64::MAX || time != Moment::from_millis(millis(time)) {
+            return Err(Malformed("a slot without a next one, or a time that no entry has"));
+        }
         let sessions = Sessions::decode_floors(&mut input)?;
         input.finish()?;
         Ok(Self { id, slot, time, sessions })
