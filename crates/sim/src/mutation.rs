@@ -84,7 +84,7 @@ mutations! {
     PastErasIgnored, "a change of settings forgets the ids taken before it", ["recount"], 100;
     LateIsTaken, "an id beyond its window is taken", ["recount"], 40;
     UncheckedFrames, "a torn frame of the log is taken for a whole one", ["opening", "history", "panic"], 200;
-    WallClockTime, "the store's time is the wall clock's", ["time", "panic"], 60;
+    WallClockTime, "the store's time is the wall clock's", ["time", "panic", "refusals"], 60;
     EvictDirty, "the cache lets go of a cell that the value store lacks", ["history", "reads"], 60;
     SessionsNotStored, "a partition's checkpoint goes without its sessions", ["recount"], 100;
     IgnoreBehind, "a value store that lost its last steps is served", ["history", "panic", "reads", "opening"], 200;
