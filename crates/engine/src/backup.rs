@@ -1,22 +1,30 @@
 //! A copy of the store as of one instant, taken while it serves.
 //!
-//! The stores on disk hold still while they are copied (nothing is stored, merged or trimmed meanwhile); their files never change, so
-//! most of the copy is hard links. What the stores lack is read from the log, up to where all partitions were at one instant, and
-//! becomes the log of the copy. Opening the copy is a recovery like any other.
+//! First an [`Instant`] is taken: the stores hold still while their files are listed and the log's ends noted, for a time that does not
+//! depend on how much there is. From then on everything of that instant stays readable while the store goes on: files of the
+//! stores never change, and are not removed while they are held; the log is not trimmed, and its filters not replaced, until they are
+//! copied, which is first. Then the files are copied, or linked where the target is on the same file system.
+//!
+//! What the stores lack is in the log, up to where all partitions were at that instant. Opening the copy is a recovery like any other.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures_executor::block_on;
 use jeton_core::PartitionId;
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
-use jeton_register::{Batch, Extent, Failure, Log, Registers, Slot, Written};
+use jeton_register::{Batch, Extent, Failure, Log, Registers, Row, Slot, Written};
 
 use crate::engine::Engine;
 use crate::filters::StoredFilters;
+use crate::hold::Held;
+use crate::ids;
 use crate::recovery::{CATALOG, STORE};
+use crate::values::{LsmFiles, ValuesError};
 
 /// A copy that is not complete has a file of this name, and is not opened.
 pub(crate) const INCOMPLETE: &str = "INCOMPLETE";
@@ -46,7 +54,10 @@ pub enum BackupError {
     },
     /// The id index.
     #[error("id index: {0}")]
-    Ids(#[from] crate::ids::Error),
+    Ids(#[from] ids::Error),
+    /// The value store.
+    #[error(transparent)]
+    Values(#[from] ValuesError),
     /// The log, here or in the copy.
     #[error("log: {0}")]
     Log(#[from] Failure),
@@ -83,65 +94,160 @@ impl Engine {
             .map_err(io_error("write", &mark))?;
         sync_folder(target)?;
 
-        let mut report = BackupReport { files: 0, entries: 0 };
-        {
-            let _alone = self.stores_in_use.write();
-            let source = self.disk.path();
-            copy_folder(&source.join("values"), &target.join("values"), &mut report.files)?;
-            let files = self.stores.ids.files()?;
-            for run in files.runs() {
-                link(&source.join(run), &target.join(run))?;
-                report.files += 1;
-            }
-            let manifest = target.join(files.manifest_name());
-            make_parent(&manifest)?;
-            std::fs::write(&manifest, files.manifest()).map_err(io_error("write", &manifest))?;
-            sync_file(&manifest)?;
-            sync_folder(&target.join("ids"))?;
-            // Entries of a table or era that the copy does not know could not be read.
-            let _unchanged = self.tables.hold();
-            report.entries = self.copy_log(target)?;
-        }
+        let report = self.copy(self.instant()?, target)?;
         std::fs::remove_file(&mark).map_err(io_error("remove", &mark))?;
         sync_folder(target)?;
         Ok(report)
     }
 
-    /// Writes the rows and what the log holds at this instant into a log of its own.
-    fn copy_log(&self, target: &Path) -> Result<u64, BackupError> {
-        let disk = RealDisk::new(target).map_err(io_error("use", target))?;
-        let copy = Embedded::open(disk, embedded::Options::default())?;
+    /// Holds the store still for a moment, to see what belongs to it.
+    fn instant(&self) -> Result<Instant, BackupError> {
+        let held = self.hold.take();
+        let _alone = self.stores_in_use.write();
+        let (values, ids) = (self.stores.values.files()?, self.stores.ids.files()?);
         let filters = StoredFilters::find(&*self.registers)?;
-        let filters = filters.iter().flat_map(StoredFilters::rows);
-        for name in [STORE, CATALOG].into_iter().map(str::to_owned).chain(filters) {
-            if let Some(row) = block_on(self.registers.get_row(&name))? {
-                block_on(copy.put_row(&name, row))?;
-            }
+        // Entries of a table or era that the copy does not know could not be read.
+        let _unchanged = self.tables.hold();
+        let mut rows = Vec::new();
+        for name in [STORE, CATALOG] {
+            rows.extend(block_on(self.registers.get_row(name))?.map(|row| (name, row)));
         }
         let logs = || PartitionId::all().map(|partition| Log::partition(partition.0));
-        let extents = self.registers.extents(logs())?;
-        let mut entries = 0;
-        for (log, Extent { trimmed, last }) in logs().zip(extents) {
-            if trimmed > Slot::ZERO {
-                patiently(|| block_on(copy.trim(log, trimmed)))?;
+        let logs = logs().zip(self.registers.extents(logs())?).collect();
+        Ok(Instant { values, ids, rows, filters, logs, held })
+    }
+
+    /// Makes a copy of what belongs to an instant.
+    fn copy(&self, instant: Instant, target: &Path) -> Result<BackupReport, BackupError> {
+        let Instant { values, ids, rows, filters, logs, held } = instant;
+        let disk = RealDisk::new(target).map_err(io_error("use", target))?;
+        let log = Embedded::open(disk, embedded::Options::default())?;
+        for (name, row) in rows {
+            block_on(log.put_row(name, row))?;
+        }
+        for name in filters.iter().flat_map(StoredFilters::rows) {
+            if let Some(row) = block_on(self.registers.get_row(&name))? {
+                block_on(log.put_row(&name, row))?;
             }
+        }
+        let entries = self.copy_log(&logs, &log)?;
+        log.close();
+        // From here on the log may be trimmed: however long the rest takes, it does not grow for it.
+        drop(held);
+
+        let source = self.disk.path();
+        let tables: Vec<PathBuf> = values.tables().map(|table| Path::new("values").join(table)).collect();
+        let runs = ids.runs().iter().map(PathBuf::from);
+        let mut files = 0;
+        for file in tables.into_iter().chain(runs) {
+            link(&source.join(&file), &target.join(&file))?;
+            files += 1;
+        }
+        for (name, bytes) in values.small() {
+            write(&target.join("values").join(name), bytes)?;
+        }
+        write(&target.join(ids.manifest_name()), ids.manifest())?;
+        // A tree without a table has its folder all the same.
+        let folders = ["values/tables", "values", "ids"].map(|folder| target.join(folder));
+        for folder in &folders {
+            std::fs::create_dir_all(folder).map_err(io_error("make", folder))?;
+            sync_folder(folder)?;
+        }
+        Ok(BackupReport { files, entries })
+    }
+
+    /// Writes what these logs held into a log of its own; it is durable when this returns. Tells how many entries.
+    fn copy_log(&self, logs: &[(Log, Extent)], copy: &Embedded<RealDisk>) -> Result<u64, BackupError> {
+        // All at once, so that one sync does for all.
+        let trimmed = logs.iter().filter(|(_, extent)| extent.trimmed > Slot::ZERO);
+        let trims: Vec<_> =
+            trimmed.map(|(log, extent)| (log, extent, copy.trim(*log, extent.trimmed))).collect();
+        for (log, extent, trimming) in trims {
+            match block_on(trimming) {
+                Err(Failure::Busy(_)) => patiently(|| block_on(copy.trim(*log, extent.trimmed)))?,
+                other => other?,
+            }
+        }
+        let mut entries = Entries { copy, batch: Batch::new(), under_way: VecDeque::new(), count: 0 };
+        for (log, Extent { trimmed, last }) in logs {
             let mut next = trimmed.next();
-            while next <= last {
-                let mut batch = Batch::new();
-                for (slot, value) in block_on(self.registers.read(log, next, COPY_MAX))? {
-                    if slot <= last {
-                        batch.push(log, slot, &value);
+            while next <= *last {
+                for (slot, value) in block_on(self.registers.read(*log, next, COPY_MAX))? {
+                    if slot <= *last {
+                        entries.push(*log, slot, &value)?;
                     }
                     next = slot.next();
                 }
-                entries += batch.len() as u64;
-                let permit = patiently(|| copy.admit(batch.len(), batch.value_bytes()))?;
-                let written = block_on(copy.write(batch, permit))?;
-                assert!(written.iter().all(|one| *one == Written::Fresh), "the copy's log was not empty");
             }
         }
-        copy.close();
-        Ok(entries)
+        Ok(entries.finish()?)
+    }
+}
+
+/// What belongs to the store at one instant, all of it readable while this is held.
+struct Instant {
+    values: LsmFiles,
+    ids: ids::Files<RealDisk>,
+    /// The rows of the registers that may change.
+    rows: Vec<(&'static str, Row)>,
+    filters: Option<StoredFilters>,
+    /// How far the logs reach.
+    logs: Vec<(Log, Extent)>,
+    /// What keeps the log and the filters.
+    held: Held,
+}
+
+/// Entries on their way to the copy's log: nobody waits for one before the next is sent, so that few syncs do for all.
+struct Entries<'a> {
+    copy: &'a Embedded<RealDisk>,
+    batch: Batch,
+    under_way: VecDeque<Writing>,
+    count: u64,
+}
+
+type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
+
+impl Entries<'_> {
+    fn push(&mut self, log: Log, slot: Slot, value: &[u8]) -> Result<(), Failure> {
+        let limits = self.copy.limits();
+        let bytes = self.batch.value_bytes() + value.len();
+        if self.batch.len() >= limits.batch_writes_max || bytes > limits.batch_bytes_max {
+            self.send()?;
+        }
+        self.batch.push(log, slot, value);
+        self.count += 1;
+        Ok(())
+    }
+
+    fn send(&mut self) -> Result<(), Failure> {
+        let batch = std::mem::take(&mut self.batch);
+        let permit = loop {
+            match self.copy.admit(batch.len(), batch.value_bytes()) {
+                Err(Failure::Busy(_)) if !self.under_way.is_empty() => self.settle()?,
+                Err(Failure::Busy(_)) => std::thread::sleep(BUSY_PAUSE),
+                other => break other?,
+            }
+        };
+        self.under_way.push_back(Box::pin(self.copy.write(batch, permit)));
+        Ok(())
+    }
+
+    /// Waits for the oldest batch that is under way.
+    fn settle(&mut self) -> Result<(), Failure> {
+        let Some(writing) = self.under_way.pop_front() else { return Ok(()) };
+        let written = block_on(writing)?;
+        assert!(written.iter().all(|one| *one == Written::Fresh), "the copy's log was not empty");
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64, Failure> {
+        if !self.batch.is_empty() {
+            self.send()?;
+        }
+        while !self.under_way.is_empty() {
+            self.settle()?;
+        }
+        Ok(self.count)
     }
 }
 
@@ -153,27 +259,6 @@ fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Fa
             other => return other,
         }
     }
-}
-
-/// Copies every file of a folder, and of those in it, and makes the names durable. Tables never change: they are linked.
-fn copy_folder(from: &Path, to: &Path, files: &mut u64) -> Result<(), BackupError> {
-    std::fs::create_dir_all(to).map_err(io_error("make", to))?;
-    let tables = from.file_name().is_some_and(|name| name == "tables");
-    for entry in std::fs::read_dir(from).map_err(io_error("list", from))? {
-        let entry = entry.map_err(io_error("list", from))?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type().map_err(io_error("look at", &path))?.is_dir() {
-            copy_folder(&path, &target, files)?;
-        } else {
-            if tables {
-                link(&path, &target)?
-            } else {
-                copy(&path, &target)?
-            }
-            *files += 1;
-        }
-    }
-    sync_folder(to)
 }
 
 /// A second name for a file that never changes; a copy, where the file system cannot do that.
@@ -190,6 +275,12 @@ fn copy(from: &Path, to: &Path) -> Result<(), BackupError> {
     sync_file(to)
 }
 
+fn write(path: &Path, bytes: &[u8]) -> Result<(), BackupError> {
+    make_parent(path)?;
+    std::fs::write(path, bytes).map_err(io_error("write", path))?;
+    sync_file(path)
+}
+
 fn make_parent(path: &Path) -> Result<(), BackupError> {
     let parent = path.parent().unwrap_or(path);
     std::fs::create_dir_all(parent).map_err(io_error("make", parent))
@@ -202,4 +293,128 @@ fn sync_file(path: &Path) -> Result<(), BackupError> {
 
 fn sync_folder(path: &Path) -> Result<(), BackupError> {
     sync_file(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant as Time;
+
+    use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings, Value};
+
+    use super::*;
+    use crate::values::Values;
+    use crate::{Options, Refusal, Reply};
+
+    const ROWS: u64 = 50;
+
+    /// Nothing that is awaited takes as long as this, whatever else the machine does.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn open(folder: &Path) -> Engine {
+        let (segment_bytes, log_bytes) = (1 << 20, 1 << 16);
+        Engine::open(
+            folder,
+            Options { shards: 1, segment_bytes, log_bytes, recent_ids: 64, ..Options::default() },
+        )
+        .unwrap()
+    }
+
+    fn cell(engine: &Engine, number: u64) -> Cell {
+        let table = engine.table("t").unwrap();
+        engine.cell(&table, &(number % ROWS).to_be_bytes(), &Column::unnamed()).unwrap()
+    }
+
+    /// Adds one, under the id of this number.
+    fn add(engine: &Engine, millis: u64, number: u64) -> Result<Reply, Refusal> {
+        let id = OpId::uuid7(u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number)).unwrap();
+        let operation = Operation::single(Some(id), cell(engine, number), Change::Add(1)).unwrap();
+        block_on(engine.apply(operation))
+    }
+
+    /// Adds one under each of these numbers; far more than memory takes unless they are stored.
+    fn add_all(engine: &Engine, millis: u64, numbers: std::ops::Range<u64>) {
+        let deadline = Time::now() + PATIENCE;
+        for number in numbers {
+            loop {
+                match add(engine, millis, number) {
+                    Ok(reply) => break assert!(matches!(reply, Reply::Fresh(_)), "{reply:?}"),
+                    Err(Refusal::Busy(_)) => assert!(Time::now() < deadline, "nothing is stored any more"),
+                    Err(refusal) => panic!("{refusal}"),
+                }
+            }
+        }
+    }
+
+    fn total(engine: &Engine) -> u64 {
+        let value = |number| match block_on(engine.get(cell(engine, number))).unwrap() {
+            Some(Value::Counter(value)) => value as u64,
+            other => panic!("{other:?}"),
+        };
+        (0..ROWS).map(value).sum()
+    }
+
+    /// Whether the log would lose something that belongs to this instant as soon as ids and values are stored.
+    fn would_be_trimmed(instant: &Instant) -> bool {
+        let speaks = |log: usize| {
+            instant.filters.as_ref().map_or(0, |filters| filters.marks.get(PartitionId(log as u16)))
+        };
+        instant.logs.iter().enumerate().any(|(number, (_, extent))| speaks(number) > extent.trimmed.0)
+    }
+
+    /// The copy is made long after its instant: nobody waits for it, and what belongs to it is still there.
+    #[test]
+    fn a_store_goes_on_between_the_instant_of_a_copy_and_its_end() {
+        const MORE: u64 = 3_000;
+        let folder = tempfile::tempdir().unwrap();
+        let engine = open(&folder.path().join("store"));
+        engine.create_table("t", TableSettings::default()).unwrap();
+        let millis = engine.now().as_nanos() / 1_000_000;
+        let mut held = MORE;
+        add_all(&engine, millis, 0..held);
+        let deadline = Time::now() + PATIENCE;
+        let instant = loop {
+            let instant = engine.instant().unwrap();
+            if would_be_trimmed(&instant) {
+                break instant;
+            }
+            assert!(Time::now() < deadline, "the filters never were ahead of the rest");
+            drop(instant);
+            add_all(&engine, millis, held..held + 20);
+            held += 20;
+        };
+
+        add_all(&engine, millis, held..held + MORE);
+        while engine.stores.values.tidy().unwrap() {}
+        while engine.stores.ids.merge(u64::MAX).unwrap() {}
+        let now = engine.stores.ids.files().unwrap();
+        assert!(instant.ids.runs().iter().any(|run| !now.runs().contains(run)), "runs were merged meanwhile");
+        let now = engine.stores.values.files().unwrap();
+        let listed = |table: &String| now.tables().any(|other| other == *table);
+        assert!(instant.values.tables().any(|table| !listed(&table)), "tables were merged meanwhile");
+
+        let copy = folder.path().join("copy");
+        engine.copy(instant, &copy).unwrap();
+        let restored = open(&copy);
+        assert_eq!(total(&restored), held);
+        for number in (0..held).step_by(97).chain([held - 1]) {
+            let again = add(&restored, millis, number);
+            assert!(matches!(again, Ok(Reply::Replayed(_))), "id {number}: {again:?}");
+        }
+        assert!(matches!(add(&restored, millis, held), Ok(Reply::Fresh(_))), "later ids are new");
+        assert_eq!(total(&engine), held + MORE, "the store itself went on");
+
+        // What was held back is let go with the copy: the log is trimmed again.
+        let begins = || {
+            let logs = PartitionId::all().map(|partition| Log::partition(partition.0));
+            engine.registers.extents(logs).unwrap().iter().map(|extent| extent.trimmed.0).sum::<u64>()
+        };
+        let before = begins();
+        let deadline = Time::now() + PATIENCE;
+        let mut next = held + MORE;
+        while begins() == before {
+            assert!(Time::now() < deadline, "the log is never trimmed");
+            add_all(&engine, millis, next..next + MORE);
+            next += MORE;
+        }
+    }
 }

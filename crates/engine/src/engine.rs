@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::backup::INCOMPLETE;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
+use crate::hold::Hold;
 use crate::ids::IdIndex;
 use crate::keeper::Keeper;
 use crate::options::Options;
@@ -86,6 +87,7 @@ pub struct Engine {
     pub(crate) disk: Arc<RealDisk>,
     pub(crate) stores: Stores<LsmValues, RealDisk>,
     pub(crate) stores_in_use: Arc<RwLock<()>>,
+    pub(crate) hold: Hold,
     pub(crate) tables: Arc<Tables<Embedded<RealDisk>>>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
@@ -137,6 +139,7 @@ impl Engine {
             disk,
             stores: stores.clone(),
             stores_in_use: Arc::default(),
+            hold: Hold::default(),
             tables: Arc::new(Tables::new(registers.clone(), catalog, found.catalog_version)),
             time: Arc::new(time),
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
@@ -149,6 +152,7 @@ impl Engine {
         };
         let stored = (found.kept, found.filters);
         let keeper = Keeper::new(registers, stores, stored, options.filter_row_bytes);
+        let keeper = keeper.held_by(engine.hold.clone());
         engine.start(shards, keeper, &options)?;
         Ok(engine)
     }

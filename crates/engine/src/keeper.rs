@@ -14,6 +14,7 @@ use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Slot};
 
 use crate::filters::{FilterVersion, StoredFilters};
+use crate::hold::Hold;
 use crate::ids::{self, IdIndex, NewRun};
 use crate::marks::Marks;
 use crate::shard::{FrozenIds, FrozenValues, Slots, Stores};
@@ -62,6 +63,7 @@ pub struct Keeper<R, V, D: Disk> {
     filter_row_bytes: usize,
     /// What the log was trimmed to, by partition.
     trimmed: Vec<u64>,
+    hold: Hold,
 }
 
 impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
@@ -73,7 +75,12 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
         filter_row_bytes: usize,
     ) -> Self {
         let trimmed = vec![0; usize::from(PARTITIONS)];
-        Self { registers, stores, kept, filters, filter_row_bytes, trimmed }
+        Self { registers, stores, kept, filters, filter_row_bytes, trimmed, hold: Hold::default() }
+    }
+
+    /// The same, held back by whoever takes this.
+    pub(crate) fn held_by(self, hold: Hold) -> Self {
+        Self { hold, ..self }
     }
 
     /// How far each store speaks.
@@ -122,6 +129,10 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
     /// Makes the filters count that were written last. They have every id up to these slots, and none that a crash could still take
     /// back.
     pub fn commit_filters(&mut self, version: FilterVersion, slots: &Slots) -> Result<(), KeepError> {
+        if self.hold.is_held() {
+            // Somebody copies the filters that count. The log has what these know more, and the next ones will have it too.
+            return Ok(());
+        }
         let mut marks = self.kept.filters.clone();
         marks.raise(slots);
         self.filters.commit(&*self.registers, version, marks.clone())?;
@@ -133,6 +144,9 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
     /// Gives back the part of the log that all stores have. What the log cannot do now is done with the next thing stored: a log
     /// that is longer than needed does no harm, and if it has no room it tells whoever writes.
     fn trim(&mut self) {
+        if self.hold.is_held() {
+            return;
+        }
         let behind = PartitionId::all().filter_map(|partition| {
             let least = self.kept.least(partition);
             (least > self.trimmed[usize::from(partition.0)]).then_some((partition, least))

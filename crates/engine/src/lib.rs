@@ -10,6 +10,7 @@ mod date;
 mod engine;
 mod filters;
 mod health;
+mod hold;
 pub mod ids;
 mod keeper;
 mod marks;
