@@ -2,6 +2,9 @@
 //!
 //! What must hold: a cell that the store does not have in its latest state is in the cache, and stays until a checkpoint that
 //! includes it is complete. Only what the store has too is ever let go.
+//!
+//! A checkpoint shows all cells as they were at the moment of its freeze. Copying them takes longer than anybody should wait, so it is done
+//! in steps between other work; a cell that changes before its turn is copied first.
 
 use std::hash::BuildHasher;
 
@@ -26,6 +29,10 @@ pub struct Cache {
     free: Vec<u32>,
     /// Slots that changed since the last freeze.
     dirty: Vec<u32>,
+    /// Slots that the last freeze has still to copy. Those that changed since are copied already.
+    freezing: Vec<u32>,
+    /// What it has copied.
+    frozen: Rows,
     hand: usize,
     bytes: usize,
     dirty_bytes: usize,
@@ -45,9 +52,10 @@ struct Slot {
     value: Option<Value>,
     /// The batch that changed it last.
     batch: u64,
-    /// The checkpoint that includes its latest state.
+    /// The checkpoint that is to include its latest state.
     checkpoint: u64,
-    dirty: bool,
+    /// Whether that checkpoint has it.
+    copied: bool,
     /// Used since the hand last passed.
     used: bool,
 }
@@ -56,6 +64,17 @@ impl Slot {
     fn cost(&self) -> usize {
         let cell = self.cell.as_ref().map_or(0, Cell::memory_apart);
         SLOT_BYTES + cell + weight(self.value.as_ref())
+    }
+}
+
+impl Slot {
+    /// Copies the row, unless that is done.
+    fn copy(&mut self, rows: &mut Rows) {
+        if let (false, Some(cell)) = (self.copied, &self.cell) {
+            let content = self.value.as_ref().map(|value| |out: &mut Vec<u8>| value.encode(out));
+            rows.push(|out| cell_key(cell, out), content);
+            self.copied = true;
+        }
     }
 }
 
@@ -75,6 +94,8 @@ impl Cache {
             slots: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
+            freezing: Vec::new(),
+            frozen: Rows::default(),
             hand: 0,
             bytes: 0,
             dirty_bytes: 0,
@@ -123,7 +144,7 @@ impl Cache {
             value,
             batch: 0,
             checkpoint: 0,
-            dirty: false,
+            copied: true,
             used: true,
         });
         self.evict();
@@ -138,20 +159,24 @@ impl Cache {
                 value: None,
                 batch,
                 checkpoint: 0,
-                dirty: false,
+                copied: true,
                 used: true,
             })
         });
         let next = self.next;
         let slot = &mut self.slots[at as usize];
         let before = slot.cost();
-        (slot.value, slot.batch, slot.checkpoint, slot.used) = (value, batch, next, true);
+        let dirty = slot.checkpoint == next;
+        if !dirty {
+            slot.copy(&mut self.frozen);
+            (slot.checkpoint, slot.copied) = (next, false);
+        }
+        (slot.value, slot.batch, slot.used) = (value, batch, true);
         let after = slot.cost();
         self.bytes = self.bytes + after - before;
-        if slot.dirty {
+        if dirty {
             self.dirty_bytes = self.dirty_bytes + after - before;
         } else {
-            slot.dirty = true;
             self.dirty.push(at);
             self.dirty_bytes += after;
         }
@@ -189,7 +214,7 @@ impl Cache {
             }
             self.hand = (self.hand + 1) % self.slots.len();
             let slot = &mut self.slots[self.hand];
-            let needed = slot.dirty || slot.checkpoint > self.complete;
+            let needed = slot.checkpoint > self.complete;
             if slot.cell.is_none() || needed && !mutated!(EvictDirty) {
                 continue;
             }
@@ -217,23 +242,37 @@ impl Cache {
         self.bytes
     }
 
-    /// Appends the rows of everything that changed since the last freeze, for the checkpoint of the number that is returned.
-    pub fn freeze(&mut self, rows: &mut Rows) -> u64 {
-        for at in self.dirty.drain(..) {
-            let slot = &mut self.slots[at as usize];
-            slot.dirty = false;
-            let Some(cell) = &slot.cell else { continue };
-            let content = slot.value.as_ref().map(|value| |out: &mut Vec<u8>| value.encode(out));
-            rows.push(|out| cell_key(cell, out), content);
-        }
+    /// Freezes everything that changed since the last freeze, for the checkpoint of the number that is returned. To be copied by
+    /// [`copy_some`](Self::copy_some).
+    pub fn freeze(&mut self) -> u64 {
+        assert!(self.freezing.is_empty(), "one freeze at a time");
+        std::mem::swap(&mut self.dirty, &mut self.freezing);
         self.dirty_bytes = 0;
         self.next += 1;
         self.next - 1
     }
 
+    /// Copies some of what is frozen; true when all of it is.
+    pub fn copy_some(&mut self, cells: usize) -> bool {
+        let frozen = self.next - 1;
+        for at in self.freezing.drain(self.freezing.len().saturating_sub(cells)..) {
+            let slot = &mut self.slots[at as usize];
+            if slot.checkpoint == frozen {
+                slot.copy(&mut self.frozen);
+            }
+        }
+        self.freezing.is_empty()
+    }
+
+    /// The rows of the last freeze, once it is copied; and memory for the next.
+    pub fn take_frozen(&mut self, memory: Rows) -> Rows {
+        std::mem::replace(&mut self.frozen, memory)
+    }
+
     /// The store has everything up to this checkpoint.
     pub fn complete(&mut self, checkpoint: u64) {
         assert!(checkpoint < self.next, "a checkpoint is complete that was never frozen");
+        assert!(self.freezing.is_empty(), "a checkpoint is complete that was never copied");
         self.complete = self.complete.max(checkpoint);
         self.evict();
     }
@@ -278,12 +317,13 @@ mod tests {
         for number in 0..1_000 {
             cache.put(&cell(number), Some(Value::Counter(number)), 1);
         }
-        let mut rows = Rows::default();
-        let first = cache.freeze(&mut rows);
-        assert_eq!(rows.iter().count(), 1_000);
+        let first = cache.freeze();
+        assert!(!cache.copy_some(300));
         for number in 0..500 {
             cache.put(&cell(number), Some(Value::Counter(-number)), 2);
         }
+        assert!(cache.copy_some(700));
+        assert_eq!(counters(cache.take_frozen(Rows::default())), (0..1_000).collect::<Vec<_>>());
         let lacking = |cache: &mut Cache, numbers: std::ops::Range<i64>| {
             numbers.filter(|number| !holds(cache, *number)).count()
         };
@@ -299,8 +339,47 @@ mod tests {
         assert_eq!(cache.get(&cell(7)).map(|(value, batch)| (value.cloned(), batch)), {
             Some((Some(Value::Counter(-7)), 2))
         });
-        rows.clear();
-        cache.freeze(&mut rows);
-        assert_eq!(rows.iter().count(), 500);
+        cache.freeze();
+        assert!(cache.copy_some(usize::MAX));
+        let changed: Vec<i64> = (0..500).map(|number| -number).rev().collect();
+        assert_eq!(counters(cache.take_frozen(Rows::default())), changed);
+    }
+
+    #[test]
+    fn each_freeze_has_what_changed_since_the_one_before_as_it_was_then() {
+        let mut cache = cache(1_000);
+        let freeze = |cache: &mut Cache| {
+            let number = cache.freeze();
+            (number, cache.copy_some(1))
+        };
+        cache.put(&cell(1), Some(Value::Counter(10)), 1);
+        cache.put(&cell(2), Some(Value::Counter(20)), 1);
+        let (first, whole) = freeze(&mut cache);
+        assert!(!whole);
+        // Both change; one was copied, the other not. One of them twice.
+        for value in [11, 12] {
+            cache.put(&cell(1), Some(Value::Counter(value)), 2);
+        }
+        cache.put(&cell(2), None, 2);
+        assert!(cache.copy_some(1));
+        assert_eq!(counters(cache.take_frozen(Rows::default())), [10, 20]);
+        cache.complete(first);
+        let (second, whole) = freeze(&mut cache);
+        assert!(!whole && cache.copy_some(9));
+        let rows = cache.take_frozen(Rows::default());
+        assert_eq!(rows.iter().filter(|(_, row)| row.is_none()).count(), 1, "the one that was emptied");
+        assert_eq!(counters(rows), [12]);
+        cache.complete(second);
+        assert_eq!((freeze(&mut cache).1, cache.dirty_bytes()), (true, 0));
+        assert!(cache.take_frozen(Rows::default()).is_empty());
+    }
+
+    /// The counters in rows, sorted.
+    fn counters(rows: Rows) -> Vec<i64> {
+        let value = |row: &[u8]| Value::decode(&mut jeton_core::codec::Reader::new(row)).expect("a value");
+        let mut counters: Vec<i64> =
+            rows.iter().filter_map(|(_, row)| row).filter_map(|row| value(row).counter()).collect();
+        counters.sort_unstable();
+        counters
     }
 }

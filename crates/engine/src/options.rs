@@ -18,6 +18,8 @@ pub struct Options {
     /// Memory for cells that the value store does not have yet, of all shards together. At half of it a checkpoint begins; at
     /// all of it writers must wait.
     pub dirty_bytes_max: usize,
+    /// Cells that a checkpoint copies at a time, before requests have their turn again.
+    pub copy_cells: usize,
     /// Ids of a shard that are in memory before they are written to the index. At eight times as many writers must wait.
     pub recent_ids: usize,
     /// Bytes of log between two snapshots of the filters, at least. They follow the size of the filters.
@@ -41,6 +43,7 @@ impl Default for Options {
             batch_requests_max: 2048,
             cache_bytes: 128 << 20,
             dirty_bytes_max: 64 << 20,
+            copy_cells: 512,
             recent_ids: 65_536,
             log_bytes: 128 << 20,
             filter_row_bytes: 1 << 20,
@@ -63,6 +66,9 @@ impl Options {
         }
         if self.dirty_bytes_max < 1 << 20 || self.cache_bytes < 1 << 20 {
             return wrong("cache_bytes and dirty_bytes_max must be at least 1 MiB");
+        }
+        if self.copy_cells == 0 {
+            return wrong("copy_cells must be at least 1");
         }
         if !(64..=1 << 24).contains(&self.recent_ids) {
             return wrong("recent_ids must be between 64 and 2^24");

@@ -143,6 +143,7 @@ pub struct Shard<V, D: Disk> {
     durable: u64,
     /// The largest entry that the log takes.
     entry_bytes_max: usize,
+    freezing: Option<FrozenValues>,
     /// Memory for the next freeze.
     spare_rows: Rows,
     scratch: Vec<u8>,
@@ -200,6 +201,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             batch: 1,
             durable: 0,
             entry_bytes_max,
+            freezing: None,
             spare_rows: Rows::default(),
             scratch: Vec::new(),
             order: Vec::new(),
@@ -406,6 +408,11 @@ impl<V: Values, D: Disk> Shard<V, D> {
         }
     }
 
+    /// Whether everything up to this batch is durable.
+    pub fn is_durable(&self, batch: u64) -> bool {
+        batch <= self.durable
+    }
+
     /// Everything up to this batch is durable.
     pub fn durable(&mut self, batch: u64) {
         assert!(batch < self.batch && batch >= self.durable, "batch {batch} was not handed out, or not now");
@@ -433,10 +440,11 @@ impl<V: Values, D: Disk> Shard<V, D> {
         self.memory.recent.complete(freeze);
     }
 
-    /// Hands out what the value store lacks.
-    pub fn freeze_values(&mut self, now: Moment) -> FrozenValues {
-        let mut rows = std::mem::take(&mut self.spare_rows);
-        let freeze = self.memory.cache.freeze(&mut rows);
+    /// Freezes what the value store lacks. [`copy_values`](Self::copy_values) hands it out.
+    pub fn freeze_values(&mut self, now: Moment) {
+        assert!(self.freezing.is_none(), "one freeze at a time");
+        let mut rows = Rows::default();
+        let freeze = self.memory.cache.freeze();
         for owned in self.partitions.iter_mut().flatten() {
             let (id, time) = (owned.partition.id(), owned.partition.time().max(now));
             owned.partition.sessions().forget_idle(time);
@@ -453,7 +461,24 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 rows.push_bytes(&session_key(id, &client), row.as_deref());
             }
         }
-        FrozenValues { freeze, batch: self.last_batch(), rows, slots: self.slots() }
+        self.freezing = Some(FrozenValues { freeze, batch: self.last_batch(), rows, slots: self.slots() });
+    }
+
+    /// Whether something is frozen and not handed out.
+    pub fn is_freezing(&self) -> bool {
+        self.freezing.is_some()
+    }
+
+    /// Copies some of what is frozen, and hands it out when it has all of it.
+    pub fn copy_values(&mut self, cells: usize) -> Option<FrozenValues> {
+        if self.freezing.is_none() || !self.memory.cache.copy_some(cells) {
+            return None;
+        }
+        let mut frozen = self.freezing.take()?;
+        let mut rows = self.memory.cache.take_frozen(std::mem::take(&mut self.spare_rows));
+        rows.append(&frozen.rows);
+        frozen.rows = rows;
+        Some(frozen)
     }
 
     /// The rows of a freeze are in the value store. Their memory is used again, if it comes back.

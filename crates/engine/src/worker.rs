@@ -1,8 +1,8 @@
 //! The thread of a shard: takes requests as they come, lets the shard decide them, writes what it decided, and answers when that
 //! is durable.
 //!
-//! No timers: a batch is whatever arrived while the batch before it was on its way. At most two batches are on their way, one being
-//! made durable and one behind it, so that under load batches are large and at rest the first request goes at once.
+//! No timers: a batch is whatever arrived while the one before it was decided. A few may be on their way, so that deciding goes on while the
+//! disk is at work; at rest the first request goes at once.
 //!
 //! A batch is made durable, or the shard ends with it. The latter is for an engine that closes while the disk is full: then nothing
 //! that rests on the batch goes anywhere, neither an answer nor what was frozen after it nor a mark. Tickets that are dropped say that the
@@ -136,24 +136,24 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 {
                     return Poll::Ready(Event::Written(written));
                 }
-                if traffic.in_flight.len() >= IN_FLIGHT_MAX {
-                    return Poll::Pending;
-                }
-                if !traffic.backlog.is_empty() {
+                let may_decide = traffic.in_flight.len() < IN_FLIGHT_MAX;
+                if may_decide && !traffic.backlog.is_empty() {
                     return Poll::Ready(Event::Received);
                 }
-                if !open {
-                    return Poll::Pending;
+                if may_decide && open {
+                    match self.queue.poll_recv_many(context, &mut messages, max) {
+                        Poll::Ready(0) => return Poll::Ready(Event::Closed),
+                        Poll::Ready(_) => return Poll::Ready(Event::Received),
+                        Poll::Pending => {}
+                    }
                 }
-                match self.queue.poll_recv_many(context, &mut messages, max) {
-                    Poll::Ready(0) => Poll::Ready(Event::Closed),
-                    Poll::Ready(_) => Poll::Ready(Event::Received),
-                    Poll::Pending => Poll::Pending,
-                }
+                // Nothing else to do: time to copy.
+                if self.shard.is_freezing() { Poll::Ready(Event::Leisure) } else { Poll::Pending }
             })
             .await;
             match event {
                 Event::Closed => open = false,
+                Event::Leisure => {}
                 Event::Written(written) => {
                     if !self.written(written, &mut traffic) {
                         return;
@@ -167,6 +167,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 }
             }
             self.freeze_if_due(&mut traffic);
+            self.copy_values(&mut traffic);
         }
     }
 
@@ -334,8 +335,13 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             return;
         }
         traffic.storing_values = true;
-        let frozen = self.shard.freeze_values(self.time.now());
-        if traffic.in_flight.is_empty() || mutated!(ValuesBeforeDurable) {
+        self.shard.freeze_values(self.time.now());
+    }
+
+    /// Copies some of what is frozen; what is copied whole goes to the store once it is durable.
+    fn copy_values(&mut self, traffic: &mut Traffic) {
+        let Some(frozen) = self.shard.copy_values(self.options.copy_cells) else { return };
+        if self.shard.is_durable(frozen.batch) || mutated!(ValuesBeforeDurable) {
             drop(self.jobs.send(Job::Values { shard: self.number, frozen }));
         } else {
             traffic.values = Some(frozen);
@@ -345,6 +351,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
 
 enum Event {
     Received,
+    Leisure,
     Written(Result<Vec<Written>, Failure>),
     Closed,
 }
@@ -396,7 +403,7 @@ mod tests {
         let options = Options { shards: 1, ..Options::default() };
         let time = StoreTime::begin(SystemClock::default(), Moment::ZERO, options.clock_ahead_max);
         let time = Arc::new(time.unwrap());
-        let found = find(&*registers, &stores, &note, time.now(), || [7; 16]).unwrap();
+        let found = find(&*registers, &stores, &note, || [7; 16]).unwrap();
         let catalog = Arc::new(found.catalog.create("t", TableSettings::default()).unwrap());
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { mut shards, logged, .. } =

@@ -50,6 +50,7 @@ impl Profile {
             batch_requests_max: chance.within(1, 12) as usize,
             cache_bytes: *chance.pick(&[300, 1_000, 4_000, 100_000]) * shards,
             dirty_bytes_max: *chance.pick(&[2_000, 6_000, 60_000]) * shards,
+            copy_cells: chance.within(1, 4) as usize,
             recent_ids: *chance.pick(&[2, 5, 12, 60]),
             log_bytes: 1 << 16,
             filter_row_bytes: *chance.pick(&[256, 1_000, 1 << 20]),

@@ -21,7 +21,6 @@ struct Head {
 }
 
 impl Rows {
-
     /// Adds a row; the functions append its key and its content.
     pub fn push(&mut self, key: impl FnOnce(&mut Vec<u8>), row: Option<impl FnOnce(&mut Vec<u8>)>) {
         let begins = self.bytes.len();
@@ -40,6 +39,11 @@ impl Rows {
             |out| out.extend_from_slice(key),
             row.map(|row| |out: &mut Vec<u8>| out.extend_from_slice(row)),
         );
+    }
+
+    /// Adds all rows of another.
+    pub fn append(&mut self, other: &Self) {
+        other.iter().for_each(|(key, row)| self.push_bytes(key, row));
     }
 
     /// Puts them in the order of their keys.
