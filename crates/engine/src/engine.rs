@@ -121,13 +121,12 @@ impl Engine {
         let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };
 
         let clock = SystemClock::default();
-        let wall = crate::clock::Clock::wall(&clock);
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| {
             let what = "cannot draw a secret".to_owned();
             OpenError::System { what, source: std::io::Error::other(error) }
         })?;
-        let found = recovery::find(&*registers, &stores, &note, wall, || random)?;
+        let found = recovery::find(&*registers, &stores, &note, || random)?;
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, replayed, logged } =

@@ -12,8 +12,8 @@ use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, RefillError, Secr
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
 
-use crate::ids;
 use crate::filters::StoredFilters;
+use crate::ids;
 use crate::keeper::Kept;
 use crate::marks::Marks;
 use crate::options::Options;
@@ -103,7 +103,6 @@ pub fn find<R: Registers, V: Values, D: Disk>(
     registers: &R,
     stores: &Stores<V, D>,
     ids_note: &[u8],
-    wall: Moment,
     draw: impl FnOnce() -> [u8; 16],
 ) -> Result<Found, RecoveryError> {
     let secret = match block_on(registers.get_row(STORE))? {
@@ -128,8 +127,8 @@ pub fn find<R: Registers, V: Values, D: Disk>(
         catalog_version = row.slot.0;
     }
     let filters = StoredFilters::find(registers)?.unwrap_or_default();
-    // The filters refuse to go back in time; nothing later than the latest entry can be in them.
-    let now = partitions.iter().map(Partition::time).max().unwrap_or_default().max(wall);
+    // Not the clock's, which may be set back before anything is decided: what the filters let go by it would be new again.
+    let now = partitions.iter().map(Partition::time).max().unwrap_or_default();
     for table in catalog.clone().iter() {
         catalog = catalog.replaced(restore_filters(registers, &filters, table, now)?);
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc as std_mpsc;
 
 use jeton_engine::ids::IdIndex;
 use jeton_engine::parts::{Health, StoreTime, Tables, Worker};
-use jeton_engine::{Clock, Keeper, Options, Recovered, Stores, find, share_out};
+use jeton_engine::{Keeper, Options, Recovered, Stores, find, share_out};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::mpsc;
 
@@ -30,8 +30,7 @@ impl Life {
         let (ids, note) =
             IdIndex::open(Arc::new(disk.clone()), "ids").map_err(|error| format!("the id index: {error}"))?;
         let stores = Stores { values: values.clone(), ids: Arc::new(ids) };
-        let found =
-            find(&*registers, &stores, &note, clock.wall(), || secret).map_err(|error| error.to_string())?;
+        let found = find(&*registers, &stores, &note, || secret).map_err(|error| error.to_string())?;
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, logged, .. } =

@@ -1,6 +1,8 @@
 //! What the tests of the engine share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod scene;
+
 use std::path::Path;
 
 use futures_executor::block_on;
