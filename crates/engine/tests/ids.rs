@@ -7,6 +7,7 @@ mod ids {
     mod damage;
     mod failure;
     mod format;
+    mod lying;
     mod model;
     mod readers;
     mod room;

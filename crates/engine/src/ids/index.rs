@@ -1,6 +1,7 @@
 //! The index: adds runs, lists them, finds ids in them, merges them, and lets them go.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,12 +29,15 @@ use super::{Entry, Error, Files, Key, NewRun, Stats};
 pub struct IdIndex<D: Disk> {
     pub(super) store: Arc<Store<D>>,
     pub(super) current: ArcSwap<Listing<D>>,
-    /// Held while the manifest is replaced.
-    committing: Mutex<()>,
+    /// Held while the manifest is replaced. Runs of a manifest that may be on the disk, or may not: they stay until another one is.
+    committing: Mutex<Vec<Arc<Run<D>>>>,
     pub(super) merging: Mutex<Merging<D>>,
     /// The live runs that were found damaged: lookups in them may fail, and merges leave them alone.
     pub(super) damaged: Mutex<BTreeSet<u64>>,
     next_run: AtomicU64,
+    /// A sync of names has failed. New runs with lower numbers, which no sync has covered since they were made, may have no name on
+    /// the disk, whatever a later sync says.
+    nameless_below: AtomicU64,
 }
 
 impl<D: Disk> IdIndex<D> {
@@ -58,25 +62,40 @@ impl<D: Disk> IdIndex<D> {
         for listed in &manifest.runs {
             listing.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
         }
-        // The manifest may be one whose rename was never made durable. If it were lost in a crash, the one before would want the
-        // files that are orphans now: first the names, then the removal.
-        store.disk.sync_names(folder).map_err(io_error("sync the names in", folder))?;
+        let listed: BTreeSet<u64> = manifest.runs.iter().map(|listed| listed.number).collect();
+        let orphans: Vec<u64> = numbers.difference(&listed).copied().collect();
+        let mut removable = true;
+        if orphans.is_empty() {
+            store.disk.sync_names(folder).map_err(io_error("sync the names in", folder))?;
+        } else {
+            // The manifest may be one whose rename was never made durable. If it were lost in a crash, the one before would want the
+            // files that are orphans now. A sync may have failed for it, and is not repeated: it is written anew, then they are removed.
+            let published =
+                manifest::prepare(&store, &manifest.encode()?).and_then(|()| manifest::publish(&store));
+            match published {
+                // They hold room and do no harm: the next start looks again.
+                Err(error) if error.is_want_of_room() => removable = false,
+                other => other?,
+            }
+        }
         if files.iter().any(|file| file == MANIFEST_NEW) {
             // Left by a crash in a commit. If it cannot go now, the next commit writes over it.
             drop(store.disk.remove(&store.name(MANIFEST_NEW)));
         }
-        let listed: BTreeSet<u64> = manifest.runs.iter().map(|listed| listed.number).collect();
-        numbers.difference(&listed).for_each(|orphan| store.bury(*orphan));
-        store.sweep();
+        if removable {
+            orphans.iter().for_each(|orphan| store.bury(*orphan));
+            store.sweep();
+        }
         // Above every number on the disk, so that a file that could not be removed is not in the way.
         let next_run = numbers.last().map_or(0, |last| last.saturating_add(1)).max(manifest.next_run);
         let index = Self {
             store,
             current: ArcSwap::from_pointee(listing),
-            committing: Mutex::new(()),
+            committing: Mutex::default(),
             merging: Mutex::default(),
             damaged: Mutex::default(),
             next_run: AtomicU64::new(next_run),
+            nameless_below: AtomicU64::new(0),
         };
         Ok((index, manifest.note))
     }
@@ -108,7 +127,8 @@ impl<D: Disk> IdIndex<D> {
     }
 
     /// Makes new runs count, and replaces the note, in one step: after a crash both happened or neither. The runs are
-    /// taken out of `runs`; after an error they are still there, and the commit can be tried again.
+    /// taken out of `runs`; after an error they are still there, and the commit can be tried again. Not so if their names could not be
+    /// made durable: then every try fails, and what is in them must be added again.
     pub fn commit(&self, runs: &mut Vec<NewRun<D>>, note: &[u8]) -> Result<(), Error> {
         for run in runs.iter() {
             assert!(Arc::ptr_eq(&run.0.store, &self.store), "a run is committed to the index that wrote it");
@@ -189,26 +209,45 @@ impl<D: Disk> IdIndex<D> {
         &self,
         change: impl FnOnce(&Listing<D>) -> Option<Listing<D>>,
     ) -> Result<bool, Error> {
-        let committing = lock(&self.committing);
+        let mut committing = lock(&self.committing);
         let before = self.current.load_full();
         let Some(after) = change(&before) else { return Ok(false) };
+        if after.runs().any(|listed| self.is_nameless(&listed.run)) {
+            let source = io::Error::other("its name could not be made durable, it must be written again");
+            return Err(io_error("list a new run in", &self.store.folder)(source));
+        }
         manifest::prepare(&self.store, &after.manifest(self.next_run.load(Ordering::Relaxed)).encode()?)?;
         // The names of new runs are durable before a manifest with them is.
         let folder = &self.store.folder;
-        self.store.disk.sync_names(folder).map_err(io_error("sync the names in", folder))?;
+        self.named(self.store.disk.sync_names(folder).map_err(io_error("sync the names in", folder)))?;
         // From here on a manifest on the disk may list them, whatever becomes of this call.
         after.runs().for_each(|listed| listed.run.keep(true));
-        manifest::publish(&self.store)?;
-        let live: BTreeSet<u64> = after.runs().map(|listed| listed.run.header.number).collect();
-        for listed in before.runs().filter(|listed| !live.contains(&listed.run.header.number)) {
-            listed.run.keep(false);
+        if let Err(error) = self.named(manifest::publish(&self.store)) {
+            committing.extend(after.runs().map(|listed| listed.run.clone()));
+            return Err(error);
         }
+        let live: BTreeSet<u64> = after.runs().map(|listed| listed.run.header.number).collect();
+        let gone = before.runs().map(|listed| &listed.run).chain(committing.iter());
+        gone.filter(|run| !live.contains(&run.header.number)).for_each(|run| run.keep(false));
+        committing.clear();
         lock(&self.damaged).retain(|number| live.contains(number));
         self.current.store(Arc::new(after));
         drop(committing);
         drop(before);
         self.store.sweep();
         Ok(true)
+    }
+
+    /// Remembers that names could not be made durable.
+    fn named(&self, synced: Result<(), Error>) -> Result<(), Error> {
+        synced.inspect_err(|_| {
+            self.nameless_below.fetch_max(self.next_run.load(Ordering::SeqCst), Ordering::SeqCst);
+        })
+    }
+
+    /// Whether a run that is not listed could not be listed either: it must be written again.
+    pub(super) fn is_nameless(&self, run: &Run<D>) -> bool {
+        !run.is_kept() && run.header.number < self.nameless_below.load(Ordering::SeqCst)
     }
 
     /// Remembers which run an error is about, if it is damage.
@@ -222,7 +261,7 @@ impl<D: Disk> IdIndex<D> {
 
     /// The number of a new run.
     pub(super) fn next_number(&self) -> u64 {
-        self.next_run.fetch_add(1, Ordering::Relaxed)
+        self.next_run.fetch_add(1, Ordering::SeqCst)
     }
 }
 

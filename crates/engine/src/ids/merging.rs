@@ -69,10 +69,16 @@ impl<D: Disk> IdIndex<D> {
                 merge.finish()?
             }
         };
+        if self.is_nameless(&merged.output) {
+            // A sync of names failed while it was written: it is dropped, and the merge begins anew.
+            return Ok(true);
+        }
         // False if the generation was dropped meanwhile: then the merged run is dropped with it.
         let listed = self.replace(|listing| listing.merged(&merged.inputs, &merged.output, merged.tier));
         if let Err(error) = listed {
-            merging.task = Some(Task::List(merged));
+            if !self.is_nameless(&merged.output) {
+                merging.task = Some(Task::List(merged));
+            }
             return Err(error);
         }
         drop(merged);

@@ -12,6 +12,9 @@
 //! - *The manifest decides.* A run counts once a durable manifest lists it; a file is removed only after a durable manifest
 //!   no longer lists it and no reader holds it. A crash at any point leaves the state of some commit, not older than the
 //!   last one that returned.
+//! - *A sync that failed is not repeated.* The system may have dropped what it could not write, and a second sync of the same file then
+//!   says yes to nothing. A run or a manifest whose sync failed is removed and written again under another name, from memory or from
+//!   runs that are durable; so is a run that was new when a sync of names failed, and the manifest's rename is made again.
 //! - *Readers wait for nobody.* They hold a list of runs that never changes.
 //! - All input and output goes through [`Disk`](jeton_register::disk::Disk). There is no clock, no chance and no thread here.
 //!

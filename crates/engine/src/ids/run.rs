@@ -67,6 +67,11 @@ impl<D: Disk> Run<D> {
         self.kept.store(kept, Ordering::Relaxed);
     }
 
+    /// Whether a manifest may list it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Relaxed)
+    }
+
     /// The file, opened again if it was closed meanwhile, and then checked again to be the same.
     pub(super) fn file(&self) -> Result<Arc<D::File>, Error> {
         self.store.handles.get(self.header.number, || {
@@ -135,7 +140,7 @@ impl<D: Disk> Run<D> {
 
 impl<D: Disk> Drop for Run<D> {
     fn drop(&mut self) {
-        if !self.kept.load(Ordering::Relaxed) {
+        if !self.is_kept() {
             self.store.bury(self.header.number);
         }
     }

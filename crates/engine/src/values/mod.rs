@@ -1,7 +1,8 @@
 //! The value store: what the cells hold, as of the last checkpoint.
 //!
 //! It is behind the log, never ahead of what is durable there, and it is changed in whole steps only: after a crash a
-//! [`Values::replace`] happened or did not. Rows are keyed by what they are, then by partition:
+//! [`Values::replace`] happened or did not. A sync that failed is not repeated on the same file, because the system may have dropped what it
+//! could not write: what failed is taken back, and written again to new files from memory. Rows are keyed by what they are, then by partition:
 //!
 //! | first byte | then | row |
 //! |---|---|---|

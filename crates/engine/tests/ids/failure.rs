@@ -24,9 +24,12 @@ fn work(disk: &FaultDisk) -> (usize, Contents) {
         let mut all = entries(0, [commit + 150]);
         all.extend(entries(1, commit * 8..commit * 8 + 10));
         remember(&mut contents, &all);
-        let mut runs = again(failures, || index.add(&all));
-        again(failures, || index.commit(&mut runs, &commit.to_le_bytes()));
-        assert!(runs.is_empty());
+        again(failures, || {
+            let mut runs = index.add(&all)?;
+            index.commit(&mut runs, &commit.to_le_bytes())?;
+            assert!(runs.is_empty());
+            Ok(())
+        });
         again(failures, || index.merge(300));
         assert_eq!(difference(&index, &contents, 2, 200), None);
     }
