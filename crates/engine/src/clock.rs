@@ -45,8 +45,8 @@ impl Clock for SystemClock {
     "this machine's clock says {}, and the last entry of the log is of {}: more than {:.1} days before, \
      which clock_ahead_max allows. Were the clock \
      wrong, the first write would fix the store's time there, and dated ids would be refused as expired until real time has caught \
-     up. So the store is not opened, and nothing was changed. Set the clock right; if it is right, and the store was at rest for so \
-     long, raise clock_ahead_max",
+     up. So the store is not opened, and nothing was changed. Set the clock right; if it is right, because the store was at \
+     rest for so long or is an old copy, raise clock_ahead_max",
     date::shown(*wall),
     date::shown(*logged),
     max.as_secs_f64() / 86_400.0

@@ -93,7 +93,7 @@ impl<R: Registers> Tables<R> {
                 catalog.iter().filter_map(|table| table.without_past(logged.after(early))).collect();
             (!over.is_empty()).then(|| over.into_iter().fold(catalog.clone(), |all, one| all.replaced(one)))
         };
-        // A first look without the lock: a backup may hold it for long, and mostly there is nothing to do.
+        // A first look without the lock: mostly there is nothing to do.
         if lighter(&self.catalog.load()).is_none() {
             return Ok(0);
         }
