@@ -1,7 +1,7 @@
 //! How the engine is doing: what its threads tell one another, and what is told to whoever asks.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use jeton_core::Moment;
 
@@ -18,6 +18,8 @@ pub struct Health {
     /// By shard: the log has grown long, freeze what the stores lack.
     checkpoint_due: Vec<AtomicBool>,
     closing: AtomicBool,
+    /// Whoever waits for tidying up waits here, with the lock held while it looks.
+    tidying: (Mutex<()>, Condvar),
 }
 
 impl Health {
@@ -31,6 +33,7 @@ impl Health {
             logged_time: AtomicU64::new(logged_time.as_nanos()),
             checkpoint_due: (0..shards).map(|_| AtomicBool::new(false)).collect(),
             closing: AtomicBool::new(false),
+            tidying: Default::default(),
         }
     }
 
@@ -52,6 +55,21 @@ impl Health {
     /// Tells why nothing can be tidied up at present, or that it can.
     pub fn set_upkeep_trouble(&self, why: Option<String>) {
         *self.upkeep_trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// Something was tidied up, or could not be: who waits for it may look again.
+    pub fn tidied(&self) {
+        let (lock, looked_at) = &self.tidying;
+        // Not between somebody's look and its wait: the news would be missed.
+        drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
+        looked_at.notify_all();
+    }
+
+    /// Waits as long as it is untidy, or until the engine is closing.
+    pub fn wait_for_tidying(&self, untidy: impl Fn() -> bool) {
+        let (lock, looked_at) = &self.tidying;
+        let look = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(looked_at.wait_while(look, |()| !self.closing() && untidy()));
     }
 
     /// So many bytes more were logged.
@@ -94,10 +112,61 @@ impl Health {
     /// The engine is closing.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
+        self.tidied();
     }
 
     /// Whether the engine is closing.
     pub fn closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Nothing that is awaited takes as long as this, whatever else the machine does.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Somebody waits for tidying up, has looked once, and is let go by what `news` does.
+    fn is_let_go(news: impl FnOnce(&Health, &AtomicBool)) {
+        let health = Arc::new(Health::new(1, 0, Moment::ZERO));
+        let untidy = Arc::new(AtomicBool::new(true));
+        let (events, told) = mpsc::channel();
+        let waiting = (health.clone(), untidy.clone());
+        std::thread::spawn(move || {
+            let (health, untidy) = waiting;
+            health.wait_for_tidying(|| {
+                events.send("looked").unwrap();
+                untidy.load(Ordering::Relaxed)
+            });
+            events.send("done").unwrap();
+        });
+        assert_eq!(told.recv_timeout(PATIENCE), Ok("looked"));
+        news(&health, &untidy);
+        loop {
+            match told.recv_timeout(PATIENCE) {
+                Ok("done") => return,
+                Ok(_) => {}
+                Err(_) => panic!("it waits on"),
+            }
+        }
+    }
+
+    #[test]
+    fn who_waits_for_tidying_looks_again_when_something_was_tidied_up() {
+        is_let_go(|health, untidy| {
+            health.tidied();
+            untidy.store(false, Ordering::Relaxed);
+            health.tidied();
+        });
+    }
+
+    #[test]
+    fn who_waits_for_tidying_is_let_go_when_the_engine_closes() {
+        is_let_go(|health, _| health.close());
     }
 }

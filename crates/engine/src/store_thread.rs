@@ -87,9 +87,7 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
                 self.tell(shard, Message::IdsStored(freeze));
             }
             Job::Values { shard, mut frozen } => {
-                while self.values.untidiness() > UNTIDY_MAX && !self.health.closing() {
-                    std::thread::sleep(PAUSE);
-                }
+                self.health.wait_for_tidying(|| self.values.untidiness() > UNTIDY_MAX);
                 if !self.until_done(|keeper| keeper.store_values(&mut frozen)) {
                     return;
                 }

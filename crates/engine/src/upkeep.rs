@@ -93,6 +93,7 @@ impl<R: Registers, V: Values, D: Disk> Upkeep<R, V, D> {
             let _in_use = self.stores_in_use.read();
             // Neither waits for the other to be well.
             let (tidied, merged) = (self.stores.values.tidy(), self.index().merge(MERGE_BYTES));
+            self.health.tidied();
             let more = tidied? | merged?;
             if !more || self.health.closing() {
                 let_go?;
