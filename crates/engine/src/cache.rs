@@ -264,9 +264,10 @@ impl Cache {
         self.freezing.is_empty()
     }
 
-    /// The rows of the last freeze, once it is copied; and memory for the next.
-    pub fn take_frozen(&mut self, memory: Rows) -> Rows {
-        std::mem::replace(&mut self.frozen, memory)
+    /// The rows of the last freeze, once it is copied.
+    pub fn take_frozen(&mut self) -> Rows {
+        assert!(self.freezing.is_empty(), "rows are missing");
+        std::mem::take(&mut self.frozen)
     }
 
     /// The store has everything up to this checkpoint.
@@ -323,7 +324,7 @@ mod tests {
             cache.put(&cell(number), Some(Value::Counter(-number)), 2);
         }
         assert!(cache.copy_some(700));
-        assert_eq!(counters(cache.take_frozen(Rows::default())), (0..1_000).collect::<Vec<_>>());
+        assert_eq!(counters(cache.take_frozen()), (0..1_000).collect::<Vec<_>>());
         let lacking = |cache: &mut Cache, numbers: std::ops::Range<i64>| {
             numbers.filter(|number| !holds(cache, *number)).count()
         };
@@ -342,7 +343,7 @@ mod tests {
         cache.freeze();
         assert!(cache.copy_some(usize::MAX));
         let changed: Vec<i64> = (0..500).map(|number| -number).rev().collect();
-        assert_eq!(counters(cache.take_frozen(Rows::default())), changed);
+        assert_eq!(counters(cache.take_frozen()), changed);
     }
 
     #[test]
@@ -362,16 +363,16 @@ mod tests {
         }
         cache.put(&cell(2), None, 2);
         assert!(cache.copy_some(1));
-        assert_eq!(counters(cache.take_frozen(Rows::default())), [10, 20]);
+        assert_eq!(counters(cache.take_frozen()), [10, 20]);
         cache.complete(first);
         let (second, whole) = freeze(&mut cache);
         assert!(!whole && cache.copy_some(9));
-        let rows = cache.take_frozen(Rows::default());
+        let rows = cache.take_frozen();
         assert_eq!(rows.iter().filter(|(_, row)| row.is_none()).count(), 1, "the one that was emptied");
         assert_eq!(counters(rows), [12]);
         cache.complete(second);
         assert_eq!((freeze(&mut cache).1, cache.dirty_bytes()), (true, 0));
-        assert!(cache.take_frozen(Rows::default()).is_empty());
+        assert!(cache.take_frozen().is_empty());
     }
 
     /// The counters in rows, sorted.

@@ -144,8 +144,6 @@ pub struct Shard<V, D: Disk> {
     /// The largest entry that the log takes.
     entry_bytes_max: usize,
     freezing: Option<FrozenValues>,
-    /// Memory for the next freeze.
-    spare_rows: Rows,
     scratch: Vec<u8>,
     /// Room to put requests in order.
     order: Vec<(PartitionId, usize)>,
@@ -202,7 +200,6 @@ impl<V: Values, D: Disk> Shard<V, D> {
             durable: 0,
             entry_bytes_max,
             freezing: None,
-            spare_rows: Rows::default(),
             scratch: Vec::new(),
             order: Vec::new(),
             hints: Vec::new(),
@@ -475,17 +472,15 @@ impl<V: Values, D: Disk> Shard<V, D> {
             return None;
         }
         let mut frozen = self.freezing.take()?;
-        let mut rows = self.memory.cache.take_frozen(std::mem::take(&mut self.spare_rows));
+        let mut rows = self.memory.cache.take_frozen();
         rows.append(&frozen.rows);
         frozen.rows = rows;
         Some(frozen)
     }
 
-    /// The rows of a freeze are in the value store. Their memory is used again, if it comes back.
-    pub fn values_stored(&mut self, freeze: u64, mut rows: Rows) {
+    /// The rows of a freeze are in the value store.
+    pub fn values_stored(&mut self, freeze: u64) {
         self.memory.cache.complete(freeze);
-        rows.clear();
-        self.spare_rows = rows;
     }
 }
 

@@ -26,7 +26,7 @@ use crate::health::Health;
 use crate::options::Options;
 use crate::reply::{Refusal, Response};
 use crate::shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots};
-use crate::values::{Rows, Values};
+use crate::values::Values;
 
 /// Batches that may be on their way to the disk.
 const IN_FLIGHT_MAX: usize = 4;
@@ -44,7 +44,7 @@ pub enum Message {
     /// The ids of this freeze are in the index.
     IdsStored(u64),
     /// The rows of this freeze are in the value store.
-    ValuesStored(u64, Rows),
+    ValuesStored(u64),
     /// Tell the slots that were decided by now; if it is to be `durable`, when they are.
     Mark {
         /// Whether to wait until they are.
@@ -178,8 +178,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 self.shard.ids_stored(freeze);
                 traffic.storing_ids = false;
             }
-            Message::ValuesStored(freeze, rows) => {
-                self.shard.values_stored(freeze, rows);
+            Message::ValuesStored(freeze) => {
+                self.shard.values_stored(freeze);
                 traffic.storing_values = false;
             }
             Message::Mark { durable, reply } => {

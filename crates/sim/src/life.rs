@@ -122,9 +122,7 @@ impl Life {
                 self.health.set_trouble(None);
                 let (shard, what, message) = match job {
                     Job::Ids { shard, frozen } => (shard, "ids", Message::IdsStored(frozen.freeze)),
-                    Job::Values { shard, frozen } => {
-                        (shard, "values", Message::ValuesStored(frozen.freeze, frozen.rows))
-                    }
+                    Job::Values { shard, frozen } => (shard, "values", Message::ValuesStored(frozen.freeze)),
                 };
                 self.tell(shard, message);
                 Ok(what)

@@ -15,9 +15,16 @@ pub struct Rows {
 #[derive(Debug, Clone, Copy)]
 struct Head {
     begins: usize,
-    key_ends: usize,
-    /// Nothing if the row is to be removed.
-    ends: Option<usize>,
+    key_bytes: u32,
+    /// [`REMOVED`] if the row is to be removed.
+    row_bytes: u32,
+}
+
+/// Stands for the length of a row that is to be removed. No row is nearly as long.
+const REMOVED: u32 = u32::MAX;
+
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).ok().filter(|bytes| *bytes < REMOVED).expect("a row of less than 4 GiB")
 }
 
 impl Rows {
@@ -26,11 +33,11 @@ impl Rows {
         let begins = self.bytes.len();
         key(&mut self.bytes);
         let key_ends = self.bytes.len();
-        let ends = row.map(|row| {
+        let row_bytes = row.map_or(REMOVED, |row| {
             row(&mut self.bytes);
-            self.bytes.len()
+            length(self.bytes.len() - key_ends)
         });
-        self.heads.push(Head { begins, key_ends, ends });
+        self.heads.push(Head { begins, key_bytes: length(key_ends - begins), row_bytes });
     }
 
     /// Adds a row; with nothing in it, to be removed.
@@ -54,26 +61,23 @@ impl Rows {
 
     /// The rows: key, and content if it is not to be removed.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        self.heads
-            .iter()
-            .map(|head| (&self.bytes[head.key()], head.ends.map(|ends| &self.bytes[head.key_ends..ends])))
+        self.heads.iter().map(|head| (&self.bytes[head.key()], head.row().map(|row| &self.bytes[row])))
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
-
-    /// Empties it, and keeps the memory.
-    pub fn clear(&mut self) {
-        self.heads.clear();
-        self.bytes.clear();
-    }
 }
 
 impl Head {
     fn key(&self) -> Range<usize> {
-        self.begins..self.key_ends
+        self.begins..self.begins + self.key_bytes as usize
+    }
+
+    fn row(&self) -> Option<Range<usize>> {
+        let begins = self.key().end;
+        (self.row_bytes != REMOVED).then(|| begins..begins + self.row_bytes as usize)
     }
 }
 
@@ -93,7 +97,6 @@ mod tests {
         let expected: [(&[u8], Option<&[u8]>); 4] =
             [(b"", Some(b"0")), (b"ab", Some(b"")), (b"b", Some(b"2")), (b"c", None)];
         assert_eq!(found, expected);
-        rows.clear();
-        assert!(rows.is_empty() && rows.iter().next().is_none());
+        assert!(!rows.is_empty() && Rows::default().is_empty());
     }
 }
