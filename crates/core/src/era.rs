@@ -89,12 +89,15 @@ impl Era {
         if maybe { Sighting::Maybe } else { Sighting::New }
     }
 
-    /// Brings the memory near that deciding on an id will touch. Decides nothing.
-    pub(crate) fn bring_near(&self, key: IdKey, dated: Option<Moment>) {
-        match (dated, &self.dated, &self.opaque) {
-            (Some(dated), Some(filter), _) => filter.bring_near(key.fingerprint(), dated),
-            (None, _, Some(filter)) => filter.bring_near(key.fingerprint()),
-            _ => {}
+    /// Brings the memory near that deciding on these ids will touch. Decides nothing.
+    pub(crate) fn bring_near(&self, ids: impl Iterator<Item = (IdKey, Option<Moment>)> + Clone) {
+        if let Some(filter) = &self.dated {
+            let dated = ids.clone().filter_map(|(key, dated)| Some((key.fingerprint(), dated?)));
+            filter.bring_near(dated);
+        }
+        if let Some(filter) = &self.opaque {
+            let opaque = ids.filter(|(_, dated)| dated.is_none());
+            filter.bring_near(opaque.map(|(key, _)| key.fingerprint()));
         }
     }
 

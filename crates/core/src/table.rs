@@ -8,7 +8,7 @@ use crate::address::TableId;
 use crate::codec::{Malformed, Reader, Write};
 use crate::era::Era;
 use crate::hash::IdKey;
-use crate::id::OpId;
+use crate::id::{Format, OpId};
 use crate::limits::TABLE_NAME_BYTES_MAX;
 use crate::settings::{SettingsError, TableSettings};
 
@@ -113,10 +113,11 @@ impl Table {
         dated < later.floor
     }
 
-    /// Brings the memory of the present filter near that deciding on the id will touch. Decides nothing. Asked for many ids in a row,
-    /// the processor waits for all of them at once.
-    pub fn bring_near(&self, id: &OpId, key: IdKey) {
-        self.present.bring_near(key, id.dated());
+    /// Brings the memory of the present filters near that deciding on these ids will touch. Decides nothing. The processor waits for
+    /// all of them at once.
+    pub fn bring_near<'a>(&self, ids: impl Iterator<Item = (&'a OpId, IdKey)> + Clone) {
+        let sifted = ids.filter(|(id, _)| id.format() != Format::Sequenced);
+        self.present.bring_near(sifted.map(|(id, key)| (key, id.dated())));
     }
 
     /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.

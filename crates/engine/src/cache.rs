@@ -115,15 +115,24 @@ impl Cache {
         Some(self.last)
     }
 
-    /// Where the cell is, if it is here. Asked for many cells in a row, the processor waits for all of them at once; asked one by
-    /// one between other work, for each.
-    pub fn locate(&self, cell: &Cell) -> Option<u32> {
+    fn locate(&self, cell: &Cell) -> Option<u32> {
         let is_it =
             |at: &u32| self.slots.get(*at as usize).is_some_and(|slot| slot.cell.as_ref() == Some(cell));
         self.places.find(self.hasher.hash_one(cell), is_it).copied()
     }
 
-    /// The next cell asked for was located here. A hint that has become wrong does no harm.
+    /// Where the cell may be, by a look at the table of places only. Asked for many cells in a row, the processor waits for all of them
+    /// at once; asked one by one between other work, for each.
+    pub fn guess(&self, cell: &Cell) -> Option<u32> {
+        self.places.find(self.hasher.hash_one(cell), |_| true).copied()
+    }
+
+    /// Brings near what is at a place. Asked for many in a row, as with [`guess`](Self::guess).
+    pub fn bring_near(&self, at: u32) {
+        std::hint::black_box(self.slots.get(at as usize).map(|slot| (slot.batch, slot.used)));
+    }
+
+    /// The next cell asked for may be here. A hint that is wrong does no harm.
     pub fn hint(&mut self, at: u32) {
         self.last = at;
     }

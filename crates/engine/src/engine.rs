@@ -2,7 +2,8 @@
 //!
 //! | thread | what it does |
 //! |---|---|
-//! | `jeton-shard-n` | owns partitions n, n + shards, ...: decides, and answers when durable |
+//! | `jeton-shard-n` | owns partitions n, n + shards, ...: decides |
+//! | `jeton-answers` | answers what has become durable |
 //! | `jeton-log` | of the registers: one sync for whatever came during the last |
 //! | `jeton-keeper` | of the registers: makes the log's next segment |
 //! | `jeton-rows` | of the registers: stores and fetches rows |
@@ -17,14 +18,14 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, Hashes, Moment, Operation, PartitionId, Secret, Table,
-    TableSettings, Value,
+    Catalog, Cell, Column, Hashes, Moment, Operation, PartitionId, Secret, Table, TableSettings, Value,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
 use jeton_register::start_thread;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::answers::Answers;
 use crate::backup::INCOMPLETE;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
@@ -163,6 +164,8 @@ impl Engine {
         options: &Options,
     ) -> Result<(), OpenError> {
         let (jobs, job_queue) = std_mpsc::channel();
+        let (answers, give) = Answers::by_thread();
+        self.spawn("jeton-answers", give)?;
         let mut senders = Vec::new();
         for (number, shard) in shards.into_iter().enumerate() {
             let (sender, queue) = mpsc::channel(options.queue_max);
@@ -177,6 +180,7 @@ impl Engine {
                 options: options.clone(),
                 queue,
                 jobs: jobs.clone(),
+                answers: answers.clone(),
             };
             self.spawn(&format!("jeton-shard-{number}"), move || block_on(worker.run()))?;
         }

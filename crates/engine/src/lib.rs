@@ -3,6 +3,7 @@
 //! [`Engine`] is the whole: a store in a directory, its threads, and the way in. Below it everything is without threads and clocks
 //! ([`Shard`], [`Keeper`], [`find`] and [`share_out`]), so that the simulator runs the same code step by step.
 
+mod answers;
 mod backup;
 mod cache;
 mod clock;

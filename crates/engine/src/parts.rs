@@ -2,6 +2,7 @@
 //!
 //! No promise is made about them from one version to the next.
 
+pub use crate::answers::Answers;
 pub use crate::clock::StoreTime;
 pub use crate::health::Health;
 pub use crate::tables::Tables;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Absorb, Catalog, Cell, Decision, Durability, Format, Generation, Hashes, IdKey, Moment, OpId, Operation,
+    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Moment, OpId, Operation,
     Partition, PartitionId, Recall, Remembered, Secret, Step, Table, Value, Verdict, entry, limits, mutated,
 };
 use jeton_register::disk::Disk;
@@ -23,6 +23,9 @@ use crate::ids::IdIndex;
 use crate::recent::{Ids, Recent};
 use crate::reply::{Refusal, Reply, Response};
 use crate::values::{Rows, Values, cell_key, partition_key, session_key};
+
+/// Of so many tables the filters are brought near for a batch. The rest waits for its memory when it comes to that.
+const TABLES_NEAR_MAX: usize = 4;
 
 /// The head of an entry is shorter than this.
 const ENTRY_HEAD_MAX: usize = 16;
@@ -347,7 +350,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     /// Touches what deciding on the requests will look at: filter, recent ids, cells. Between other work each would be waited for; in
-    /// short loops the processor waits for many at once. Tells where the cells are.
+    /// short loops the processor waits for many at once. Tells where the cells may be.
     fn bring_near<'a, T: 'a>(
         &self,
         catalog: &Catalog,
@@ -355,19 +358,27 @@ impl<V: Values, D: Disk> Shard<V, D> {
         places: &mut Vec<Option<u32>>,
     ) {
         let ids = requests.clone().filter_map(|request| match request {
-            Request::Apply { operation, hashes, .. } => Some((operation, operation.id()?, hashes.key?)),
+            Request::Apply { operation, hashes, .. } => {
+                Some((operation.table(), operation.id()?, hashes.key?))
+            }
             Request::Read { .. } => None,
         });
-        let sifted = ids.filter(|(_, id, _)| id.format() != Format::Sequenced);
-        for (operation, id, key) in sifted.clone() {
-            if let Some(table) = catalog.get(operation.table()) {
-                table.bring_near(id, key);
+        // Mostly all are of one table.
+        let mut table = ids.clone().map(|(table, ..)| table).min();
+        for _ in 0..TABLES_NEAR_MAX {
+            let Some(this) = table else { break };
+            let of_this = ids.clone().filter(|(table, ..)| *table == this);
+            if let Some(known) = catalog.get(this) {
+                known.bring_near(of_this.map(|(_, id, key)| (id, key)));
             }
+            table = ids.clone().map(|(table, ..)| table).filter(|table| *table > this).min();
         }
-        for (_, _, key) in sifted {
+        for (_, _, key) in ids {
             std::hint::black_box(self.memory.recent.anticipate(key));
         }
-        places.extend(requests.map(|request| self.memory.cache.locate(request.first_cell())));
+        let cache = &self.memory.cache;
+        places.extend(requests.map(|request| cache.guess(request.first_cell())));
+        places.iter().flatten().for_each(|place| cache.bring_near(*place));
     }
 
     fn respond<T>(

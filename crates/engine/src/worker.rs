@@ -1,8 +1,8 @@
 //! The thread of a shard: takes requests as they come, lets the shard decide them, writes what it decided, and answers when that
 //! is durable.
 //!
-//! No timers: a batch is whatever arrived while the one before it was decided. A few may be on their way, so that deciding goes on while the
-//! disk is at work; at rest the first request goes at once.
+//! No timers: at rest the first request goes at once. Under load batches are small, and many are on their way: the log makes those durable
+//! together that came while it was at work, and neither it nor the callers wait for the shard to come to the end of a long batch.
 //!
 //! A batch is made durable, or the shard ends with it. The latter is for an engine that closes while the disk is full: then nothing
 //! that rests on the batch goes anywhere, neither an answer nor what was frozen after it nor a mark. Tickets that are dropped say that the
@@ -21,6 +21,7 @@ use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::answers::Answers;
 use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
@@ -29,7 +30,7 @@ use crate::shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots};
 use crate::values::Values;
 
 /// Batches that may be on their way to the disk.
-const IN_FLIGHT_MAX: usize = 4;
+const IN_FLIGHT_MAX: usize = 64;
 
 /// A shard whose index lags behind by so many freezes takes no more writes.
 const LAG_MAX: usize = 8;
@@ -38,6 +39,10 @@ const LAG_MAX: usize = 8;
 pub type Ticket = oneshot::Sender<Response>;
 
 /// What a shard's thread is told.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are requests, and memory of their own for them costs more"
+)]
 pub enum Message {
     /// By a caller.
     Request(Request<Ticket>),
@@ -103,6 +108,8 @@ pub struct Worker<R, V, D: Disk, C> {
     pub queue: mpsc::Receiver<Message>,
     /// What it hands out to be stored.
     pub jobs: std_mpsc::Sender<Job>,
+    /// Who gives its answers, once they are durable.
+    pub answers: Answers,
 }
 
 /// What is under way between a shard's thread and the rest.
@@ -286,9 +293,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
         self.shard.durable(batch.number);
         self.health.reached(Moment::from_millis(batch.time.as_nanos() / 1_000_000));
-        for (ticket, response) in batch.responses {
-            drop(ticket.send(response));
-        }
+        self.answers.give(batch.responses);
         for (reply, slots) in batch.marks {
             drop(reply.send(slots));
         }
@@ -431,6 +436,7 @@ mod tests {
             options,
             queue,
             jobs: job_sender,
+            answers: Answers::at_once(),
         };
         let thread = std::thread::spawn(move || block_on(worker.run()));
         Scene { disk, registers, health, door, jobs, thread, request: Box::new(request) }

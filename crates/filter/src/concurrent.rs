@@ -139,12 +139,12 @@ impl ConcurrentFilter {
         self.segments.load().iter().rev().any(|segment| segment.contains(fingerprint, tick))
     }
 
-    /// Brings the memory near that a lookup or an insert of the id will touch, and changes nothing. Asked for many ids in a row before any
-    /// is looked up, the processor waits for all of them at once instead of for one after the other.
+    /// Brings the memory near that lookups and inserts of these ids will touch, and changes nothing. The processor waits for all of them
+    /// at once instead of for one after the other.
     #[inline]
-    pub fn bring_near(&self, fingerprint: Fingerprint) {
+    pub fn bring_near(&self, ids: impl Iterator<Item = Fingerprint>) {
         if let Some(current) = self.segments.load().last() {
-            std::hint::black_box(current.bring_near(fingerprint));
+            std::hint::black_box(ids.fold(0, |sum, fingerprint| sum | current.bring_near(fingerprint)));
         }
     }
 

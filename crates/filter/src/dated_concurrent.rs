@@ -135,14 +135,18 @@ impl ConcurrentDatedFilter {
         Ok(any_contains(slices, fingerprint))
     }
 
-    /// Brings the memory near that a lookup or an insert of the id will touch, and changes nothing. Asked for many ids in a row before any
-    /// is looked up, the processor waits for all of them at once instead of for one after the other.
+    /// Brings the memory near that lookups and inserts of these ids will touch, and changes nothing. The processor waits for all of them
+    /// at once instead of for one after the other.
     #[inline]
-    pub fn bring_near(&self, fingerprint: Fingerprint, dated: Moment) {
+    pub fn bring_near(&self, ids: impl Iterator<Item = (Fingerprint, Moment)>) {
         let generations = self.generations.load();
-        if let Some([.., newest]) = generations.get(self.plan.number(dated)) {
-            std::hint::black_box(newest.bring_near(fingerprint));
+        let mut sum = 0;
+        for (fingerprint, dated) in ids {
+            if let Some([.., newest]) = generations.get(self.plan.number(dated)) {
+                sum |= newest.bring_near(fingerprint);
+            }
         }
+        std::hint::black_box(sum);
     }
 
     /// Lets go of the generations that have expired by `now`. For idle times; never needed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 
 use jeton_engine::ids::IdIndex;
-use jeton_engine::parts::{Health, StoreTime, Tables, Worker};
+use jeton_engine::parts::{Answers, Health, StoreTime, Tables, Worker};
 use jeton_engine::{Keeper, Options, Recovered, Stores, find, share_out};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::mpsc;
@@ -54,6 +54,7 @@ impl Life {
                 options: options.clone(),
                 queue,
                 jobs: job_sender.clone(),
+                answers: Answers::at_once(),
             };
             workers.push(Some(Box::pin(worker.run()) as _));
         }

@@ -1,8 +1,9 @@
 //! The engine, with ids and without.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use jeton_core::{Cell, Change, Column, Mode, OpId, Operation, TableSettings, WithoutId};
+use jeton_core::{Cell, Change, Column, Mode, OpId, Operation, Table, TableSettings, WithoutId};
 use jeton_engine::{Engine, Options, Reply};
 
 use crate::callers::Contender;
@@ -10,6 +11,7 @@ use crate::callers::Contender;
 /// The engine with a table of additions.
 pub struct Ours {
     pub engine: Engine,
+    table: Arc<Table>,
     pub cells: Vec<Cell>,
     with_ids: bool,
 }
@@ -57,20 +59,27 @@ impl Ours {
             Ok(table) => table,
             Err(_) => engine.create_table("bench", settings).expect("a table"),
         };
-        let cell = |counter: u64| {
-            engine
-                .cell(&table, format!("counter-{counter:08}").as_bytes(), &Column::unnamed())
-                .expect("a cell")
-        };
-        let cells = (0..counters).map(cell).collect();
-        Self { engine, cells, with_ids: memory != Memory::Nothing }
+        let cells = (0..counters).map(|counter| cell(&engine, &table, counter)).collect();
+        Self { engine, table, cells, with_ids: memory != Memory::Nothing }
     }
+}
+
+/// The cell of a counter.
+fn cell(engine: &Engine, table: &Table, counter: u64) -> Cell {
+    let mut row = *b"counter-00000000";
+    let mut rest = counter;
+    for digit in row.iter_mut().rev().take(8) {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    engine.cell(table, &row, &Column::unnamed()).expect("a cell")
 }
 
 impl Contender for Ours {
     async fn add(&self, counter: u64, number: u64) {
         let id = self.with_ids.then(|| uuid7(millis(), number));
-        let cell = self.cells[counter as usize].clone();
+        // From its name, as a server does it.
+        let cell = cell(&self.engine, &self.table, counter);
         let operation = Operation::single(id, cell, Change::Add(1)).expect("an operation");
         match self.engine.apply(operation).await {
             Ok(Reply::Fresh(_) | Reply::ProbablySeen) => {}

@@ -13,17 +13,34 @@ use crate::callers::{COUNTERS, Contender, runtime, throughput};
 use crate::ours::{Memory, Ours};
 use crate::report::load;
 
-/// Processor seconds of every living thread of this process, by name.
-fn by_thread() -> BTreeMap<String, f64> {
-    let mut seconds = BTreeMap::new();
+/// What a thread has used.
+#[derive(Default, Clone, Copy)]
+struct Used {
+    /// Seconds on a processor.
+    seconds: f64,
+    /// Seconds that it was ready and waited for a processor.
+    waited: f64,
+    /// How often it went to sleep.
+    sleeps: f64,
+}
+
+/// What every living thread of this process has used, by name.
+fn by_thread() -> BTreeMap<String, Used> {
+    let mut threads: BTreeMap<String, Used> = BTreeMap::new();
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        // Nanoseconds on a processor come first.
-        let nanos: f64 =
-            read("schedstat").split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
-        *seconds.entry(read("comm").trim().to_owned()).or_default() += nanos / 1e9;
+        // Nanoseconds on a processor, nanoseconds waiting for one.
+        let stat = read("schedstat");
+        let mut nanos = stat.split_whitespace().map(|word| word.parse().unwrap_or(0.0));
+        let (on, waiting): (f64, f64) = (nanos.next().unwrap_or(0.0), nanos.next().unwrap_or(0.0));
+        let status = read("status");
+        let sleeps = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        let used = threads.entry(read("comm").trim().to_owned()).or_default();
+        used.seconds += on / 1e9;
+        used.waited += waiting / 1e9;
+        used.sleeps += sleeps.and_then(|count| count.trim().parse().ok()).unwrap_or(0.0);
     }
-    seconds
+    threads
 }
 
 fn measure<C: Contender>(name: &str, contender: &Arc<C>, duration: Duration) {
@@ -35,15 +52,20 @@ fn measure<C: Contender>(name: &str, contender: &Arc<C>, duration: Duration) {
     let (after, count) = (by_thread(), (numbers.load(Ordering::Relaxed) - first) as f64);
     let mut total = 0.0;
     println!("\n{name}: {:.0} per second; µs of processor per addition:\n", count / duration.as_secs_f64());
-    println!("| thread | µs |\n|---|---|");
-    for (thread, seconds) in after {
-        let spent = (seconds - before.get(&thread).copied().unwrap_or(0.0)) / count * 1e6;
+    println!("| thread | µs | of waiting for a processor | additions per sleep |\n|---|---|---|---|");
+    for (thread, used) in after {
+        let earlier = before.get(&thread).copied().unwrap_or_default();
+        let spent = (used.seconds - earlier.seconds) / count * 1e6;
         total += spent;
         if spent > 0.005 {
-            println!("| {thread} | {spent:.2} |");
+            let waited = (used.waited - earlier.waited) / count * 1e6;
+            println!(
+                "| {thread} | {spent:.2} | {waited:.2} | {:.0} |",
+                count / (used.sleeps - earlier.sleeps)
+            );
         }
     }
-    println!("| all | {total:.2} |");
+    println!("| all | {total:.2} | | |");
 }
 
 pub fn run(folder: &Path, duration: Duration) {
