@@ -30,11 +30,15 @@ impl Write for Vec<u8> {
     }
 
     fn put_varint(&mut self, mut value: u64) {
+        // Put together aside, so that room is asked for once and not for every byte.
+        let (mut bytes, mut len) = ([0; 10], 0);
         while value >= 0x80 {
-            self.push(value as u8 | 0x80);
+            bytes[len] = value as u8 | 0x80;
             value >>= 7;
+            len += 1;
         }
-        self.push(value as u8);
+        bytes[len] = value as u8;
+        self.extend_from_slice(&bytes[..=len]);
     }
 
     fn put_signed(&mut self, value: i64) {
