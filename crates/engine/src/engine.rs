@@ -193,7 +193,7 @@ impl Engine {
             stores_in_use: self.stores_in_use.clone(),
             log_bytes: options.log_bytes,
         };
-        self.spawn("jeton-store", move || store.run(&job_queue))?;
+        self.spawn("jeton-store", move || behind_the_others(|| store.run(&job_queue)))?;
         let upkeep = Upkeep {
             stores: self.stores.clone(),
             tables: self.tables.clone(),
@@ -201,7 +201,7 @@ impl Engine {
             stores_in_use: self.stores_in_use.clone(),
             bell: self.bell.clone(),
         };
-        self.spawn("jeton-upkeep", move || upkeep.run())?;
+        self.spawn("jeton-upkeep", move || behind_the_others(|| upkeep.run()))?;
         self.doors.store(Arc::new(senders.clone()));
         *lock(&self.shards) = Some(senders);
         Ok(())
@@ -319,6 +319,17 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// How much the threads stand back that nobody waits for, as `nice` counts.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// Runs with less right to a processor than the threads that somebody waits for. If the system does not know how, as they do.
+fn behind_the_others(run: impl FnOnce()) {
+    #[cfg(target_os = "linux")]
+    let _as_it_is = rustix::process::setpriority_process(None, NICE);
+    run();
 }
 
 thread_local! {

@@ -44,7 +44,7 @@ impl Default for Options {
             cache_bytes: 128 << 20,
             dirty_bytes_max: 64 << 20,
             copy_cells: 512,
-            recent_ids: 65_536,
+            recent_ids: 131_072,
             log_bytes: 64 << 20,
             filter_row_bytes: 512 << 10,
             segment_bytes: 64 << 20,

@@ -70,8 +70,12 @@ pub fn throughput<C: Contender>(
     done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// The latencies of additions at a given rate: asked for at fixed times, whether or not those before are answered, so that
-/// waiting in line counts.
+/// How often those whose time has come are sent off. The timers of the runtime are ten times as coarse, and would let all of a
+/// millisecond go at once.
+const PACE: Duration = Duration::from_micros(100);
+
+/// The latencies of additions at a given rate, spread evenly over time and over the callers. A caller that is still waiting for an
+/// answer when its next time comes lets it pass.
 pub fn latencies<C: Contender>(
     runtime: &tokio::runtime::Runtime,
     contender: &Arc<C>,
@@ -79,27 +83,34 @@ pub fn latencies<C: Contender>(
     per_second: f64,
     duration: Duration,
 ) -> Vec<Duration> {
-    let gap = Duration::from_secs_f64(CALLERS as f64 / per_second);
-    let begin = Instant::now() + Duration::from_millis(10);
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|caller| {
+    let (starts, callers): (Vec<_>, Vec<_>) = (0..CALLERS)
+        .map(|_| {
+            let (start, mut started) = tokio::sync::mpsc::channel::<()>(1);
             let (contender, numbers) = (contender.clone(), numbers.clone());
-            runtime.spawn(async move {
+            let caller = runtime.spawn(async move {
                 let mut latencies = Vec::new();
-                let mut due = begin + gap.mul_f64(caller as f64 / CALLERS as f64);
-                while due < begin + duration {
-                    tokio::time::sleep_until(due.into()).await;
-                    // The timer is coarse: what it oversleeps is not the contender's.
+                while started.recv().await.is_some() {
                     let asked = Instant::now();
                     let number = numbers.fetch_add(1, Ordering::Relaxed);
                     contender.add(scatter(number) % COUNTERS, number).await;
                     latencies.push(asked.elapsed());
-                    due = (due + gap).max(Instant::now());
                 }
                 latencies
-            })
+            });
+            (start, caller)
         })
-        .collect();
+        .unzip();
+    let begin = Instant::now();
+    let mut sent = 0_u64;
+    while begin.elapsed() < duration {
+        let due = (begin.elapsed().as_secs_f64() * per_second) as u64;
+        for number in sent..due {
+            let _still_waiting = starts[(number % CALLERS) as usize].try_send(());
+        }
+        sent = due;
+        std::thread::sleep(PACE);
+    }
+    drop(starts);
     let mut all = Vec::new();
     runtime.block_on(async {
         for caller in callers {
