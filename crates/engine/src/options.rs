@@ -11,7 +11,7 @@ pub struct Options {
     pub shards: usize,
     /// Requests that may wait for a shard. Beyond that callers are told that it is busy.
     pub queue_max: usize,
-    /// Requests that a shard decides at a time, before it hands them to the log and looks what became durable.
+    /// Requests that a shard decides at a time, at most, before it hands them to the log and looks what became durable.
     pub batch_requests_max: usize,
     /// Memory for cells that the value store has too, of all shards together.
     pub cache_bytes: usize,
@@ -40,11 +40,11 @@ impl Default for Options {
         Self {
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)),
             queue_max: 8192,
-            batch_requests_max: 48,
+            batch_requests_max: 2048,
             cache_bytes: 128 << 20,
             dirty_bytes_max: 64 << 20,
             copy_cells: 512,
-            recent_ids: 131_072,
+            recent_ids: 65_536,
             log_bytes: 64 << 20,
             filter_row_bytes: 512 << 10,
             segment_bytes: 64 << 20,
