@@ -46,7 +46,7 @@ impl Default for Options {
             copy_cells: 512,
             recent_ids: 65_536,
             log_bytes: 64 << 20,
-            filter_row_bytes: 512 << 10,
+            filter_row_bytes: 256 << 10,
             segment_bytes: 64 << 20,
             clock_ahead_max: Duration::from_secs(90 * 24 * 3600),
             lsm: LsmOptions::default(),

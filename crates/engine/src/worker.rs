@@ -35,9 +35,9 @@ const IN_FLIGHT_MAX: usize = 64;
 /// Requests that are decided at a time if not many are waiting: the log and the answers go on in between.
 const BATCH_REQUESTS: usize = 48;
 
-/// If many are waiting, they are decided in about so many batches: those at the end wait long whatever is done, and together they take less room
-/// in the log.
-const BATCHES_WAITING: usize = 4;
+/// If so many are waiting, they are decided together: those at the end wait long whatever is done, and together they take less room in the
+/// log and its index.
+const MANY_WAITING: usize = 512;
 
 /// A shard whose index lags behind by so many freezes takes no more writes.
 const LAG_MAX: usize = 8;
@@ -143,8 +143,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         let mut outbox = Outbox::default();
         let mut open = true;
         while open || !traffic.in_flight.is_empty() || !traffic.backlog.is_empty() {
-            let waiting = self.queue.len();
-            let max = self.options.batch_requests_max.min((waiting / BATCHES_WAITING).max(BATCH_REQUESTS));
+            let few = self.queue.len() < MANY_WAITING;
+            let max = self.options.batch_requests_max.min(if few { BATCH_REQUESTS } else { usize::MAX });
             let event = poll_fn(|context| {
                 if let Some(first) = traffic.in_flight.front_mut()
                     && let Poll::Ready(written) = first.writing.as_mut().poll(context)
