@@ -1,7 +1,7 @@
 //! The keeper: brings to disk what the log no longer needs to hold, and then shortens the log.
 //!
-//! Three things are stored, each with the slots up to which it speaks: ids in the index, rows in the value store, filters in a
-//! row of the registers. The log is trimmed to the lowest of the three. Recovery begins there.
+//! Three things are stored, each with the slots up to which it speaks: ids in the index, rows in the value store, filters in
+//! rows of the registers. The log is trimmed to the lowest of the three. Recovery begins there.
 //!
 //! Every method may be repeated after an error: nothing is lost by trying again.
 

@@ -22,7 +22,7 @@ pub struct Options {
     pub copy_cells: usize,
     /// Ids of a shard that are in memory before they are written to the index. At eight times as many writers must wait.
     pub recent_ids: usize,
-    /// Bytes of log between two snapshots of the filters, at least. They follow the size of the filters.
+    /// Bytes of log after which there is a checkpoint, and the filters are stored; these only when the log has grown by twice their size.
     pub log_bytes: u64,
     /// The length of the rows that the filters are stored in.
     pub filter_row_bytes: usize,
