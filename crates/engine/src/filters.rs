@@ -220,3 +220,73 @@ impl<R: Registers, N: Iterator<Item = String>> io::Read for Pieces<'_, R, N> {
         Ok(given)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::io::Read;
+
+    use jeton_core::TableSettings;
+    use jeton_register::memory::Memory;
+
+    use super::*;
+
+    const PIECE: usize = 40;
+
+    fn catalog() -> Catalog {
+        Catalog::default().create("t", TableSettings::default()).unwrap()
+    }
+
+    /// What is stored of the only era, or why it cannot be read.
+    fn read(registers: &Memory, table: TableId) -> Result<Vec<u8>, String> {
+        let stored = StoredFilters::find(registers).unwrap().unwrap();
+        let mut bytes = Vec::new();
+        let mut input = stored.reader(registers, table, 1).unwrap();
+        input.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.to_string())
+    }
+
+    fn put(registers: &Memory, name: &str, slot: u64) {
+        let row = Row { slot: Slot(slot), bytes: Bytes::from_static(b"other") };
+        assert!(block_on(registers.put_row(name, row)).unwrap());
+    }
+
+    #[test]
+    fn filters_come_back_in_pieces_and_a_version_counts_once_it_is_committed() {
+        let (registers, catalog) = (Memory::new(), catalog());
+        let table = catalog.find("t").unwrap();
+        let mut expected = Vec::new();
+        table.present().write_filters(&mut expected).unwrap();
+        let mut stored = StoredFilters::default();
+        let first = stored.write(&registers, &catalog, PIECE).unwrap();
+        assert!(first.rows().count() > 1, "more than one piece");
+        assert!(StoredFilters::find(&registers).unwrap().is_none(), "not committed");
+        stored.commit(&registers, first, Marks::default()).unwrap();
+        assert_eq!(read(&registers, table.id).as_ref(), Ok(&expected));
+
+        // Whatever becomes of the next version, the one that counts is untouched.
+        let second = stored.write(&registers, &catalog, PIECE).unwrap();
+        second.rows().for_each(|row| put(&registers, &row, 2));
+        assert_eq!(read(&registers, table.id), Ok(expected));
+
+        // A piece of another version is not taken for one of this.
+        let piece = StoredFilters::find(&registers).unwrap().unwrap().rows().nth(1).unwrap();
+        put(&registers, &piece, 3);
+        assert_eq!(read(&registers, table.id), Err(format!("the row {piece} is of another version")));
+    }
+
+    #[test]
+    fn rows_of_tables_that_a_later_version_lacks_are_emptied() {
+        let (registers, full, empty) = (Memory::new(), catalog(), Catalog::default());
+        let mut stored = StoredFilters::default();
+        let mut rows = Vec::new();
+        for catalog in [&full, &empty, &empty] {
+            let version = stored.write(&registers, catalog, PIECE).unwrap();
+            rows.extend(version.rows());
+            stored.commit(&registers, version, Marks::default()).unwrap();
+        }
+        assert!(!rows.is_empty());
+        for row in rows {
+            assert!(block_on(registers.get_row(&row)).unwrap().unwrap().bytes.is_empty(), "{row}");
+        }
+    }
+}

@@ -6,6 +6,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/mounts.rs"]
+mod mounts;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -24,19 +26,11 @@ const BALLAST: u64 = 1_500;
 const BALLAST_BYTES: usize = 16 << 10;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-    if let Some(folder) = arguments.next().filter(|argument| argument.starts_with('/')) {
+    if let Some([folder]) = mounts::own_arguments() {
         return copy(folder.as_ref());
     }
     let folder = tempfile::tempdir().unwrap();
-    // Mounts of its own, without being root: `unshare` is part of util-linux.
-    let status = Command::new("unshare")
-        .args(["--map-root-user", "--mount"])
-        .arg(std::env::current_exe().unwrap())
-        .arg(folder.path())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{status}");
+    mounts::run_with_own_mounts(&[folder.path().as_ref()]);
     println!("elsewhere: held");
 }
 

@@ -6,26 +6,17 @@
 //! Without arguments it is the test; with the name of a scenario and a folder it is the process that suffers.
 
 mod load;
+#[path = "../common/mounts.rs"]
+mod mounts;
 mod scenarios;
 
-use std::process::Command;
-
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-    if let (Some(scenario), Some(folder)) = (arguments.next(), arguments.next()) {
+    if let Some([scenario, folder]) = mounts::own_arguments() {
         return scenarios::run(&scenario, folder.as_ref());
     }
     for scenario in scenarios::ALL {
         let folder = tempfile::tempdir().expect("a folder");
-        // Mounts of its own, without being root: `unshare` is part of util-linux.
-        let status = Command::new("unshare")
-            .args(["--map-root-user", "--mount"])
-            .arg(std::env::current_exe().expect("this program"))
-            .arg(scenario)
-            .arg(folder.path())
-            .status()
-            .expect("unshare starts");
-        assert!(status.success(), "{scenario}: {status}");
+        mounts::run_with_own_mounts(&[scenario.as_ref(), folder.path().as_ref()]);
         println!("{scenario}: held");
     }
 }

@@ -3,10 +3,11 @@
 //! Without arguments it is the test; with a folder it is the process that has a small file system of its own there.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../common/mounts.rs"]
+mod mounts;
 mod room;
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jeton_engine::values::{LsmOptions, LsmValues, Rows, Values};
@@ -17,19 +18,11 @@ const CHECKPOINTS: u64 = 6;
 const ROWS: u64 = 200;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-    if let Some(folder) = arguments.next().filter(|argument| argument.starts_with('/')) {
+    if let Some([folder]) = mounts::own_arguments() {
         return suffer(folder.as_ref());
     }
     let folder = tempfile::tempdir().unwrap();
-    // Mounts of its own, without being root: `unshare` is part of util-linux.
-    let status = Command::new("unshare")
-        .args(["--map-root-user", "--mount"])
-        .arg(std::env::current_exe().unwrap())
-        .arg(folder.path())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{status}");
+    mounts::run_with_own_mounts(&[folder.path().as_ref()]);
     println!("leaks: none");
 }
 
