@@ -1,6 +1,6 @@
 //! What the engine costs, side by side with what it is built on and with what one would otherwise use.
 //!
-//! `cargo xtask bench engine [throughput|latency|threads|decide|memory|counters] [--quick]`; without a name, all of them.
+//! `cargo xtask bench engine [throughput|latency|tail|threads|decide|memory|counters] [--quick]`; without a name, all of them.
 
 mod bare;
 mod bulk;
@@ -12,6 +12,7 @@ mod latency;
 mod memory;
 mod ours;
 mod report;
+mod tail;
 mod threads;
 mod throughput;
 
@@ -38,6 +39,9 @@ fn main() {
     }
     if wanted("latency") {
         latency::run(folder, rounds, duration, rate / 2.0);
+    }
+    if wanted("tail") {
+        tail::run(folder, rounds, duration);
     }
     if wanted("threads") {
         threads::run(folder, duration * 2);
