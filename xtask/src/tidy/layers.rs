@@ -25,12 +25,17 @@ const LAYERS: &[(&str, Below)] = &[
     ("engine", Below::These(&["register"])),
     ("etx", Below::These(&["engine"])),
     ("geo", Below::These(&["engine"])),
-    ("server", Below::These(&["etx", "geo"])),
+    // The protocol, for both ends; and who may do what. Neither knows the database.
+    ("resp", Below::These(&[])),
+    ("access", Below::These(&[])),
+    ("server", Below::These(&["etx", "geo", "resp", "access"])),
     // A client links no engine into the program of its user.
-    ("client", Below::These(&["core"])),
+    ("client", Below::These(&["core", "resp"])),
     // The figures of the papers need the structures of the papers, not the database.
     ("lab", Below::These(&["filter", "clock"])),
     ("cli", Below::These(&["server", "client", "lab"])),
+    // The rivals, and everybody under the same load.
+    ("peers", Below::These(&["resp"])),
     // They look at the whole, and nothing is built on them.
     ("sim", Below::Everything),
     ("xtask", Below::Everything),

@@ -1,0 +1,1 @@
+//! The rivals and ourselves under the same load.

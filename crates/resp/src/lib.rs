@@ -1,0 +1,1 @@
+//! The Redis serialisation protocol, both ends of it, without I/O.

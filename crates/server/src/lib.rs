@@ -1,0 +1,1 @@
+//! The service: counters over RESP and HTTP.
