@@ -17,7 +17,8 @@ pub struct Answer {
     pub slot: u64,
     /// When it was decided, on the partition's timeline, in milliseconds since 1970.
     pub millis: u64,
-    /// The counters after the operation, one for each change; nothing for cells that are empty or hold bytes.
+    /// The counters after the operation, one for each change; nothing for cells that are empty or hold bytes. After an append, the number of
+    /// bytes.
     pub values: Values,
 }
 
@@ -180,6 +181,9 @@ pub enum Rejection {
         /// The next epoch above this is the lowest that is taken.
         floor: u64,
     },
+    /// The cell would become too large.
+    #[error("a cell has at most {} bytes", crate::limits::CELL_BYTES_MAX)]
+    CellTooLarge,
     /// The counter would leave the range of i64.
     #[error("the counter would leave the range of 64-bit integers")]
     Overflow,

@@ -5,7 +5,7 @@
 //!
 //! Layout: version (1), milliseconds (varint), then operations until the end, each: flags (1), the id if there
 //! is one, changes, answer, then the era (varint) if a filter remembers it, the generation (varint) if the id index does, the lease
-//! in ns (varint) if a session does.
+//! in ns (varint) if a session does, and last what the cells hold afterwards if that does not follow from changes and answer.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::generation::Generation;
 use crate::id::{Format, OpId};
 use crate::operation::Operation;
 use crate::partition::Step;
+use crate::value::Value;
 
 const VERSION: u8 = 1;
 
@@ -27,6 +28,8 @@ pub struct Decision {
     pub answer: Answer,
     /// Where it is remembered.
     pub memory: Memory,
+    /// What the cells hold afterwards, one for each change; nothing where that follows from the change and the answer.
+    pub effects: Option<Box<[Option<Value>]>>,
 }
 
 /// Where the answer to an operation is remembered.
@@ -53,8 +56,14 @@ pub enum Memory {
     },
 }
 
+/// Instead of a value: it follows from the change and the answer. The first byte of no value.
+const FOLLOWS: u8 = 0;
+
 const HAS_ID: u8 = 1;
 const MEMORY_SHIFT: u8 = 1;
+const MEMORY_MASK: u8 = 3;
+const HAS_EFFECTS: u8 = 1 << 3;
+const FLAGS: u8 = HAS_ID | MEMORY_MASK << MEMORY_SHIFT | HAS_EFFECTS;
 
 /// Begins an entry.
 pub fn begin(step: Step, out: &mut Vec<u8>) {
@@ -70,7 +79,9 @@ pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
         Memory::Index { .. } => 2,
         Memory::Session { .. } => 3,
     };
-    out.put_u8((memory << MEMORY_SHIFT) | if operation.id().is_some() { HAS_ID } else { 0 });
+    let id = if operation.id().is_some() { HAS_ID } else { 0 };
+    let effects = if decision.effects.is_some() { HAS_EFFECTS } else { 0 };
+    out.put_u8(memory << MEMORY_SHIFT | id | effects);
     if let Some(id) = operation.id() {
         id.encode(out);
     }
@@ -84,6 +95,12 @@ pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
             out.put_varint(generation.0);
         }
         Memory::Session { lease } => out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)),
+    }
+    for effect in decision.effects.iter().flatten() {
+        match effect {
+            Some(value) => value.encode(out),
+            None => out.put_u8(FOLLOWS),
+        }
     }
 }
 
@@ -119,19 +136,22 @@ impl<'a> Entry<'a> {
         if answer.values.as_slice().len() != operation.len() {
             return Err(Malformed("an answer to another operation"));
         }
-        let memory = match flags >> MEMORY_SHIFT {
+        if flags & !FLAGS != 0 {
+            return Err(Malformed("unknown flags"));
+        }
+        let memory = match flags >> MEMORY_SHIFT & MEMORY_MASK {
             0 => Memory::None,
             1 => Memory::Filter { era: era(input)? },
             2 => Memory::Index { era: era(input)?, generation: Generation(input.varint()?) },
-            3 => Memory::Session { lease: Duration::from_nanos(input.varint()?) },
-            _ => return Err(Malformed("an unknown kind of memory")),
+            _ => Memory::Session { lease: Duration::from_nanos(input.varint()?) },
         };
         match (operation.id(), memory) {
             (None, Memory::None) | (Some(OpId::Sequenced { .. }), Memory::Session { .. }) => {}
             (Some(id), Memory::Filter { .. } | Memory::Index { .. }) if id.format() != Format::Sequenced => {}
             _ => return Err(Malformed("an id that is remembered where ids of its format are not")),
         }
-        Ok((operation, Decision { answer, memory }))
+        let effects = if flags & HAS_EFFECTS != 0 { Some(effects(operation.len(), input)?) } else { None };
+        Ok((operation, Decision { answer, memory, effects }))
     }
 }
 
@@ -141,6 +161,20 @@ impl Iterator for Entry<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         (!self.input.rest().is_empty()).then(|| self.operation())
     }
+}
+
+fn effects(count: usize, input: &mut Reader<'_>) -> Result<Box<[Option<Value>]>, Malformed> {
+    let mut effects = Vec::with_capacity(count);
+    for _ in 0..count {
+        effects.push(match input.rest().first() {
+            Some(&FOLLOWS) => {
+                input.u8()?;
+                None
+            }
+            _ => Some(Value::decode(input)?),
+        });
+    }
+    Ok(effects.into())
 }
 
 fn era(input: &mut Reader<'_>) -> Result<u32, Malformed> {

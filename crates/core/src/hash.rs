@@ -54,12 +54,22 @@ impl Secret {
         Payload(SipHasher13::new_with_key(&self.0).hash(encoded_changes))
     }
 
-    /// The partition of a row.
+    /// The partition of a row. Rows with the same tag in braces are in the same one, so that they can be changed together.
     pub fn partition(&self, table: TableId, row: &[u8]) -> PartitionId {
         let mut hasher = SipHasher13::new_with_key(&self.0);
         hasher.write_u32(table.0.to_le());
-        hasher.write(row);
+        hasher.write(tag(row));
         PartitionId((hasher.finish() % u64::from(PARTITIONS)) as u16)
+    }
+}
+
+/// What stands between the first `{` of a row and the next `}`, as in Redis Cluster; the row, if that is nothing.
+fn tag(row: &[u8]) -> &[u8] {
+    let Some(open) = row.iter().position(|byte| *byte == b'{') else { return row };
+    let inside = &row[open + 1..];
+    match inside.iter().position(|byte| *byte == b'}') {
+        None | Some(0) => row,
+        Some(close) => &inside[..close],
     }
 }
 

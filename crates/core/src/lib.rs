@@ -59,7 +59,7 @@ pub use forgetful_filter::{Moment, Pressure, Status};
 pub use generation::Generation;
 pub use hash::{IdKey, Payload, Secret};
 pub use id::{Format, Formats, IdError, OpId};
-pub use operation::{Change, Operation, OperationError};
+pub use operation::{Change, Check, Operation, OperationError};
 pub use partition::{Absorb, Hashes, Partition, Recall, Step, Verdict, recollect};
 pub use session::{Client, Sessions};
 pub use settings::{

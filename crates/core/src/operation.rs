@@ -4,6 +4,7 @@ use crate::address::{Cell, PartitionId, TableId};
 use crate::codec::{Malformed, Reader, Write};
 use crate::id::{IdError, OpId};
 use crate::limits::{CELL_BYTES_MAX, CHANGES_MAX, OPERATION_BYTES_MAX};
+use crate::value::Value;
 
 /// A change of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,23 @@ pub enum Change {
     Delete,
     /// Makes the cell hold these bytes.
     Put(Box<[u8]>),
+    /// Changes nothing. The operation is refused, for good, unless the cell is as it says.
+    Check(Check),
+    /// Makes what the cell holds last until this time, in milliseconds since 1970, or for ever. A cell that holds nothing refuses the operation.
+    Expire(Option<u64>),
+    /// Appends these bytes to the cell; those of a counter are its digits. Its answer is the number of bytes.
+    Append(Box<[u8]>),
+}
+
+/// What a cell must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// Empty.
+    Absent,
+    /// Not empty.
+    Present,
+    /// Holding just this, its end included.
+    Holds(Value),
 }
 
 /// Changes of cells of one table and one partition, all or none, under one id.
@@ -108,7 +126,7 @@ impl Operation {
                 return Err(OperationError::SeveralPartitions);
             }
             match change {
-                Change::Put(bytes) if bytes.len() > CELL_BYTES_MAX => {
+                Change::Put(bytes) | Change::Append(bytes) if bytes.len() > CELL_BYTES_MAX => {
                     return Err(OperationError::CellTooLarge(bytes.len()));
                 }
                 Change::AddWithin { min: Some(min), max: Some(max), .. } if min > max => {
@@ -160,12 +178,17 @@ impl Operation {
 
     /// No encoding of the operation with its answer is longer than this.
     pub fn size_max(&self) -> usize {
-        const NUMBERS: usize = 48;
+        /// The numbers of a change, its answer and its effect, at most.
+        const NUMBERS: usize = 80;
         let changes: usize = self
             .changes()
             .map(|(cell, change)| {
                 let content = match change {
                     Change::Put(bytes) => bytes.len(),
+                    Change::Check(Check::Holds(value)) => value.size(),
+                    // What the cell holds afterwards goes into the entry.
+                    Change::Expire(_) => CELL_BYTES_MAX,
+                    Change::Append(bytes) => bytes.len() + CELL_BYTES_MAX,
                     _ => 0,
                 };
                 cell.as_bytes().len() + content + NUMBERS
@@ -223,6 +246,21 @@ impl Change {
                 out.put_u8(9);
                 out.put_bytes(bytes);
             }
+            Self::Check(Check::Absent) => out.put_u8(10),
+            Self::Check(Check::Present) => out.put_u8(11),
+            Self::Check(Check::Holds(value)) => {
+                out.put_u8(12);
+                value.encode(out);
+            }
+            Self::Expire(None) => out.put_u8(13),
+            Self::Expire(Some(until)) => {
+                out.put_u8(14);
+                out.put_varint(*until);
+            }
+            Self::Append(bytes) => {
+                out.put_u8(15);
+                out.put_bytes(bytes);
+            }
         }
     }
 
@@ -239,6 +277,12 @@ impl Change {
             7 => Self::Reset,
             8 => Self::Delete,
             9 => Self::Put(input.bytes()?.into()),
+            10 => Self::Check(Check::Absent),
+            11 => Self::Check(Check::Present),
+            12 => Self::Check(Check::Holds(Value::decode(input)?)),
+            13 => Self::Expire(None),
+            14 => Self::Expire(Some(input.varint()?)),
+            15 => Self::Append(input.bytes()?.into()),
             _ => return Err(Malformed("an unknown kind of change")),
         })
     }

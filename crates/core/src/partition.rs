@@ -19,7 +19,8 @@ use crate::era::{Era, Sighting};
 use crate::generation::Generation;
 use crate::hash::{IdKey, Payload, Secret};
 use crate::id::OpId;
-use crate::operation::{Change, Operation};
+use crate::limits;
+use crate::operation::{Change, Check, Operation};
 use crate::session::{Client, Recognition, Sessions};
 use crate::settings::{Mode, WithoutId};
 use crate::table::Table;
@@ -192,8 +193,14 @@ impl Partition {
     ) {
         debug_assert_eq!(decision.answer.slot, self.slot);
         if decision.answer.applied {
-            for ((cell, change), value) in operation.changes().zip(decision.answer.values.as_slice()) {
-                absorb.store(cell, change.effect(*value));
+            let values = decision.answer.values.as_slice();
+            for (at, (cell, change)) in operation.changes().enumerate() {
+                let kept = decision.effects.as_ref().and_then(|effects| effects[at].clone());
+                match (kept, change) {
+                    (Some(value), _) => absorb.store(cell, Some(value)),
+                    (None, Change::Check(_)) => {}
+                    (None, change) => absorb.store(cell, change.effect(values[at])),
+                }
             }
         }
         recollect(table, operation, hashes, decision, self.time, absorb);
@@ -335,16 +342,18 @@ fn evaluate<R: Recall>(
     recall: &mut R,
 ) -> Result<Verdict, R::Error> {
     let (slot, at) = (step.slot, millis(step.time));
-    let fresh = |applied, values| {
+    let fresh = |applied, values, effects| {
         let answer = Answer { applied, slot, millis: at, values };
-        Ok(Verdict::Fresh(Decision { answer, memory }))
+        Ok(Verdict::Fresh(Decision { answer, memory, effects }))
     };
+    let mut look = |cell: &Cell| Ok(recall.value(cell)?.and_then(|value| value.at(at)));
     if operation.len() == 1 {
         let Some((cell, change)) = operation.changes().next() else { unreachable!("it has one") };
-        let before = if change.looks() { recall.value(cell)? } else { None };
+        let before = if change.looks() { look(cell)? } else { None };
         return match change.outcome(before.as_ref()) {
-            Ok(Outcome::After(value)) => fresh(true, Values::One(value)),
-            Ok(Outcome::Refused(value)) => fresh(false, Values::One(value)),
+            Ok(Outcome::After(value, None)) => fresh(true, Values::One(value), None),
+            Ok(Outcome::After(value, kept)) => fresh(true, Values::One(value), Some([kept].into())),
+            Ok(Outcome::Refused(value)) => fresh(false, Values::One(value), None),
             Err(rejection) => Ok(Verdict::Rejected(rejection)),
         };
     }
@@ -352,55 +361,73 @@ fn evaluate<R: Recall>(
     let mut befores: Vec<Option<i64>> = Vec::with_capacity(operation.len());
     let mut after: Vec<(&Cell, Option<i64>, Option<Value>)> = Vec::with_capacity(operation.len());
     let mut values = Vec::with_capacity(operation.len());
+    let mut effects = Vec::new();
     let mut refused = false;
     for (cell, change) in operation.changes() {
         let (first, before) = match after.iter().rev().find(|(other, ..)| *other == cell) {
             Some((_, first, value)) => (*first, value.clone()),
             None => {
-                let value = recall.value(cell)?;
+                let value = look(cell)?;
                 (value.as_ref().map_or(Some(0), Value::counter), value)
             }
         };
         befores.push(first);
         match change.outcome(before.as_ref()) {
-            Ok(Outcome::After(value)) => {
+            Ok(Outcome::After(value, kept)) => {
+                if kept.is_some() {
+                    effects.resize(values.len(), None);
+                    effects.push(kept.clone());
+                }
                 values.push(value);
-                after.push((cell, first, change.effect(value)));
+                let held = match change {
+                    Change::Check(_) => before,
+                    _ => kept.or_else(|| change.effect(value)),
+                };
+                after.push((cell, first, held));
             }
-            // A bound refuses the whole; go on, to tell what the counters are.
+            // It refuses the whole; go on, to tell what the counters are.
             Ok(Outcome::Refused(_)) => refused = true,
             Err(rejection) => return Ok(Verdict::Rejected(rejection)),
         }
     }
-    if refused { fresh(false, Values::from_vec(befores)) } else { fresh(true, Values::from_vec(values)) }
+    if refused {
+        return fresh(false, Values::from_vec(befores), None);
+    }
+    if effects.is_empty() {
+        return fresh(true, Values::from_vec(values), None);
+    }
+    effects.resize(values.len(), None);
+    fresh(true, Values::from_vec(values), Some(effects.into()))
 }
 
-/// What a change comes to, in terms of counters.
+/// What a change comes to.
 enum Outcome {
-    After(Option<i64>),
-    /// A bound refuses it; the counter is at this.
+    /// The counter afterwards; and what the cell holds, if [`Change::effect`] cannot tell.
+    After(Option<i64>, Option<Value>),
+    /// A bound or a check refuses it; the counter is at this.
     Refused(Option<i64>),
 }
 
 impl Change {
     /// Whether the outcome depends on what the cell holds.
     fn looks(&self) -> bool {
-        matches!(self, Self::Add(_) | Self::AddWithin { .. })
+        !matches!(self, Self::Set(_) | Self::Reset | Self::Delete | Self::Put(_))
     }
 
     fn outcome(&self, before: Option<&Value>) -> Result<Outcome, Rejection> {
+        let number = before.map_or(Some(0), Value::counter);
         let sum = |delta: i64| {
-            let before = match before {
-                None => 0,
-                Some(value) => value.counter().ok_or(Rejection::NotACounter)?,
-            };
+            let before = number.ok_or(Rejection::NotACounter)?;
             Ok((before, before.checked_add(delta)))
         };
+        // A counter that expires goes on to.
+        let counted = |sum: Option<i64>| {
+            let sum = sum.ok_or(Rejection::Overflow)?;
+            let until = before.and_then(Value::until);
+            Ok(Outcome::After(Some(sum), until.map(|until| Value::Counter(sum).lasting(Some(until)))))
+        };
         match self {
-            Self::Add(delta) => {
-                let (_, sum) = sum(*delta)?;
-                Ok(Outcome::After(Some(sum.ok_or(Rejection::Overflow)?)))
-            }
+            Self::Add(delta) => counted(sum(*delta)?.1),
             Self::AddWithin { delta, min, max } => {
                 let (before, sum) = sum(*delta)?;
                 // A sum beyond i64 is beyond a bound on that side, if there is one.
@@ -409,15 +436,40 @@ impl Change {
                 if below || above {
                     return Ok(Outcome::Refused(Some(before)));
                 }
-                Ok(Outcome::After(Some(sum.ok_or(Rejection::Overflow)?)))
+                counted(sum)
             }
-            Self::Set(value) => Ok(Outcome::After(Some(*value))),
-            Self::Reset => Ok(Outcome::After(Some(0))),
-            Self::Delete | Self::Put(_) => Ok(Outcome::After(None)),
+            Self::Set(value) => Ok(Outcome::After(Some(*value), None)),
+            Self::Reset => Ok(Outcome::After(Some(0), None)),
+            Self::Delete | Self::Put(_) => Ok(Outcome::After(None, None)),
+            Self::Check(check) => {
+                let holds = match check {
+                    Check::Absent => before.is_none(),
+                    Check::Present => before.is_some(),
+                    Check::Holds(value) => before == Some(value),
+                };
+                let value = if before.is_some() { number } else { None };
+                Ok(if holds { Outcome::After(value, None) } else { Outcome::Refused(number) })
+            }
+            Self::Expire(until) => Ok(match before {
+                None => Outcome::Refused(Some(0)),
+                Some(value) => Outcome::After(number, Some(value.clone().lasting(*until))),
+            }),
+            Self::Append(more) => {
+                let until = before.and_then(Value::until);
+                let mut bytes = before.map_or_else(Vec::new, Value::text);
+                bytes.extend_from_slice(more);
+                if bytes.len() > limits::CELL_BYTES_MAX {
+                    return Err(Rejection::CellTooLarge);
+                }
+                let length = bytes.len() as i64;
+                let value = Value::from_text(&bytes).lasting(until);
+                Ok(Outcome::After(Some(length), Some(value)))
+            }
         }
     }
 
-    /// What the cell holds after the change, given the counter that was answered.
+    /// What the cell holds after the change, given the counter that was answered. Not for changes that keep some of what was there: their
+    /// decisions have it.
     fn effect(&self, value: Option<i64>) -> Option<Value> {
         match self {
             Self::Put(bytes) => Some(Value::Bytes(bytes.clone())),

@@ -9,6 +9,17 @@ pub enum Value {
     Counter(i64),
     /// Plain bytes, at most [`CELL_BYTES_MAX`](crate::limits::CELL_BYTES_MAX) of them.
     Bytes(Box<[u8]>),
+    /// Either, until some time: then the cell holds nothing.
+    Expiring(Box<Expiring>),
+}
+
+/// What a cell holds until some time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expiring {
+    /// When it is over, in milliseconds since 1970, on the partition's timeline.
+    until: u64,
+    /// What it holds; never another one that expires.
+    value: Value,
 }
 
 impl Value {
@@ -17,6 +28,65 @@ impl Value {
         match self {
             Self::Counter(value) => Some(*value),
             Self::Bytes(_) => None,
+            Self::Expiring(expiring) => expiring.value.counter(),
+        }
+    }
+
+    /// A text as Redis sees it: what is written like an integer is a counter, everything else is bytes.
+    pub fn from_text(text: &[u8]) -> Self {
+        match integer(text) {
+            Some(value) => Self::Counter(value),
+            None => Self::Bytes(text.into()),
+        }
+    }
+
+    /// The value as Redis shows it.
+    pub fn text(&self) -> Vec<u8> {
+        match self {
+            Self::Counter(value) => value.to_string().into_bytes(),
+            Self::Bytes(bytes) => bytes.to_vec(),
+            Self::Expiring(expiring) => expiring.value.text(),
+        }
+    }
+
+    /// The same value, until this time or for ever.
+    #[must_use]
+    pub fn lasting(self, until: Option<u64>) -> Self {
+        let value = self.plain();
+        match until {
+            Some(until) => Self::Expiring(Box::new(Expiring { until, value })),
+            None => value,
+        }
+    }
+
+    /// The value without its end.
+    #[must_use]
+    pub fn plain(self) -> Self {
+        match self {
+            Self::Expiring(expiring) => expiring.value,
+            value => value,
+        }
+    }
+
+    /// When it is over, if it ever is, in milliseconds since 1970.
+    pub fn until(&self) -> Option<u64> {
+        match self {
+            Self::Expiring(expiring) => Some(expiring.until),
+            _ => None,
+        }
+    }
+
+    /// The value, if it is not over at this time.
+    pub fn at(self, millis: u64) -> Option<Self> {
+        if self.until().is_some_and(|until| until <= millis) { None } else { Some(self) }
+    }
+
+    /// No encoding of it is longer than this and a few numbers.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Counter(_) => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Expiring(expiring) => expiring.value.size(),
         }
     }
 
@@ -31,15 +101,68 @@ impl Value {
                 out.put_u8(2);
                 out.put_bytes(bytes);
             }
+            Self::Expiring(expiring) => {
+                out.put_u8(3);
+                out.put_varint(expiring.until);
+                expiring.value.encode(out);
+            }
         }
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         match input.u8()? {
+            3 => {
+                let until = input.varint()?;
+                let kind = input.u8()?;
+                Ok(Self::decode_plain(kind, input)?.lasting(Some(until)))
+            }
+            kind => Self::decode_plain(kind, input),
+        }
+    }
+
+    fn decode_plain(kind: u8, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match kind {
             1 => Ok(Self::Counter(input.signed()?)),
             2 => Ok(Self::Bytes(input.bytes()?.into())),
             _ => Err(Malformed("an unknown kind of value")),
         }
+    }
+}
+
+/// The integer that is written so, and in no other way: no sign but a minus, no zeros before it, no space.
+fn integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let plain = match digits {
+        [] => false,
+        [b'0'] => digits.len() == text.len(),
+        [first, rest @ ..] => (b'1'..=b'9').contains(first) && rest.iter().all(u8::is_ascii_digit),
+    };
+    if plain && text.len() <= 20 { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_a_counter_only_if_it_is_the_one_way_to_write_it() {
+        for text in ["0", "7", "-7", "10", "9223372036854775807", "-9223372036854775808"] {
+            assert_eq!(Value::from_text(text.as_bytes()), Value::Counter(text.parse().expect("a number")));
+        }
+        for text in ["", "-", "-0", "00", "07", "+7", " 7", "7 ", "1.0", "0x7", "9223372036854775808", "-9223372036854775809", "a"] {
+            assert_eq!(Value::from_text(text.as_bytes()), Value::Bytes(text.as_bytes().into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_there_until_its_time() {
+        let value = Value::Counter(7).lasting(Some(5));
+        assert_eq!(value.clone().at(4), Some(value.clone()));
+        assert_eq!(value.clone().at(5), None);
+        assert_eq!(value.clone().lasting(Some(9)).until(), Some(9));
+        assert_eq!(value.clone().lasting(None), Value::Counter(7));
+        assert_eq!(value.counter(), Some(7));
+        assert_eq!(Value::Counter(7).at(u64::MAX), Some(Value::Counter(7)));
     }
 }

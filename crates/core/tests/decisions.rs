@@ -586,6 +586,7 @@ proptest! {
                     Change::Set(value) => Some(i128::from(*value)),
                     Change::Reset => Some(0),
                     Change::Delete | Change::Put(_) => None,
+                    Change::Check(_) | Change::Expire(_) | Change::Append(_) => unreachable!("not drawn here"),
                 };
                 let after = match after.map(i64::try_from) {
                     Some(Err(_)) => {

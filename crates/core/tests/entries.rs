@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use common::*;
-use jeton_core::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
+use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
 use jeton_core::{
-    Answer, Catalog, Cell, Change, Column, Decision, Entry, Format, Formats, Generation, Memory, Mode,
+    Answer, Catalog, Cell, Change, Check, Column, Decision, Entry, Format, Formats, Generation, Memory, Mode,
     Moment, OpId, Operation, Partition, PartitionId, Payload, Remembered, Step, TableSettings, Value, Values,
     Verdict, codec::Reader, entry,
 };
@@ -53,7 +53,18 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Reset),
         Just(Change::Delete),
         prop::collection::vec(any::<u8>(), 0..300).prop_map(|bytes| Change::Put(bytes.into())),
+        prop::collection::vec(any::<u8>(), 0..300).prop_map(|bytes| Change::Append(bytes.into())),
+        prop::option::of(any::<u64>()).prop_map(Change::Expire),
+        Just(Change::Check(Check::Absent)),
+        Just(Change::Check(Check::Present)),
+        any_value().prop_map(|value| Change::Check(Check::Holds(value))),
     ]
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let bytes = prop::collection::vec(any::<u8>(), 0..300).prop_map(|bytes| Value::Bytes(bytes.into()));
+    let value = prop_oneof![any_number().prop_map(Value::Counter), bytes];
+    (value, prop::option::of(any::<u64>())).prop_map(|(value, until)| value.lasting(until))
 }
 
 /// Changes of one row, which may be a long one with zero bytes, which take two.
@@ -91,7 +102,14 @@ fn any_decided() -> impl Strategy<Value = (Operation, Decision)> {
             };
             let operation = Operation::batch(id, changes).unwrap();
             let answer = Answer { applied, slot: 0, millis: 0, values: Values::from_vec(values) };
-            (operation, Decision { answer, memory })
+            // What is kept of a cell is at most as large as a cell, and there only for changes that keep something.
+            let kept = |(_, change): &(Cell, Change)| match change {
+                Change::Add(_) | Change::AddWithin { .. } => Some(Value::Counter(i64::MIN).lasting(Some(u64::MAX))),
+                Change::Expire(_) | Change::Append(_) => Some(Value::Bytes(vec![7; CELL_BYTES_MAX].into()).lasting(Some(u64::MAX))),
+                _ => None,
+            };
+            let effects = (number % 2 == 0).then(|| operation.changes().map(kept).collect());
+            (operation, Decision { answer, memory, effects })
         },
     )
 }
@@ -218,7 +236,7 @@ fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
         let answer = Answer { applied: true, slot: 1, millis: 1, values: Values::One(Some(0)) };
         let mut bytes = Vec::new();
         entry::begin(Step { slot: 1, time: Moment::from_millis(1) }, &mut bytes);
-        entry::push(&operation, &Decision { answer, memory }, &mut bytes);
+        entry::push(&operation, &Decision { answer, memory, effects: None }, &mut bytes);
         let read: Result<Vec<_>, _> = Entry::read(1, &bytes).unwrap().collect();
         assert!(read.is_err(), "{id:?} in {memory:?}");
     }
@@ -262,7 +280,7 @@ fn hex(bytes: &[u8]) -> String {
 
 fn decided(applied: bool, values: &[Option<i64>], memory: Memory) -> Decision {
     let values = Values::from_vec(values.to_vec());
-    Decision { answer: Answer { applied, slot: 77, millis: START, values }, memory }
+    Decision { answer: Answer { applied, slot: 77, millis: START, values }, memory, effects: None }
 }
 
 /// These bytes are in the logs of stores: an entry that was written once is read for ever. A change here needs a new version
@@ -441,6 +459,9 @@ fn any_request() -> impl Strategy<Value = (OpId, Vec<(Cell, Change)>, u64)> {
         Just(Change::Reset),
         Just(Change::Delete),
         Just(Change::Put((*b"x").into())),
+        Just(Change::Append((*b"1").into())),
+        prop::option::of(START..START + 20_000).prop_map(Change::Expire),
+        Just(Change::Check(Check::Present)),
     ];
     let changes = (0..3u8, prop::collection::vec(change, 1..3)).prop_map(|(row, changes)| {
         changes.into_iter().map(|change| (cell(&row.to_string()), change)).collect()

@@ -15,8 +15,8 @@ pub fn check(model: &Model, cell: &Cell, least: i128, held: &Held) -> Checked {
     let value = match held {
         Held::Nothing => 0,
         Held::Counter(value) => i128::from(*value),
-        Held::Bytes(_) => {
-            return Err(Violation::new(RULE, format!("{cell:?} holds bytes, and was only added to")));
+        Held::Bytes(_) | Held::Until(..) => {
+            return Err(Violation::new(RULE, format!("{cell:?} is {held:?}, and was only added to")));
         }
     };
     let (_, most) = model.sums(cell);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use jeton_core::{Cell, Change, Value};
+use jeton_core::limits::CELL_BYTES_MAX;
+use jeton_core::{Cell, Change, Check, Value};
 
 /// What a cell holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum Held {
     Counter(i64),
     /// Plain bytes.
     Bytes(Vec<u8>),
+    /// Either, until a time that no run comes to.
+    Until(u64, Box<Held>),
 }
 
 impl Held {
@@ -22,6 +25,25 @@ impl Held {
             Self::Nothing => Some(0),
             Self::Counter(value) => Some(*value),
             Self::Bytes(_) => None,
+            Self::Until(_, held) => held.counter(),
+        }
+    }
+
+    fn until(&self) -> Option<u64> {
+        if let Self::Until(until, _) = self { Some(*until) } else { None }
+    }
+
+    fn lasting(self, until: Option<u64>) -> Self {
+        let held = if let Self::Until(_, held) = self { *held } else { self };
+        until.map_or(held.clone(), |until| Self::Until(until, Box::new(held)))
+    }
+
+    fn text(&self) -> Vec<u8> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Counter(value) => value.to_string().into_bytes(),
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Until(_, held) => held.text(),
         }
     }
 
@@ -31,6 +53,7 @@ impl Held {
             None => Self::Nothing,
             Some(Value::Counter(value)) => Self::Counter(*value),
             Some(Value::Bytes(bytes)) => Self::Bytes(bytes.to_vec()),
+            Some(value) => Self::of(Some(&value.clone().plain())).lasting(value.until()),
         }
     }
 }
@@ -59,7 +82,9 @@ pub fn effect<'a>(
         let before = cells.get(cell).unwrap_or(&first).clone();
         befores.push(first.counter());
         let after = match change {
-            Change::Add(delta) => Held::Counter(before.counter()?.checked_add(*delta)?),
+            Change::Add(delta) => {
+                Held::Counter(before.counter()?.checked_add(*delta)?).lasting(before.until())
+            }
             Change::AddWithin { delta, min, max } => {
                 let sum = i128::from(before.counter()?) + i128::from(*delta);
                 let outside =
@@ -68,17 +93,44 @@ pub fn effect<'a>(
                     applied = false;
                     continue;
                 }
-                Held::Counter(i64::try_from(sum).ok()?)
+                Held::Counter(i64::try_from(sum).ok()?).lasting(before.until())
             }
             Change::Set(value) => Held::Counter(*value),
             Change::Reset => Held::Counter(0),
             Change::Delete => Held::Nothing,
             Change::Put(bytes) => Held::Bytes(bytes.to_vec()),
+            Change::Check(check) => {
+                let holds = match check {
+                    Check::Absent => before == Held::Nothing,
+                    Check::Present => before != Held::Nothing,
+                    Check::Holds(value) => before == Held::of(Some(value)),
+                };
+                if !holds {
+                    applied = false;
+                    continue;
+                }
+                before
+            }
+            Change::Expire(_) if before == Held::Nothing => {
+                applied = false;
+                continue;
+            }
+            Change::Expire(until) => before.lasting(*until),
+            Change::Append(more) => {
+                let mut text = before.text();
+                text.extend_from_slice(more);
+                if text.len() > CELL_BYTES_MAX {
+                    return None;
+                }
+                let number = std::str::from_utf8(&text).ok().and_then(|text| text.parse::<i64>().ok());
+                let number = number.filter(|number| number.to_string().into_bytes() == text);
+                values.push(Some(text.len() as i64));
+                let held = number.map_or(Held::Bytes(text), Held::Counter);
+                cells.insert(cell.clone(), held.lasting(before.until()));
+                continue;
+            }
         };
-        values.push(match after {
-            Held::Counter(value) => Some(value),
-            Held::Nothing | Held::Bytes(_) => None,
-        });
+        values.push(if after == Held::Nothing { None } else { after.counter() });
         cells.insert(cell.clone(), after);
     }
     Some(if applied {
