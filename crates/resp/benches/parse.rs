@@ -1,0 +1,182 @@
+//! What the protocol costs for each command: `cargo bench -p jeton-resp --bench parse`.
+//!
+//! Pipelines of fifty, as a busy client sends them. Every line is the median of rounds taken by turns, so that a machine
+//! that is busy for a moment is busy for all of them. A number is worth something beside the others of its run only.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::io::Write as _;
+use std::time::Instant;
+
+use jeton_resp::reply::{Version, Writer};
+use jeton_resp::request::{self, Args, Progress};
+use jeton_resp::{command, value};
+
+/// Commands in a pipeline.
+const PIPELINE: usize = 50;
+/// Pipelines in a round.
+const BATCH: usize = 2_000;
+/// Rounds, of which the median counts.
+const ROUNDS: usize = 41;
+
+/// A measurement: what it measures, and what does it once for a whole pipeline.
+type Case = (&'static str, Box<dyn FnMut()>);
+
+fn main() {
+    let mut cases: Vec<Case> = vec![
+        ("server: parse JADD with an id", Box::new(parse_requests(false))),
+        ("server: the same, a chunk cuts every pipeline", Box::new(parse_requests(true))),
+        ("server: parse JADD as an inline command", Box::new(parse_inline())),
+        ("server: write a small integer", Box::new(write_integers(7))),
+        ("server: write a large integer", Box::new(write_integers(1_234_567_890_123))),
+        ("  rival: the same with write!", Box::new(write_with_format(1_234_567_890_123))),
+        ("server: write a bulk string of 36 bytes", Box::new(write_bulks())),
+        ("server: write a map of 3 integers", Box::new(write_maps())),
+        ("client: encode JADD with an id", Box::new(encode_commands())),
+        ("client: parse an integer", Box::new(parse_replies(|out| out.integer(1_234_567)))),
+        ("client: parse a bulk string of 36 bytes", Box::new(parse_replies(|out| out.bulk(&[b'x'; 36])))),
+        ("client: parse a map of 3 integers", Box::new(parse_replies(map))),
+    ];
+    let mut times = vec![Vec::new(); cases.len()];
+    for _ in 0..ROUNDS {
+        for ((_, pipeline), times) in cases.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            for _ in 0..BATCH {
+                pipeline();
+            }
+            times.push(start.elapsed().as_nanos() as f64 / (BATCH * PIPELINE) as f64);
+        }
+    }
+    println!("| pipelines of {PIPELINE}, median of {ROUNDS} rounds | ns each |\n|---|--:|");
+    for ((name, _), times) in cases.iter().zip(&mut times) {
+        times.sort_by(f64::total_cmp);
+        println!("| {name} | {:.1} |", times[ROUNDS / 2]);
+    }
+}
+
+/// The arguments of the commands: a counter, an amount, and an id by which it happens once.
+fn with_arguments(mut take: impl FnMut(&[&[u8]])) {
+    let (mut counter, mut id) = (String::new(), String::new());
+    for number in 0..PIPELINE {
+        counter.clear();
+        id.clear();
+        let _ = write!(counter, "counter-{number:08}");
+        let _ = write!(id, "{number:08x}-0000-4000-8000-{number:012x}");
+        take(&[b"JADD", counter.as_bytes(), b"1", b"ID", id.as_bytes()]);
+    }
+}
+
+fn requests() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    with_arguments(|arguments| command(&mut bytes, arguments));
+    bytes
+}
+
+fn parse_all(parser: &mut request::Parser, args: &mut Args, bytes: &[u8]) -> (usize, usize) {
+    let (mut at, mut commands) = (0, 0);
+    loop {
+        match parser.next(black_box(&bytes[at..]), args) {
+            Ok(Progress::Command { command, consumed }) => {
+                black_box((command.name(), command.get(1), command.get(2), command.get(4)));
+                at += consumed;
+                commands += 1;
+            }
+            Ok(Progress::Incomplete { consumed }) => return (at + consumed, commands),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn parse_requests(cut: bool) -> impl FnMut() {
+    let bytes = requests();
+    let (mut parser, mut args) = (request::Parser::new(request::Limits::default()), Args::default());
+    // In the id of the command in the middle.
+    let chunk = if cut { bytes.len() / 2 - 10 } else { bytes.len() };
+    move || {
+        let (at, first) = parse_all(&mut parser, &mut args, &bytes[..chunk]);
+        let (_, second) = parse_all(&mut parser, &mut args, &bytes[at..]);
+        assert_eq!(first + second, PIPELINE);
+    }
+}
+
+fn parse_inline() -> impl FnMut() {
+    let mut bytes = Vec::new();
+    with_arguments(|arguments| {
+        bytes.extend(arguments.join(&b' '));
+        bytes.extend(b"\r\n");
+    });
+    let (mut parser, mut args) = (request::Parser::new(request::Limits::default()), Args::default());
+    move || assert_eq!(parse_all(&mut parser, &mut args, &bytes).1, PIPELINE)
+}
+
+fn write_replies(write: impl Fn(&mut Writer<'_>)) -> impl FnMut() {
+    let mut bytes = Vec::new();
+    move || {
+        bytes.clear();
+        let mut out = Writer::new(&mut bytes, Version::Resp3);
+        for _ in 0..PIPELINE {
+            write(&mut out);
+        }
+        black_box(&bytes);
+    }
+}
+
+fn write_integers(value: i64) -> impl FnMut() {
+    write_replies(move |out| out.integer(black_box(value)))
+}
+
+fn write_with_format(value: i64) -> impl FnMut() {
+    let mut bytes = Vec::new();
+    move || {
+        bytes.clear();
+        for _ in 0..PIPELINE {
+            let _ = write!(bytes, ":{}\r\n", black_box(value));
+        }
+        black_box(&bytes);
+    }
+}
+
+fn write_bulks() -> impl FnMut() {
+    write_replies(|out| out.bulk(black_box(&[b'x'; 36])))
+}
+
+fn write_maps() -> impl FnMut() {
+    write_replies(map)
+}
+
+fn map(out: &mut Writer<'_>) {
+    out.map(3);
+    for key in [&b"value"[..], b"position", b"era"] {
+        out.bulk(key);
+        out.integer(black_box(123_456));
+    }
+}
+
+fn encode_commands() -> impl FnMut() {
+    let mut bytes = Vec::new();
+    let mut owned: Vec<Vec<Vec<u8>>> = Vec::new();
+    with_arguments(|arguments| owned.push(arguments.iter().map(|argument| argument.to_vec()).collect()));
+    move || {
+        bytes.clear();
+        for arguments in &owned {
+            let [a, b, c, d, e] = &arguments[..] else { panic!("five arguments") };
+            command(&mut bytes, black_box(&[a, b, c, d, e]));
+        }
+        black_box(&bytes);
+    }
+}
+
+fn parse_replies(write: impl Fn(&mut Writer<'_>)) -> impl FnMut() {
+    let mut bytes = Vec::new();
+    let mut out = Writer::new(&mut bytes, Version::Resp3);
+    (0..PIPELINE).for_each(|_| write(&mut out));
+    let mut parser = value::Parser::new(value::Limits::default());
+    move || {
+        let mut at = 0;
+        while let Ok(value::Progress::Value { value, consumed }) = parser.next(black_box(&bytes[at..])) {
+            black_box(value);
+            at += consumed;
+        }
+        assert_eq!(at, bytes.len());
+    }
+}

@@ -1,0 +1,177 @@
+//! Inline commands: a line of words as a person types it, with the quotes that Redis knows.
+//!
+//! In double quotes `\n \r \t \b \a` and `\xHH` stand for bytes, and a backslash before anything else for that. In
+//! single quotes only `\'` is special. Quotes may begin inside of a word, but a closing quote ends it: a blank or the end of
+//! the line must follow.
+
+/// A quote has no end, or something other than a blank follows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unbalanced;
+
+/// Splits a line into words. Their bytes are appended to `text` without quotes and escapes, one word after the other,
+/// and `word` is called with the place of each in `text`.
+pub fn split(line: &[u8], text: &mut Vec<u8>, mut word: impl FnMut(usize, usize)) -> Result<(), Unbalanced> {
+    let mut rest = line;
+    loop {
+        while let [blank, after @ ..] = rest
+            && is_blank(*blank)
+        {
+            rest = after;
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let start = text.len();
+        rest = take_word(rest, text)?;
+        word(start, text.len());
+    }
+}
+
+/// Appends the first word to `text`; returns what is behind it.
+fn take_word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
+    loop {
+        match rest {
+            // Redis skips vertical tabs and form feeds between words, but does not end a word at them.
+            [] | [b' ' | b'\n' | b'\r' | b'\t', ..] => return Ok(rest),
+            [b'"', quoted @ ..] => return take_double(quoted, text),
+            [b'\'', quoted @ ..] => return take_single(quoted, text),
+            [byte, after @ ..] => {
+                text.push(*byte);
+                rest = after;
+            }
+        }
+    }
+}
+
+fn take_double<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
+    loop {
+        let (byte, after) = match rest {
+            [] => return Err(Unbalanced),
+            [b'"', after @ ..] => return closed(after),
+            [b'\\', b'x', high, low, after @ ..] if is_hex(*high) && is_hex(*low) => {
+                (hex(*high) << 4 | hex(*low), after)
+            }
+            [b'\\', escaped, after @ ..] => (unescaped(*escaped), after),
+            [byte, after @ ..] => (*byte, after),
+        };
+        text.push(byte);
+        rest = after;
+    }
+}
+
+fn take_single<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
+    loop {
+        let (byte, after) = match rest {
+            [] => return Err(Unbalanced),
+            [b'\'', after @ ..] => return closed(after),
+            [b'\\', b'\'', after @ ..] => (b'\'', after),
+            [byte, after @ ..] => (*byte, after),
+        };
+        text.push(byte);
+        rest = after;
+    }
+}
+
+fn closed(rest: &[u8]) -> Result<&[u8], Unbalanced> {
+    if rest.first().is_none_or(|next| is_blank(*next)) { Ok(rest) } else { Err(Unbalanced) }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+fn is_hex(byte: u8) -> bool {
+    byte.is_ascii_hexdigit()
+}
+
+fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20) - b'a' + 10,
+    }
+}
+
+fn unescaped(byte: u8) -> u8 {
+    match byte {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 0x08,
+        b'a' => 0x07,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, Unbalanced> {
+        let (mut text, mut places) = (Vec::new(), Vec::new());
+        split(line, &mut text, |start, end| places.push(start..end))?;
+        Ok(places.into_iter().map(|place| text[place].to_vec()).collect())
+    }
+
+    #[test]
+    fn words_are_split_at_blanks() {
+        for (line, expected) in [
+            (&b""[..], &[][..]),
+            (b" \t\x0b\x0c\r ", &[]),
+            (b"PING", &[&b"PING"[..]]),
+            (b"  jadd  a\t1 ", &[b"jadd", b"a", b"1"]),
+            (b"a\x0bb \x0bc", &[b"a\x0bb", b"c"]),
+            (b"a\\nb", &[b"a\\nb"]),
+            (b"\xff\x00 \x80", &[b"\xff\x00", b"\x80"]),
+        ] {
+            assert_eq!(words(line).unwrap(), expected, "{}", line.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn double_quotes_hold_escapes() {
+        for (line, expected) in [
+            (&br#""""#[..], &[&b""[..]][..]),
+            (br#""a b" c"#, &[b"a b", b"c"]),
+            (br#""\n\r\t\b\a""#, &[b"\n\r\t\x08\x07"]),
+            (br#""\x00\xff\xAb\xaB""#, &[b"\x00\xff\xab\xab"]),
+            (br#""\xg0\x0""#, &[b"xg0x0"]),
+            (br#""\"\\\q'""#, &[b"\"\\q'"]),
+            (br#"key"in a word""#, &[b"keyin a word"]),
+            (b"\"a\"\x0b\"b\"", &[b"a", b"b"]),
+        ] {
+            assert_eq!(words(line).unwrap(), expected, "{}", line.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn single_quotes_hold_everything_but_themselves() {
+        for (line, expected) in [
+            (&b"''"[..], &[&b""[..]][..]),
+            (br"'a b' c", &[b"a b", b"c"]),
+            (br#"'\n\x41"'"#, &[br#"\n\x41""#]),
+            (br"'it\'s'", &[b"it's"]),
+            (br"a'b c'", &[b"ab c"]),
+        ] {
+            assert_eq!(words(line).unwrap(), expected, "{}", line.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn quotes_are_balanced_and_end_a_word() {
+        for line in [
+            &br#"""#[..],
+            b"'",
+            br#"a "b"#,
+            b"a 'b",
+            br#""a\""#,
+            br"'a\'",
+            br#""a"b"#,
+            b"'a'b",
+            br#""a""b""#,
+            b"'a'\"b\"",
+            br#""a\"#,
+        ] {
+            assert_eq!(words(line), Err(Unbalanced), "{}", line.escape_ascii());
+        }
+    }
+}
