@@ -82,15 +82,17 @@ impl Cell {
         let mut bytes = ShortBytes::with_capacity(HEAD + row.len() + 2 + column.0.len());
         bytes.extend_from_slice(&partition.0.to_be_bytes());
         bytes.extend_from_slice(&table.0.to_be_bytes());
-        for piece in row.split_inclusive(|byte| *byte == 0) {
-            bytes.extend_from_slice(piece);
-            if piece.ends_with(&[0]) {
-                bytes.extend_from_slice(&[255]);
-            }
-        }
+        escape(row, |piece| bytes.extend_from_slice(piece));
         bytes.extend_from_slice(&[0, 0]);
         bytes.extend_from_slice(&column.0);
         Ok(Self(bytes))
+    }
+
+    /// Appends what the bytes of all cells begin with that are in this partition and table and whose rows begin with these bytes.
+    pub fn encode_prefix(partition: PartitionId, table: TableId, row: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&partition.0.to_be_bytes());
+        out.extend_from_slice(&table.0.to_be_bytes());
+        escape(row, |piece| out.extend_from_slice(piece));
     }
 
     /// The partition that owns it.
@@ -161,6 +163,16 @@ impl Cell {
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
         Self::from_bytes(input.bytes()?)
+    }
+}
+
+/// A row as it is in a cell: every 0 byte is followed by 255.
+fn escape(row: &[u8], mut put: impl FnMut(&[u8])) {
+    for piece in row.split_inclusive(|byte| *byte == 0) {
+        put(piece);
+        if piece.ends_with(&[0]) {
+            put(&[255]);
+        }
     }
 }
 

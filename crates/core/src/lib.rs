@@ -60,7 +60,7 @@ pub use generation::Generation;
 pub use hash::{IdKey, Payload, Secret};
 pub use id::{Format, Formats, IdError, OpId};
 pub use operation::{Change, Check, Operation, OperationError};
-pub use partition::{Absorb, Hashes, Partition, Recall, Step, Verdict, recollect};
+pub use partition::{Absorb, Hashes, Known, Partition, Recall, Step, Verdict, recollect};
 pub use session::{Client, Sessions};
 pub use settings::{
     Durability, EXACT_FILTER_RATE, Mode, SettingsError, TableSettings, WINDOW_MAX, WINDOW_MIN, WithoutId,

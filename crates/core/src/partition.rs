@@ -82,6 +82,19 @@ pub enum Verdict {
     Rejected(Rejection),
 }
 
+/// What is known of an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// It was not taken here, within the window.
+    No,
+    /// It was taken: this was the first answer.
+    Yes(Answer),
+    /// The filter takes it for known, and the table has nothing but the filter.
+    Probably,
+    /// It may have been taken, but that is no longer remembered.
+    Forgotten,
+}
+
 /// The hashes of an operation, computed once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hashes {
@@ -180,6 +193,51 @@ impl Partition {
         }
         let id = Sifted { key, dated: id.dated(), payload: hashes.payload };
         decide_by_filter(step, table, operation, id, recall)
+    }
+
+    /// What is known of an id here, at this time. Changes nothing.
+    pub fn recall<R: Recall>(
+        &self,
+        now: Moment,
+        table: &Table,
+        id: &OpId,
+        key: IdKey,
+        recall: &mut R,
+    ) -> Result<Known, R::Error> {
+        if let OpId::Sequenced { client, epoch, seq } = id {
+            let client = Client { table: table.id, name: client.clone() };
+            return Ok(match self.sessions.recognise(&client, *epoch, *seq, u64::MAX, now) {
+                Recognition::Known(known) => Known::Yes(known.answer),
+                Recognition::New => Known::No,
+                Recognition::Refused(_) => Known::Forgotten,
+            });
+        }
+        let dated = id.dated();
+        let (mut look_up, mut probably, mut forgotten) = (false, false, false);
+        for era in table.living(now) {
+            match era.sighting(key, dated, now) {
+                Sighting::New => {}
+                Sighting::Maybe if era.settings.mode == Mode::Exact => look_up = true,
+                Sighting::Maybe => probably = true,
+                Sighting::Unknown | Sighting::Forgotten => forgotten = true,
+            }
+        }
+        if look_up {
+            let eras = table.living(now).filter(|era| era.settings.mode == Mode::Exact);
+            let candidates = eras.flat_map(|era| era.candidates(dated, now));
+            if let Some(known) = recall.remembered(key, candidates)? {
+                return Ok(Known::Yes(known.answer));
+            }
+        }
+        let late = dated.is_some_and(|dated| {
+            let window = table.settings().dated_window;
+            now.since(dated) > window || table.forgotten(dated, now)
+        });
+        Ok(match (probably, forgotten || late) {
+            (true, _) => Known::Probably,
+            (false, true) => Known::Forgotten,
+            (false, false) => Known::No,
+        })
     }
 
     /// Makes a decision come true. Its step is the one taken last.

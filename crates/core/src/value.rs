@@ -150,7 +150,21 @@ mod tests {
         for text in ["0", "7", "-7", "10", "9223372036854775807", "-9223372036854775808"] {
             assert_eq!(Value::from_text(text.as_bytes()), Value::Counter(text.parse().expect("a number")));
         }
-        for text in ["", "-", "-0", "00", "07", "+7", " 7", "7 ", "1.0", "0x7", "9223372036854775808", "-9223372036854775809", "a"] {
+        for text in [
+            "",
+            "-",
+            "-0",
+            "00",
+            "07",
+            "+7",
+            " 7",
+            "7 ",
+            "1.0",
+            "0x7",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "a",
+        ] {
             assert_eq!(Value::from_text(text.as_bytes()), Value::Bytes(text.as_bytes().into()), "{text}");
         }
     }

@@ -131,7 +131,9 @@ fn what_was_kept_is_replayed() {
     world.add(&opaque("3"), 2).applied();
     world.change_row(&opaque("4"), "b", append("text")).applied();
     world.change_row(&opaque("5"), "b", Change::Expire(Some(START + 50))).fresh();
-    world.batch(&opaque("6"), &[(cell("b"), Change::Check(Check::Present)), (cell("b"), append("s"))]).fresh();
+    world
+        .batch(&opaque("6"), &[(cell("b"), Change::Check(Check::Present)), (cell("b"), append("s"))])
+        .fresh();
     let again = world.replayed();
     assert_eq!(again.value("a"), Some(Value::Counter(7).lasting(Some(START + 100))));
     assert_eq!(again.value("b"), Some(bytes("texts").lasting(Some(START + 50))));

@@ -104,8 +104,12 @@ fn any_decided() -> impl Strategy<Value = (Operation, Decision)> {
             let answer = Answer { applied, slot: 0, millis: 0, values: Values::from_vec(values) };
             // What is kept of a cell is at most as large as a cell, and there only for changes that keep something.
             let kept = |(_, change): &(Cell, Change)| match change {
-                Change::Add(_) | Change::AddWithin { .. } => Some(Value::Counter(i64::MIN).lasting(Some(u64::MAX))),
-                Change::Expire(_) | Change::Append(_) => Some(Value::Bytes(vec![7; CELL_BYTES_MAX].into()).lasting(Some(u64::MAX))),
+                Change::Add(_) | Change::AddWithin { .. } => {
+                    Some(Value::Counter(i64::MIN).lasting(Some(u64::MAX)))
+                }
+                Change::Expire(_) | Change::Append(_) => {
+                    Some(Value::Bytes(vec![7; CELL_BYTES_MAX].into()).lasting(Some(u64::MAX)))
+                }
                 _ => None,
             };
             let effects = (number % 2 == 0).then(|| operation.changes().map(kept).collect());

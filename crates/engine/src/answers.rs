@@ -3,8 +3,10 @@
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use tokio::sync::oneshot;
+
+use crate::bursts::Reply;
 use crate::reply::Response;
-use crate::worker::Ticket;
 
 /// So few are answered by whoever has the answers: another thread would only begin later.
 const FEW: usize = 8;
@@ -12,7 +14,16 @@ const FEW: usize = 8;
 /// Groups of answers that may wait for the thread. Beyond that a shard waits for it.
 const GROUPS_MAX: usize = 64;
 
-type Group = Vec<(Ticket, Response)>;
+/// An answer, and to whom.
+#[derive(Debug)]
+pub enum Given {
+    /// To a request.
+    One(oneshot::Sender<Response>, Response),
+    /// To all requests of a burst.
+    Burst(Reply, Vec<Response>),
+}
+
+type Group = Vec<Given>;
 
 /// Gives answers.
 #[derive(Debug, Clone)]
@@ -44,7 +55,10 @@ impl Answers {
 }
 
 fn give(group: Group) {
-    for (ticket, response) in group {
-        drop(ticket.send(response));
+    for given in group {
+        match given {
+            Given::One(caller, response) => drop(caller.send(response)),
+            Given::Burst(caller, responses) => drop(caller.send(responses)),
+        }
     }
 }

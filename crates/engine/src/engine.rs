@@ -11,6 +11,7 @@
 //! | `jeton-upkeep` | merges, and drops what has expired |
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -18,7 +19,8 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, Hashes, Moment, Operation, PartitionId, Secret, Table, TableSettings, Value,
+    Catalog, Cell, Column, Hashes, Known, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings,
+    Value,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
@@ -27,6 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::answers::Answers;
 use crate::backup::INCOMPLETE;
+use crate::bursts::BURST_MAX;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
 use crate::hold::Hold;
@@ -34,14 +37,14 @@ use crate::ids::IdIndex;
 use crate::keeper::Keeper;
 use crate::options::Options;
 use crate::recovery::{self, Recovered, RecoveryError};
-use crate::reply::{Refusal, Reply, Response};
+use crate::reply::{Ask, Refusal, Reply, Response};
 use crate::shard::{Request, Shard, Stores};
 use crate::stats::Stats;
 use crate::store_thread::StoreThread;
 use crate::tables::{TableError, Tables};
 use crate::upkeep::{Bell, Upkeep};
-use crate::values::{LsmValues, ValuesError};
-use crate::worker::{Message, Worker};
+use crate::values::{CellKeys, LsmValues, Values, ValuesError};
+use crate::worker::{Message, Ticket, Worker};
 
 /// Why an engine cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +85,16 @@ fn system(what: String) -> impl FnOnce(std::io::Error) -> OpenError {
     move |source| OpenError::System { what, source }
 }
 
+/// The way to a shard.
+struct Door {
+    queue: mpsc::Sender<Message>,
+    /// How many requests of bursts are in the queue.
+    bursting: Arc<AtomicUsize>,
+}
+
+/// Requests of bursts that may wait for a shard. Beyond that callers are told that it is busy.
+const BURSTING_MAX: usize = 1 << 16;
+
 /// A store that is open. To close it, drop it, or call [`Engine::close`].
 pub struct Engine {
     pub(crate) registers: Arc<Embedded<RealDisk>>,
@@ -95,7 +108,7 @@ pub struct Engine {
     secret: Secret,
     shards: Mutex<Option<Vec<mpsc::Sender<Message>>>>,
     /// The same senders, for callers: no lock on their way.
-    doors: ArcSwap<Vec<mpsc::Sender<Message>>>,
+    doors: ArcSwap<Vec<Door>>,
     bell: Arc<Bell>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     replayed: u64,
@@ -166,9 +179,11 @@ impl Engine {
         let (jobs, job_queue) = std_mpsc::channel();
         let (answers, give) = Answers::by_thread();
         self.spawn("jeton-answers", give)?;
-        let mut senders = Vec::new();
+        let (mut senders, mut doors) = (Vec::new(), Vec::new());
         for (number, shard) in shards.into_iter().enumerate() {
             let (sender, queue) = mpsc::channel(options.queue_max);
+            let bursting = Arc::default();
+            doors.push(Door { queue: sender.clone(), bursting: Arc::clone(&bursting) });
             senders.push(sender);
             let worker = Worker {
                 number,
@@ -181,6 +196,7 @@ impl Engine {
                 queue,
                 jobs: jobs.clone(),
                 answers: answers.clone(),
+                bursting,
             };
             self.spawn(&format!("jeton-shard-{number}"), move || block_on(worker.run()))?;
         }
@@ -202,7 +218,7 @@ impl Engine {
             bell: self.bell.clone(),
         };
         self.spawn("jeton-upkeep", move || behind_the_others(|| upkeep.run()))?;
-        self.doors.store(Arc::new(senders.clone()));
+        self.doors.store(Arc::new(doors));
         *lock(&self.shards) = Some(senders);
         Ok(())
     }
@@ -267,13 +283,11 @@ impl Engine {
     ///
     /// The work begins when this is called. Dropping the future does not undo it.
     pub fn apply(&self, operation: Operation) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
-        let hashes = SCRATCH.with_borrow_mut(|scratch| Hashes::of(&operation, &self.secret, scratch));
-        let partition = operation.partition();
-        let answer = self.send(partition, |ticket| Request::Apply { operation, hashes, ticket });
+        let answer = self.send(self.request(Ask::Apply(operation)));
         async move {
             match answer?.await {
                 Ok(Response::Applied(reply)) => reply,
-                Ok(Response::Read(_)) => unreachable!("an operation is not answered like a read"),
+                Ok(other) => unreachable!("an operation is not answered with {other:?}"),
                 Err(_) => Err(Refusal::Closed),
             }
         }
@@ -281,37 +295,205 @@ impl Engine {
 
     /// What a cell holds; never what a crash could take back, except in a relaxed table.
     pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, Refusal>> + Send + use<> {
-        let answer = self.send(cell.partition(), |ticket| Request::Read { cell, ticket });
+        let answer = self.send(self.request(Ask::Read(cell)));
         async move {
             match answer?.await {
                 Ok(Response::Read(value)) => value,
-                Ok(Response::Applied(_)) => unreachable!("a read is not answered like an operation"),
+                Ok(other) => unreachable!("a read is not answered with {other:?}"),
                 Err(_) => Err(Refusal::Closed),
             }
         }
     }
 
-    fn send(
-        &self,
-        partition: PartitionId,
-        request: impl FnOnce(oneshot::Sender<Response>) -> Request<oneshot::Sender<Response>>,
-    ) -> Result<oneshot::Receiver<Response>, Refusal> {
+    fn request(&self, ask: Ask) -> Request<()> {
+        match ask {
+            Ask::Apply(operation) => {
+                let hashes = SCRATCH.with_borrow_mut(|scratch| Hashes::of(&operation, &self.secret, scratch));
+                Request::Apply { operation, hashes, ticket: () }
+            }
+            Ask::Read(cell) => Request::Read { cell, ticket: () },
+        }
+    }
+
+    fn send(&self, request: Request<()>) -> Result<oneshot::Receiver<Response>, Refusal> {
         let doors = self.doors.load();
         if doors.is_empty() {
             return Err(Refusal::Closed);
         }
         let (ticket, answer) = oneshot::channel();
-        let door = &doors[usize::from(partition.0) % doors.len()];
-        match door.try_send(Message::Request(request(ticket))) {
-            Ok(()) => Ok(answer),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(Refusal::Busy("too many requests are waiting")),
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(Refusal::Closed),
+        let door = &doors[usize::from(request.partition().0) % doors.len()];
+        let request = request.for_whom(|()| Ticket::One(ticket));
+        door.queue.try_send(Message::Request(request)).map_err(unsent)?;
+        Ok(answer)
+    }
+
+    /// Does what is asked, all at once and independently of each other, but for one cell in the order given. The responses come together, in
+    /// that order, when the last of them is there.
+    ///
+    /// For whoever has many requests at a time this takes a fraction of what one call for each takes. What cannot be sent is answered so, and
+    /// the rest is done: what came of each, its response says.
+    pub fn burst(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
+        self.send_burst(asks.into_iter().map(|ask| self.request(ask)).collect())
+    }
+
+    fn send_burst(&self, requests: Vec<Request<()>>) -> impl Future<Output = Vec<Response>> + Send + use<> {
+        let doors = self.doors.load();
+        let total = requests.len();
+        let mut parts = Vec::new();
+        if let [door] = &doors[..]
+            && (1..=BURST_MAX).contains(&total)
+        {
+            parts.push((None, door.burst(requests)));
+        } else {
+            let mut shares: Vec<(Vec<usize>, Vec<Request<()>>)> = Vec::new();
+            shares.resize_with(doors.len(), Default::default);
+            for (at, request) in requests.into_iter().enumerate() {
+                if doors.is_empty() {
+                    break;
+                }
+                let shard = usize::from(request.partition().0) % doors.len();
+                shares[shard].0.push(at);
+                shares[shard].1.push(request);
+                if shares[shard].0.len() == BURST_MAX {
+                    let (places, requests) = std::mem::take(&mut shares[shard]);
+                    parts.push((Some(places), doors[shard].burst(requests)));
+                }
+            }
+            for (door, (places, requests)) in doors.iter().zip(shares) {
+                if !requests.is_empty() {
+                    parts.push((Some(places), door.burst(requests)));
+                }
+            }
         }
+        async move {
+            let closed = || Response::Applied(Err(Refusal::Closed));
+            let mut all = Vec::new();
+            for (places, part) in parts {
+                let responses = match part {
+                    Ok(answer) => answer.await.map_err(|_| Refusal::Closed),
+                    Err(refusal) => Err(refusal),
+                };
+                match (places, responses) {
+                    // One shard has all of them, in order.
+                    (None, Ok(responses)) => return responses,
+                    (None, Err(refusal)) => return vec![Response::Applied(Err(refusal)); total],
+                    (Some(places), responses) => {
+                        all.resize_with(total, closed);
+                        match responses {
+                            Ok(responses) => {
+                                for (at, response) in places.into_iter().zip(responses) {
+                                    all[at] = response;
+                                }
+                            }
+                            Err(refusal) => {
+                                for at in places {
+                                    all[at] = Response::Applied(Err(refusal.clone()));
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            all.resize_with(total, closed);
+            all
+        }
+    }
+
+    /// What became of an id, in whichever partition: most have one answer, and those that never came have none. An id that was used for rows
+    /// of several partitions has as many.
+    pub async fn operation(&self, table: &Table, id: &OpId) -> Result<Vec<(PartitionId, Known)>, Refusal> {
+        let ask = |partition| Request::Recall { table: table.id, id: id.clone(), partition, ticket: () };
+        let responses = self.send_burst(PartitionId::all().map(ask).collect()).await;
+        let mut found = Vec::new();
+        for (partition, response) in PartitionId::all().zip(responses) {
+            match response {
+                Response::Recalled(Ok(Known::No)) => {}
+                Response::Recalled(Ok(known)) => found.push((partition, known)),
+                Response::Recalled(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refusal),
+                other => unreachable!("a question is not answered with {other:?}"),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Comes back when everything decided by now is in the value store, where [`list`](Self::list) finds it.
+    pub async fn stored(&self) -> Result<(), Refusal> {
+        let waits: Vec<_> = {
+            let doors = self.doors.load();
+            let ask = |door: &Door| {
+                let (reply, stored) = oneshot::channel();
+                door.queue.try_send(Message::Stored(reply)).map_err(unsent)?;
+                Ok(stored)
+            };
+            doors.iter().map(ask).collect::<Result<_, Refusal>>()?
+        };
+        if waits.is_empty() {
+            return Err(Refusal::Closed);
+        }
+        for stored in waits {
+            stored.await.map_err(|_| Refusal::Closed)?;
+        }
+        Ok(())
+    }
+
+    /// The cells of a table whose rows begin like this, as far as the value store knows them, after a given one, and at most so many.
+    /// They come in an order of the store's own, and may be gone or over by now. Reads the disk: not for a thread that must not wait.
+    pub fn list(
+        &self,
+        table: &Table,
+        prefix: &[u8],
+        after: Option<&Cell>,
+        limit: usize,
+    ) -> Result<Vec<Cell>, Refusal> {
+        let failed = |error: &dyn std::fmt::Display| Refusal::Storage(error.to_string());
+        let mut cells = Vec::new();
+        let first = after.map_or(0, |after| after.partition().0);
+        for partition in PartitionId::all().skip(first.into()) {
+            if cells.len() >= limit {
+                break;
+            }
+            let after = after.filter(|after| after.partition() == partition);
+            let keys = CellKeys::new(partition, table.id, prefix, after);
+            let mut damaged = None;
+            let listed =
+                self.stores.values.keys(&keys, limit - cells.len(), &mut |key| match keys.cell(key) {
+                    Ok(cell) => cells.push(cell),
+                    Err(error) => damaged = Some(error),
+                });
+            listed.map_err(|error| failed(&error))?;
+            if let Some(error) = damaged {
+                return Err(failed(&error));
+            }
+        }
+        Ok(cells)
     }
 
     /// How the engine is doing.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.catalog(), &self.stores, &self.health, self.replayed)
+    }
+}
+
+impl Door {
+    fn burst(&self, requests: Vec<Request<()>>) -> Result<oneshot::Receiver<Vec<Response>>, Refusal> {
+        let count = requests.len();
+        let (reply, answer) = oneshot::channel();
+        if self.bursting.fetch_add(count, Ordering::Relaxed) + count > BURSTING_MAX {
+            self.bursting.fetch_sub(count, Ordering::Relaxed);
+            return Err(Refusal::Busy("too many requests are waiting"));
+        }
+        self.queue.try_send(Message::Burst { requests, reply }).map_err(|error| {
+            self.bursting.fetch_sub(count, Ordering::Relaxed);
+            unsent(error)
+        })?;
+        Ok(answer)
+    }
+}
+
+fn unsent(error: mpsc::error::TrySendError<Message>) -> Refusal {
+    match error {
+        mpsc::error::TrySendError::Full(_) => Refusal::Busy("too many requests are waiting"),
+        mpsc::error::TrySendError::Closed(_) => Refusal::Closed,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod answers;
 mod backup;
+mod bursts;
 mod cache;
 mod clock;
 mod date;
@@ -36,7 +37,7 @@ pub use keeper::{KeepError, Keeper, Kept};
 pub use marks::Marks;
 pub use options::Options;
 pub use recovery::{Found, Recovered, RecoveryError, Replayed, find, share_out};
-pub use reply::{Refusal, Reply, Response};
+pub use reply::{Ask, Refusal, Reply, Response};
 pub use shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots, Stores};
 pub use stats::{Stats, TableStats};
 pub use tables::TableError;

@@ -3,6 +3,7 @@
 //! No promise is made about them from one version to the next.
 
 pub use crate::answers::Answers;
+pub use crate::bursts::BURST_MAX;
 pub use crate::clock::StoreTime;
 pub use crate::health::Health;
 pub use crate::tables::Tables;

@@ -1,6 +1,15 @@
 //! What the engine tells its callers.
 
-use jeton_core::{Answer, Rejection, Value};
+use jeton_core::{Answer, Cell, Known, Operation, Rejection, Value};
+
+/// What the engine can be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Do this.
+    Apply(Operation),
+    /// Tell what this cell holds.
+    Read(Cell),
+}
 
 /// What became of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,4 +54,6 @@ pub enum Response {
     Applied(Result<Reply, Refusal>),
     /// To a read.
     Read(Result<Option<Value>, Refusal>),
+    /// To the question what became of an id.
+    Recalled(Result<Known, Refusal>),
 }

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Moment, OpId, Operation,
-    Partition, PartitionId, Recall, Remembered, Secret, Step, Table, Value, Verdict, entry, limits, mutated,
+    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Known, Moment, OpId, Operation,
+    Partition, PartitionId, Recall, Remembered, Secret, Step, Table, TableId, Value, Verdict, entry, limits,
+    mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
@@ -49,6 +50,17 @@ pub enum Request<T> {
         /// Whom to answer.
         ticket: T,
     },
+    /// Tell what became of an id in a partition.
+    Recall {
+        /// Of which table.
+        table: TableId,
+        /// The id.
+        id: OpId,
+        /// The partition.
+        partition: PartitionId,
+        /// Whom to answer.
+        ticket: T,
+    },
 }
 
 impl<T> Request<T> {
@@ -57,14 +69,36 @@ impl<T> Request<T> {
         match self {
             Self::Apply { operation, .. } => operation.partition(),
             Self::Read { cell, .. } => cell.partition(),
+            Self::Recall { partition, .. } => *partition,
         }
     }
 
     /// The cell that it looks at first.
-    fn first_cell(&self) -> &Cell {
+    fn first_cell(&self) -> Option<&Cell> {
         match self {
-            Self::Apply { operation, .. } => operation.first_cell(),
-            Self::Read { cell, .. } => cell,
+            Self::Apply { operation, .. } => Some(operation.first_cell()),
+            Self::Read { cell, .. } => Some(cell),
+            Self::Recall { .. } => None,
+        }
+    }
+
+    /// The same request, to be answered to somebody else.
+    pub fn for_whom<U>(self, whom: impl FnOnce(T) -> U) -> Request<U> {
+        match self {
+            Self::Apply { operation, hashes, ticket } => {
+                Request::Apply { operation, hashes, ticket: whom(ticket) }
+            }
+            Self::Read { cell, ticket } => Request::Read { cell, ticket: whom(ticket) },
+            Self::Recall { table, id, partition, ticket } => {
+                Request::Recall { table, id, partition, ticket: whom(ticket) }
+            }
+        }
+    }
+
+    /// Whom to answer.
+    pub fn into_ticket(self) -> T {
+        match self {
+            Self::Apply { ticket, .. } | Self::Read { ticket, .. } | Self::Recall { ticket, .. } => ticket,
         }
     }
 
@@ -72,7 +106,7 @@ impl<T> Request<T> {
     pub fn value_bytes_max(&self) -> usize {
         match self {
             Self::Apply { operation, .. } => operation.size_max(),
-            Self::Read { .. } => 0,
+            Self::Read { .. } | Self::Recall { .. } => 0,
         }
     }
 }
@@ -294,7 +328,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 close(&mut open, &mut entry, &mut batch);
             }
             match request {
-                Request::Read { cell, ticket } => self.read(catalog, &cell, ticket, outbox),
+                Request::Read { cell, ticket } => self.read(catalog, &cell, now, ticket, outbox),
+                Request::Recall { table, id: op_id, partition: _, ticket } => {
+                    self.recall(catalog, (table, &op_id, id), now, ticket, outbox);
+                }
                 Request::Apply { operation, hashes: _, ticket }
                     if size + ENTRY_HEAD_MAX > self.entry_bytes_max =>
                 {
@@ -361,7 +398,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             Request::Apply { operation, hashes, .. } => {
                 Some((operation.table(), operation.id()?, hashes.key?))
             }
-            Request::Read { .. } => None,
+            Request::Read { .. } | Request::Recall { .. } => None,
         });
         // Mostly all are of one table.
         let mut table = ids.clone().map(|(table, ..)| table).min();
@@ -377,7 +414,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             std::hint::black_box(self.memory.recent.anticipate(key));
         }
         let cache = &self.memory.cache;
-        places.extend(requests.map(|request| cache.guess(request.first_cell())));
+        places.extend(requests.map(|request| request.first_cell().and_then(|cell| cache.guess(cell))));
         places.iter().flatten().for_each(|place| cache.bring_near(*place));
     }
 
@@ -403,13 +440,51 @@ impl<V: Values, D: Disk> Shard<V, D> {
         }
     }
 
-    fn read<T>(&mut self, catalog: &Catalog, cell: &Cell, ticket: T, outbox: &mut Outbox<T>) {
+    fn read<T>(&mut self, catalog: &Catalog, cell: &Cell, now: Moment, ticket: T, outbox: &mut Outbox<T>) {
         self.memory.rests_on = 0;
-        let value = self.memory.value(cell);
+        let now = self.time_in(cell.partition(), now);
+        let value = self.memory.value(cell).map(|value| value?.at(now));
         let relaxed =
             catalog.get(cell.table()).is_some_and(|table| table.settings().durability == Durability::Relaxed);
-        let response = Response::Read(value);
-        if self.memory.rests_on <= self.durable || relaxed || mutated!(ReadBeforeDurable) {
+        self.told(Response::Read(value), relaxed || mutated!(ReadBeforeDurable), ticket, outbox);
+    }
+
+    fn recall<T>(
+        &mut self,
+        catalog: &Catalog,
+        (table, id, partition): (TableId, &OpId, PartitionId),
+        now: Moment,
+        ticket: T,
+        outbox: &mut Outbox<T>,
+    ) {
+        self.memory.rests_on = 0;
+        let known = match (catalog.get(table), &self.partitions[usize::from(partition.0)]) {
+            (Some(table), Some(owned)) => {
+                let key = self.secret.id_key(table.id, id, &mut self.scratch).in_partition(partition);
+                let now = owned.partition.time().max(now);
+                let known = owned.partition.recall(now, table, id, key, &mut self.memory);
+                // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
+                if matches!(known, Ok(Known::Probably)) || matches!(id, OpId::Sequenced { .. }) {
+                    self.memory.rests_on = self.memory.rests_on.max(owned.batch);
+                }
+                known
+            }
+            (None, _) => Err(Refusal::NoSuchTable(table.to_string())),
+            (_, None) => unreachable!("requests are routed to the owner of their partition"),
+        };
+        self.told(Response::Recalled(known), false, ticket, outbox);
+    }
+
+    /// The time of a partition, in the milliseconds of its entries.
+    fn time_in(&self, partition: PartitionId, now: Moment) -> u64 {
+        let owned = self.partitions[usize::from(partition.0)].as_ref();
+        let time = owned.map_or(now, |owned| owned.partition.time().max(now));
+        time.as_nanos() / 1_000_000
+    }
+
+    /// Tells what was looked up, when what it rests on is durable.
+    fn told<T>(&self, response: Response, at_once: bool, ticket: T, outbox: &mut Outbox<T>) {
+        if self.memory.rests_on <= self.durable || at_once {
             outbox.ready.push((ticket, response));
         } else {
             outbox.waiting.push((self.memory.rests_on, ticket, response));

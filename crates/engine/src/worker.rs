@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;
 use std::task::Poll;
 
@@ -21,7 +22,8 @@ use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answers::Answers;
+use crate::answers::{Answers, Given};
+use crate::bursts::{self, Bursts};
 use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
@@ -42,8 +44,17 @@ const MANY_WAITING: usize = 512;
 /// A shard whose index lags behind by so many freezes takes no more writes.
 const LAG_MAX: usize = 8;
 
+/// Requests that are decided at a time if they come in bursts and not many are waiting.
+const BATCH_BURSTS: usize = 512;
+
 /// Whom to answer.
-pub type Ticket = oneshot::Sender<Response>;
+#[derive(Debug)]
+pub enum Ticket {
+    /// Who asked for this alone.
+    One(oneshot::Sender<Response>),
+    /// Who sent it with a burst: which burst, and which of its requests.
+    Burst(u32, u32),
+}
 
 /// What a shard's thread is told.
 #[allow(
@@ -53,6 +64,13 @@ pub type Ticket = oneshot::Sender<Response>;
 pub enum Message {
     /// By a caller.
     Request(Request<Ticket>),
+    /// By a caller, several at once.
+    Burst {
+        /// What it asks, at least one and at most [`BURST_MAX`](crate::bursts::BURST_MAX).
+        requests: Vec<Request<()>>,
+        /// Whom to answer.
+        reply: bursts::Reply,
+    },
     /// The ids of this freeze are in the index.
     IdsStored(u64),
     /// The rows of this freeze are in the value store.
@@ -64,6 +82,8 @@ pub enum Message {
         /// Whom to tell.
         reply: oneshot::Sender<Slots>,
     },
+    /// Tell when all that was decided by now is in the value store.
+    Stored(oneshot::Sender<()>),
 }
 
 /// What a shard hands out to be stored.
@@ -117,6 +137,8 @@ pub struct Worker<R, V, D: Disk, C> {
     pub jobs: std_mpsc::Sender<Job>,
     /// Who gives its answers, once they are durable.
     pub answers: Answers,
+    /// How many requests of bursts are in the queue.
+    pub bursting: Arc<AtomicUsize>,
 }
 
 /// What is under way between a shard's thread and the rest.
@@ -131,6 +153,12 @@ struct Traffic {
     /// Handed out, but not yet stored.
     storing_ids: bool,
     storing_values: bool,
+    /// Who waits for the checkpoint that is being stored, and who for the next.
+    stored: Vec<oneshot::Sender<()>>,
+    to_be_stored: Vec<oneshot::Sender<()>>,
+    bursts: Bursts,
+    /// Requests that came with a message, on average, lately.
+    weight: usize,
 }
 
 impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
@@ -144,7 +172,11 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         let mut open = true;
         while open || !traffic.in_flight.is_empty() || !traffic.backlog.is_empty() {
             let few = self.queue.len() < MANY_WAITING;
-            let max = self.options.batch_requests_max.min(if few { BATCH_REQUESTS } else { usize::MAX });
+            let max = match traffic.weight {
+                _ if !few => self.options.batch_requests_max,
+                0 | 1 => BATCH_REQUESTS.min(self.options.batch_requests_max),
+                weight => (BATCH_BURSTS / weight).max(1),
+            };
             let event = poll_fn(|context| {
                 if let Some(first) = traffic.in_flight.front_mut()
                     && let Poll::Ready(written) = first.writing.as_mut().poll(context)
@@ -175,9 +207,11 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                     }
                 }
                 Event::Received => {
+                    let (before, count) = (traffic.backlog.len(), messages.len().max(1));
                     for message in messages.drain(..) {
                         self.receive(message, &mut traffic);
                     }
+                    traffic.weight = (traffic.backlog.len() - before).div_ceil(count);
                     self.decide(&mut traffic, &mut requests, &mut outbox);
                 }
             }
@@ -189,6 +223,15 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     fn receive(&mut self, message: Message, traffic: &mut Traffic) {
         match message {
             Message::Request(request) => traffic.backlog.push_back(request),
+            Message::Burst { requests, reply } => {
+                self.bursting.fetch_sub(requests.len(), Ordering::Relaxed);
+                let burst = traffic.bursts.begin(requests.len(), reply);
+                let numbered = requests.into_iter().zip(0..);
+                traffic
+                    .backlog
+                    .extend(numbered.map(|(request, at)| request.for_whom(|()| Ticket::Burst(burst, at))));
+            }
+            Message::Stored(reply) => traffic.to_be_stored.push(reply),
             Message::IdsStored(freeze) => {
                 self.shard.ids_stored(freeze);
                 traffic.storing_ids = false;
@@ -196,6 +239,9 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             Message::ValuesStored(freeze) => {
                 self.shard.values_stored(freeze);
                 traffic.storing_values = false;
+                for waits in traffic.stored.drain(..) {
+                    let _gone_perhaps = waits.send(());
+                }
             }
             Message::Mark { durable, reply } => {
                 let slots = self.shard.slots();
@@ -234,7 +280,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         if writes > 0 {
             match self.admit(writes, bytes) {
                 Ok(granted) => permit = Some(granted),
-                Err(refusal) => refuse_writes(requests, &refusal),
+                Err(refusal) => self.refuse_writes(requests, &refusal, traffic),
             }
         }
         let catalog = self.catalog.load();
@@ -251,19 +297,35 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 marks: Vec::new(),
             });
         }
-        for (ticket, response) in outbox.ready.drain(..) {
-            // A caller that is gone is not an error: it will ask again, or not.
-            drop(ticket.send(response));
-        }
+        let ready = outbox.ready.drain(..).filter_map(|(ticket, response)| traffic.given(ticket, response));
+        let ready = ready.collect();
+        self.answers.give(ready);
         for (number, ticket, response) in outbox.waiting.drain(..) {
             if mutated!(AckBeforeSync) {
-                drop(ticket.send(response));
+                self.answers.give(traffic.given(ticket, response).into_iter().collect());
                 continue;
             }
             let oldest = traffic.in_flight.front().map_or(number, |first| first.number);
             let at = (number - oldest) as usize;
             traffic.in_flight[at].responses.push((ticket, response));
         }
+    }
+
+    /// Answers the writes among the requests, and leaves the reads.
+    fn refuse_writes(
+        &self,
+        requests: &mut [Option<Request<Ticket>>],
+        refusal: &Refusal,
+        traffic: &mut Traffic,
+    ) {
+        let writes = requests
+            .iter_mut()
+            .filter_map(|request| request.take_if(|request| matches!(request, Request::Apply { .. })));
+        let refused = writes.filter_map(|write| {
+            let response = Response::Applied(Err(refusal.clone()));
+            traffic.given(write.into_ticket(), response)
+        });
+        self.answers.give(refused.collect());
     }
 
     fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, Refusal> {
@@ -301,7 +363,9 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
         self.shard.durable(batch.number);
         self.health.reached(Moment::from_millis(batch.time.as_nanos() / 1_000_000));
-        self.answers.give(batch.responses);
+        let given =
+            batch.responses.into_iter().filter_map(|(ticket, response)| traffic.given(ticket, response));
+        self.answers.give(given.collect());
         for (reply, slots) in batch.marks {
             drop(reply.send(slots));
         }
@@ -325,7 +389,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             self.freeze_ids(traffic);
         }
         let (dirty, _) = self.shard.cell_bytes();
-        if due || dirty >= self.options.dirty_bytes_max / self.options.shards / 2 {
+        let wanted = !traffic.to_be_stored.is_empty();
+        if due || wanted || dirty >= self.options.dirty_bytes_max / self.options.shards / 2 {
             self.freeze_values(traffic);
         }
     }
@@ -348,6 +413,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             return;
         }
         traffic.storing_values = true;
+        traffic.stored.append(&mut traffic.to_be_stored);
         self.shard.freeze_values(self.time.now());
     }
 
@@ -362,22 +428,24 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     }
 }
 
+impl Traffic {
+    /// The answer to give, unless it has to wait for the rest of its burst.
+    fn given(&mut self, ticket: Ticket, response: Response) -> Option<Given> {
+        match ticket {
+            Ticket::One(caller) => Some(Given::One(caller, response)),
+            Ticket::Burst(burst, at) => {
+                let (reply, responses) = self.bursts.answered(burst, at, response)?;
+                Some(Given::Burst(reply, responses))
+            }
+        }
+    }
+}
+
 enum Event {
     Received,
     Leisure,
     Written(Result<Vec<Written>, Failure>),
     Closed,
-}
-
-/// Answers the writes among the requests, and leaves the reads.
-fn refuse_writes(requests: &mut [Option<Request<Ticket>>], refusal: &Refusal) {
-    for request in requests {
-        if let Some(Request::Apply { ticket, .. }) =
-            request.take_if(|request| matches!(request, Request::Apply { .. }))
-        {
-            drop(ticket.send(Response::Applied(Err(refusal.clone()))));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -445,6 +513,7 @@ mod tests {
             queue,
             jobs: job_sender,
             answers: Answers::at_once(),
+            bursting: Arc::default(),
         };
         let thread = std::thread::spawn(move || block_on(worker.run()));
         Scene { disk, registers, health, door, jobs, thread, request: Box::new(request) }
@@ -453,7 +522,7 @@ mod tests {
     impl Scene {
         fn ask(&self, number: u64) -> oneshot::Receiver<Response> {
             let (ticket, answer) = oneshot::channel();
-            self.tell((self.request)(number, ticket));
+            self.tell((self.request)(number, Ticket::One(ticket)));
             answer
         }
 

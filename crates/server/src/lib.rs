@@ -1,1 +1,13 @@
 //! The service: counters over RESP and HTTP.
+//!
+//! [`Service`] is what both protocols share: the engine, who may do what, what is counted about the service itself, and who watches.
+//! [`resp`] speaks the protocol of Redis.
+
+mod changes;
+mod metrics;
+pub mod resp;
+mod service;
+
+pub use changes::{Changed, Changes};
+pub use metrics::{Count, Metrics};
+pub use service::{Options, Service};

@@ -67,7 +67,7 @@ impl Life {
     ) -> Option<oneshot::Receiver<Response>> {
         let (ticket, answer) = oneshot::channel();
         let door = &self.doors[partition % self.doors.len()];
-        door.try_send(Message::Request(request(ticket))).ok().map(|()| answer)
+        door.try_send(Message::Request(request(Ticket::One(ticket)))).ok().map(|()| answer)
     }
 
     /// Lets a shard work until it waits for something.

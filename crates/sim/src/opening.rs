@@ -55,6 +55,7 @@ impl Life {
                 queue,
                 jobs: job_sender.clone(),
                 answers: Answers::at_once(),
+                bursting: Arc::default(),
             };
             workers.push(Some(Box::pin(worker.run()) as _));
         }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use jeton_engine::values::{MemoryValues, Rows, Values, ValuesError};
+use jeton_engine::values::{CellKeys, MemoryValues, Rows, Values, ValuesError};
 use jeton_register::disk::{Disk, FaultDisk};
 
 /// How many earlier states are kept, for a store that forgets its last steps.
@@ -77,6 +77,10 @@ impl Values for SimValues {
 
     fn scan(&self, first: u8, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), ValuesError> {
         self.with(|state| state.rows.scan(first, each))
+    }
+
+    fn keys(&self, keys: &CellKeys, limit: usize, each: &mut dyn FnMut(&[u8])) -> Result<(), ValuesError> {
+        self.with(|state| state.rows.keys(keys, limit, each))
     }
 
     fn replace(&self, rows: &Rows) -> Result<(), ValuesError> {

@@ -1,5 +1,6 @@
 //! The keys of rows.
 
+use jeton_core::codec::Malformed;
 use jeton_core::{Cell, Client, PartitionId, TableId};
 
 const CELL: u8 = 1;
@@ -39,6 +40,46 @@ impl RowKey {
 pub fn cell_key(cell: &Cell, key: &mut Vec<u8>) {
     key.push(CELL);
     key.extend_from_slice(cell.as_bytes());
+}
+
+/// The keys of cells of a partition and table whose rows begin alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellKeys {
+    prefix: Vec<u8>,
+    /// Only what comes after this.
+    after: Option<Vec<u8>>,
+}
+
+impl CellKeys {
+    /// The keys of cells of this partition and table whose rows begin with these bytes; after a given one, if one is given.
+    pub fn new(partition: PartitionId, table: TableId, row: &[u8], after: Option<&Cell>) -> Self {
+        let mut prefix = vec![CELL];
+        Cell::encode_prefix(partition, table, row, &mut prefix);
+        let after = after.map(|cell| {
+            let mut key = Vec::new();
+            cell_key(cell, &mut key);
+            key
+        });
+        Self { prefix, after }
+    }
+
+    /// What all of them begin with.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Where they begin: at this key, or after it.
+    pub fn begin(&self) -> std::ops::Bound<&[u8]> {
+        match &self.after {
+            Some(after) if after.as_slice() >= self.prefix.as_slice() => std::ops::Bound::Excluded(after),
+            _ => std::ops::Bound::Included(&self.prefix),
+        }
+    }
+
+    /// The cell of one of the keys.
+    pub fn cell(&self, key: &[u8]) -> Result<Cell, Malformed> {
+        Cell::from_bytes(&key[1..])
+    }
 }
 
 /// The key of a partition.

@@ -6,6 +6,7 @@
 //!
 //! Threads: any may read; one ingests (`jeton-store`), one merges (`jeton-upkeep`). [`Steps`] has what follows from that.
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, Seq
 
 use super::folder::Folder;
 use super::steps::Steps;
-use super::{LsmFiles, Rows, Values, ValuesError};
+use super::{CellKeys, LsmFiles, Rows, Values, ValuesError};
 
 /// Readers want what is there now, and no snapshot of before: a merge may let go of any version but the latest.
 const LATEST: SeqNo = SeqNo::MAX;
@@ -105,6 +106,18 @@ impl Values for LsmValues {
         for guard in self.tree.prefix([first], LATEST, None) {
             let (key, row) = guard.into_inner().map_err(failed("scan"))?;
             each(&key, &row);
+        }
+        Ok(())
+    }
+
+    fn keys(&self, keys: &CellKeys, limit: usize, each: &mut dyn FnMut(&[u8])) -> Result<(), ValuesError> {
+        let range: (Bound<&[u8]>, Bound<&[u8]>) = (keys.begin(), Bound::Unbounded);
+        for guard in self.tree.range::<&[u8], _>(range, LATEST, None).take(limit) {
+            let key = guard.key().map_err(failed("list"))?;
+            if !key.starts_with(keys.prefix()) {
+                break;
+            }
+            each(&key);
         }
         Ok(())
     }

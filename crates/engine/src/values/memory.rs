@@ -1,9 +1,10 @@
 //! Rows in memory, for tests and the simulator: what [`Values`] promises, and nothing survives the process.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Rows, Values, ValuesError};
+use super::{CellKeys, Rows, Values, ValuesError};
 
 /// Rows in memory.
 #[derive(Debug, Default)]
@@ -38,6 +39,14 @@ impl Values for MemoryValues {
         for (key, row) in self.rows().range(vec![first]..vec![first + 1]) {
             each(key, row);
         }
+        Ok(())
+    }
+
+    fn keys(&self, keys: &CellKeys, limit: usize, each: &mut dyn FnMut(&[u8])) -> Result<(), ValuesError> {
+        let rows = self.rows();
+        let range = rows.range::<[u8], _>((keys.begin(), Bound::Unbounded));
+        let alike = range.take_while(|(key, _)| key.starts_with(keys.prefix()));
+        alike.take(limit).for_each(|(key, _)| each(key));
         Ok(())
     }
 

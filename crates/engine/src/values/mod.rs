@@ -19,7 +19,7 @@ mod rows;
 mod steps;
 
 pub use files::LsmFiles;
-pub use key::{RowKey, cell_key, partition_key, session_key};
+pub use key::{CellKeys, RowKey, cell_key, partition_key, session_key};
 pub use lsm::{LsmOptions, LsmValues};
 pub use memory::MemoryValues;
 pub use rows::Rows;
@@ -36,6 +36,9 @@ pub trait Values: Send + Sync + 'static {
 
     /// All rows whose key begins with this byte, in order.
     fn scan(&self, first: u8, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), ValuesError>;
+
+    /// The first of these keys, in order, and at most so many.
+    fn keys(&self, keys: &CellKeys, limit: usize, each: &mut dyn FnMut(&[u8])) -> Result<(), ValuesError>;
 
     /// Stores and removes rows (sorted by key, each key once), all or none, durably when it returns.
     fn replace(&self, rows: &Rows) -> Result<(), ValuesError>;

@@ -1,1 +1,0 @@
-//! The rivals and ourselves under the same load.

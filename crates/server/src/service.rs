@@ -1,0 +1,121 @@
+//! What both protocols share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jeton_access::Access;
+use jeton_core::{Operation, TableSettings, WithoutId};
+use jeton_engine::{Ask, Engine, Refusal, Reply, Response, TableError};
+
+use crate::changes::{Changed, Changes};
+use crate::metrics::{Count, Metrics, outcome};
+
+/// What can be chosen about the service.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The table of keys that name none.
+    pub default_table: String,
+    /// Whether all counters of a table may be deleted by one command.
+    pub allow_flush: bool,
+    /// Connections that may be open, of each protocol.
+    pub connections_max: usize,
+    /// How long a connection may take to say its first word, and to end one it has begun.
+    pub word_timeout: Duration,
+    /// How long a request may wait for its answer.
+    pub answer_timeout: Duration,
+    /// The longest request.
+    pub request_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            default_table: "default".into(),
+            allow_flush: false,
+            connections_max: 10_000,
+            word_timeout: Duration::from_secs(30),
+            answer_timeout: Duration::from_secs(30),
+            request_bytes_max: 8 << 20,
+        }
+    }
+}
+
+/// The engine, who may do what, what is counted about the service itself, and who watches.
+pub struct Service {
+    /// The store.
+    pub engine: Arc<Engine>,
+    /// Who may do what.
+    pub access: Arc<Access>,
+    /// What was chosen.
+    pub options: Options,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Who watches.
+    pub changes: Changes,
+}
+
+impl Service {
+    /// A service on this store. The table of keys that name none is made, if it is not there.
+    pub fn new(engine: Arc<Engine>, access: Arc<Access>, options: Options) -> Result<Self, TableError> {
+        if engine.table(&options.default_table).is_err() {
+            // The verbs of Redis have no ids, and must work on it.
+            let settings = TableSettings { without_id: WithoutId::AtMostOnce, ..TableSettings::default() };
+            engine.create_table(&options.default_table, settings)?;
+        }
+        Ok(Self { engine, access, options, metrics: Metrics::default(), changes: Changes::default() })
+    }
+
+    /// The time, in milliseconds since 1970.
+    pub fn millis(&self) -> u64 {
+        self.engine.now().as_nanos() / 1_000_000
+    }
+
+    /// Does an operation, counts it, and tells those who watch.
+    pub async fn apply(&self, operation: Operation) -> Result<Reply, Refusal> {
+        let watched = self.changes.are_watched().then(|| operation.clone());
+        let reply = self.engine.apply(operation).await;
+        self.metrics.add(outcome(&reply), 1);
+        if let Some(operation) = watched {
+            self.tell(&operation, &reply);
+        }
+        reply
+    }
+
+    /// Does many operations and reads, counts them, and tells those who watch.
+    pub async fn burst(&self, asks: Vec<Ask>) -> Vec<Response> {
+        let watched = self.changes.are_watched().then(|| asks.clone());
+        let responses = self.engine.burst(asks).await;
+        // Most are alike: counted together, they cost next to nothing.
+        let (mut applied, mut read) = (0, 0);
+        for response in &responses {
+            match response {
+                Response::Applied(reply) => match outcome(reply) {
+                    Count::Applied => applied += 1,
+                    other => self.metrics.add(other, 1),
+                },
+                Response::Read(_) | Response::Recalled(_) => read += 1,
+            }
+        }
+        self.metrics.add(Count::Applied, applied);
+        self.metrics.add(Count::Read, read);
+        if let Some(asks) = watched {
+            for (ask, response) in asks.iter().zip(&responses) {
+                if let (Ask::Apply(operation), Response::Applied(reply)) = (ask, response) {
+                    self.tell(operation, reply);
+                }
+            }
+        }
+        responses
+    }
+
+    fn tell(&self, operation: &Operation, reply: &Result<Reply, Refusal>) {
+        let Ok(Reply::Fresh(answer)) = reply else { return };
+        if !answer.applied {
+            return;
+        }
+        for ((cell, _), value) in operation.changes().zip(answer.values.as_slice()) {
+            let (slot, millis) = (answer.slot, answer.millis);
+            self.changes.tell(Changed { cell: cell.clone(), value: *value, slot, millis });
+        }
+    }
+}
