@@ -465,3 +465,226 @@ enum Found {
     Array { start: usize, consumed: usize },
     Inline { consumed: usize },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Limits small enough to be reached in a line.
+    const SMALL: Limits = Limits {
+        arguments: 4,
+        argument_bytes: 8,
+        command_bytes: 48,
+        inline_bytes: 16,
+        stranger_arguments: 2,
+        stranger_argument_bytes: 5,
+    };
+
+    /// The first command in these bytes, and what was consumed.
+    fn first(parser: &mut Parser, input: &[u8]) -> Result<(Option<Vec<Vec<u8>>>, usize), ProtocolError> {
+        match parser.next(input, &mut Args::default())? {
+            Progress::Incomplete { consumed } => Ok((None, consumed)),
+            Progress::Command { command, consumed } => {
+                Ok((Some(command.iter().map(<[u8]>::to_vec).collect()), consumed))
+            }
+        }
+    }
+
+    fn parse(limits: Limits, authenticated: bool, input: &str) -> Result<Option<usize>, ProtocolError> {
+        let mut parser = Parser::new(limits);
+        parser.set_authenticated(authenticated);
+        first(&mut parser, input.as_bytes()).map(|(command, _)| command.map(|arguments| arguments.len()))
+    }
+
+    #[test]
+    fn commands_are_arrays_of_any_bytes() {
+        let input = b"*3\r\n$4\r\nJADD\r\n$0\r\n\r\n$13\r\n\x00\xff\r\n*1\r\n$1\r\na\r\nrest";
+        let mut args = Args::default();
+        let progress = Parser::new(Limits::default()).next(input, &mut args);
+        let Ok(Progress::Command { command, consumed }) = progress else { panic!("{progress:?}") };
+        assert_eq!(&input[consumed..], b"rest");
+        assert_eq!(command.len(), 3);
+        assert_eq!(command.name(), b"JADD");
+        assert_eq!(command.get(1), Some(&b""[..]));
+        assert_eq!(&command[2], b"\x00\xff\r\n*1\r\n$1\r\na");
+        assert_eq!(command.get(3), None);
+        assert_eq!(format!("{command:?}"), r#"["JADD", "", "\\x00\\xff\\r\\n*1\\r\\n$1\\r\\na"]"#);
+    }
+
+    #[test]
+    fn inline_commands_are_words() {
+        let mut parser = Parser::new(Limits::default());
+        for line in ["jadd \"a b\" 1\r\n", "jadd \"a b\" 1\n", " jadd 'a b' 1 \r\n"] {
+            let (command, consumed) = first(&mut parser, format!("{line}next").as_bytes()).unwrap();
+            assert_eq!(command.unwrap(), [&b"jadd"[..], b"a b", b"1"]);
+            assert_eq!(consumed, line.len());
+        }
+    }
+
+    #[test]
+    fn what_is_empty_is_skipped_and_forgotten() {
+        let mut parser = Parser::new(Limits::default());
+        let empty = b"\r\n\n*0\r\n*-1\r\n*-7\r\n  \r\n";
+        assert_eq!(first(&mut parser, empty).unwrap(), (None, empty.len()));
+        assert_eq!(first(&mut parser, b"\r\n*0\r\n*1").unwrap(), (None, 6));
+        let (command, consumed) = first(&mut parser, b"*1\r\n$4\r\nPING\r\n").unwrap();
+        assert_eq!((command.unwrap(), consumed), (vec![b"PING".to_vec()], 14));
+        let (command, consumed) = first(&mut parser, b"\r\n*0\r\n*1\r\n$4\r\nPING\r\n\r\n").unwrap();
+        assert_eq!((command.unwrap(), consumed), (vec![b"PING".to_vec()], 20));
+    }
+
+    #[test]
+    fn errors_have_the_texts_of_redis() {
+        let endless = "1".repeat(100);
+        let long_line = "x".repeat((64 << 10) + 1);
+        let large = format!("*33\r\n{}", format!("$524288\r\n{}\r\n", "x".repeat(512 << 10)).repeat(32));
+        for (input, text) in [
+            ("*x\r\n", "invalid multibulk length"),
+            ("*\r\n", "invalid multibulk length"),
+            ("*01\r\n", "invalid multibulk length"),
+            ("*1\rx", "invalid multibulk length"),
+            ("*3000000000\r\n", "invalid multibulk length"),
+            ("*20000000000000000000\r\n", "invalid multibulk length"),
+            ("*1\r\n$x\r\n", "invalid bulk length"),
+            ("*1\r\n$-1\r\n", "invalid bulk length"),
+            ("*1\r\n$2000000000\r\n", "invalid bulk length"),
+            ("*1\r\n$1\r\nPING\r\n", "invalid bulk length"),
+            ("*1\r\n$4\r\nPING\r*", "invalid bulk length"),
+            ("*1\r\nx", "expected '$', got 'x'"),
+            ("*2\r\n$4\r\nJGET\r\n'", "expected '$', got '''"),
+            ("*1\r\n\r\n", "expected '$', got '\\r'"),
+            ("*1\r\n\u{7f}", "expected '$', got '\\x7f'"),
+            (&format!("*{endless}"), "too big mbulk count string"),
+            (&format!("*1\r\n${endless}"), "too big bulk count string"),
+            (&long_line, "too big inline request"),
+            ("jadd \"a\r\n", "unbalanced quotes in request"),
+            ("jadd 'a'b\r\n", "unbalanced quotes in request"),
+            (&large, "too big request"),
+        ] {
+            let error = parse(Limits::default(), true, input).unwrap_err();
+            assert_eq!(error.to_string(), format!("Protocol error: {text}"), "{:.40}", input);
+        }
+    }
+
+    #[test]
+    fn errors_for_strangers_have_the_texts_of_redis() {
+        for (input, text) in [
+            ("*11\r\n", "unauthenticated multibulk length"),
+            ("*1\r\n$16385\r\n", "unauthenticated bulk length"),
+            // As Redis: what nobody may send is invalid before it is a stranger's.
+            ("*3000000000\r\n", "invalid multibulk length"),
+            ("*1\r\n$2000000000\r\n", "invalid bulk length"),
+            ("a b c d e f g h i j k\r\n", "unauthenticated multibulk length"),
+            (&format!("{}\r\n", "x".repeat(16385)), "unauthenticated bulk length"),
+        ] {
+            let error = parse(Limits::default(), false, input).unwrap_err();
+            assert_eq!(error.to_string(), format!("Protocol error: {text}"), "{:.40}", input);
+        }
+        for input in ["*10\r\n", "*1\r\n$16384\r\n", "a b c d e f g h i j\r\n"] {
+            assert!(parse(Limits::default(), false, input).is_ok(), "{input}");
+        }
+        for input in ["*11\r\n", "*1\r\n$16385\r\n", "a b c d e f g h i j k\r\n"] {
+            assert!(parse(Limits::default(), true, input).is_ok(), "{input}");
+        }
+    }
+
+    #[test]
+    fn limits_are_still_allowed_and_one_more_is_not() {
+        use ProtocolError::*;
+        for (known, input, expected) in [
+            (true, "*4\r\n", Ok(None)),
+            (true, "*5\r\n", Err(InvalidMultibulkLength)),
+            (true, "a b c d\n", Ok(Some(4))),
+            (true, "a b c d e\n", Err(InvalidMultibulkLength)),
+            (false, "*2\r\n", Ok(None)),
+            (false, "*3\r\n", Err(UnauthenticatedMultibulkLength)),
+            (true, "*1\r\n$8\r\n12345678\r\n", Ok(Some(1))),
+            (true, "*1\r\n$9\r\n", Err(InvalidBulkLength)),
+            (true, "12345678\n", Ok(Some(1))),
+            (true, "123456789\n", Err(InvalidBulkLength)),
+            (false, "*1\r\n$5\r\n12345\r\n", Ok(Some(1))),
+            (false, "*1\r\n$6\r\n", Err(UnauthenticatedBulkLength)),
+            (false, "12345\n", Ok(Some(1))),
+            (false, "123456\n", Err(UnauthenticatedBulkLength)),
+            // 48 bytes, and one more.
+            (true, "*4\r\n$8\r\n12345678\r\n$8\r\n12345678\r\n$4\r\n1234\r\n$0\r\n\r\n", Ok(Some(4))),
+            (true, "*4\r\n$8\r\n12345678\r\n$8\r\n12345678\r\n$5\r\n", Err(TooBigRequest)),
+            (true, "1234 6789 12345\r\n", Ok(Some(3))),
+            (true, "1234 6789 123456\n", Ok(Some(3))),
+            (true, "1234 6789 123456", Ok(None)),
+            (true, "1234 6789 123456\r", Err(TooBigInline)),
+            (true, "1234 6789 1234567\n", Err(TooBigInline)),
+        ] {
+            assert_eq!(parse(SMALL, known, input), expected, "{input:?} of {known}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_fit_is_refused_when_it_is_announced() {
+        let limits = Limits { command_bytes: 4 + 2 * ARGUMENT_BYTES_MIN, ..Limits::default() };
+        assert_eq!(parse(limits.clone(), true, "*2\r\n$0\r\n\r\n$0\r\n\r\n"), Ok(Some(2)));
+        assert_eq!(parse(limits.clone(), true, "*2\r\n$1\r\n"), Err(ProtocolError::TooBigRequest));
+        assert_eq!(parse(limits, true, "*3\r\n"), Err(ProtocolError::TooBigRequest));
+    }
+
+    #[test]
+    fn limits_beyond_what_a_place_can_say_are_lowered() {
+        let max = usize::MAX;
+        let limits =
+            Limits { arguments: max, argument_bytes: max, command_bytes: max, inline_bytes: max, ..SMALL };
+        assert_eq!(parse(limits.clone(), true, "*1\r\n$4294967200\r\n"), Ok(None));
+        assert_eq!(parse(limits.clone(), true, "*1\r\n$4294967295\r\n"), Err(ProtocolError::TooBigRequest));
+        assert_eq!(parse(limits.clone(), true, "*999999999999999999\r\n"), Err(ProtocolError::TooBigRequest));
+        assert_eq!(parse(limits, true, "PING\r\n"), Ok(Some(1)));
+    }
+
+    #[test]
+    fn after_an_error_there_is_nothing_but_the_error() {
+        let mut parser = Parser::new(Limits::default());
+        assert_eq!(first(&mut parser, b"*x\r\n"), Err(ProtocolError::InvalidMultibulkLength));
+        assert_eq!(first(&mut parser, b"*1\r\n$4\r\nPING\r\n"), Err(ProtocolError::InvalidMultibulkLength));
+    }
+
+    #[test]
+    fn authentication_counts_from_the_next_command() {
+        let mut parser = Parser::new(SMALL);
+        parser.set_authenticated(false);
+        assert!(first(&mut parser, b"*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n").is_ok());
+        parser.set_authenticated(true);
+        assert_eq!(first(&mut parser, b"*4\r\n$8\r\n"), Ok((None, 0)));
+    }
+
+    #[test]
+    fn what_was_parsed_is_not_looked_at_again() {
+        // Quadratic work is an attack: here the bytes that were seen change, and nobody may notice.
+        let mut parser = Parser::new(Limits::default());
+        let mut input = b"*3\r\n$4\r\nJADD\r\n$5\r\nab".to_vec();
+        assert_eq!(first(&mut parser, &input), Ok((None, 0)));
+        input[..20].fill(b'?');
+        input.extend(b"cde\r\n$1\r");
+        assert_eq!(first(&mut parser, &input), Ok((None, 0)));
+        input[..25].fill(b'?');
+        input.extend(b"\n1\r\n");
+        let (command, consumed) = first(&mut parser, &input).unwrap();
+        assert_eq!((command.map(|it| it.len()), consumed), (Some(3), input.len()));
+
+        let mut input = b"JGET abc".to_vec();
+        assert_eq!(first(&mut parser, &input), Ok((None, 0)));
+        input[..8].fill(b'\n');
+        input.extend(b"def\r\n");
+        let (command, consumed) = first(&mut parser, &input).unwrap();
+        assert_eq!((command.unwrap(), consumed), (vec![b"def".to_vec()], input.len()));
+    }
+
+    #[test]
+    fn much_room_is_not_kept() {
+        let (mut parser, mut args) = (Parser::new(Limits::default()), Args::default());
+        let large = format!("*5000\r\n{}", "$1\r\na\r\n".repeat(5000));
+        for input in [&large[..], &large, "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n"] {
+            let progress = parser.next(input.as_bytes(), &mut args);
+            assert!(matches!(progress, Ok(Progress::Command { .. })));
+        }
+        assert!(parser.places.capacity() <= PLACES_KEPT, "{}", parser.places.capacity());
+        assert!(args.places.capacity() <= PLACES_KEPT, "{}", args.places.capacity());
+    }
+}

@@ -1,0 +1,120 @@
+//! The network cuts where it likes: the same bytes give the same commands and replies in one chunk and in many.
+
+mod common;
+
+use common::{Arguments, cut, replies, requests};
+use jeton_resp::{command, request, value};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A command, the bytes that a client may send for it, and what may stand before it without saying anything.
+fn any_command() -> impl Strategy<Value = (Arguments, Vec<u8>)> {
+    let empty = prop_oneof![
+        3 => Just(&b""[..]),
+        1 => Just(&b"\r\n"[..]),
+        1 => Just(&b" \n"[..]),
+        1 => Just(&b"*0\r\n"[..]),
+        1 => Just(&b"*-1\r\n"[..]),
+    ];
+    let argument = prop_oneof![
+        3 => vec(any::<u8>(), 0..12),
+        1 => vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'$'), Just(b'*'), Just(b'1')], 0..12),
+        1 => vec(any::<u8>(), 90..300),
+    ];
+    (vec(argument, 1..8), empty, any::<bool>()).prop_map(|(arguments, empty, inline)| {
+        let mut bytes = empty.to_vec();
+        if inline {
+            for argument in &arguments {
+                bytes.push(b'"');
+                bytes.extend(argument.iter().flat_map(|byte| format!("\\x{byte:02x}").into_bytes()));
+                bytes.extend(b"\" ");
+            }
+            bytes.extend(b"\r\n");
+        } else {
+            command(&mut bytes, &arguments.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        (arguments, bytes)
+    })
+}
+
+/// Bytes that are often nearly a request or a reply, so that the way to most errors is short.
+fn nearly_protocol() -> impl Strategy<Value = Vec<u8>> {
+    let token = prop_oneof![
+        8 => prop::sample::select(vec![
+            "\r\n", "\r\n", "\r", "\n", "*", "$", "0", "1", "2", "3", "-1", "+", "-", ":", "_", "#t", ",", "(", "!", "=", "~",
+            "%", ">", "|", "a", "\"", "'", "\\", " ", "?", ";", ".",
+        ]).prop_map(|token| token.as_bytes().to_vec()),
+        8 => prop::sample::select(vec![
+            "*1\r\n", "*2\r\n", "$1\r\na\r\n", "$0\r\n\r\n", ":1\r\n", "+OK\r\n", "_\r\n", "%1\r\n", "|1\r\n", "|0\r\n", "~1\r\n",
+            ">1\r\n", "=5\r\ntxt:a\r\n", "!1\r\na\r\n", ",1.5\r\n", "(12\r\n", "PING\r\n", "\"a\\x41\"\n", "$-1\r\n", "*-1\r\n",
+            "*0\r\n",
+        ]).prop_map(|token| token.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 0..4),
+        1 => (1usize..50).prop_map(|count| b"1".repeat(count)),
+    ];
+    vec(token, 0..24).prop_map(|tokens| tokens.concat())
+}
+
+fn few_or_all() -> impl Strategy<Value = Option<Vec<usize>>> {
+    prop_oneof![3 => vec(any::<usize>(), 0..12).prop_map(Some), 1 => Just(None)]
+}
+
+/// The chunks: cut at these places, or every byte alone.
+fn chunks<'a>(bytes: &'a [u8], places: &Option<Vec<usize>>) -> Vec<&'a [u8]> {
+    match places {
+        Some(places) => cut(bytes, places),
+        None => bytes.chunks(1).collect(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_pipeline_in_any_chunks_gives_its_commands(pipeline in vec(any_command(), 0..6), places in few_or_all()) {
+        let bytes: Vec<u8> = pipeline.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+        let sent: Vec<Arguments> = pipeline.into_iter().map(|(arguments, _)| arguments).collect();
+        let outcome = requests(&request::Limits::default(), true, chunks(&bytes, &places));
+        prop_assert_eq!(outcome.error, None);
+        prop_assert_eq!(outcome.waiting, 0);
+        prop_assert_eq!(outcome.things, sent);
+    }
+
+    #[test]
+    fn any_bytes_are_the_same_requests_in_any_chunks(
+        bytes in prop_oneof![4 => nearly_protocol(), 1 => vec(any::<u8>(), 0..100)],
+        places in few_or_all(),
+        small: bool,
+        authenticated: bool,
+    ) {
+        let limits = if small {
+            request::Limits {
+                arguments: 3,
+                argument_bytes: 4,
+                command_bytes: 30,
+                inline_bytes: 10,
+                stranger_arguments: 2,
+                stranger_argument_bytes: 3,
+            }
+        } else {
+            request::Limits::default()
+        };
+        let whole = requests(&limits, authenticated, [&bytes[..]]);
+        prop_assert_eq!(requests(&limits, authenticated, chunks(&bytes, &places)), whole);
+    }
+
+    #[test]
+    fn any_bytes_are_the_same_replies_in_any_chunks(
+        bytes in prop_oneof![4 => nearly_protocol(), 1 => vec(any::<u8>(), 0..100)],
+        places in few_or_all(),
+        small: bool,
+    ) {
+        let limits = if small {
+            value::Limits { depth: 3, elements: 6, string_bytes: 5, line_bytes: 3, reply_bytes: 40 }
+        } else {
+            value::Limits::default()
+        };
+        let whole = replies(&limits, [&bytes[..]]);
+        prop_assert_eq!(replies(&limits, chunks(&bytes, &places)), whole);
+    }
+}

@@ -1,0 +1,159 @@
+//! Nobody makes a parser take memory by announcing much: what it holds is paid for with bytes that came.
+
+#![allow(unsafe_code, reason = "only an allocator can count what is allocated")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use jeton_resp::request::{self, Args};
+use jeton_resp::value::{self, Value};
+use proptest::prelude::*;
+
+thread_local! {
+    /// Bytes that this thread holds, and the most that it held; tests run beside each other.
+    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+}
+
+struct Counting;
+
+fn count(bytes: isize) {
+    // A thread at its end has no more counter, and nothing to say.
+    let _ = HELD.try_with(|held| {
+        let (now, peak) = held.get();
+        held.set((now + bytes, peak.max(now + bytes)));
+    });
+}
+
+// SAFETY: every call is passed on to the allocator of the system as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's promise about both is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most that is held while this runs, beyond what was held before.
+fn peak<T>(work: impl FnOnce() -> T) -> usize {
+    let before = HELD.get().0;
+    HELD.set((before, before));
+    let result = work();
+    let peak = HELD.get().1 - before;
+    drop(result);
+    usize::try_from(peak).unwrap()
+}
+
+/// What may be held before a byte has come, whatever was announced.
+const FREE: usize = 16 << 10;
+
+/// Parses all that is there; what was parsed is dropped at once, as a server does.
+fn parse_requests(input: &[u8]) -> usize {
+    peak(|| {
+        let (mut parser, mut args) = (request::Parser::new(request::Limits::default()), Args::default());
+        let mut at = 0;
+        while let Ok(request::Progress::Command { consumed, .. }) = parser.next(&input[at..], &mut args) {
+            at += consumed;
+        }
+        (parser, args)
+    })
+}
+
+fn parse_replies(input: &[u8]) -> usize {
+    peak(|| {
+        let mut parser = value::Parser::new(value::Limits::default());
+        let mut at = 0;
+        while let Ok(value::Progress::Value { consumed, .. }) = parser.next(&input[at..]) {
+            at += consumed;
+        }
+        parser
+    })
+}
+
+/// An argument takes a place of 8 bytes and at least 6 bytes of input; a list that grows is there twice and has room
+/// for as much again. Parser and caller have one each.
+fn request_bound(input: usize) -> usize {
+    FREE + input * 8
+}
+
+/// A value takes at least 3 bytes of input, with the same growth.
+fn reply_bound(input: usize) -> usize {
+    FREE + input * size_of::<Value>()
+}
+
+#[test]
+fn announcing_costs_nothing() {
+    for input in
+        ["*1048576\r\n", "*2\r\n$524288\r\n", "*1048576\r\n$1\r\na\r\n$524288\r\nabc", "\"", "\r\n*0\r\n"]
+    {
+        let peak = parse_requests(input.as_bytes());
+        assert!(peak <= 1024, "{input:?} takes {peak} bytes");
+    }
+    for input in [
+        "*1048576\r\n",
+        "%524288\r\n",
+        "|524288\r\n",
+        "$16777216\r\nabc",
+        "=16777216\r\n",
+        "+abc",
+        "*2\r\n~1000000\r\n",
+    ] {
+        let peak = parse_replies(input.as_bytes());
+        assert!(peak <= 4096, "{input:?} takes {peak} bytes");
+    }
+    let deep = "*30000\r\n".repeat(32);
+    let peak = parse_replies(deep.as_bytes());
+    assert!(peak <= reply_bound(deep.len()), "{peak}");
+}
+
+#[test]
+fn the_smallest_things_cost_little() {
+    let inputs =
+        [format!("*1000000\r\n{}", "$0\r\n\r\n".repeat(1_000_000)), format!("{}\r\n", "a ".repeat(30_000))];
+    for input in inputs {
+        let peak = parse_requests(input.as_bytes());
+        assert!(peak <= request_bound(input.len()), "{peak} for {}", input.len());
+    }
+    let inputs = [
+        format!("*1000000\r\n{}", "_\r\n".repeat(1_000_000)),
+        format!("%500000\r\n{}", "+\r\n".repeat(1_000_000)),
+        format!("*1000000\r\n{}", "*0\r\n".repeat(1_000_000)),
+        format!("*500000\r\n{}", "*1\r\n_\r\n".repeat(500_000)),
+    ];
+    for input in inputs {
+        let peak = parse_replies(input.as_bytes());
+        assert!(peak <= reply_bound(input.len()), "{peak} for {}", input.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_bytes_pay_for_what_they_take(
+        tokens in prop::collection::vec(
+            prop_oneof![
+                4 => prop::sample::select(vec![
+                    "*1000000\r\n", "*99999\r\n", "%300\r\n", "|9\r\n", "~5\r\n", "$500000\r\n", "*1\r\n", "$1\r\na\r\n", ":1\r\n", "_\r\n",
+                    "|0\r\n", "=5\r\ntxt:a\r\n", "PING\r\n", "\"a\\x41\" b\n",
+                ]).prop_map(|token| token.as_bytes().to_vec()),
+                1 => prop::collection::vec(any::<u8>(), 0..8),
+            ],
+            0..40,
+        ),
+    ) {
+        let input = tokens.concat();
+        let peak = parse_requests(&input);
+        prop_assert!(peak <= request_bound(input.len()), "requests take {peak}");
+        let peak = parse_replies(&input);
+        prop_assert!(peak <= reply_bound(input.len()), "replies take {peak}");
+    }
+}
