@@ -1,7 +1,8 @@
 //! What the protocol costs for each command: `cargo bench -p jeton-resp --bench parse`.
 //!
-//! Pipelines of fifty, as a busy client sends them. Every line is the median of rounds taken by turns, so that a machine
-//! that is busy for a moment is busy for all of them. A number is worth something beside the others of its run only.
+//! Pipelines of fifty, as a busy client sends them. Every line is the median of rounds taken by turns, so that a
+//! machine that is busy for a moment is busy for all of them. A number is worth something beside the others of its
+//! run only.
 
 use std::fmt::Write as _;
 use std::hint::black_box;

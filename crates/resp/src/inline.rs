@@ -1,8 +1,8 @@
 //! Inline commands: a line of words as a person types it, with the quotes that Redis knows.
 //!
 //! In double quotes `\n \r \t \b \a` and `\xHH` stand for bytes, and a backslash before anything else for that. In
-//! single quotes only `\'` is special. Quotes may begin inside of a word, but a closing quote ends it: a blank or the end of
-//! the line must follow.
+//! single quotes only `\'` is special. Quotes may begin inside of a word, but a closing quote ends it: a blank or
+//! the end of the line must follow.
 
 /// A quote has no end, or something other than a blank follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 //! What always holds here:
 //! - No bytes from the other end make this crate panic, or take memory that they have not paid for with their length.
 //! - Every length, count and depth has a limit, and what is beyond it is refused as soon as it is announced.
-//! - Work is linear in the bytes that came, however they were cut into chunks, and so is the result: the same bytes give
-//!   the same commands, values and errors in one chunk or in many.
+//! - Work is linear in the bytes that came, however they were cut into chunks; and the same bytes give the same
+//!   commands, values and errors in one chunk or in many.
 
 #![forbid(unsafe_code)]
 

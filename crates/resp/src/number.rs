@@ -3,8 +3,8 @@
 //! A length has one spelling: no leading zeros, no plus, no minus zero. What two readers could read as two different
 //! lengths is refused, for behind such a disagreement one client can hide a request from the other.
 
-/// The digits of a length end before this many bytes. Without such a bound, one that never ends would be read again from
-/// its beginning with every chunk.
+/// The digits of a length end before this many bytes. Without such a bound, one that never ends would be read again
+/// from its beginning with every chunk.
 const LINE_BYTES_MAX: usize = 32;
 
 /// The largest number of digits that fits into an `i64` whatever the digits are.

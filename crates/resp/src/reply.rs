@@ -1,7 +1,7 @@
 //! Replies as a server writes them, in the version of the protocol that the client has chosen.
 //!
-//! What must hold: whatever is written, the client finds the end of it. Headers promise how many values follow, and the
-//! caller keeps the promise; texts that end at the end of their line never contain one.
+//! What must hold: whatever is written, the client finds the end of it. Headers promise how many values follow, and
+//! the caller keeps the promise; texts that end at the end of their line never contain one.
 
 use std::io::Write as _;
 
@@ -97,8 +97,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The beginning of a message that is no answer: `len` values must follow, the first of them the kind of the message.
-    /// Before RESP3 an array, which only a client that subscribed to something expects.
+    /// The beginning of a message that is no answer: `len` values must follow, the first of them the kind of the
+    /// message. Before RESP3 an array, which only a client that subscribed to something expects.
     pub fn push(&mut self, len: usize) {
         match self.version {
             Version::Resp2 => self.array(len),
@@ -138,8 +138,8 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// A text to be shown to people as it is, with three letters that say how it is written: `txt`, `mkd`. Before RESP3 a
-    /// bulk string of the text alone.
+    /// A text to be shown to people as it is, with three letters that say how it is written: `txt`, `mkd`. Before
+    /// RESP3 a bulk string of the text alone.
     pub fn verbatim(&mut self, format: [u8; 3], text: &[u8]) {
         match self.version {
             Version::Resp2 => self.bulk(text),

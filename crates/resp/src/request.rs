@@ -24,11 +24,11 @@
 //! ```
 //!
 //! What must hold:
-//! - The parser remembers how far it came. The next call gets the bytes behind what was consumed, those seen before first:
-//!   the same bytes, now with more behind them.
+//! - The parser remembers how far it came. The next call gets the bytes behind what was consumed, those seen before
+//!   first: the same bytes, now with more behind them.
 //! - A command that is refused is refused at the first byte that shows it, and the same whatever the chunks were.
-//! - After an error there is no telling where the next command begins, so the parser only repeats the error: answer with
-//!   it and close the connection.
+//! - After an error there is no telling where the next command begins, so the parser only repeats the error: answer
+//!   with it and close the connection.
 //!
 //! Stricter than Redis in one thing: where a line or an argument must end in `\r\n`, Redis skips two bytes unseen. A
 //! client that counts its bytes wrongly would then have its data read as commands; here it is told.
@@ -238,8 +238,8 @@ impl Parser {
         Self { limits, authenticated: true, stage: Stage::Start, places: Vec::new() }
     }
 
-    /// Whether the client is known; a stranger has the lower limits. Holds from the next length that is read: do it between two
-    /// commands, not after many were parsed ahead.
+    /// Whether the client is known; a stranger has the lower limits. Holds from the next length that is read: do it
+    /// between two commands, not after many were parsed ahead.
     pub fn set_authenticated(&mut self, authenticated: bool) {
         self.authenticated = authenticated;
     }
@@ -480,8 +480,11 @@ mod tests {
         stranger_argument_bytes: 5,
     };
 
-    /// The first command in these bytes, and what was consumed.
-    fn first(parser: &mut Parser, input: &[u8]) -> Result<(Option<Vec<Vec<u8>>>, usize), ProtocolError> {
+    /// The arguments of a command, if there is one, and how many bytes were consumed.
+    type First = (Option<Vec<Vec<u8>>>, usize);
+
+    /// The first command in these bytes.
+    fn first(parser: &mut Parser, input: &[u8]) -> Result<First, ProtocolError> {
         match parser.next(input, &mut Args::default())? {
             Progress::Incomplete { consumed } => Ok((None, consumed)),
             Progress::Command { command, consumed } => {

@@ -1,14 +1,15 @@
 //! Replies as a client reads them: bytes in, values out, of both versions of the protocol.
 //!
 //! What must hold:
-//! - The parser takes each part of a reply as soon as it is whole, and the next call gets the bytes behind what was consumed.
-//!   A string is the only thing that waits in the buffer, so no byte is parsed twice but the length of a string.
-//! - No reply makes a value deeper, longer or larger than [`Limits`] say, and none is refused later than at the length that
-//!   announces it.
+//! - The parser takes each part of a reply as soon as it is whole, and the next call gets the bytes behind what was
+//!   consumed. A string is the only thing that waits in the buffer, so no byte is parsed twice but the length of a
+//!   string.
+//! - No reply makes a value deeper, longer or larger than [`Limits`] say, and none is refused later than at the
+//!   length that announces it.
 //! - After an error there is no telling where the next reply begins: the parser only repeats the error.
 //!
-//! Strings and arrays whose length is not said in advance (`$?`, `*?`) are refused: no server sends them unasked, and their
-//! only end is the good will of the sender.
+//! Strings and arrays whose length is not said in advance (`$?`, `*?`) are refused: no server sends them unasked,
+//! and their only end is the good will of the sender.
 
 use std::fmt;
 

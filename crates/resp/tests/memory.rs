@@ -49,7 +49,7 @@ fn peak<T>(work: impl FnOnce() -> T) -> usize {
     let result = work();
     let peak = HELD.get().1 - before;
     drop(result);
-    usize::try_from(peak).unwrap()
+    usize::try_from(peak).expect("a peak is not below where it began")
 }
 
 /// What may be held before a byte has come, whatever was announced.
