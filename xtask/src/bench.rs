@@ -3,21 +3,45 @@
 
 use anyhow::{Result, bail};
 
+use crate::machine;
 use crate::process::{cargo, run};
 
-/// What there is to measure: a name, and the package and target of its benchmark.
-const BENCHES: &[(&str, &str, &str)] =
-    &[("filter", "forgetful-filter", "versus"), ("engine", "jeton-engine", "versus")];
+/// A benchmark: where it is, and what it takes to run it.
+enum Bench {
+    /// A benchmark target of a package.
+    Target { package: &'static str, target: &'static str },
+    /// A program that starts servers: those of others from the system, and ours.
+    Peers,
+}
+
+/// What there is to measure, by name.
+const BENCHES: &[(&str, Bench)] = &[
+    ("filter", Bench::Target { package: "forgetful-filter", target: "versus" }),
+    ("engine", Bench::Target { package: "jeton-engine", target: "versus" }),
+    ("peers", Bench::Peers),
+];
 
 /// Runs the benchmark named first; the remaining arguments are its own.
 pub fn bench(arguments: &[String]) -> Result<()> {
-    let known = || BENCHES.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+    let known = || BENCHES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let Some((name, own)) = arguments.split_first() else {
         bail!("which benchmark? There is: {}", known());
     };
-    let Some((_, package, target)) = BENCHES.iter().find(|(known, ..)| known == name) else {
-        bail!("there is no benchmark `{name}`; there is: {}", known());
-    };
-    let mut command = cargo(&["bench", "-p", package, "--bench", target, "--"]);
-    run(command.args(own))
+    match BENCHES.iter().find(|(known, _)| known == name) {
+        Some((_, Bench::Target { package, target })) => {
+            run(cargo(&["bench", "-p", package, "--bench", target, "--"]).args(own))
+        }
+        Some((_, Bench::Peers)) => peers(own),
+        None => bail!("there is no benchmark `{name}`; there is: {}", known()),
+    }
+}
+
+/// The rivals and ourselves. A rival that cannot be had is left out, and the benchmark says so: the others are still worth
+/// measuring.
+fn peers(own: &[String]) -> Result<()> {
+    if let Err(error) = machine::prepare_rivals() {
+        eprintln!("{error:#}");
+    }
+    run(&mut cargo(&["build", "--release", "-p", "jeton-cli", "-p", "jeton-peers"]))?;
+    run(cargo(&["run", "--release", "-p", "jeton-peers", "--"]).args(own))
 }

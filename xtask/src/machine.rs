@@ -1,12 +1,15 @@
-//! What the tests need from the machine, and how a Debian machine gets it.
+//! What the tests and the benchmarks need from the machine, and how a Debian machine gets it.
 //!
-//! A new need, such as a database server or a browser, is one more entry in [`NEEDS`].
+//! A new need of the tests, such as a browser, is one more entry in [`NEEDS`]. What only a benchmark needs is in a list of its own: nobody who
+//! runs the tests is to get servers that they do not use.
+
+use std::path::Path;
 
 use anyhow::{Result, bail};
 
 use crate::process::{is_installed, program, run, succeeds};
 
-/// Something that the tests need and cargo cannot fetch.
+/// Something that cargo cannot fetch.
 struct Need {
     what: &'static str,
     is_met: fn() -> bool,
@@ -25,10 +28,45 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Installs what is missing, or fails with what to install.
+/// Those whom `cargo xtask bench peers` measures us against.
+const RIVALS: &[Need] = &[
+    Need {
+        what: "Redis (`redis-server`)",
+        is_met: || is_installed("redis-server"),
+        debian_packages: &["redis-server"],
+    },
+    Need {
+        what: "PostgreSQL (`initdb`)",
+        // Debian keeps the versions apart, and none of them in the path.
+        is_met: || is_installed("initdb") || has_program(Path::new("/usr/lib/postgresql"), "bin/initdb"),
+        debian_packages: &["postgresql"],
+    },
+    // They end with the benchmark, even if it is killed.
+    Need { what: "`setpriv`", is_met: || is_installed("setpriv"), debian_packages: &["util-linux"] },
+];
+
+/// Installs what the tests miss, or fails with what to install.
 pub fn prepare() -> Result<()> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| !(need.is_met)()).collect();
-    match plan(&missing, is_installed("apt-get"), is_root()) {
+    install("the tests need", NEEDS)
+}
+
+/// Installs the rivals that are missing, or fails with what to install.
+pub fn prepare_rivals() -> Result<()> {
+    install("the comparison needs", RIVALS)
+}
+
+/// Whether a folder of versions has a program in one of them.
+fn has_program(versions: &Path, program: &str) -> bool {
+    std::fs::read_dir(versions)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|entry| entry.path().join(program).is_file())
+}
+
+fn install(who: &str, needs: &[Need]) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| !(need.is_met)()).collect();
+    match plan(who, &missing, is_installed("apt-get"), is_root()) {
         Plan::Nothing => Ok(()),
         Plan::Install(packages) => {
             run(&mut program("apt-get", &["update"]))?;
@@ -47,7 +85,7 @@ enum Plan {
     Ask(String),
 }
 
-fn plan(missing: &[&Need], has_apt: bool, is_root: bool) -> Plan {
+fn plan(who: &str, missing: &[&Need], has_apt: bool, is_root: bool) -> Plan {
     if missing.is_empty() {
         return Plan::Nothing;
     }
@@ -58,9 +96,9 @@ fn plan(missing: &[&Need], has_apt: bool, is_root: bool) -> Plan {
     let what = missing.iter().map(|need| need.what).collect::<Vec<_>>().join(", ");
     let packages = packages.join(" ");
     Plan::Ask(if has_apt {
-        format!("the tests need {what}; install it with\n    sudo apt-get install {packages}")
+        format!("{who} {what}; install it with\n    sudo apt-get install {packages}")
     } else {
-        format!("the tests need {what}; install it with your package manager (on Debian it is: {packages})")
+        format!("{who} {what}; install it with your package manager (on Debian it is: {packages})")
     })
 }
 
@@ -78,14 +116,19 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_installed_by_root_on_debian_and_asked_for_elsewhere() {
-        assert_eq!(plan(&[], true, true), Plan::Nothing);
+        assert_eq!(plan("the tests need", &[], true, true), Plan::Nothing);
         let missing = [&LINKER, &DATABASE];
-        assert_eq!(plan(&missing, true, true), Plan::Install(vec!["build-essential", "db", "db-tools"]));
+        assert_eq!(
+            plan("the tests need", &missing, true, true),
+            Plan::Install(vec!["build-essential", "db", "db-tools"])
+        );
         for (has_apt, is_root, expected) in [
             (true, false, "sudo apt-get install build-essential db db-tools"),
             (false, true, "on Debian it is: build"),
         ] {
-            let Plan::Ask(message) = plan(&missing, has_apt, is_root) else { panic!("nothing is asked for") };
+            let Plan::Ask(message) = plan("the tests need", &missing, has_apt, is_root) else {
+                panic!("nothing is asked for")
+            };
             assert!(message.contains("a linker, a database") && message.contains(expected), "{message}");
         }
     }

@@ -1,0 +1,251 @@
+//! PostgreSQL from the system's packages, with the recipes for exact additions that it offers.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+
+use crate::contender::Contender;
+use crate::server::{Server, User, bound_command, free_address};
+use crate::wire::{Form, Prepared, Session, connect};
+use crate::workload::COUNTERS;
+
+/// What is not as it comes.
+const SETTINGS: &[(&str, &str)] = &[
+    ("fsync", "on"),
+    ("synchronous_commit", "on"),
+    ("shared_buffers", "512MB"),
+    ("wal_compression", "off"),
+    ("max_connections", "300"),
+    // So that no checkpoint falls into a measurement.
+    ("max_wal_size", "8GB"),
+    ("checkpoint_timeout", "1h"),
+    ("jit", "off"),
+    // A prepared statement is planned once.
+    ("plan_cache_mode", "force_generic_plan"),
+    ("listen_addresses", "127.0.0.1"),
+    ("unix_socket_directories", ""),
+];
+
+/// The settings in words for the output.
+pub fn settings() -> String {
+    let shown = SETTINGS.iter().filter(|(name, _)| !name.contains("addresses") && !name.contains("socket"));
+    shown.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The user that the package made, for whom is not allowed to run it as himself.
+const OWNER: User = User { name: "postgres" };
+
+/// A way to add exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recipe {
+    /// One statement and one transaction for each addition.
+    Single,
+    /// Arrays: insert the ids that are absent, then insert or update the counters, in order.
+    Upsert,
+    /// Arrays: insert the ids that are absent, then update counters that exist, in order.
+    Update,
+    /// The statement of a single addition once for each, in the order of the counters, in one transaction.
+    Sequence,
+    /// A function with a statement for the ids and one for the counters.
+    Function,
+}
+
+/// The fastest for requests of many, by `cargo xtask bench peers recipes`.
+pub const BEST: Recipe = Recipe::Upsert;
+
+/// Connections of a second one who follows the best recipe: where all wait for one row, fewer are faster.
+const FEW: usize = 8;
+
+impl Recipe {
+    /// Those for many additions at a time.
+    pub const FOR_MANY: [Self; 4] = [Self::Upsert, Self::Update, Self::Sequence, Self::Function];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Upsert => "upsert",
+            Self::Update => "update",
+            Self::Sequence => "sequence",
+            Self::Function => "function",
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Single => "one addition a transaction",
+            Self::Upsert => "arrays, upsert",
+            Self::Update => "arrays, update of counters made before",
+            Self::Sequence => "a statement each, one transaction",
+            Self::Function => "arrays, a function of two statements",
+        }
+    }
+
+    fn form(self) -> Form {
+        match self {
+            Self::Single => Form::Single,
+            Self::Sequence => Form::Sequence,
+            Self::Upsert | Self::Update | Self::Function => Form::Arrays,
+        }
+    }
+
+    /// Statements that make its tables, whose names end with a word. Room is left in the pages of the counters, so that an update stays in its page.
+    fn setup(self, word: &str) -> Vec<String> {
+        let mut statements = vec![
+            format!("CREATE TABLE ids_{word} (id uuid PRIMARY KEY, counter int NOT NULL)"),
+            format!(
+                "CREATE TABLE counters_{word} (counter int PRIMARY KEY, value bigint NOT NULL) \
+                 WITH (fillfactor = 50)"
+            ),
+        ];
+        match self {
+            Self::Update => statements.extend([format!(
+                "INSERT INTO counters_{word} SELECT number, 0 FROM generate_series(0, {COUNTERS} - 1) number"
+            ), format!("VACUUM ANALYZE counters_{word}")]),
+            Self::Function => statements.push(format!(
+                "CREATE FUNCTION add_many(uuid[], int[]) RETURNS void LANGUAGE plpgsql AS $$ \
+                 DECLARE fresh int[]; BEGIN \
+                 WITH done AS (INSERT INTO ids_{word} SELECT * FROM unnest($1, $2) \
+                               ON CONFLICT DO NOTHING RETURNING counter) \
+                 SELECT array_agg(counter) INTO fresh FROM done; \
+                 INSERT INTO counters_{word} AS c SELECT counter, count(*) FROM unnest(fresh) counter \
+                 GROUP BY counter ORDER BY counter \
+                 ON CONFLICT (counter) DO UPDATE SET value = c.value + excluded.value; END $$"
+            )),
+            Self::Single | Self::Upsert | Self::Sequence => {}
+        }
+        statements
+    }
+
+    /// The statement to prepare.
+    fn statement(self, word: &str) -> String {
+        match self {
+            Self::Single | Self::Sequence => format!(
+                "WITH fresh AS (INSERT INTO ids_{word} VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING counter) \
+                 INSERT INTO counters_{word} AS c SELECT counter, 1 FROM fresh \
+                 ON CONFLICT (counter) DO UPDATE SET value = c.value + 1 RETURNING value"
+            ),
+            Self::Upsert => format!(
+                "WITH fresh AS (INSERT INTO ids_{word} SELECT * FROM unnest($1::uuid[], $2::int[]) \
+                                ON CONFLICT DO NOTHING RETURNING counter) \
+                 INSERT INTO counters_{word} AS c SELECT counter, count(*) FROM fresh \
+                 GROUP BY counter ORDER BY counter \
+                 ON CONFLICT (counter) DO UPDATE SET value = c.value + excluded.value"
+            ),
+            Self::Update => format!(
+                "WITH fresh AS (INSERT INTO ids_{word} SELECT * FROM unnest($1::uuid[], $2::int[]) \
+                                ON CONFLICT DO NOTHING RETURNING counter) \
+                 UPDATE counters_{word} c SET value = c.value + s.delta FROM \
+                 (SELECT counter, count(*) AS delta FROM fresh GROUP BY counter ORDER BY counter) s \
+                 WHERE c.counter = s.counter"
+            ),
+            Self::Function => "SELECT add_many($1, $2)".to_owned(),
+        }
+    }
+
+    /// Only a loop over the sorted counters updates them in order; the planner does not know that we need it.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Update => "-c enable_hashjoin=off -c enable_mergejoin=off",
+            _ => "",
+        }
+    }
+}
+
+/// A running PostgreSQL.
+pub struct Postgres {
+    pub server: Server,
+    address: SocketAddr,
+}
+
+/// The folder with its programs: Debian keeps the versions apart, and none of them in the path.
+fn programs() -> Result<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = versions
+        .filter_map(|entry| {
+            Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path().join("bin")))
+        })
+        .filter(|(_, folder)| folder.join("initdb").is_file())
+        .max_by_key(|(version, _)| *version);
+    let in_path =
+        || std::env::split_paths(&std::env::var_os("PATH")?).find(|folder| folder.join("initdb").is_file());
+    newest.map(|(_, folder)| folder).or_else(in_path).context("PostgreSQL is not installed (no `initdb`)")
+}
+
+/// Its version.
+pub fn version() -> String {
+    programs().map_or("PostgreSQL is not installed".into(), |folder| {
+        crate::server::version(&folder.join("postgres"))
+    })
+}
+
+/// The number of a user or of his group.
+fn number_of(user: User, which: &str) -> Result<u32> {
+    let output = Command::new("id").args([which, user.name]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    text.parse().with_context(|| format!("there is no user `{}`", user.name))
+}
+
+impl Postgres {
+    pub fn start(folder: &Path) -> Result<Self> {
+        let programs = programs()?;
+        let data = folder.join("postgres");
+        std::fs::create_dir_all(&data)?;
+        let is_root = rustix::process::geteuid().is_root();
+        let user = is_root.then_some(OWNER);
+        if let Some(user) = user {
+            chown(&data, Some(number_of(user, "-u")?), Some(number_of(user, "-g")?))?;
+        }
+        let output = bound_command(&programs.join("initdb"), user, Signal::KILL)
+            .args(["-U", "bench", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync", "-D"])
+            .arg(&data)
+            .current_dir("/")
+            .output()?;
+        if !output.status.success() {
+            // Mostly a folder above that this user may not pass.
+            bail!("initdb: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        let address = free_address()?;
+        let mut command = bound_command(&programs.join("postgres"), user, Signal::QUIT);
+        command.arg("-D").arg(&data).arg("-p").arg(address.port().to_string()).current_dir("/");
+        for (name, value) in SETTINGS {
+            command.arg("-c").arg(format!("{name}={value}"));
+        }
+        let mut server = Server::start("PostgreSQL", command, Signal::QUIT, folder.join("postgres.log"))?;
+        server.await_ready(|| Session::open(&mut connect(address)?, "")?.query("SELECT 1").map(drop))?;
+        Ok(Self { server, address })
+    }
+
+    /// Somebody who follows a recipe, on tables of his own.
+    pub fn contender(&self, recipe: Recipe) -> Result<Contender> {
+        self.follower(recipe, recipe.word())
+    }
+
+    /// One more who follows the best recipe, with fewer connections.
+    pub fn few(&self) -> Result<Contender> {
+        let mut contender = self.follower(BEST, "few")?;
+        contender.name = format!("{}, {FEW} connections", contender.name);
+        Ok(contender.with_connections(FEW))
+    }
+
+    fn follower(&self, recipe: Recipe, tables: &str) -> Result<Contender> {
+        let address = self.address;
+        let mut stream = connect(address)?;
+        let mut session = Session::open(&mut stream, "")?;
+        for statement in recipe.setup(tables) {
+            session.query(&statement)?;
+        }
+        let dialect =
+            Prepared { sql: recipe.statement(tables), form: recipe.form(), options: recipe.options() };
+        let name = format!("PostgreSQL, {}", recipe.name());
+        let sum = format!("SELECT coalesce(sum(value), 0) FROM counters_{tables}");
+        Ok(Contender::new(&name, address, Arc::new(dialect), self.server.process()).with_sum(move || {
+            let rows = Session::open(&mut connect(address)?, "")?.query(&sum)?;
+            Ok(rows.first().context("no sum")?.parse()?)
+        }))
+    }
+}
