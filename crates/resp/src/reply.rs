@@ -17,8 +17,8 @@ pub enum Version {
     Resp3,
 }
 
-/// Integers beyond this are no longer exact as doubles.
-const EXACT_MAX: f64 = (1u64 << 53) as f64;
+/// From here on doubles are written with an exponent: their last digits would say nothing.
+const EXPONENT_MIN: f64 = 1e16;
 
 /// Appends replies to a buffer.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl<'a> Writer<'a> {
             // Writing into a `Vec` does not fail.
             let _ = if value.is_nan() {
                 out.write_all(b"nan")
-            } else if value.fract() == 0.0 && value.abs() < EXACT_MAX {
+            } else if value.fract() == 0.0 && value.abs() < EXPONENT_MIN {
                 // Without a point, as Redis writes them.
                 write!(out, "{value:.0}")
             } else {
@@ -232,9 +232,10 @@ mod tests {
             (3.0, "3"),
             (-17.0, "-17"),
             (0.1, "0.1"),
+            (9_999_999_999_999_998.0, "9999999999999998"),
+            (1e16, "1e16"),
             (1.5e300, "1.5e300"),
             (-2.5e-9, "-2.5e-9"),
-            (9_007_199_254_740_991.0, "9007199254740991"),
             (f64::INFINITY, "inf"),
             (f64::NEG_INFINITY, "-inf"),
             (f64::NAN, "nan"),

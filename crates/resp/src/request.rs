@@ -673,10 +673,10 @@ mod tests {
 
         let mut input = b"JGET abc".to_vec();
         assert_eq!(first(&mut parser, &input), Ok((None, 0)));
-        input[..8].fill(b'\n');
+        input[4] = b'\n';
         input.extend(b"def\r\n");
         let (command, consumed) = first(&mut parser, &input).unwrap();
-        assert_eq!((command.unwrap(), consumed), (vec![b"def".to_vec()], input.len()));
+        assert_eq!((command.unwrap(), consumed), (vec![b"JGET".to_vec(), b"abcdef".to_vec()], input.len()));
     }
 
     #[test]

@@ -115,6 +115,18 @@ fn announcing_costs_nothing() {
 }
 
 #[test]
+fn room_is_used_again() {
+    for input in ["JGET \"abc\"\r\n", "*2\r\n$4\r\nJGET\r\n$3\r\nabc\r\n", "\r\n", "*0\r\n"] {
+        let peak = parse_requests(input.repeat(10_000).as_bytes());
+        assert!(peak <= 1024, "{input:?} takes {peak} bytes");
+    }
+    for input in ["*2\r\n:1\r\n$3\r\nabc\r\n", "|1\r\n+a\r\n+b\r\n:1\r\n"] {
+        let peak = parse_replies(input.repeat(10_000).as_bytes());
+        assert!(peak <= 1024, "{input:?} takes {peak} bytes");
+    }
+}
+
+#[test]
 fn the_smallest_things_cost_little() {
     let inputs =
         [format!("*1000000\r\n{}", "$0\r\n\r\n".repeat(1_000_000)), format!("{}\r\n", "a ".repeat(30_000))];

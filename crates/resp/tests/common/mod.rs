@@ -1,8 +1,10 @@
 //! Both parsers as a connection drives them: chunks come in, whole things go out, what was consumed is forgotten.
 //!
-//! The fuzz targets include this file, so that what they find fails here in the same way.
+//! The fuzz targets include this folder, so that what they find fails here in the same way.
 
 #![allow(dead_code, reason = "no test uses all of it")]
+
+pub mod fuzzed;
 
 use jeton_resp::request::{self, Args, ProtocolError};
 use jeton_resp::value::{self, ReplyError, Value};
