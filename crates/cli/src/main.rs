@@ -8,6 +8,7 @@ mod failure;
 mod lab;
 mod number;
 mod output;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -28,12 +29,14 @@ struct Cli {
 enum Command {
     Demo(demo::Demo),
     Lab(lab::Lab),
+    Serve(serve::Serve),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(demo) => demo.run(),
         Command::Lab(lab) => lab.run(),
+        Command::Serve(serve) => serve.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

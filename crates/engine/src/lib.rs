@@ -31,7 +31,7 @@ mod worker;
 
 pub use backup::{BackupError, BackupReport};
 pub use clock::{Clock, ClockAhead, SystemClock};
-pub use engine::{Engine, OpenError};
+pub use engine::{Engine, OpenError, TablesView};
 pub use filters::{FilterVersion, StoredFilters};
 pub use keeper::{KeepError, Keeper, Kept};
 pub use marks::Marks;

@@ -1,14 +1,18 @@
 //! What both protocols share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jeton_access::Access;
 use jeton_core::{Operation, TableSettings, WithoutId};
 use jeton_engine::{Ask, Engine, Refusal, Reply, Response, TableError};
 
+use tokio::sync::Notify;
+
 use crate::changes::{Changed, Changes};
 use crate::metrics::{Count, Metrics, outcome};
+use crate::resp::Cursors;
 
 /// What can be chosen about the service.
 #[derive(Debug, Clone)]
@@ -52,6 +56,35 @@ pub struct Service {
     pub metrics: Metrics,
     /// Who watches.
     pub changes: Changes,
+    /// Where walks through the keys are.
+    pub(crate) cursors: Cursors,
+    /// Connections that are at work, and whether they are to end with that.
+    working: AtomicUsize,
+    stopping: AtomicBool,
+    idle: Notify,
+}
+
+/// A connection at work, for as long as this is held.
+pub(crate) struct Work(Arc<Service>);
+
+impl Work {
+    pub fn begin(service: &Arc<Service>) -> Self {
+        service.working.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(service))
+    }
+
+    /// Whether nothing more is to be done after it.
+    pub fn is_last(&self) -> bool {
+        self.0.stopping.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if self.0.working.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.stopping.load(Ordering::SeqCst) {
+            self.0.idle.notify_waiters();
+        }
+    }
 }
 
 impl Service {
@@ -62,12 +95,38 @@ impl Service {
             let settings = TableSettings { without_id: WithoutId::AtMostOnce, ..TableSettings::default() };
             engine.create_table(&options.default_table, settings)?;
         }
-        Ok(Self { engine, access, options, metrics: Metrics::default(), changes: Changes::default() })
+        Ok(Self {
+            engine,
+            access,
+            options,
+            metrics: Metrics::default(),
+            changes: Changes::default(),
+            cursors: Cursors::default(),
+            working: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            idle: Notify::new(),
+        })
     }
 
     /// The time, in milliseconds since 1970.
     pub fn millis(&self) -> u64 {
         self.engine.now().as_nanos() / 1_000_000
+    }
+
+    /// Lets connections end with what they are at work on, and comes back when none is at work, or when that takes too long.
+    pub async fn stop(&self) {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        self.stopping.store(true, Ordering::SeqCst);
+        let all_idle = async {
+            loop {
+                let idle = self.idle.notified();
+                if self.working.load(Ordering::SeqCst) == 0 {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        let _or_too_long = tokio::time::timeout(PATIENCE, all_idle).await;
     }
 
     /// Does an operation, counts it, and tells those who watch.

@@ -1,1 +1,98 @@
-//! The protocol of Redis, served.
+//! The protocol of Redis, served: any client of Redis can count here, and the verbs with an id count once.
+//!
+//! A [`Round`](round::Round) takes the commands that came together to the engine at once; what takes several steps is done
+//! [`apart`]; what a command does to keys is in [`keyspace`], without I/O.
+
+mod apart;
+mod connection;
+mod connection_verbs;
+mod keyspace;
+mod round;
+mod said;
+mod session;
+mod token;
+mod verb;
+mod walk;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+pub use walk::Cursors;
+
+use crate::metrics::Count;
+use crate::service::Service;
+
+/// Connections so far, to number them.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Serves the clients that come to a listener, until it is told to stop: then what is under way is answered, and the connections are closed.
+pub async fn serve(
+    service: Arc<Service>,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let mut connections = JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => break,
+            Some(_ended) = connections.join_next(), if !connections.is_empty() => continue,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                // Answers go when they are there, not when there are enough of them.
+                let _not_tcp = stream.set_nodelay(true);
+                connections.spawn(serve_connection(service.clone(), stream, peer.to_string()));
+            }
+            // Too many open files, or a client that is gone already: the next may fare better.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    service.stop().await;
+    // Those that are left wait for a client that says nothing.
+    connections.shutdown().await;
+    Ok(())
+}
+
+/// Serves a connection, unless there are too many.
+pub async fn serve_connection<S>(service: Arc<Service>, mut stream: S, peer: String)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let _open = Open::new(&service);
+    if service.metrics.get(Count::RespOpen) > service.options.connections_max as u64 {
+        service.metrics.add(Count::TurnedAway, 1);
+        let _gone_perhaps = stream.write_all(b"-ERR max number of clients reached\r\n").await;
+        return;
+    }
+    let number = 1 + CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    connection::serve(service.clone(), stream, number, peer).await;
+}
+
+/// Counts a connection for as long as it is open.
+struct Open(Arc<Service>);
+
+impl Open {
+    fn new(service: &Arc<Service>) -> Self {
+        service.metrics.add(Count::RespConnections, 1);
+        service.metrics.add(Count::RespOpen, 1);
+        Self(service.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.metrics.take(Count::RespOpen, 1);
+    }
+}

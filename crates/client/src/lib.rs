@@ -1,0 +1,1 @@
+//! The client: ids, retries, failover, an outbox.

@@ -1,0 +1,217 @@
+//! Commands that take several steps: changes that depend on what a key holds, transactions, and walks through all keys.
+//!
+//! A change reads its keys, works out what they are to hold, and writes that on the condition that they still hold what was read. If
+//! somebody was faster, it begins again. So each is done at one instant, as Redis does it, although nothing is locked.
+
+use jeton_access::Right;
+use jeton_core::{Cell, Change, Check, Operation, Value};
+use jeton_engine::{Ask, Refusal, Reply, Response};
+
+use super::keyspace::Keyspace;
+use super::round::Apart;
+use super::said::{self, CROSS, SYNTAX, Said};
+use super::session::{Queued, Session};
+use super::token;
+use super::verb::{Kind, Token, Verb};
+use super::walk;
+
+/// How often a change is tried that others are faster than.
+const TRIES_MAX: usize = 100;
+
+/// Does a command.
+pub async fn run(command: Apart, session: &mut Session, millis: u64) -> Said {
+    let Apart { verb, arguments } = command;
+    let result = match (verb.kind, verb.name) {
+        (Kind::Token(Token::Operation), _) => return token::operation(session, &arguments, millis).await,
+        (Kind::Walk, _) => walk::run(verb, &arguments, session, millis).await,
+        (_, "MULTI") => begin(session),
+        (_, "DISCARD") => give_up(session),
+        (_, "EXEC") => execute(session, millis).await,
+        (_, "MSET") => set_each(verb, arguments, session, millis).await,
+        (_, "DEL" | "UNLINK") => delete_each(&arguments, session, millis).await,
+        _ => change(vec![(verb, arguments)], session, millis).await.map(|mut said| match said.pop() {
+            Some(said) => said,
+            None => unreachable!("one command has one answer"),
+        }),
+    };
+    result.unwrap_or_else(Said::Error)
+}
+
+fn begin(session: &mut Session) -> Result<Said, String> {
+    if session.queued.is_some() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    session.queued = Some(Queued::default());
+    Ok(Said::Ok)
+}
+
+fn give_up(session: &mut Session) -> Result<Said, String> {
+    session.queued.take().map(|_| Said::Ok).ok_or_else(|| "ERR DISCARD without MULTI".into())
+}
+
+async fn execute(session: &mut Session, millis: u64) -> Result<Said, String> {
+    let queued = session.queued.take().ok_or("ERR EXEC without MULTI")?;
+    if queued.broken {
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    let verb = |name: &[u8]| match Verb::find(name) {
+        Some(verb) => verb,
+        None => unreachable!("it was found when it was queued"),
+    };
+    let commands = queued.commands.into_iter().map(|command| (verb(&command[0]), command)).collect();
+    change(commands, session, millis).await.map(Said::Array)
+}
+
+/// Does commands at one instant: all keys in one table and partition.
+async fn change(
+    commands: Vec<(&'static Verb, Vec<Vec<u8>>)>,
+    session: &mut Session,
+    millis: u64,
+) -> Result<Vec<Said>, String> {
+    let mut cells: Vec<(Vec<u8>, Cell)> = Vec::new();
+    for (verb, arguments) in &commands {
+        let right = match verb.kind {
+            Kind::Look | Kind::Get => Right::Read,
+            Kind::Add(_) => Right::Add,
+            _ if verb.name == "INCREX" => Right::Add,
+            _ => Right::Admin,
+        };
+        for at in verb.keys(arguments.len()) {
+            let place = session.place(&arguments[at], right, millis)?;
+            let first = cells.first().map(|(_, cell)| (cell.table(), cell.partition()));
+            if first.is_some_and(|first| first != (place.cell.table(), place.cell.partition())) {
+                return Err(CROSS.into());
+            }
+            cells.push((arguments[at].clone(), place.cell));
+        }
+    }
+    let service = session.service.clone();
+    for _ in 0..TRIES_MAX {
+        let millis = service.millis();
+        let reads = cells.iter().map(|(_, cell)| Ask::Read(cell.clone())).collect();
+        let mut keyspace = Keyspace::default();
+        for ((name, cell), response) in cells.iter().zip(service.burst(reads).await) {
+            match response {
+                Response::Read(Ok(value)) => keyspace.insert(name, cell.clone(), value),
+                Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
+                    return Err(said::refusal(&refusal));
+                }
+                other => unreachable!("a read is not answered with {other:?}"),
+            }
+        }
+        let said =
+            commands.iter().map(|(verb, arguments)| keyspace.run(verb.name, arguments, millis)).collect();
+        if keyspace.changed().next().is_none() {
+            return Ok(said);
+        }
+        match service.apply(conditional(&keyspace)?).await {
+            Ok(Reply::Fresh(answer)) if answer.applied => return Ok(said),
+            Ok(_) => {}
+            Err(refusal) => return Err(said::refusal(&refusal)),
+        }
+    }
+    Err("BUSY others change the same keys all the time; ask again".into())
+}
+
+/// What makes the changes of a keyspace, if nobody changed anything of it meanwhile.
+fn conditional(keyspace: &Keyspace) -> Result<Operation, String> {
+    let checks = keyspace.read().map(|(cell, held)| {
+        let check = held.map_or(Check::Absent, |value| Check::Holds(value.clone()));
+        (cell.clone(), Change::Check(check))
+    });
+    let mut changes: Vec<_> = checks.collect();
+    for (cell, value) in keyspace.changed() {
+        changes.push((cell.clone(), write(value)));
+        if let Some(until) = value.and_then(Value::until) {
+            changes.push((cell.clone(), Change::Expire(Some(until))));
+        }
+    }
+    Operation::batch(None, changes).map_err(|error| format!("ERR {error}"))
+}
+
+fn write(value: Option<&Value>) -> Change {
+    match value.cloned().map(Value::plain) {
+        None => Change::Delete,
+        Some(Value::Counter(number)) => Change::Set(number),
+        Some(Value::Bytes(bytes)) => Change::Put(bytes),
+        Some(Value::Expiring(_)) => unreachable!("a plain value has no end"),
+    }
+}
+
+/// `MSET`: at one instant if one partition has all keys, and key by key otherwise.
+async fn set_each(
+    verb: &'static Verb,
+    arguments: Vec<Vec<u8>>,
+    session: &mut Session,
+    millis: u64,
+) -> Result<Said, String> {
+    if arguments.len().is_multiple_of(2) {
+        return Err("ERR wrong number of arguments for 'mset' command".into());
+    }
+    let mut asks = Vec::new();
+    for at in verb.keys(arguments.len()) {
+        let cell = session.place(&arguments[at], Right::Admin, millis)?.cell;
+        asks.push((cell, write(Some(&Value::from_text(&arguments[at + 1])))));
+    }
+    let together = Operation::batch(None, asks.clone());
+    let operations = match together {
+        Ok(operation) => vec![operation],
+        Err(_) => {
+            let each = asks.into_iter().map(|(cell, change)| Operation::single(None, cell, change));
+            each.collect::<Result<Vec<_>, _>>().map_err(|error| format!("ERR {error}"))?
+        }
+    };
+    let service = session.service.clone();
+    for response in service.burst(operations.into_iter().map(Ask::Apply).collect()).await {
+        done(response)?;
+    }
+    Ok(Said::Ok)
+}
+
+/// `DEL`: how many keys there were, each at an instant of its own.
+async fn delete_each(arguments: &[Vec<u8>], session: &mut Session, millis: u64) -> Result<Said, String> {
+    let mut asks = Vec::new();
+    for key in &arguments[1..] {
+        let cell = session.place(key, Right::Admin, millis)?.cell;
+        let changes = vec![(cell.clone(), Change::Check(Check::Present)), (cell, Change::Delete)];
+        let operation = Operation::batch(None, changes).map_err(|error| format!("ERR {error}"))?;
+        asks.push(Ask::Apply(operation));
+    }
+    let service = session.service.clone();
+    let mut deleted = 0;
+    for response in service.burst(asks).await {
+        deleted += i64::from(done(response)?);
+    }
+    Ok(Said::Integer(deleted))
+}
+
+/// Whether an operation was made.
+fn done(response: Response) -> Result<bool, String> {
+    match response {
+        Response::Applied(Ok(Reply::Fresh(answer) | Reply::Replayed(answer))) => Ok(answer.applied),
+        Response::Applied(Ok(Reply::ProbablySeen)) => Ok(false),
+        Response::Applied(Err(refusal)) => Err(said::refusal(&refusal)),
+        other => unreachable!("an operation is not answered with {other:?}"),
+    }
+}
+
+/// Deletes cells, each at an instant of its own.
+pub async fn delete(cells: Vec<Cell>, session: &Session) -> Result<(), String> {
+    let operations = cells.into_iter().map(|cell| Operation::single(None, cell, Change::Delete));
+    let operations: Result<Vec<_>, _> = operations.map(|operation| operation.map(Ask::Apply)).collect();
+    let operations = operations.map_err(|error| format!("ERR {error}"))?;
+    for response in session.service.burst(operations).await {
+        done(response)?;
+    }
+    Ok(())
+}
+
+/// What a walk is told that the engine cannot do now.
+pub fn refused(refusal: &Refusal) -> String {
+    said::refusal(refusal)
+}
+
+/// What is said to options that do not exist.
+pub fn syntax() -> String {
+    SYNTAX.into()
+}

@@ -1,0 +1,330 @@
+//! A round: the commands that a client sent together. What they ask of the engine goes there as one burst, and their answers come back in
+//! order.
+//!
+//! Commands that need more than that (several steps, or all keys) are not for here: [`Taken::Apart`] hands them back, to be done when
+//! the round is over.
+
+use std::ops::Range;
+
+use jeton_access::Right;
+use jeton_core::{Change, Operation, Value};
+use jeton_engine::{Ask, Refusal, Reply, Response};
+use jeton_resp::reply::Writer;
+use jeton_resp::request::Command;
+
+use super::connection_verbs;
+use super::keyspace::{Keyspace, integer};
+use super::said::{self, NO_AUTH, NOT_AN_INTEGER, Said};
+use super::session::{Queued, Session};
+use super::token;
+use super::verb::{Delta, Kind, Token, Verb};
+
+/// The most commands of a transaction.
+const QUEUED_MAX: usize = 1024;
+
+/// The commands of a round, and what they ask.
+#[derive(Default)]
+pub struct Round {
+    asks: Vec<Ask>,
+    items: Vec<Item>,
+    /// Answers that need nothing of the engine, one after the other.
+    text: Vec<u8>,
+    /// Commands of the round, for the count.
+    pub commands: u64,
+}
+
+/// Where the answer to a command comes from.
+enum Item {
+    /// From the text.
+    Text(Range<usize>),
+    /// From an operation: the counter after it.
+    Counter,
+    /// From an operation: that it was done.
+    Done,
+    /// From an operation with an id.
+    Token { relaxed: bool, many: bool },
+    /// From a read, as Redis tells it.
+    Get,
+    /// From a read, as `JGET` tells it.
+    Held,
+    /// From reads of the keys of a command.
+    Look { name: &'static str, arguments: Vec<Vec<u8>>, keys: Vec<usize> },
+}
+
+/// What becomes of a command.
+pub enum Taken {
+    /// It is in the round.
+    In,
+    /// It is to be done apart, after the round.
+    Apart(Apart),
+    /// The connection is to be closed, after the round.
+    Quit,
+}
+
+/// A command to be done apart.
+pub struct Apart {
+    pub verb: &'static Verb,
+    pub arguments: Vec<Vec<u8>>,
+}
+
+impl Apart {
+    fn new(verb: &'static Verb, command: &Command<'_>) -> Self {
+        Self { verb, arguments: command.iter().map(Into::into).collect() }
+    }
+}
+
+impl Round {
+    /// How many requests it has for the engine.
+    pub fn len(&self) -> usize {
+        self.asks.len()
+    }
+
+    /// Whether nothing is to be answered.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// What it asks of the engine.
+    pub fn take_asks(&mut self) -> Vec<Ask> {
+        std::mem::take(&mut self.asks)
+    }
+
+    /// Takes a command in.
+    pub fn take(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Taken {
+        self.commands += 1;
+        let Some(verb) = Verb::find(command.name()) else {
+            break_queue(session);
+            self.say(&said::unknown(command.name(), command.iter().skip(1)), session);
+            return Taken::In;
+        };
+        if !verb.takes(command.len()) {
+            break_queue(session);
+            self.say(&said::wrong_arity(command.name()), session);
+            return Taken::In;
+        }
+        if !session.is_known() && !verb.flags.contains(&"no_auth") {
+            break_queue(session);
+            self.say(&Said::error(NO_AUTH), session);
+            return Taken::In;
+        }
+        if let Some(queued) = &mut session.queued
+            && !matches!(verb.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
+        {
+            let said = queue(queued, verb, command);
+            self.say(&said, session);
+            return Taken::In;
+        }
+        let taken = match verb.kind {
+            Kind::Token(Token::Get) => self.read(&command[1], Item::Held, session, millis),
+            Kind::Token(Token::Operation) => return Taken::Apart(Apart::new(verb, command)),
+            Kind::Token(token) => self.token(token, command, session, millis),
+            Kind::Add(delta) => self.add(delta, command, session, millis),
+            Kind::Get => self.read(&command[1], Item::Get, session, millis),
+            Kind::Set if command.len() == 3 => self.set(command, session, millis),
+            Kind::Look => self.look(verb, command, session, millis),
+            Kind::Connection => {
+                if verb.name == "QUIT" {
+                    self.say(&Said::Ok, session);
+                    return Taken::Quit;
+                }
+                let start = self.text.len();
+                connection_verbs::answer(verb, command, session, &mut self.text);
+                self.items.push(Item::Text(start..self.text.len()));
+                Ok(())
+            }
+            Kind::Set | Kind::Change | Kind::Walk | Kind::Transaction => {
+                return Taken::Apart(Apart::new(verb, command));
+            }
+        };
+        if let Err(error) = taken {
+            self.say(&Said::Error(error), session);
+        }
+        Taken::In
+    }
+
+    fn say(&mut self, said: &Said, session: &Session) {
+        let start = self.text.len();
+        said.write(&mut Writer::new(&mut self.text, session.version));
+        self.items.push(Item::Text(start..self.text.len()));
+    }
+
+    fn add(
+        &mut self,
+        delta: Delta,
+        command: &Command<'_>,
+        session: &mut Session,
+        millis: u64,
+    ) -> Result<(), String> {
+        let delta = match delta {
+            Delta::Fixed(delta) => delta,
+            Delta::Plus => integer(&command[2])?,
+            Delta::Minus => integer(&command[2])?.checked_neg().ok_or("ERR decrement would overflow")?,
+        };
+        self.change(&command[1], Change::Add(delta), Right::Add, Item::Counter, session, millis)
+    }
+
+    fn set(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Result<(), String> {
+        let change = match Value::from_text(&command[2]) {
+            Value::Counter(value) => Change::Set(value),
+            _ => Change::Put(command[2].into()),
+        };
+        self.change(&command[1], change, Right::Admin, Item::Done, session, millis)
+    }
+
+    fn change(
+        &mut self,
+        key: &[u8],
+        change: Change,
+        right: Right,
+        item: Item,
+        session: &mut Session,
+        millis: u64,
+    ) -> Result<(), String> {
+        let place = session.place(key, right, millis)?;
+        let operation =
+            Operation::single(None, place.cell, change).map_err(|error| format!("ERR {error}"))?;
+        self.asks.push(Ask::Apply(operation));
+        self.items.push(item);
+        Ok(())
+    }
+
+    fn token(
+        &mut self,
+        token: Token,
+        command: &Command<'_>,
+        session: &mut Session,
+        millis: u64,
+    ) -> Result<(), String> {
+        let asked = token::ask(token, command, session, millis)?;
+        self.asks.push(Ask::Apply(asked.operation));
+        self.items.push(Item::Token { relaxed: asked.relaxed, many: asked.many });
+        Ok(())
+    }
+
+    fn read(&mut self, key: &[u8], item: Item, session: &mut Session, millis: u64) -> Result<(), String> {
+        let place = session.place(key, Right::Read, millis)?;
+        self.asks.push(Ask::Read(place.cell));
+        self.items.push(item);
+        Ok(())
+    }
+
+    fn look(
+        &mut self,
+        verb: &'static Verb,
+        command: &Command<'_>,
+        session: &mut Session,
+        millis: u64,
+    ) -> Result<(), String> {
+        let keys: Vec<usize> = verb.keys(command.len()).collect();
+        let start = self.asks.len();
+        for at in &keys {
+            match session.place(&command[*at], Right::Read, millis) {
+                Ok(place) => self.asks.push(Ask::Read(place.cell)),
+                Err(error) => {
+                    self.asks.truncate(start);
+                    return Err(error);
+                }
+            }
+        }
+        let arguments = command.iter().map(Into::into).collect();
+        self.items.push(Item::Look { name: verb.name, arguments, keys });
+        Ok(())
+    }
+
+    /// Answers all commands that would have asked the engine with an error, and is empty again.
+    pub fn refuse(&mut self, error: &str, session: &Session, out: &mut Vec<u8>) {
+        for item in self.items.drain(..) {
+            match item {
+                Item::Text(range) => out.extend_from_slice(&self.text[range]),
+                _ => Writer::new(out, session.version).error(error),
+            }
+        }
+        self.text.clear();
+    }
+
+    /// Answers all commands, with what the engine said to what they asked, and is empty again.
+    pub fn answer(&mut self, responses: &[Response], session: &Session, millis: u64, out: &mut Vec<u8>) {
+        let mut responses = responses.iter();
+        let mut next = || responses.next().unwrap_or(&Response::Applied(Err(Refusal::Closed)));
+        for item in self.items.drain(..) {
+            if let Item::Text(range) = item {
+                out.extend_from_slice(&self.text[range]);
+                continue;
+            }
+            let mut writer = Writer::new(out, session.version);
+            match item {
+                Item::Text(_) => unreachable!("told above"),
+                Item::Counter => match next() {
+                    Response::Applied(Ok(Reply::Fresh(answer) | Reply::Replayed(answer))) => {
+                        match answer.values.as_slice() {
+                            [Some(value)] => writer.integer(*value),
+                            _ => writer.error(NOT_AN_INTEGER),
+                        }
+                    }
+                    other => failed(other, &mut writer),
+                },
+                Item::Done => match next() {
+                    Response::Applied(Ok(_)) => writer.simple("OK"),
+                    other => failed(other, &mut writer),
+                },
+                Item::Token { relaxed, many } => match next() {
+                    Response::Applied(reply) => token::tell(reply, relaxed, many, &mut writer),
+                    other => failed(other, &mut writer),
+                },
+                Item::Get => match next() {
+                    Response::Read(Ok(value)) => Said::value(value.as_ref()).write(&mut writer),
+                    other => failed(other, &mut writer),
+                },
+                Item::Held => match next() {
+                    Response::Read(Ok(value)) => token::tell_held(value.as_ref(), &mut writer),
+                    other => failed(other, &mut writer),
+                },
+                Item::Look { name, arguments, keys } => {
+                    let mut keyspace = Keyspace::default();
+                    let mut wrong = None;
+                    for at in keys {
+                        match next() {
+                            Response::Read(Ok(value)) => keyspace.hold(&arguments[at], value.clone()),
+                            other => wrong = Some(other),
+                        }
+                    }
+                    match wrong {
+                        Some(other) => failed(other, &mut writer),
+                        None => keyspace.run(name, &arguments, millis).write(&mut writer),
+                    }
+                }
+            }
+        }
+        self.text.clear();
+    }
+}
+
+fn failed(response: &Response, writer: &mut Writer<'_>) {
+    match response {
+        Response::Applied(Err(refusal)) | Response::Read(Err(refusal)) => {
+            writer.error(&said::refusal(refusal));
+        }
+        other => unreachable!("another kind of answer: {other:?}"),
+    }
+}
+
+fn break_queue(session: &mut Session) {
+    if let Some(queued) = &mut session.queued {
+        queued.broken = true;
+    }
+}
+
+/// Queues a command of a transaction.
+fn queue(queued: &mut Queued, verb: &Verb, command: &Command<'_>) -> Said {
+    let about_keys = matches!(verb.kind, Kind::Add(_) | Kind::Set | Kind::Get | Kind::Look | Kind::Change);
+    if !about_keys {
+        queued.broken = true;
+        return Said::error("ERR Command not allowed inside a transaction");
+    }
+    if queued.commands.len() >= QUEUED_MAX {
+        queued.broken = true;
+        return Said::Error(format!("ERR a transaction has at most {QUEUED_MAX} commands"));
+    }
+    queued.commands.push(command.iter().map(Into::into).collect());
+    Said::Word("QUEUED")
+}

@@ -1,0 +1,129 @@
+//! What is said to a client: results and errors, in the words of Redis where Redis has them.
+
+use jeton_access::Denied;
+use jeton_core::{Rejection, Value};
+use jeton_engine::Refusal;
+use jeton_resp::reply::Writer;
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// `+OK`.
+    Ok,
+    /// A word.
+    Word(&'static str),
+    /// A number.
+    Integer(i64),
+    /// Bytes.
+    Bulk(Vec<u8>),
+    /// Nothing.
+    Null,
+    /// Several answers.
+    Array(Vec<Said>),
+    /// An error, with its code.
+    Error(String),
+}
+
+pub const SYNTAX: &str = "ERR syntax error";
+pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
+pub const NO_AUTH: &str = "NOAUTH Authentication required.";
+pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; keys with the same tag in braces, such as {user7}.a and {user7}.b, do";
+
+impl Said {
+    /// An error.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self::Error(text.into())
+    }
+
+    /// What a key holds, as Redis tells it.
+    pub fn value(value: Option<&Value>) -> Self {
+        value.map_or(Self::Null, |value| Self::Bulk(value.text()))
+    }
+
+    /// Says it.
+    pub fn write(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Ok => writer.simple("OK"),
+            Self::Word(word) => writer.simple(word),
+            Self::Integer(number) => writer.integer(*number),
+            Self::Bulk(bytes) => writer.bulk(bytes),
+            Self::Null => writer.null(),
+            Self::Array(all) => {
+                writer.array(all.len());
+                all.iter().for_each(|one| one.write(writer));
+            }
+            Self::Error(text) => writer.error(text),
+        }
+    }
+}
+
+/// What a command is told that has the wrong number of arguments.
+pub fn wrong_arity(name: &[u8]) -> Said {
+    let name = name.escape_ascii().to_string().to_ascii_lowercase();
+    Said::Error(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// What a command is told that does not exist.
+pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Said {
+    const SHOWN_MAX: usize = 128;
+    let cut = |bytes: &[u8], room: usize| bytes[..bytes.len().min(room)].escape_ascii().to_string();
+    let mut text = format!("ERR unknown command '{}', with args beginning with: ", cut(name, SHOWN_MAX));
+    let start = text.len();
+    for argument in arguments {
+        let room = SHOWN_MAX.saturating_sub(text.len() - start);
+        if room == 0 {
+            break;
+        }
+        text.push_str(&format!("'{}' ", cut(argument, room)));
+    }
+    Said::Error(text)
+}
+
+/// Why somebody may not.
+pub fn denied(denied: Denied) -> String {
+    if denied.is_about_the_token() { format!("WRONGPASS {denied}") } else { format!("NOPERM {denied}") }
+}
+
+/// Why the engine did not do it.
+pub fn refusal(refusal: &Refusal) -> String {
+    let code = match refusal {
+        Refusal::Rejected(rejection) => match rejection {
+            Rejection::NotACounter => return NOT_AN_INTEGER.into(),
+            Rejection::Overflow => return OVERFLOW.into(),
+            Rejection::IdRequired => "IDREQUIRED",
+            Rejection::FormatNotTaken { .. } => "IDFORMAT",
+            Rejection::Mismatch => "IDMISMATCH",
+            Rejection::Expired { .. } | Rejection::Superseded { .. } => "IDEXPIRED",
+            Rejection::FromFuture { .. } => "IDFUTURE",
+            Rejection::Fenced { .. } => "FENCED",
+            Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => "NOSESSION",
+            Rejection::Capacity { .. } => "BUSY",
+            _ => "ERR",
+        },
+        Refusal::NoSuchTable(_) => "NOTABLE",
+        Refusal::Busy(_) => "BUSY",
+        Refusal::Full(_) => "MISCONF",
+        Refusal::Closed => "LOADING",
+        _ => "ERR",
+    };
+    format!("{code} {refusal}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_command_is_told_as_redis_tells_it() {
+        let arguments: [&[u8]; 2] = [b"a", b"b"];
+        let said = unknown(b"foo", arguments.into_iter());
+        assert_eq!(said, Said::error("ERR unknown command 'foo', with args beginning with: 'a' 'b' "));
+        assert_eq!(wrong_arity(b"GET"), Said::error("ERR wrong number of arguments for 'get' command"));
+        let long = vec![b'x'; 1000];
+        let Said::Error(text) = unknown(&long, [&long[..], &long[..]].into_iter()) else {
+            panic!("an error")
+        };
+        assert!(text.len() < 400);
+    }
+}

@@ -1,0 +1,123 @@
+//! What a connection is: who speaks, in which version of the protocol, and what it has begun.
+
+use std::sync::Arc;
+
+use jeton_access::{Denied, Pass, Right};
+use jeton_core::{Catalog, Cell, Column, Table};
+use jeton_engine::TablesView;
+use jeton_resp::reply::Version;
+
+use super::said::{self, NO_AUTH};
+use crate::service::Service;
+
+/// A connection.
+pub struct Session {
+    pub service: Arc<Service>,
+    /// Its number, for whoever asks.
+    pub number: u64,
+    /// The other end, for whoever asks.
+    pub peer: String,
+    pub version: Version,
+    /// The name that it gave itself.
+    pub name: Vec<u8>,
+    pass: Option<Pass>,
+    view: TablesView,
+    /// The table used last, and the tables that it is of.
+    last: Option<(Arc<Catalog>, Arc<Table>)>,
+    /// A transaction that was begun.
+    pub queued: Option<Queued>,
+}
+
+/// A transaction that was begun: its commands so far.
+#[derive(Debug, Default)]
+pub struct Queued {
+    pub commands: Vec<Vec<Vec<u8>>>,
+    /// Whether a command could not be queued: then none is done.
+    pub broken: bool,
+}
+
+/// A key: its table, and where in it.
+pub struct Place {
+    pub table: Arc<Table>,
+    pub cell: Cell,
+}
+
+impl Session {
+    /// A connection from somebody.
+    pub fn new(service: Arc<Service>, number: u64, peer: String) -> Self {
+        let (pass, view) = (service.access.anonymous().ok(), service.engine.tables_view());
+        let (version, name) = (Version::Resp2, Vec::new());
+        Self { service, number, peer, version, name, pass, view, last: None, queued: None }
+    }
+
+    /// As if it were new.
+    pub fn reset(&mut self) {
+        self.pass = self.service.access.anonymous().ok();
+        (self.version, self.queued) = (Version::Resp2, None);
+        self.name.clear();
+    }
+
+    /// Whether it may do anything at all.
+    pub fn is_known(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    /// Shows a token.
+    pub fn authenticate(&mut self, token: &[u8]) -> Result<(), Denied> {
+        let pass = self.service.access.authenticate(token, self.service.millis())?;
+        self.pass = Some(pass);
+        Ok(())
+    }
+
+    /// Counts operations against its rate.
+    pub fn spend(&self, millis: u64, operations: u64) -> Result<(), String> {
+        let Some(pass) = &self.pass else { return Err(NO_AUTH.into()) };
+        pass.spend(millis, operations).map_err(|throttled| format!("BUSY {throttled}"))
+    }
+
+    /// The table of this name, if it may do this there.
+    pub fn table(&mut self, name: &str, right: Right, millis: u64) -> Result<Arc<Table>, String> {
+        let catalog = self.view.look();
+        let table = match &self.last {
+            Some((of, table)) if Arc::ptr_eq(of, catalog) && table.name == name => Arc::clone(table),
+            _ => {
+                let Some(table) = catalog.find(name) else {
+                    let name = name.escape_debug();
+                    return Err(format!(
+                        "NOTABLE there is no table '{name}'; a key of another table is written table/row"
+                    ));
+                };
+                self.last = Some((Arc::clone(catalog), Arc::clone(table)));
+                Arc::clone(table)
+            }
+        };
+        let Some(pass) = &self.pass else { return Err(NO_AUTH.into()) };
+        match pass.may(&table.name, right, millis) {
+            Ok(()) => Ok(table),
+            Err(denied) => {
+                self.service.metrics.add(crate::Count::Denied, 1);
+                Err(said::denied(denied))
+            }
+        }
+    }
+
+    /// Where a key is, if it may do this there: `row` of the default table, or `table/row`.
+    pub fn place(&mut self, key: &[u8], right: Right, millis: u64) -> Result<Place, String> {
+        let (table, row) = match key.iter().position(|byte| *byte == b'/') {
+            Some(slash) => {
+                let name = std::str::from_utf8(&key[..slash])
+                    .map_err(|_| "NOTABLE the name of a table is text".to_string())?;
+                (self.table(name, right, millis)?, &key[slash + 1..])
+            }
+            None => {
+                let service = Arc::clone(&self.service);
+                (self.table(&service.options.default_table, right, millis)?, key)
+            }
+        };
+        let cell = self.service.engine.cell(&table, row, UNNAMED.get_or_init(Column::unnamed));
+        Ok(Place { cell: cell.map_err(|error| format!("ERR {error}"))?, table })
+    }
+}
+
+/// The column of keys.
+static UNNAMED: std::sync::OnceLock<Column> = std::sync::OnceLock::new();

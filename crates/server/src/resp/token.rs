@@ -1,0 +1,218 @@
+//! The verbs with an id: what they ask for, and what they are told.
+//!
+//! | verb | answer |
+//! |---|---|
+//! | `JADD key delta ID id [MIN n] [MAX n]` | value, `applied`, `replayed`, `refused` or `refused-replayed` |
+//! | `JMADD ID id key delta [key delta ...]` | values, the same words |
+//! | `JSET key value ID id`, `JRESET key ID id`, `JDEL key ID id` | value, the same words |
+//! | `JGET key` | a counter as an integer, bytes as bytes, or nothing |
+//! | `JOP id [TABLE name]` | what became of the id |
+//!
+//! In a table with relaxed durability a third element says `relaxed`; a probabilistic table that takes an id for known
+//! says `probably-seen`.
+
+use jeton_access::Right;
+use jeton_core::{Answer, Change, Durability, Known, OpId, Operation, PartitionId, Table, Value, Values};
+use jeton_engine::{Refusal, Reply};
+use jeton_resp::reply::Writer;
+use jeton_resp::request::Command;
+
+use super::keyspace::integer;
+use super::said::{self, SYNTAX, Said};
+use super::session::Session;
+use super::verb::Token;
+
+/// An operation that a verb with an id asks for.
+pub struct Asked {
+    pub operation: Operation,
+    pub relaxed: bool,
+    /// Whether the answer is a list of values.
+    pub many: bool,
+}
+
+/// What follows the key and the amount.
+#[derive(Default)]
+struct Options<'a> {
+    id: Option<&'a [u8]>,
+    min: Option<i64>,
+    max: Option<i64>,
+}
+
+impl<'a> Options<'a> {
+    fn read(command: &Command<'a>, from: usize, bounds: bool) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut at = from;
+        while let Some(word) = command.get(at) {
+            let argument = command.get(at + 1).ok_or(SYNTAX)?;
+            if word.eq_ignore_ascii_case(b"ID") && options.id.is_none() {
+                options.id = Some(argument);
+            } else if bounds && word.eq_ignore_ascii_case(b"MIN") && options.min.is_none() {
+                options.min = Some(integer(argument)?);
+            } else if bounds && word.eq_ignore_ascii_case(b"MAX") && options.max.is_none() {
+                options.max = Some(integer(argument)?);
+            } else {
+                return Err(SYNTAX.into());
+            }
+            at += 2;
+        }
+        Ok(options)
+    }
+
+    fn id(&self, table: &Table) -> Result<Option<OpId>, String> {
+        self.id.map(|id| read_id(table, id)).transpose()
+    }
+}
+
+fn read_id(table: &Table, id: &[u8]) -> Result<OpId, String> {
+    let text = std::str::from_utf8(id).map_err(|_| "IDFORMAT an id is text".to_string())?;
+    table.settings().formats.parse(text).map_err(|error| format!("IDFORMAT {error}"))
+}
+
+/// What a verb with an id asks for. `JGET` and `JOP` are not for here.
+pub fn ask(verb: Token, command: &Command<'_>, session: &mut Session, millis: u64) -> Result<Asked, String> {
+    if verb == Token::AddMany {
+        return ask_many(command, session, millis);
+    }
+    let right = if verb == Token::Add { Right::Add } else { Right::Admin };
+    let place = session.place(&command[1], right, millis)?;
+    let (change, options) = match verb {
+        Token::Add => {
+            let delta = integer(&command[2])?;
+            let options = Options::read(command, 3, true)?;
+            let change = match (options.min, options.max) {
+                (None, None) => Change::Add(delta),
+                (min, max) => Change::AddWithin { delta, min, max },
+            };
+            (change, options)
+        }
+        Token::Set => {
+            let change = match Value::from_text(&command[2]) {
+                Value::Counter(value) => Change::Set(value),
+                _ => Change::Put(command[2].into()),
+            };
+            (change, Options::read(command, 3, false)?)
+        }
+        Token::Reset => (Change::Reset, Options::read(command, 2, false)?),
+        _ => (Change::Delete, Options::read(command, 2, false)?),
+    };
+    let id = options.id(&place.table)?;
+    let operation = Operation::single(id, place.cell, change).map_err(|error| format!("ERR {error}"))?;
+    let relaxed = place.table.settings().durability == Durability::Relaxed;
+    Ok(Asked { operation, relaxed, many: false })
+}
+
+/// `JMADD ID id key delta [key delta ...]`.
+fn ask_many(command: &Command<'_>, session: &mut Session, millis: u64) -> Result<Asked, String> {
+    if !command[1].eq_ignore_ascii_case(b"ID") || command.len().is_multiple_of(2) {
+        return Err(SYNTAX.into());
+    }
+    let mut changes = Vec::with_capacity(command.len() / 2 - 1);
+    let mut table = None;
+    for at in (3..command.len()).step_by(2) {
+        let place = session.place(&command[at], Right::Add, millis)?;
+        changes.push((place.cell, Change::Add(integer(&command[at + 1])?)));
+        table = Some(place.table);
+    }
+    let Some(table) = table else { return Err(SYNTAX.into()) };
+    let id = Some(read_id(&table, &command[2])?);
+    let operation = Operation::batch(id, changes).map_err(|error| format!("ERR {error}"))?;
+    Ok(Asked { operation, relaxed: table.settings().durability == Durability::Relaxed, many: true })
+}
+
+/// Tells what became of it.
+pub fn tell(reply: &Result<Reply, Refusal>, relaxed: bool, many: bool, writer: &mut Writer<'_>) {
+    let (answer, word) = match reply {
+        Ok(Reply::Fresh(answer)) => (Some(answer), if answer.applied { "applied" } else { "refused" }),
+        Ok(Reply::Replayed(answer)) => {
+            (Some(answer), if answer.applied { "replayed" } else { "refused-replayed" })
+        }
+        Ok(Reply::ProbablySeen) => (None, "probably-seen"),
+        Err(refusal) => return writer.error(&said::refusal(refusal)),
+    };
+    writer.array(2 + usize::from(relaxed));
+    match answer {
+        None => writer.null(),
+        Some(answer) if many => tell_values(&answer.values, writer),
+        Some(answer) => tell_value(answer.values.as_slice().first().copied().flatten(), writer),
+    }
+    writer.simple(word);
+    if relaxed {
+        writer.simple("relaxed");
+    }
+}
+
+fn tell_value(value: Option<i64>, writer: &mut Writer<'_>) {
+    match value {
+        Some(value) => writer.integer(value),
+        None => writer.null(),
+    }
+}
+
+fn tell_values(values: &Values, writer: &mut Writer<'_>) {
+    writer.array(values.as_slice().len());
+    values.as_slice().iter().for_each(|value| tell_value(*value, writer));
+}
+
+/// Tells what `JGET` reads.
+pub fn tell_held(value: Option<&Value>, writer: &mut Writer<'_>) {
+    match value {
+        None => writer.null(),
+        Some(value) => match value.counter() {
+            Some(number) => writer.integer(number),
+            None => writer.bulk(&value.text()),
+        },
+    }
+}
+
+/// `JOP id [TABLE name]`: what became of an id, in words, with its first answer.
+pub async fn operation(session: &mut Session, arguments: &[Vec<u8>], millis: u64) -> Said {
+    match find_operation(session, arguments, millis).await {
+        Ok(said) => said,
+        Err(error) => Said::Error(error),
+    }
+}
+
+async fn find_operation(session: &mut Session, arguments: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+    let service = session.service.clone();
+    let name = match arguments {
+        [_, _] => service.options.default_table.as_str(),
+        [_, _, word, name] if word.eq_ignore_ascii_case(b"TABLE") => {
+            std::str::from_utf8(name).map_err(|_| "NOTABLE the name of a table is text".to_string())?
+        }
+        _ => return Err(SYNTAX.into()),
+    };
+    let table = session.table(name, Right::Read, millis)?;
+    let id = read_id(&table, &arguments[1])?;
+    let found = service.engine.operation(&table, &id).await.map_err(|refusal| said::refusal(&refusal))?;
+    Ok(summary(&found))
+}
+
+/// Answers first, then what is only suspected.
+fn summary(found: &[(PartitionId, Known)]) -> Said {
+    let answers: Vec<&Answer> = found
+        .iter()
+        .filter_map(|(_, known)| if let Known::Yes(answer) = known { Some(answer) } else { None })
+        .collect();
+    if let [answer] = answers[..] {
+        return tell_answer(answer);
+    }
+    if !answers.is_empty() {
+        // The same id on rows of several partitions: each counted once.
+        return Said::Array(answers.into_iter().map(tell_answer).collect());
+    }
+    let any = |wanted: &Known| found.iter().any(|(_, known)| known == wanted);
+    Said::Array(vec![Said::Word(match () {
+        () if any(&Known::Probably) => "probably-seen",
+        () if any(&Known::Forgotten) => "forgotten",
+        () => "unknown",
+    })])
+}
+
+fn tell_answer(answer: &Answer) -> Said {
+    let values = answer.values.as_slice().iter().map(|value| value.map_or(Said::Null, Said::Integer));
+    Said::Array(vec![
+        Said::Word(if answer.applied { "applied" } else { "refused" }),
+        Said::Array(values.collect()),
+        Said::Integer(answer.millis as i64),
+    ])
+}
