@@ -159,14 +159,28 @@ mod tests {
     }
 
     #[test]
+    fn rounding_never_raises_the_rate() {
+        // 142.86 ns an operation. Rounded down, the bucket would be full again after 994 ms.
+        let rate = rate(7_000_000, 7_000_000);
+        let bucket = Bucket::default();
+        bucket.spend(rate, NOW, 7_000_000).unwrap();
+        assert!(bucket.spend(rate, NOW + 999, 7_000_000).is_err());
+        assert_eq!(bucket.spend(rate, NOW + 1001, 7_000_000), Ok(()));
+    }
+
+    #[test]
     fn threads_together_spend_one_burst() {
         let bucket = Bucket::default();
-        let spend = || (0..50_000).filter(|_| bucket.spend(rate(1, 100_000), NOW, 1).is_ok()).count();
+        let start = std::sync::Barrier::new(4);
+        let spend = || {
+            start.wait();
+            (0..500_000).filter(|_| bucket.spend(rate(1, 1_000_000), NOW, 1).is_ok()).count()
+        };
         let passed: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(spend)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        assert_eq!(passed, 100_000);
+        assert_eq!(passed, 1_000_000);
     }
 
     proptest! {

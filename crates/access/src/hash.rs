@@ -95,6 +95,15 @@ mod tests {
     }
 
     #[test]
+    fn every_bit_of_the_hash_is_compared() {
+        for bit in 0..HASH_BYTES * 8 {
+            let mut stored = Hashed::of(&token(1), [7; SALT_BYTES]);
+            stored.hash[bit / 8] ^= 1 << (bit % 8);
+            assert!(!bool::from(stored.is_of(&token(1))), "bit {bit}");
+        }
+    }
+
+    #[test]
     fn equal_secrets_have_different_hashes() {
         assert_ne!(Hashed::of(&token(1), [7; SALT_BYTES]).hash, Hashed::of(&token(1), [8; SALT_BYTES]).hash);
     }

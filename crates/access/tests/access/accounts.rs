@@ -1,5 +1,6 @@
 //! What a token may use up. The rate itself is tested beside the bucket.
 
+use std::sync::Barrier;
 use std::time::Duration;
 
 use jeton_access::{Access, Book, Exhausted, Grant, Limits, Quota, Rate, Throttled, Used};
@@ -50,16 +51,18 @@ fn tables_and_counters_are_counted_apart_and_to_the_edge() {
 
 #[test]
 fn threads_together_take_what_there_is() {
-    let (access, token) = limited(Limits { counters: Some(10_000), ..Limits::default() });
+    let (access, token) = limited(Limits { counters: Some(1_000_000), ..Limits::default() });
+    let start = Barrier::new(4);
     let take = || {
         let pass = access.authenticate(&token, NOW).unwrap();
-        (0..5_000).filter(|_| pass.take(Quota::Counters, 1).is_ok()).count()
+        start.wait();
+        (0..500_000).filter(|_| pass.take(Quota::Counters, 1).is_ok()).count()
     };
     let taken: usize = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    assert_eq!(taken, 10_000);
+    assert_eq!(taken, 1_000_000);
 }
 
 #[test]
@@ -84,4 +87,9 @@ fn what_is_used_can_be_carried_over_a_restart() {
     let pass = after.authenticate(tokens[0].reveal(), NOW).unwrap();
     assert!(pass.take(Quota::Counters, 4).is_err());
     pass.take(Quota::Counters, 3).unwrap();
+
+    // More than the limit, because it was lowered meanwhile: nothing more, and nothing still fits.
+    assert!(after.set_used(&Used { name: "b".into(), tables: 5, counters: 0 }));
+    assert!(pass.take(Quota::Tables, 1).is_err());
+    pass.take(Quota::Tables, 0).unwrap();
 }

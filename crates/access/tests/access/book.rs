@@ -108,6 +108,18 @@ fn a_rotated_secret_is_valid_until_the_given_moment() {
 }
 
 #[test]
+fn of_two_ends_the_earlier_counts() {
+    for (expires, old_until) in [(NOW + 10, NOW + 20), (NOW + 20, NOW + 10)] {
+        let mut book = Book::new();
+        let grant = Grant { expires: Some(expires), ..Grant::new("a") };
+        let old = book.add(grant, &random(1), NOW).unwrap();
+        book.rotate("a", &random(2), NOW, old_until).unwrap();
+        assert_eq!(accepts(&book, &old, NOW + 9), Ok(()));
+        assert_eq!(accepts(&book, &old, NOW + 10), Err(Denied::Expired));
+    }
+}
+
+#[test]
 fn so_many_secrets_are_valid_at_once() {
     let mut book = Book::new();
     book.add(Grant::new("a"), &random(0), NOW).unwrap();
