@@ -99,14 +99,11 @@ pub fn run(folder: &Path, pace: Pace) {
     );
     println!("|---|--:|--:|--:|--:|--:|--:|");
     let name = "p99 with the others to p99 without";
-    match &jeton {
-        Some(jeton) => {
-            let question = request(&["JGET", &format!("{DURABLE}/0000001")]);
-            let ratio = measure(&mut jeton.contender(DURABLE), &question, &workload, pace);
-            verdicts.judge(&format!("Jeton: {name}"), spread(ratio), Some(Bar::AtMost(2.0)));
-        }
-        None => verdicts.judge(&format!("Jeton: {name}"), spread([]), Some(Bar::AtMost(2.0))),
-    }
+    let ours = jeton.as_ref().and_then(|jeton| attempt("Jeton", jeton.contender(DURABLE)));
+    let ratio = ours.map(|mut ours| {
+        measure(&mut ours, &request(&["JGET", &format!("{DURABLE}/0000001")]), &workload, pace)
+    });
+    verdicts.judge(&format!("Jeton: {name}"), spread(ratio.unwrap_or_default()), Some(Bar::AtMost(2.0)));
     if let Some(mut recipe) = redis.as_ref().and_then(|redis| attempt("Redis", redis.recipe())) {
         let question = request(&["GET", "exact/0000001"]);
         let ratio = measure(&mut recipe, &question, &workload, pace);

@@ -52,7 +52,7 @@ pub fn run(folder: &Path, ids: u64) {
     let ours = attempt(
         "Jeton",
         Jeton::start(folder).and_then(|jeton| {
-            let mut contender = jeton.contender(DURABLE);
+            let mut contender = jeton.contender(DURABLE)?;
             let (resident, _) = growth(&mut contender, ids, || Ok(0))?;
             println!("| {} | {resident:.1} | |", contender.name);
             Ok(resident)

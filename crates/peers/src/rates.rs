@@ -52,7 +52,9 @@ pub fn durable(folder: &Path, pace: Pace) {
     let postgres = attempt("PostgreSQL", Postgres::start(folder));
     let echo = attempt("the echo server", echo::start(folder));
     let mut field: Field = Vec::new();
-    field.extend(jeton.iter().map(|jeton| (Role::Ours, jeton.contender(DURABLE))));
+    if let Some(jeton) = &jeton {
+        field.extend(attempt("Jeton", jeton.contender(DURABLE)).map(|ours| (Role::Ours, ours)));
+    }
     if let Some(redis) = &redis {
         field.extend(attempt("Redis", redis.recipe()).map(|recipe| (Role::Recipe, recipe)));
         field.push((Role::Plain, redis.plain()));
@@ -62,6 +64,7 @@ pub fn durable(folder: &Path, pace: Pace) {
             field
                 .extend(attempt("PostgreSQL", postgres.contender(recipe)).map(|contender| (role, contender)));
         }
+        field.extend(attempt("PostgreSQL", postgres.few()).map(|few| (Role::Few, few)));
     }
     let (echo, contender) = echo.unzip();
     field.extend(contender.map(|contender| (Role::Echo, contender)));
@@ -114,7 +117,9 @@ pub fn relaxed(folder: &Path, pace: Pace) {
     let jeton = attempt("Jeton", Jeton::start(folder));
     let redis = attempt("Redis", Redis::start(folder, Fsync::EverySecond));
     let mut field: Field = Vec::new();
-    field.extend(jeton.iter().map(|jeton| (Role::Ours, jeton.contender(RELAXED))));
+    if let Some(jeton) = &jeton {
+        field.extend(attempt("Jeton", jeton.contender(RELAXED)).map(|ours| (Role::Ours, ours)));
+    }
     if let Some(redis) = &redis {
         field.extend(attempt("Redis", redis.recipe()).map(|recipe| (Role::Recipe, recipe)));
         field.push((Role::Plain, redis.plain()));
