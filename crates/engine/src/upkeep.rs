@@ -77,6 +77,7 @@ impl<R: Registers, V: Values, D: Disk> Upkeep<R, V, D> {
         // Not the clock's: what is forgotten by a time that no entry has can be asked for again after a restart with the clock set
         // back, and would be new.
         let now = self.health.logged_time();
+        let millis = now.as_nanos() / 1_000_000;
         for table in self.tables.catalog().load().iter() {
             for era in table.eras() {
                 era.maintain(now);
@@ -86,13 +87,13 @@ impl<R: Registers, V: Values, D: Disk> Upkeep<R, V, D> {
         let let_go = self.tables.let_go(now);
         {
             let _in_use = self.stores_in_use.read();
-            self.index().drop_expired((now.as_nanos() / 1_000_000).saturating_sub(SLACK_MS))?;
+            self.index().drop_expired(millis.saturating_sub(SLACK_MS))?;
         }
         // One piece at a time, so that a backup need not wait for all of it.
         loop {
             let _in_use = self.stores_in_use.read();
             // Neither waits for the other to be well.
-            let (tidied, merged) = (self.stores.values.tidy(), self.index().merge(MERGE_BYTES));
+            let (tidied, merged) = (self.stores.values.tidy(millis), self.index().merge(MERGE_BYTES));
             self.health.tidied();
             let more = tidied? | merged?;
             if !more || self.health.closing() {

@@ -101,7 +101,7 @@ impl Values for SimValues {
         })
     }
 
-    fn tidy(&self) -> Result<bool, ValuesError> {
+    fn tidy(&self, _: u64) -> Result<bool, ValuesError> {
         Ok(false)
     }
 

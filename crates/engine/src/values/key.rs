@@ -36,6 +36,11 @@ impl RowKey {
     }
 }
 
+/// Whether this is the key of what a cell holds.
+pub(super) fn is_cell(key: &[u8]) -> bool {
+    key.first() == Some(&CELL)
+}
+
 /// Appends the key of what a cell holds.
 pub fn cell_key(cell: &Cell, key: &mut Vec<u8>) {
     key.push(CELL);

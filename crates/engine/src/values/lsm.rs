@@ -15,6 +15,7 @@ use lsm_tree::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry,
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SeqNo, SequenceNumberCounter};
 
 use super::folder::Folder;
+use super::over::Reached;
 use super::steps::Steps;
 use super::{CellKeys, LsmFiles, Rows, Values, ValuesError};
 
@@ -42,6 +43,7 @@ pub struct LsmValues {
     visible: SequenceNumberCounter,
     merging: Arc<Leveled>,
     steps: Steps,
+    reached: Reached,
 }
 
 fn failed(what: &'static str) -> impl Fn(lsm_tree::Error) -> ValuesError {
@@ -58,11 +60,13 @@ impl LsmValues {
         let files = Folder::new(folder);
         // The tree is about to remove what its present version does not list.
         files.settle().map_err(|error| unusable(&error))?;
+        let reached = Reached::default();
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
         let tree = Config::new(folder, next.clone(), visible.clone())
             .use_cache(Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes)))
             .use_descriptor_table(Some(open_files.clone()))
             .filter_policy(FilterPolicy::all(bloom))
+            .with_compaction_filter_factory(Some(Arc::new(reached.clone())))
             // Everything goes through the cache, so that the cache's size is all there is.
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
@@ -72,7 +76,7 @@ impl LsmValues {
         next.set(highest);
         visible.set(highest);
         let steps = Steps::new(tree.clone(), files, open_files);
-        Ok(Self { tree, visible, merging: Arc::new(Leveled::default()), steps })
+        Ok(Self { tree, visible, merging: Arc::new(Leveled::default()), steps, reached })
     }
 
     /// The live files, for a copy, while nobody changes anything. None of them is removed while what this returns is held.
@@ -140,7 +144,8 @@ impl Values for LsmValues {
         })
     }
 
-    fn tidy(&self) -> Result<bool, ValuesError> {
+    fn tidy(&self, reached: u64) -> Result<bool, ValuesError> {
+        self.reached.set(reached);
         let shape = || (self.tree.l0_run_count(), self.tree.table_count(), self.tree.next_table_id());
         self.steps.merge(|| {
             let before = shape();

@@ -65,7 +65,7 @@ impl Values for MemoryValues {
         Ok(())
     }
 
-    fn tidy(&self) -> Result<bool, ValuesError> {
+    fn tidy(&self, _: u64) -> Result<bool, ValuesError> {
         Ok(false)
     }
 

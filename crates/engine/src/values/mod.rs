@@ -15,6 +15,7 @@ mod folder;
 mod key;
 mod lsm;
 mod memory;
+mod over;
 mod rows;
 mod steps;
 
@@ -43,8 +44,9 @@ pub trait Values: Send + Sync + 'static {
     /// Stores and removes rows (sorted by key, each key once), all or none, durably when it returns.
     fn replace(&self, rows: &Rows) -> Result<(), ValuesError>;
 
-    /// Does some tidying up that makes reads faster and takes back room; true if there may be more to do.
-    fn tidy(&self) -> Result<bool, ValuesError>;
+    /// Does some tidying up that makes reads faster and takes back room; true if there may be more to do. The durable log has reached this time, in
+    /// milliseconds since 1970: what is over may go.
+    fn tidy(&self, reached: u64) -> Result<bool, ValuesError>;
 
     /// How much tidying up is overdue: beyond some point writers must wait for it.
     fn untidiness(&self) -> usize;

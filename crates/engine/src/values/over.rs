@@ -1,0 +1,97 @@
+//! Values that are over: their rows go with the next merge that comes across them.
+//!
+//! What must hold: a row is dropped only if its value is over at a time that the durable log has reached. No reader can come before that
+//! time again, not even after a restart with the clock set back, so nobody sees the difference.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jeton_core::Value;
+use jeton_core::codec::Reader;
+use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
+
+use super::key::is_cell;
+
+/// The time that the log has reached, in milliseconds since 1970.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reached(Arc<AtomicU64>);
+
+impl Reached {
+    pub(super) fn set(&self, millis: u64) {
+        self.0.fetch_max(millis, Ordering::Relaxed);
+    }
+}
+
+impl Factory for Reached {
+    fn name(&self) -> &str {
+        "values that are over"
+    }
+
+    fn make_filter(&self, _: &lsm_tree::compaction::filter::Context) -> Box<dyn CompactionFilter> {
+        Box::new(Over { millis: self.0.load(Ordering::Relaxed) })
+    }
+}
+
+struct Over {
+    millis: u64,
+}
+
+impl CompactionFilter for Over {
+    fn filter_item(
+        &mut self,
+        item: ItemAccessor<'_>,
+        _: &lsm_tree::compaction::filter::Context,
+    ) -> lsm_tree::Result<Verdict> {
+        if !is_cell(item.key()) {
+            return Ok(Verdict::Keep);
+        }
+        // What cannot be read is kept, for whoever reads it to say so.
+        let over = Value::decode(&mut Reader::new(&item.value()?))
+            .is_ok_and(|value| value.at(self.millis).is_none());
+        Ok(if over { Verdict::Remove } else { Verdict::Keep })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use jeton_core::{Cell, Column, PartitionId, Secret, TableId};
+
+    use super::super::{CellKeys, LsmOptions, LsmValues, Rows, Values, cell_key};
+    use super::*;
+
+    #[test]
+    fn rows_of_values_that_are_over_go_with_a_merge() {
+        let folder = tempfile::tempdir().unwrap();
+        let values = LsmValues::open(folder.path(), &LsmOptions::default()).unwrap();
+        let secret = Secret::new([0; 16]);
+        // Of one partition, so that they lie side by side.
+        let cell =
+            |row: u8| Cell::new(&secret, TableId(1), &[b'{', b'a', b'}', row], &Column::unnamed()).unwrap();
+        let partition: PartitionId = cell(0).partition();
+        let left = || {
+            let mut left = Vec::new();
+            let keys = CellKeys::new(partition, TableId(1), b"{a}", None);
+            values.keys(&keys, 100, &mut |key| left.push(key[key.len() - 3])).unwrap();
+            left
+        };
+        // Enough tables that they are worth a merge, one as wide as the other: they cannot just be moved.
+        for table in 0..8 {
+            let mut rows = Rows::default();
+            for row in (1 + table..81).step_by(8) {
+                let mut key = Vec::new();
+                cell_key(&cell(row), &mut key);
+                let mut bytes = Vec::new();
+                Value::Counter(1)
+                    .lasting((row % 3 == 0).then_some(100 + u64::from(row % 2)))
+                    .encode(&mut bytes);
+                rows.push_bytes(&key, Some(&bytes));
+            }
+            values.replace(&rows).unwrap();
+        }
+        assert_eq!(left().len(), 80);
+        while values.tidy(100).unwrap() {}
+        let gone = |row: &u8| row % 6 == 0;
+        assert_eq!(left(), (1..=80).filter(|row| !gone(row)).collect::<Vec<u8>>());
+    }
+}
