@@ -34,6 +34,8 @@ const LAYERS: &[(&str, Below)] = &[
     // The figures of the papers need the structures of the papers, not the database.
     ("lab", Below::These(&["filter", "clock"])),
     ("cli", Below::These(&["server", "client", "lab"])),
+    // Feeds what reads the bytes of strangers.
+    ("fuzz", Below::Everything),
     // The rivals, and everybody under the same load.
     ("peers", Below::These(&["resp"])),
     // They look at the whole, and nothing is built on them.
