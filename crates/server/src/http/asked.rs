@@ -146,6 +146,11 @@ impl Asked {
         stream::whole(body, options.request_bytes_max, options.word_timeout).await
     }
 
+    /// The body, to be read as it comes.
+    pub fn take_body(&mut self) -> Body {
+        std::mem::take(self.body.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The body as JSON. No body is an empty object.
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
         let body = self.whole().await?;

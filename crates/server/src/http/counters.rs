@@ -161,7 +161,7 @@ fn single(asked: &Asked, table: &Table, row: &[u8], wanted: Wanted) -> Result<Op
 /// However often the same id comes, it counts once, and every retry gets the first answer, marked `replayed`. With `min` or `max` the
 /// sum is kept within bounds: a refusal is an answer too (`applied: false`), and is remembered like any other.
 #[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:add", tag = "counters", request_body = AddBody,
+    post, path = "/v1/tables/{table}/counters/{row}:add", operation_id = "addToCounter", tag = "counters", request_body = AddBody,
     params(
         ("table" = String, Path, description = "The table."),
         ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F."),
@@ -186,7 +186,7 @@ pub async fn add(asked: &mut Asked) -> Result<Wanted, Problem> {
 
 /// Makes a counter of a value. Needs the right `admin`.
 #[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:set", tag = "counters", request_body = SetBody,
+    post, path = "/v1/tables/{table}/counters/{row}:set", operation_id = "setCounter", tag = "counters", request_body = SetBody,
     params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
     responses((status = 200, body = Outcome, description = "What became of it."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
@@ -197,29 +197,29 @@ pub async fn set(asked: &mut Asked) -> Result<Wanted, Problem> {
 
 /// Makes a counter at zero. Needs the right `admin`.
 #[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:reset", tag = "counters", request_body = PlainBody,
+    post, path = "/v1/tables/{table}/counters/{row}:reset", operation_id = "resetCounter", tag = "counters", request_body = PlainBody,
     params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
     responses((status = 200, body = Outcome, description = "What became of it."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
 pub async fn reset(asked: &mut Asked) -> Result<Wanted, Problem> {
-    asked.json::<PlainBody>().await?.wanted(Verb::Reset, Change::Reset)
+    asked.json::<PlainBody>().await?.wanted(Change::Reset)
 }
 
 /// Empties a cell. Needs the right `admin`.
 #[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:delete", tag = "counters", request_body = PlainBody,
+    post, path = "/v1/tables/{table}/counters/{row}:delete", operation_id = "deleteCounter", tag = "counters", request_body = PlainBody,
     params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
     responses((status = 200, body = Outcome, description = "What became of it; the value is null."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
 pub async fn delete(asked: &mut Asked) -> Result<Wanted, Problem> {
-    asked.json::<PlainBody>().await?.wanted(Verb::Delete, Change::Delete)
+    asked.json::<PlainBody>().await?.wanted(Change::Delete)
 }
 
 /// Makes a cell hold bytes instead of a counter. Needs the right `admin`.
 #[utoipa::path(
-    post, path = "/v1/tables/{table}/counters/{row}:put", tag = "counters", request_body = PutBody,
+    post, path = "/v1/tables/{table}/counters/{row}:put", operation_id = "putBytes", tag = "counters", request_body = PutBody,
     params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
     responses((status = 200, body = Outcome, description = "What became of it; the value is null."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
@@ -232,7 +232,7 @@ pub async fn put(asked: &mut Asked) -> Result<Wanted, Problem> {
 ///
 /// A counter that does not exist reads as 0 with `exists: false`: adding to it works at once, so there is nothing wrong with it.
 #[utoipa::path(
-    get, path = "/v1/tables/{table}/counters/{row}", tag = "counters",
+    get, path = "/v1/tables/{table}/counters/{row}", operation_id = "readCounter", tag = "counters",
     params(("table" = String, Path, description = "The table."),
         ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F."),
         ("column" = Option<String>, Query, description = "The column, as family:qualifier.")),
@@ -260,7 +260,7 @@ fn cell(service: &Service, table: &Table, row: &[u8], query: &Query) -> Result<C
 /// With `row`, which may be repeated, each is read, whether it exists or not. Without, the counters of the table are listed: those that
 /// were there before the first page was asked for, in an order of the store's own; `next` of a page is `after` for the next one.
 #[utoipa::path(
-    get, path = "/v1/tables/{table}/counters", tag = "counters",
+    get, path = "/v1/tables/{table}/counters", operation_id = "readCounters", tag = "counters",
     params(("table" = String, Path, description = "The table."),
         ("row" = Option<Vec<String>>, Query, description = "A row to read; up to 1000 of them."),
         ("column" = Option<String>, Query, description = "With `row`: the column, as family:qualifier."),

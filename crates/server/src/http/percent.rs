@@ -1,4 +1,4 @@
-//! Percent-encoding, to bytes and back: a row may be any bytes, so nothing here asks for text.
+//! Percent-encoding, to bytes: a row may be any bytes, so nothing here asks for text.
 
 /// A part of a path as bytes. `Err` is the place of a `%` that no two hexadecimal digits follow.
 pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
@@ -19,23 +19,23 @@ pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
     Ok(out)
 }
 
-/// Bytes as a part of a path.
-pub fn encode(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut out = String::with_capacity(bytes.len());
-    for byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
-            out.push(char::from(*byte));
-        } else {
-            let _in_memory = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bytes as a part of a path.
+    fn encode(bytes: &[u8]) -> String {
+        use std::fmt::Write;
+        let mut out = String::with_capacity(bytes.len());
+        for byte in bytes {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+                out.push(char::from(*byte));
+            } else {
+                let _in_memory = write!(out, "%{byte:02X}");
+            }
+        }
+        out
+    }
 
     #[test]
     fn all_bytes_come_back() {

@@ -5,11 +5,11 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 
 use super::app::App;
-use super::counters;
 use super::problem::{Kind, Problem};
+use super::{batch, counters, events, import, openapi, operations, pages, status, tables, watch};
 use crate::Count;
 
 /// What a browser may do with a page from here: nothing, unless a page says otherwise.
@@ -20,6 +20,22 @@ pub fn router(app: App) -> Router {
     Router::new()
         .route("/v1/tables/{table}/counters", get(counters::many))
         .route("/v1/tables/{table}/counters/{row}", get(counters::get).post(counters::post))
+        .route("/v1/tables/{table}/operations", post(operations::post))
+        .route("/v1/tables/{table}/operations/{id}", get(operations::get))
+        .route("/v1/tables/{table}/events", post(events::post))
+        .route("/v1/tables/{table}/import", post(import::post))
+        .route("/v1/tables/{table}", get(tables::get).put(tables::put))
+        .route("/v1/tables", get(tables::list))
+        .route("/v1/operations/{id}", get(operations::get_by_query))
+        .route("/v1/batch", post(batch::post))
+        .route("/v1/watch", get(watch::get))
+        .route("/healthz", get(status::alive))
+        .route("/readyz", get(status::ready))
+        .route("/metrics", get(status::metrics))
+        .route("/openapi.json", get(openapi::get))
+        .route("/problems", get(pages::problems))
+        .route("/problems/{name}", get(pages::problem))
+        .route("/", get(pages::start))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(app.clone(), around))

@@ -84,6 +84,11 @@ impl Writer {
         self.0.send(piece.into()).await.map_err(|_| Gone)
     }
 
+    /// Writes a piece, if that is possible at once.
+    pub fn write_if_room(&self, piece: impl Into<Bytes>) {
+        let _else_lost = self.0.try_send(piece.into());
+    }
+
     /// Comes back when nobody reads any more.
     pub async fn gone(&self) {
         self.0.closed().await;

@@ -142,8 +142,6 @@ pub struct Step {
 
 /// What to change, and where.
 pub struct Wanted {
-    /// What to do.
-    pub verb: Verb,
     /// The change.
     pub change: Change,
     /// The column.
@@ -188,7 +186,7 @@ impl AddBody {
     pub fn wanted(self) -> Result<Wanted, Problem> {
         let change = add(self.delta, self.min, self.max);
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { verb: Verb::Add, change, column, id: self.id })
+        Ok(Wanted { change, column, id: self.id })
     }
 }
 
@@ -196,15 +194,15 @@ impl SetBody {
     /// What it asks for.
     pub fn wanted(self) -> Result<Wanted, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { verb: Verb::Set, change: Change::Set(self.value.0), column, id: self.id })
+        Ok(Wanted { change: Change::Set(self.value.0), column, id: self.id })
     }
 }
 
 impl PlainBody {
     /// What it asks for.
-    pub fn wanted(self, verb: Verb, change: Change) -> Result<Wanted, Problem> {
+    pub fn wanted(self, change: Change) -> Result<Wanted, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { verb, change, column, id: self.id })
+        Ok(Wanted { change, column, id: self.id })
     }
 }
 
@@ -212,7 +210,7 @@ impl PutBody {
     /// What it asks for.
     pub fn wanted(self) -> Result<Wanted, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { verb: Verb::Put, change: put(self.text, self.base64)?, column, id: self.id })
+        Ok(Wanted { change: put(self.text, self.base64)?, column, id: self.id })
     }
 }
 
@@ -250,6 +248,6 @@ impl Step {
             Verb::Put => put(self.text, self.base64)?,
         };
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { verb, change, column, id: self.id })
+        Ok(Wanted { change, column, id: self.id })
     }
 }
