@@ -1,9 +1,10 @@
 //! The service: counters over RESP and HTTP.
 //!
 //! [`Service`] is what both protocols share: the engine, who may do what, what is counted about the service itself, and who watches.
-//! [`resp`] speaks the protocol of Redis.
+//! [`resp`] speaks the protocol of Redis, [`http`] HTTP.
 
 mod changes;
+pub mod http;
 mod metrics;
 pub mod resp;
 mod service;

@@ -1,0 +1,74 @@
+//! What all requests share, and the store with a deadline.
+//!
+//! What must hold: a change that the store was asked for is counted and told to those who watch, also when whoever asked has gone or
+//! the deadline has passed. So the work is a task of its own, and a request only waits for it.
+
+use std::sync::Arc;
+
+use jeton_core::Operation;
+use jeton_engine::{Ask, Refusal, Reply, Response};
+use tokio::sync::watch;
+
+use super::problem::{Kind, Problem};
+use super::refusal::SOON;
+use crate::Service;
+
+/// What all requests share.
+#[derive(Clone)]
+pub struct App {
+    /// The service.
+    pub service: Arc<Service>,
+    /// Whether the server is closing: then what has no end of its own must end.
+    pub closing: watch::Receiver<bool>,
+}
+
+impl App {
+    /// Does an operation, or says that there is no answer yet.
+    pub async fn apply(&self, operation: Operation) -> Result<Reply, Problem> {
+        let service = self.service.clone();
+        let work = tokio::spawn(async move { service.apply(operation).await });
+        match tokio::time::timeout(self.service.options.answer_timeout, work).await {
+            Ok(Ok(reply)) => Ok(reply?),
+            Ok(Err(_)) => Err(Refusal::Closed.into()),
+            Err(_) => Err(no_answer_yet()),
+        }
+    }
+
+    /// Does many operations and reads. Without an answer in time there is none to any of them.
+    pub async fn burst(&self, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
+        if asks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let service = self.service.clone();
+        let work = tokio::spawn(async move { service.burst(asks).await });
+        match tokio::time::timeout(self.service.options.answer_timeout, work).await {
+            Ok(Ok(responses)) => Ok(responses),
+            Ok(Err(_)) => Err(Refusal::Closed.into()),
+            Err(_) => Err(no_answer_yet()),
+        }
+    }
+
+    /// Runs what reads or writes the disk where nobody is kept waiting by it.
+    pub async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Service) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let service = self.service.clone();
+        let done = tokio::task::spawn_blocking(move || work(&service)).await;
+        done.map_err(|_| Refusal::Closed.into())
+    }
+
+    /// Comes back when the server is closing.
+    pub async fn closed(&self) {
+        let mut closing = self.closing.clone();
+        // If nobody is left who could say so, nobody will: then it is not closing.
+        if closing.wait_for(|closing| *closing).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+fn no_answer_yet() -> Problem {
+    let detail = "there was no answer within the time allowed; whether it takes effect is not known here: ask again with the same id";
+    Problem::new(Kind::NoAnswerYet, detail).again_after(SOON)
+}

@@ -1,0 +1,138 @@
+//! JSON in and out: what is not understood is told with its place and with what may have been meant.
+
+use std::fmt;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
+
+use super::nearest::nearest;
+use super::problem::{Kind, Problem};
+
+/// A response with this as its body.
+pub fn response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
+    match serde_json::to_vec(body) {
+        Ok(text) => {
+            let mut response = Response::new(Body::from(text));
+            *response.status_mut() = status;
+            let json = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, json);
+            response
+        }
+        // Only what has keys that are no text cannot be written, and nothing here has.
+        Err(error) => {
+            let mut response = Response::new(Body::from(error.to_string()));
+            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            response
+        }
+    }
+}
+
+/// Reads a body.
+pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(text).map_err(|error| Problem::new(Kind::BadJson, explain(&error)))
+}
+
+/// What is wrong, in the words of a reader of the documentation.
+fn explain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let hint = unknown_member(&text).and_then(|(member, known)| {
+        let nearest = nearest(member, known.iter().copied())?;
+        Some(format!("; did you mean `{nearest}`?"))
+    });
+    let text = text.replace("unknown field", "unknown member").replace("missing field", "missing member");
+    let text = text.replace("duplicate field", "a member that is there twice:");
+    format!("{text}{}", hint.unwrap_or_default())
+}
+
+/// The unknown member and the known ones, from the message of serde: "unknown field `x`, expected one of `a`, `b`". If that message
+/// should ever change, the hint is lost and nothing else.
+fn unknown_member(text: &str) -> Option<(&str, Vec<&str>)> {
+    let mut quoted = text.strip_prefix("unknown field `")?.split('`').step_by(2);
+    let member = quoted.next()?;
+    Some((member, quoted.filter(|name| !name.starts_with(" at line")).collect()))
+}
+
+/// A whole number, as JSON's number or, for those whose numbers end at 2^53, as a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whole(pub i64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Whole;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, "a whole number from {} to {}", i64::MIN, i64::MAX)
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole, E> {
+                Ok(Whole(number))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole, E> {
+                let wrong = |_| E::invalid_value(de::Unexpected::Unsigned(number), &self);
+                number.try_into().map(Whole).map_err(wrong)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Whole, E> {
+                let wrong = |_| E::invalid_value(de::Unexpected::Str(text), &self);
+                text.parse().map(Whole).map_err(wrong)
+            }
+        }
+        input.deserialize_any(Visitor)
+    }
+}
+
+impl utoipa::PartialSchema for Whole {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
+        ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .description(Some("A whole number of 64 bits. It may be given as a string too."))
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for Whole {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only its names matter")]
+    struct Body {
+        delta: Whole,
+        column: Option<String>,
+    }
+
+    fn detail(text: &str) -> String {
+        read::<Body>(text.as_bytes()).unwrap_err().detail
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let misspelt = detail(r#"{"detla":1}"#);
+        assert!(misspelt.starts_with("unknown member `detla`, expected `delta` or `column`"), "{misspelt}");
+        assert!(misspelt.ends_with("did you mean `delta`?"), "{misspelt}");
+        assert!(detail("{}").starts_with("missing member `delta`"), "{}", detail("{}"));
+        assert!(detail(r#"{"delta":1,"delta":2}"#).contains("there twice: `delta`"));
+        assert!(detail(r#"{"delta":1.5}"#).contains("expected a whole number from -9223372036854775808 to"));
+        assert!(detail(r#"{"delta":9223372036854775808}"#).contains("expected a whole number"));
+        assert!(detail(r#"{"delta":"1e3"}"#).contains("expected a whole number"));
+        assert!(detail("{\n  nonsense").contains("line 2"));
+    }
+
+    #[test]
+    fn numbers_come_as_numbers_or_strings() {
+        for text in ["9223372036854775807", "\"9223372036854775807\"", "-1", "\"-1\""] {
+            let number: Whole = serde_json::from_str(text).unwrap();
+            assert_eq!(number.0.to_string(), text.trim_matches('"'));
+        }
+    }
+}

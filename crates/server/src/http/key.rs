@@ -1,0 +1,118 @@
+//! The header `Idempotency-Key`, as draft-ietf-httpapi-idempotency-key-header-06 has it: an item of RFC 8941 that is a string.
+//!
+//! It is in quotes. A key without them is refused rather than understood: whoever reads it one way today and the other tomorrow
+//! makes two ids of one, and counts twice.
+
+use axum::http::HeaderMap;
+
+/// The name of the header.
+pub const NAME: &str = "idempotency-key";
+
+/// The string in the header, if it is there.
+pub fn read(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
+    let mut values = headers.get_all(NAME).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err("it is there more than once");
+    }
+    parse(value.as_bytes()).map(Some)
+}
+
+fn parse(value: &[u8]) -> Result<String, &'static str> {
+    let value = value.trim_ascii();
+    let (text, mut rest) = string(value)?;
+    // Parameters are allowed, and none has a meaning.
+    while let [b';', after @ ..] = rest {
+        rest = parameter(after.trim_ascii_start())?;
+    }
+    if rest.is_empty() { Ok(text) } else { Err("something follows the string that is no parameter") }
+}
+
+fn string(value: &[u8]) -> Result<(String, &[u8]), &'static str> {
+    let Some((b'"', mut rest)) = value.split_first() else {
+        return Err(
+            "it is a string in quotes, such as Idempotency-Key: \"01890a5d-ac96-774b-bcce-b302099a8057\"",
+        );
+    };
+    let mut text = String::new();
+    loop {
+        rest = match rest {
+            [b'"', after @ ..] => return Ok((text, after)),
+            [b'\\', byte @ (b'"' | b'\\'), after @ ..] => {
+                text.push(char::from(*byte));
+                after
+            }
+            [b'\\', ..] => return Err("a backslash stands only before a quote or a backslash"),
+            [byte @ 0x20..=0x7e, after @ ..] => {
+                text.push(char::from(*byte));
+                after
+            }
+            [_, ..] => return Err("its characters are those of printable ASCII"),
+            [] => return Err("the quote at its end is missing"),
+        };
+    }
+}
+
+/// What comes after a parameter.
+fn parameter(text: &[u8]) -> Result<&[u8], &'static str> {
+    const WRONG: &str = "a parameter after the string is malformed";
+    let name = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(byte);
+    let end = text.iter().position(|byte| !name(byte)).unwrap_or(text.len());
+    if !text.first().is_some_and(|first| first.is_ascii_lowercase() || *first == b'*') {
+        return Err(WRONG);
+    }
+    match &text[end..] {
+        [b'=', value @ ..] if value.starts_with(b"\"") => Ok(string(value)?.1),
+        [b'=', value @ ..] => {
+            let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
+            let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\",".contains(byte);
+            if end > 0 && value[..end].iter().all(plain) { Ok(&value[end..]) } else { Err(WRONG) }
+        }
+        rest => Ok(rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_with_or_without_parameters() {
+        for (value, text) in [
+            ("\"abc\"", "abc"),
+            ("  \"abc\"  ", "abc"),
+            ("\"\"", ""),
+            (r#""a\"b\\c""#, "a\"b\\c"),
+            ("\"a;b\"", "a;b"),
+            ("\"abc\";v=1", "abc"),
+            ("\"abc\"; v=1;flag; w=\"x;y\";z=?0", "abc"),
+        ] {
+            assert_eq!(parse(value.as_bytes()).as_deref(), Ok(text), "{value}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for value in [
+            "",
+            "abc",
+            "\"abc",
+            "abc\"",
+            "'abc'",
+            "\"a\" b",
+            "\"a\", \"b\"",
+            "\"a\\n\"",
+            "\"\u{e9}\"",
+            "\"a\tb\"",
+            "\"a\";",
+            "\"a\";V=1",
+            "\"a\";v=",
+            "\"a\";v=1,2",
+            ":YWJj:",
+            "?1",
+            "12",
+        ] {
+            assert!(parse(value.as_bytes()).is_err(), "{value}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! HTTP, served: counters, tables, imports, events, and pages for people.
+//!
+//! | address | what | right |
+//! |---|---|---|
+//! | `POST /v1/tables/{t}/counters/{row}:add` | adds, once | `add` |
+//! | `POST /v1/tables/{t}/counters/{row}:set`, `:reset`, `:delete`, `:put` | changes otherwise, once | `admin` |
+//! | `GET /v1/tables/{t}/counters/{row}` | reads one | `read` |
+//! | `GET /v1/tables/{t}/counters?row=..` or `?prefix=..` | reads many | `read` |
+//! | `POST /v1/batch` | many operations, each for itself | as each |
+//! | `POST /v1/tables/{t}/operations` | several changes under one id, all or none | as each |
+//! | `GET /v1/tables/{t}/operations/{id}`, `GET /v1/operations/{id}?table=` | what became of an id | `read` |
+//! | `POST /v1/tables/{t}/events` | CloudEvents, counted | `add` |
+//! | `POST /v1/tables/{t}/import` | NDJSON of any length | as each line |
+//! | `GET /v1/watch` | changes as they are made | `read` |
+//! | `GET /v1/tables`, `GET /v1/tables/{t}` | tables | any |
+//! | `PUT /v1/tables/{t}` | makes or changes a table | `admin` |
+//! | `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/problems/..`, `/` | for machines and people | none |
+//!
+//! What must hold, of every address: an id comes from the body or from the header `Idempotency-Key` and is read in a format that the
+//! table declares; a problem is `application/problem+json` and says what happened, why, and what to do; everything that a client
+//! chooses the size of has a limit; no token is logged or repeated.
+
+mod amount;
+mod app;
+mod asked;
+mod batch;
+mod counters;
+mod date;
+mod events;
+mod import;
+mod json;
+mod key;
+mod kinds;
+mod listing;
+mod nearest;
+mod openapi;
+mod operations;
+mod outcome;
+mod pages;
+mod percent;
+mod problem;
+mod query;
+mod refusal;
+mod routes;
+mod server;
+mod settings;
+mod status;
+mod stream;
+mod tables;
+mod wanted;
+mod watch;
+
+use std::sync::Arc;
+
+pub use server::{Place, Server, serve};
+
+use crate::Service;
+
+/// The addresses of a service, for whoever brings a server of their own. What has no end of its own does not end with it.
+pub fn router(service: Arc<Service>) -> axum::Router {
+    let (_, closing) = tokio::sync::watch::channel(false);
+    routes::router(app::App { service, closing })
+}

@@ -1,0 +1,82 @@
+//! The description of all addresses, for programs and their authors.
+//!
+//! It is generated from the code and kept beside it (`openapi.json`), so that a change of the interface shows in a review. A test fails
+//! if the two differ, and says how to write it again.
+
+use std::sync::LazyLock;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, header};
+use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+
+use super::{batch, counters, events, import, operations, status, tables, watch};
+
+/// The description, as text.
+static TEXT: LazyLock<String> =
+    LazyLock::new(|| Description::openapi().to_pretty_json().map(|text| text + "\n").unwrap_or_default());
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Jeton",
+        description = "A database of counters in which every operation carries an id, and every id counts once.\n\n\
+            Make an id before you send an operation, and use the same id for every retry: in the member `id`, or in the header \
+            `Idempotency-Key` (a string in quotes, as draft-ietf-httpapi-idempotency-key-header-06 has it). A retry gets the first answer again, \
+            with `Idempotency-Replayed: true`. Problems are `application/problem+json` (RFC 9457); their `type` is the address of a \
+            page that says what to do.\n\nRights of a token: `read` for reading and watching; `add` for `:add`, events and imports; `admin` for \
+            `:set`, `:reset`, `:delete`, `:put` and for making and changing tables. None includes another.",
+        license(name = "MIT OR Apache-2.0"),
+    ),
+    paths(
+        counters::add, counters::set, counters::reset, counters::delete, counters::put, counters::get, counters::many, batch::post,
+        watch::get, operations::post, operations::get, operations::get_by_query, events::post, import::post, tables::list, tables::get,
+        tables::put, status::alive, status::ready, status::metrics,
+    ),
+    modifiers(&Tokens),
+    security((), ("token" = [])),
+    tags(
+        (name = "counters", description = "Changing, reading and watching counters."),
+        (name = "operations", description = "Several changes under one id, and what became of an id."),
+        (name = "events", description = "CloudEvents, counted."),
+        (name = "import", description = "Any number of operations, safe to run twice."),
+        (name = "tables", description = "What ids a table takes, and for how long it remembers them."),
+        (name = "status", description = "How the server is doing."),
+    )
+)]
+struct Description;
+
+struct Tokens;
+
+impl utoipa::Modify for Tokens {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let components = description.components.get_or_insert_with(Default::default);
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        components.add_security_scheme("token", scheme);
+    }
+}
+
+/// `GET /openapi.json`.
+pub async fn get() -> Response<Body> {
+    let mut response = Response::new(Body::from(TEXT.as_str()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_that_is_kept_is_the_one_of_the_code() {
+        if std::env::var_os("UPDATE_OPENAPI").is_some() {
+            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json"), TEXT.as_str()).unwrap();
+            return;
+        }
+        assert!(
+            *TEXT == include_str!("../../openapi.json"),
+            "crates/server/openapi.json is not what the code says; write it again with\n    \
+             UPDATE_OPENAPI=1 cargo test -p jeton-server openapi"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Operations as such: several changes under one id, and what became of an id.
+
+use axum::body::Body;
+use axum::http::{Response, StatusCode};
+use jeton_access::Right;
+use jeton_core::limits::CHANGES_MAX;
+use jeton_core::{Known, Operation, OperationError, PartitionId, Table};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::asked::Asked;
+use super::json;
+use super::outcome::{Fate, Outcomes};
+use super::problem::{Kind, Problem, ProblemBody};
+use super::wanted::{Step, Verb};
+
+/// Several changes under one id, all or none.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057", "changes": [
+    {"row": "{user7}spent", "op": "add", "delta": 5}, {"row": "{user7}left", "op": "add", "delta": -5, "min": 0}
+]}))]
+pub struct OperationBody {
+    /// The id of the operation. It may come in the header `Idempotency-Key` instead.
+    pub id: Option<String>,
+    /// The changes, up to 256: without `table` and `id`, which they share.
+    pub changes: Vec<Step>,
+}
+
+/// What is known of an id.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057", "table": "clicks", "state": "taken", "operations": [
+    {"values": [7], "values_text": ["7"], "applied": true, "replayed": true, "partition": 12, "slot": 42,
+     "time": "2026-11-16T07:40:12.000Z", "mode": "exact", "durability": "strict"}
+]}))]
+pub struct IdBody {
+    /// The id.
+    pub id: String,
+    /// The table.
+    pub table: String,
+    /// taken: it came and was answered. not-taken: it has not come, or not yet. probably-taken: a probabilistic table takes it for known.
+    /// forgotten: it is older than what is remembered, and may have come or not.
+    pub state: &'static str,
+    /// The answers: one, unless the id was used for rows of several partitions.
+    pub operations: Vec<Outcomes>,
+}
+
+/// Makes several changes under one id, all or none.
+///
+/// They must be in one partition: columns of one row always are, and so are rows with the same text in braces, such as `{user7}spent`
+/// and `{user7}left`. If a bound refuses one of the changes, none is made, and that is remembered.
+#[utoipa::path(
+    post, path = "/v1/tables/{table}/operations", operation_id = "operate", tag = "operations", request_body = OperationBody,
+    params(("table" = String, Path, description = "The table."),
+        ("Idempotency-Key" = Option<String>, Header, description = "The id, as a string in quotes.")),
+    responses((status = 200, body = Outcomes, description = "What became of it. On a replay with `Idempotency-Replayed: true`."),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "several-partitions, and as for add."),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
+)]
+pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
+    let name = asked.table_name()?;
+    // Who may do nothing here need not be read.
+    if asked.may(&name, Right::Admin).is_err() {
+        asked.may(&name, Right::Add)?;
+    }
+    let body: OperationBody = asked.json().await?;
+    if body.changes.len() > CHANGES_MAX {
+        return Err(OperationError::TooManyChanges(body.changes.len()).into());
+    }
+    for verb in Verb::ALL {
+        if body.changes.iter().any(|change| change.op == verb) {
+            asked.may(&name, verb.right())?;
+        }
+    }
+    asked.spend(body.changes.len().max(1))?;
+    let table = asked.service().engine.table(&name)?;
+    let id = asked.id(body.id, table.settings().formats)?;
+    let mut changes = Vec::new();
+    for (at, step) in body.changes.into_iter().enumerate() {
+        changes.push(change(&asked, &table, step).map_err(|problem| problem.at(&format!("changes[{at}]")))?);
+    }
+    let operation = Operation::batch(id, changes)?;
+    let partition = operation.partition();
+    let reply = asked.app.apply(operation).await?;
+    Ok(Outcomes::of(&table, partition, &reply).respond())
+}
+
+fn change(
+    asked: &Asked,
+    table: &Table,
+    step: Step,
+) -> Result<(jeton_core::Cell, jeton_core::Change), Problem> {
+    for (member, is_there) in [("table", step.table.is_some()), ("id", step.id.is_some())] {
+        if is_there {
+            let detail = format!("`{member}` belongs to the operation, not to one of its changes");
+            return Err(Problem::new(Kind::BadJson, detail));
+        }
+    }
+    let row = step.row()?;
+    let wanted = step.wanted()?;
+    Ok((asked.service().engine.cell(table, &row, &wanted.column)?, wanted.change))
+}
+
+/// What became of an id.
+///
+/// For whoever lost an answer and does not want to send the operation again, and for people who look into a complaint.
+#[utoipa::path(
+    get, path = "/v1/tables/{table}/operations/{id}", operation_id = "readOperation", tag = "operations",
+    params(("table" = String, Path, description = "The table."),
+        ("id" = String, Path, description = "The id, percent-encoded.")),
+    responses((status = 200, body = IdBody, description = "What is known of it."),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-invalid."),
+        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
+)]
+pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
+    let (table, id) = (asked.table_name()?, asked.text_part(4)?);
+    look_up(&asked, &table, &id).await
+}
+
+/// What became of an id, with the table in the query; without it, of the table of keys that name none.
+#[utoipa::path(
+    get, path = "/v1/operations/{id}", operation_id = "readOperationOf", tag = "operations",
+    params(("id" = String, Path, description = "The id, percent-encoded."),
+        ("table" = Option<String>, Query, description = "The table.")),
+    responses((status = 200, body = IdBody, description = "What is known of it."),
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As with the table in the path."))
+)]
+pub async fn get_by_query(asked: Asked) -> Result<Response<Body>, Problem> {
+    let query = asked.query(&["table"])?;
+    let table = query.text("table")?.unwrap_or(&asked.service().options.default_table).to_owned();
+    let id = asked.text_part(2)?;
+    look_up(&asked, &table, &id).await
+}
+
+async fn look_up(asked: &Asked, name: &str, id: &str) -> Result<Response<Body>, Problem> {
+    asked.may(name, Right::Read)?;
+    asked.spend(1)?;
+    let table = asked.service().engine.table(name)?;
+    let id = table.settings().formats.parse(id)?;
+    let found = asked.service().engine.operation(&table, &id).await?;
+    let is = |wanted: fn(&Known) -> bool| found.iter().any(|(_, known)| wanted(known));
+    let state = if is(|known| matches!(known, Known::Yes(_))) {
+        "taken"
+    } else if is(|known| matches!(known, Known::Probably)) {
+        "probably-taken"
+    } else if is(|known| matches!(known, Known::Forgotten)) {
+        "forgotten"
+    } else {
+        "not-taken"
+    };
+    let operations =
+        found.iter().filter_map(|(partition, known)| remembered(&table, *partition, known)).collect();
+    let body = IdBody { id: id.to_string(), table: table.name.clone(), state, operations };
+    Ok(json::response(StatusCode::OK, &body))
+}
+
+fn remembered(table: &Table, partition: PartitionId, known: &Known) -> Option<Outcomes> {
+    let Known::Yes(answer) = known else { return None };
+    let values = answer.values.as_slice().to_vec();
+    let values_text = values.iter().map(|value| value.map(|value| value.to_string())).collect();
+    Some(Outcomes { values, values_text, fate: Fate::remembered(table, partition, answer) })
+}

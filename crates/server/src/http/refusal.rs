@@ -1,0 +1,114 @@
+//! Refusals of the store, as problems.
+
+use std::time::Duration;
+
+use jeton_core::{AddressError, IdError, Moment, OperationError, Rejection, SettingsError};
+use jeton_engine::{Refusal, TableError};
+
+use super::problem::{Kind, Problem};
+use super::{amount, date};
+
+/// When to try again if the store is busy.
+pub const SOON: Duration = Duration::from_secs(1);
+
+/// When to try again if the store is full: somebody must make room first.
+const LATER: Duration = Duration::from_secs(10);
+
+fn time(moment: Moment) -> String {
+    date::format(moment.as_nanos() / 1_000_000)
+}
+
+impl From<Rejection> for Problem {
+    fn from(rejection: Rejection) -> Self {
+        let detail = rejection.to_string();
+        let of = |kind| Self::new(kind, detail.clone());
+        match rejection {
+            Rejection::IdRequired => Self::new(
+                Kind::IdRequired,
+                "the table wants an id on every write: give it as \"id\" in the body, or in the header Idempotency-Key",
+            ),
+            Rejection::FormatNotTaken { taken, .. } => of(Kind::IdInvalid).with("formats", taken.to_string()),
+            Rejection::Mismatch => of(Kind::IdMismatch),
+            Rejection::Expired { window, now } => of(Kind::IdExpired)
+                .with("window", amount::duration_text(window))
+                .with("server_time", time(now)),
+            Rejection::Superseded { low_water } => of(Kind::IdExpired).with("low_water", low_water),
+            Rejection::FromFuture { ahead, skew, now } => of(Kind::IdFromFuture)
+                .with("ahead", amount::duration_text(ahead))
+                .with("skew", amount::duration_text(skew))
+                .with("server_time", time(now)),
+            Rejection::Fenced { epoch } => of(Kind::Fenced).with("epoch", epoch),
+            Rejection::EpochAhead { latest } => of(Kind::EpochAhead).with("latest", latest),
+            Rejection::UnknownSession { floor } => of(Kind::UnknownSession).with("floor", floor),
+            Rejection::CellTooLarge => of(Kind::CellTooLarge),
+            Rejection::Overflow => of(Kind::Overflow),
+            Rejection::NotACounter => of(Kind::NotACounter),
+            Rejection::Capacity { .. } => of(Kind::Busy).again_after(LATER),
+            // A reason that came later than this file: it is the operation's own, whatever it is.
+            _ => of(Kind::BadOperation),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.to_string();
+        match refusal {
+            Refusal::Rejected(rejection) => rejection.into(),
+            Refusal::NoSuchTable(table) => Self::unknown_table(&table),
+            Refusal::Busy(_) => Self::new(Kind::Busy, detail).again_after(SOON),
+            Refusal::Full(_) => Self::new(Kind::Full, detail).again_after(LATER),
+            Refusal::Closed => Self::new(Kind::Closing, detail).again_after(SOON),
+            _ => Self::new(Kind::Storage, detail),
+        }
+    }
+}
+
+impl From<IdError> for Problem {
+    fn from(error: IdError) -> Self {
+        Self::new(Kind::IdInvalid, error.to_string())
+    }
+}
+
+impl From<AddressError> for Problem {
+    fn from(error: AddressError) -> Self {
+        Self::new(Kind::BadOperation, error.to_string())
+    }
+}
+
+impl From<OperationError> for Problem {
+    fn from(error: OperationError) -> Self {
+        let kind = match error {
+            OperationError::SeveralPartitions => Kind::SeveralPartitions,
+            OperationError::Id(_) => Kind::IdInvalid,
+            _ => Kind::BadOperation,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<SettingsError> for Problem {
+    fn from(error: SettingsError) -> Self {
+        Self::new(Kind::BadSettings, error.to_string()).with("setting", error.setting)
+    }
+}
+
+impl From<TableError> for Problem {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Settings(error) => error.into(),
+            TableError::Refused(refusal) => refusal.into(),
+            other => Self::new(Kind::Storage, other.to_string()),
+        }
+    }
+}
+
+impl Problem {
+    /// There is no table of this name.
+    pub fn unknown_table(table: &str) -> Self {
+        let detail = format!(
+            "there is no table {table:?}; make it with PUT /v1/tables/{table}, or see GET /v1/tables"
+        );
+        Self::new(Kind::UnknownTable, detail)
+    }
+}

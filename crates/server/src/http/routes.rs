@@ -1,0 +1,69 @@
+//! The addresses.
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use super::app::App;
+use super::problem::{Kind, Problem};
+use super::{batch, counters, events, import, openapi, operations, pages, status, tables, watch};
+use crate::Count;
+
+/// What a browser may do with a page from here: nothing, unless a page says otherwise.
+const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+
+/// The addresses of a service.
+pub fn router(app: App) -> Router {
+    Router::new()
+        .route("/v1/tables/{table}/counters", get(counters::many))
+        .route("/v1/tables/{table}/counters/{row}", get(counters::get).post(counters::post))
+        .route("/v1/tables/{table}/operations", post(operations::post))
+        .route("/v1/tables/{table}/operations/{id}", get(operations::get))
+        .route("/v1/tables/{table}/events", post(events::post))
+        .route("/v1/tables/{table}/import", post(import::post))
+        .route("/v1/tables/{table}", get(tables::get).put(tables::put))
+        .route("/v1/tables", get(tables::list))
+        .route("/v1/operations/{id}", get(operations::get_by_query))
+        .route("/v1/batch", post(batch::post))
+        .route("/v1/watch", get(watch::get))
+        .route("/healthz", get(status::alive))
+        .route("/readyz", get(status::ready))
+        .route("/metrics", get(status::metrics))
+        .route("/openapi.json", get(openapi::get))
+        .route("/problems", get(pages::problems))
+        .route("/problems/{name}", get(pages::problem))
+        .route("/", get(pages::start))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(app.clone(), around))
+        .with_state(app)
+}
+
+async fn not_found(request: Request) -> Problem {
+    let detail = format!("there is nothing at {}; what there is, /openapi.json says", request.uri().path());
+    Problem::new(Kind::NotFound, detail)
+}
+
+async fn method_not_allowed(request: Request) -> Problem {
+    let detail = format!("{} is not asked by {}", request.uri().path(), request.method());
+    Problem::new(Kind::MethodNotAllowed, detail)
+}
+
+/// Around every request: it is counted, and its response is safe to show.
+async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
+    app.service.metrics.add(Count::HttpRequests, 1);
+    let is_data = request.uri().path().starts_with("/v1/");
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(POLICY);
+    if is_data {
+        // What was true a moment ago is not, and what needed a token must not lie about.
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}

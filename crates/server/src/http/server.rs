@@ -1,0 +1,179 @@
+//! Connections: how many, for how long, and how they end.
+//!
+//! What must hold: a connection costs nothing that is not bounded, whatever its client does or fails to do; and when the server closes,
+//! what is under way is answered.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::app::App;
+use super::routes;
+use crate::{Count, Service};
+
+/// The longest head of a request, and the most that is read ahead of a body.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The pause after an accept that failed: mostly there are too many open files, and only time helps.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How much longer than a request may take everybody has to end, once the server is closing.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Told to those for whom there is no place.
+const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
+connection: close\r\ncontent-length: 134\r\n\r\n{\"type\":\"/problems/busy\",\"title\":\"Too much is under way\",\"status\":503,\
+\"detail\":\"too many connections are open: try again in a second\"}";
+
+/// A server over HTTP.
+pub struct Server {
+    service: Arc<Service>,
+    router: axum::Router,
+    closing: watch::Sender<bool>,
+    places: Arc<Semaphore>,
+}
+
+/// A place for a connection; given back when dropped.
+pub struct Place {
+    service: Arc<Service>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.service.metrics.take(Count::HttpOpen, 1);
+    }
+}
+
+/// Serves until `shutdown` comes back, then answers what is under way, and returns.
+pub async fn serve(
+    service: Arc<Service>,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    Server::new(service).serve(listener, shutdown).await
+}
+
+impl Server {
+    /// A server of this service.
+    pub fn new(service: Arc<Service>) -> Self {
+        let (closing, is_closing) = watch::channel(false);
+        let router = routes::router(App { service: service.clone(), closing: is_closing });
+        let places = Arc::new(Semaphore::new(service.options.connections_max.min(Semaphore::MAX_PERMITS)));
+        Self { service, router, closing, places }
+    }
+
+    /// Serves until `shutdown` comes back, then answers what is under way, and returns.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> io::Result<()> {
+        let server = Arc::new(self);
+        let mut connections = JoinSet::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => server.clone().welcome(stream, peer, &mut connections),
+                    Err(error) if is_about_one_connection(&error) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "no connection can be accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(_ended) = connections.join_next() => {}
+            }
+        }
+        drop(listener);
+        server.close();
+        let patience = server.service.options.answer_timeout + LAST_WORDS;
+        let all_ended = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(patience, all_ended).await.is_err() {
+            tracing::warn!(open = connections.len(), "connections were cut: they did not end in time");
+        }
+        Ok(())
+    }
+
+    fn welcome(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
+        let Some(place) = self.place() else {
+            // As far as it goes without waiting: who cannot be served must not cost anything.
+            let _told = stream.try_write(TURNED_AWAY);
+            return;
+        };
+        // Answers are small, and somebody waits for each.
+        let _slower = stream.set_nodelay(true);
+        connections.spawn(async move { self.serve_connection(place, stream, peer).await });
+    }
+
+    /// A place for a connection, if there is one left.
+    pub fn place(&self) -> Option<Place> {
+        let Ok(permit) = self.places.clone().try_acquire_owned() else {
+            self.service.metrics.add(Count::TurnedAway, 1);
+            return None;
+        };
+        self.service.metrics.add(Count::HttpConnections, 1);
+        self.service.metrics.add(Count::HttpOpen, 1);
+        Some(Place { service: self.service.clone(), _permit: permit })
+    }
+
+    /// From now on connections end as soon as what is under way is answered.
+    pub fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Serves a connection, whatever carries it, until it ends.
+    pub async fn serve_connection<S>(&self, place: Place, stream: S, peer: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = TowerToHyperService::new(self.router.clone());
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.service.options.word_timeout)
+            .max_buf_size(BUFFER_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let mut closing = self.closing.subscribe();
+        let closing = async move { closing.wait_for(|closing| *closing).await.map(|_| ()) };
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            _ = closing => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%peer, %error, "a connection broke");
+        }
+        drop(place);
+    }
+}
+
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TURNED_AWAY;
+
+    #[test]
+    fn what_is_told_to_those_turned_away_is_whole() {
+        let text = std::str::from_utf8(TURNED_AWAY).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{} bytes", body.len());
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{body}");
+    }
+}

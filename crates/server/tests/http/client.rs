@@ -1,0 +1,154 @@
+//! A client of HTTP/1.1 that hides nothing: what is written is what is sent, what came is what is seen.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Longer than anything here takes; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection.
+pub struct Client {
+    pub stream: BufReader<TcpStream>,
+}
+
+/// A response.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Client {
+    pub fn new(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream: BufReader::new(stream) }
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    pub fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: test\r\n");
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        if !body.is_empty() || method != "GET" {
+            head += &format!("content-length: {}\r\n", body.len());
+        }
+        let mut bytes = (head + "\r\n").into_bytes();
+        bytes.extend_from_slice(body);
+        self.write(&bytes);
+    }
+
+    /// The next line, without its end.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        line.trim_end_matches(['\r', '\n']).to_owned()
+    }
+
+    /// The head of a response.
+    pub fn head(&mut self) -> Reply {
+        let first = self.line();
+        assert!(first.starts_with("HTTP/1.1 "), "no response: {first:?}");
+        let status = first[9..12].parse().unwrap();
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line();
+            let Some((name, value)) = line.split_once(": ") else { break };
+            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        }
+        Reply { status, headers, body: Vec::new() }
+    }
+
+    /// The next piece of a body in pieces; empty at its end.
+    pub fn piece(&mut self) -> Vec<u8> {
+        let length = usize::from_str_radix(&self.line(), 16).unwrap();
+        let mut piece = vec![0; length];
+        self.stream.read_exact(&mut piece).unwrap();
+        assert_eq!(self.line(), "");
+        piece
+    }
+
+    pub fn receive(&mut self) -> Reply {
+        let mut reply = self.head();
+        if let Some(length) = reply.header("content-length") {
+            reply.body = vec![0; length.parse().unwrap()];
+            self.stream.read_exact(&mut reply.body).unwrap();
+        } else if reply.header("transfer-encoding") == Some("chunked") {
+            loop {
+                let piece = self.piece();
+                if piece.is_empty() {
+                    break;
+                }
+                reply.body.extend_from_slice(&piece);
+            }
+        }
+        reply
+    }
+
+    pub fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        self.send(method, path, headers, body);
+        self.receive()
+    }
+
+    pub fn get(&mut self, path: &str) -> Reply {
+        self.ask("GET", path, &[], b"")
+    }
+
+    pub fn post(&mut self, path: &str, body: impl ToString) -> Reply {
+        self.ask("POST", path, &[("content-type", "application/json")], body.to_string().as_bytes())
+    }
+
+    pub fn put(&mut self, path: &str, body: impl ToString) -> Reply {
+        self.ask("PUT", path, &[("content-type", "application/json")], body.to_string().as_bytes())
+    }
+
+    /// Whether the server has ended the connection.
+    pub fn is_at_end(&mut self) -> bool {
+        self.stream.fill_buf().is_ok_and(<[u8]>::is_empty)
+    }
+}
+
+impl Reply {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+    }
+
+    /// The body of a success.
+    #[track_caller]
+    pub fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{}", self.text());
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        self.json()
+    }
+
+    /// The body of a problem of this kind.
+    #[track_caller]
+    pub fn problem(&self, status: u16, name: &str) -> Value {
+        let body = self.json();
+        assert_eq!(self.status, status, "{body}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        assert_eq!(body["type"], format!("/problems/{name}"), "{body}");
+        assert_eq!(body["status"], status);
+        assert!(body["title"].as_str().is_some_and(|title| !title.is_empty()), "{body}");
+        assert!(body["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{body}");
+        body
+    }
+}
