@@ -1,1 +1,46 @@
 //! The client: ids, retries, failover, an outbox.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), jeton_client::Error> {
+//! use jeton_client::{Client, Options};
+//!
+//! let client = Client::connect(Options::to(["127.0.0.1:6380"])).await?;
+//! let outcome = client.add("clicks", 1).await?;
+//! println!("{} clicks", outcome.value.unwrap_or_default());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What always holds here:
+//! - *One operation, one id.* The id is made before the first send; the command is written down once, with it, and every
+//!   retry and hedge sends those bytes.
+//! - *Never a new id on an unknown outcome.* An operation that may have been counted ends with [`Error::Unknown`], which
+//!   carries the id: asking again with it is safe, asking with another is not.
+//! - *A definite error is definite.* Any other error about a write says that nothing changed, with the one exception that
+//!   it names itself: [`Error::Expired`].
+//!
+//! The pure parts (no clock, no chance, no I/O): [`Mint`], [`Course`], and what is said to a server and by it. Around
+//! them: a line is a connection with its task, shared by all callers; the client drives a course over lines.
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod client;
+mod command;
+mod course;
+mod failure;
+mod id;
+mod line;
+mod mailbox;
+mod mint;
+mod options;
+mod outcome;
+
+pub use call::{Add, AddMany, Change, Get, Lookup};
+pub use client::Client;
+pub use course::{Backoff, Course, End, Policy, Report, Step};
+pub use failure::{Code, Error, Failure, Said};
+pub use id::{Id, IdError};
+pub use mint::Mint;
+pub use options::Options;
+pub use outcome::{Fate, Held, ManyOutcome, Outcome, Status};

@@ -1,0 +1,99 @@
+//! The id of an operation, as it is sent.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jeton_core::{Format, OpId};
+
+/// The longest id: a tag, and the longest that any format has.
+const BYTES_MAX: usize = 640;
+
+/// The id of an operation: a text in a format that the table takes.
+///
+/// A client makes its own ([`Client::mint`](crate::Client::mint)): UUIDs of version 7. An id that comes with what is counted
+/// (of a message, of an event) is better still, because it survives everything between its source and here.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Id(Arc<str>);
+
+/// A text that no table takes for an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an id: {0}")]
+pub struct IdError(&'static str);
+
+impl Id {
+    /// An id as it is written. Which formats are taken, the table says; if it takes several, the id begins with the name of its
+    /// own: `ulid:01J...`.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
+        let text = text.as_ref();
+        if text.is_empty() {
+            return Err(IdError("it is empty"));
+        }
+        if text.len() > BYTES_MAX {
+            return Err(IdError("it is longer than 640 bytes"));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// A UUID of version 7 from its bits, with the name of its format before it if the table takes several.
+    pub(crate) fn uuid7(bits: u128, tagged: bool) -> Self {
+        let uuid = OpId::Uuid7(bits);
+        Self(if tagged { format!("uuid7:{uuid}").into() } else { uuid.to_string().into() })
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The time of a UUID of version 7, in milliseconds since 1970. Of other ids nothing is guessed.
+    pub fn millis(&self) -> Option<u64> {
+        let text = self.0.strip_prefix("uuid7:").unwrap_or(&self.0);
+        match Format::Uuid7.parse(text) {
+            Ok(OpId::Uuid7(bits)) => Some((bits >> 80) as u64),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Id({})", &self.0)
+    }
+}
+
+impl std::str::FromStr for Id {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        Self::new(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_uuid_is_known_and_of_nothing_else() {
+        let bits = 1_700_000_000_000u128 << 80 | 7 << 76 | 0b10 << 62;
+        let (plain, tagged) = (Id::uuid7(bits, false), Id::uuid7(bits, true));
+        assert_eq!(plain.as_str(), "018bcfe5-6800-7000-8000-000000000000");
+        assert_eq!(tagged.as_str(), "uuid7:018bcfe5-6800-7000-8000-000000000000");
+        assert_eq!((plain.millis(), tagged.millis()), (Some(1_700_000_000_000), Some(1_700_000_000_000)));
+        let uuid4: Id = "7f9c24e8-3b12-4fef-91e0-5d7a0c7b6e1f".parse().unwrap();
+        assert_eq!(uuid4.millis(), None);
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused() {
+        assert!(Id::new("").is_err());
+        assert!(Id::new("x".repeat(BYTES_MAX)).is_ok());
+        assert!(Id::new("x".repeat(BYTES_MAX + 1)).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! Exact counts over a network as bad as one likes.
+
+use std::time::Duration;
+
+use jeton_client::{Backoff, Client, Error, Options};
+
+use crate::proxy::{Proxy, Weather};
+use crate::server::Server;
+
+pub const STORM: Weather = Weather { cut: 40, swallow: 30, delay: 20, repeat: 30, bytes: 3000 };
+
+pub fn impatient(addresses: impl IntoIterator<Item = String>) -> Options {
+    Options {
+        attempt_timeout: Duration::from_millis(250),
+        deadline: Duration::from_secs(5),
+        backoff: Backoff { base: Duration::from_millis(2), cap: Duration::from_millis(50) },
+        ..Options::to(addresses)
+    }
+}
+
+/// Adds 1, as often as it takes to be certain that it was counted. Never with another id.
+pub async fn add_surely(client: &Client, key: &str) {
+    let mut call = client.add(key, 1);
+    loop {
+        match call.await {
+            Ok(outcome) => return assert!(outcome.is_applied()),
+            Err(Error::Unknown { id, .. }) => call = client.add(key, 1).id(id),
+            Err(error) if error.is_certain() => call = client.add(key, 1),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// This many callers make this many additions each, to a few counters; then the counters are exact.
+pub async fn crowd(client: &Client, callers: u64, each: u64) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for caller in 0..callers {
+        let client = client.clone();
+        tasks.spawn(async move {
+            for _ in 0..each {
+                add_surely(&client, &format!("clicks:{}", caller % 4)).await;
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+}
+
+pub async fn total(client: &Client) -> i64 {
+    let mut total = 0;
+    for counter in 0..4 {
+        let held = client.get(format!("clicks:{counter}")).await.unwrap();
+        total += held.and_then(|held| held.counter()).unwrap_or_default();
+    }
+    total
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_are_exact_in_a_storm() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path()).await;
+    let proxy = Proxy::start(server.address, STORM, 1).await;
+    let client = Client::new(impatient([proxy.address.to_string()])).unwrap();
+    crowd(&client, 40, 100).await;
+    let direct = Client::connect(Options::to([server.address.to_string()])).await.unwrap();
+    assert_eq!(total(&direct).await, 4000);
+    println!("{} connections, {} repeated", proxy.connections(), proxy.repeated());
+    assert!(proxy.connections() > 50 && proxy.repeated() > 5, "there was no storm");
+}

@@ -1,0 +1,7 @@
+//! The client against a real server, in this process, over real connections.
+
+mod basics;
+mod chance;
+mod chaos;
+mod proxy;
+mod server;
