@@ -58,7 +58,7 @@ pub enum Recipe {
 /// The fastest for requests of many, by `cargo xtask bench peers recipes`.
 pub const BEST: Recipe = Recipe::Upsert;
 
-/// Connections of a second one who follows the best recipe: where all wait for one row, fewer are faster.
+/// Connections of a second one who follows the best recipe: where all wait for one row, fewer are sometimes faster.
 const FEW: usize = 8;
 
 impl Recipe {
