@@ -29,6 +29,8 @@ impl fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 /// Tells the user on standard error.
 pub fn report(error: &anyhow::Error) {
     let mut text = format!("error: {error}\n");

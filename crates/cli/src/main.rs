@@ -3,23 +3,29 @@
 //! What must hold: a mistake of the user or of the machine ends in a message that says what happened, why, and what
 //! to do about it; never in a panic. The exit code is 0 on success, 1 on failure, 2 on a wrong command line.
 
+mod completions;
+mod config;
+mod date;
 mod demo;
 mod failure;
 mod lab;
+mod mint;
 mod number;
 mod output;
 mod serve;
+mod token;
+mod version;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Counting that is safe to retry.
 ///
 /// Jeton counts each id once, however often it arrives. At its heart is a forgetful Bloom filter: it remembers the
 /// ids of a time window in a few bytes each, then forgets them. See it at work: jeton demo
 #[derive(Parser)]
-#[command(name = "jeton", version, max_term_width = 100)]
+#[command(name = "jeton", version = version::long(), max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -27,16 +33,22 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Serve),
+    Token(token::TokenCommand),
+    Config(config::ConfigCommand),
     Demo(demo::Demo),
     Lab(lab::Lab),
-    Serve(serve::Serve),
+    Completions(completions::Completions),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Serve(serve) => serve.run(),
+        Command::Token(token) => token.run(),
+        Command::Config(config) => config.run(),
         Command::Demo(demo) => demo.run(),
         Command::Lab(lab) => lab.run(),
-        Command::Serve(serve) => serve.run(),
+        Command::Completions(completions) => completions.run(Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,69 +1,115 @@
-//! `jeton serve`: the server.
+//! `jeton serve`: the server, from its settings to its end.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+mod doors;
+mod greeting;
+mod logging;
+mod opening;
+mod stopping;
+mod watching;
+
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use jeton_access::{Access, may_listen};
-use jeton_engine::Engine;
-use jeton_server::{Service, resp};
-use tokio::net::TcpListener;
+use jeton_access::Access;
+use jeton_server::Service;
+use jeton_server::tls::Tls;
 
+use self::doors::Doors;
+pub use self::opening::open;
+use crate::config::{Config, Flags, Settings};
 use crate::failure::Failure;
 
-/// Serve counters over RESP and HTTP
+/// Serve counters over the Redis protocol and HTTP
+///
+/// Without a flag it listens on this machine only, keeps its data in jeton-data, and wants no tokens. It stops on SIGTERM and Ctrl-C: what
+/// is under way is answered first; a second signal ends it at once.
 #[derive(Args)]
 pub struct Serve {
-    /// Where the data is; made if it is not there
-    #[arg(long, default_value = "jeton-data")]
-    data: PathBuf,
-    /// Where clients of Redis come
-    #[arg(long, default_value = "127.0.0.1:6380")]
-    resp: SocketAddr,
-    /// Where HTTP comes
-    #[arg(long, default_value = "127.0.0.1:6381")]
-    http: SocketAddr,
-    /// Listen where everybody can come, although nobody has to show a token
-    #[arg(long)]
-    insecure: bool,
-    /// Let FLUSHALL delete all counters
-    #[arg(long)]
-    allow_flush: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 impl Serve {
     /// Serves until it is told to stop.
     pub fn run(self) -> Result<()> {
-        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(self.serve())
-    }
-
-    async fn serve(self) -> Result<()> {
-        let access = Arc::new(Access::open_to_all());
-        for address in [self.resp, self.http] {
-            may_listen(address, access.has_tokens(), self.insecure).map_err(anyhow::Error::msg)?;
-        }
-        let engine = Engine::open(&self.data, jeton_engine::Options::default()).map_err(|error| {
-            let what = format!("cannot open the store in {}", self.data.display());
-            Failure::of(error, what, "choose another directory with --data, or mend what is named above")
-        })?;
-        let options = jeton_server::Options { allow_flush: self.allow_flush, ..Default::default() };
-        let service = Arc::new(Service::new(Arc::new(engine), access, options)?);
-        let listener = TcpListener::bind(self.resp).await.map_err(|error| {
+        let config = Config::load(&self.flags)?;
+        logging::begin(&config.settings);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|why| {
             Failure::of(
-                error,
-                format!("cannot listen on {}", self.resp),
-                "choose another address with --resp",
+                why,
+                "the server could not start its threads",
+                "see how many threads may be started: ulimit -u",
             )
         })?;
-        println!("jeton is ready: RESP on {}, data in {}", self.resp, self.data.display());
-        resp::serve(service, listener, async {
-            let _ctrl_c = tokio::signal::ctrl_c().await;
-        })
-        .await?;
-        Ok(())
+        runtime.block_on(serve(&config))
+    }
+}
+
+async fn serve(config: &Config) -> Result<()> {
+    let settings = &config.settings;
+    let access = Arc::new(access(settings)?);
+    let tls = tls(settings)?.map(Arc::new);
+    let mut stopping = stopping::listen()?;
+    // The doors first, closed: whether the addresses are free is known at once, what is in the log may take a while.
+    let doors = Doors::bind(settings, access.has_tokens(), tls.is_some())?;
+    let is_new = opening::is_new(&settings.data);
+    let (folder, options) = (settings.data.clone(), settings.engine_options());
+    let opened = tokio::task::spawn_blocking(move || open(&folder, options)).await;
+    let engine = Arc::new(opened.map_err(|why| {
+        Failure::of(why, "the store could not be opened", "report it, with what is written above")
+    })??);
+    let service =
+        Service::new(engine.clone(), access.clone(), settings.service_options()).map_err(|why| {
+            let what = format!("the default table {:?} could not be made", settings.default_table);
+            Failure::of(why, what, "choose another name with --default-table")
+        })?;
+    let service = Arc::new(service);
+    let watching = watching::begin(access, tls.clone(), engine.clone())?;
+
+    let open_doors = doors.open()?;
+    greeting::print(&greeting::Greeting {
+        data: &settings.data,
+        is_new,
+        tokens: settings.tokens.0.as_deref(),
+        ca: settings.tls_cert.0.as_deref(),
+        addresses: open_doors.addresses(),
+    })?;
+    open_doors.serve(&service, tls, &mut stopping).await?;
+    drop(watching);
+    // Reads and writes the disk until all that was answered is where it belongs.
+    let closed = tokio::task::spawn_blocking(move || engine.close()).await;
+    closed.map_err(|why| Failure::of(why, "the store could not be closed", "start it again: it recovers"))?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn access(settings: &Settings) -> Result<Access> {
+    let Some(file) = &settings.tokens.0 else { return Ok(Access::open_to_all()) };
+    Access::from_file(file).map_err(|why| {
+        let what = format!("the file of tokens {} cannot be used", file.display());
+        let fix = format!(
+            "make a token: jeton token create --tokens {} --name NAME --table TABLE --right read",
+            file.display()
+        );
+        Failure::of(why, what, fix)
+    })
+}
+
+fn tls(settings: &Settings) -> Result<Option<Tls>> {
+    match (&settings.tls_cert.0, &settings.tls_key.0) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Tls::open(cert, key).map(Some).map_err(|why| {
+            Failure::of(
+                why,
+                "the certificate cannot be used",
+                "name PEM files with --tls-cert and --tls-key that go together",
+            )
+        }),
+        _ => Err(Failure {
+            what: "a certificate and its key are two settings, and only one is given".into(),
+            fix: "give both: --tls-cert FILE and --tls-key FILE".into(),
+        }
+        .into()),
     }
 }

@@ -1,13 +1,14 @@
 //! The service: counters over RESP and HTTP.
 //!
 //! [`Service`] is what both protocols share: the engine, who may do what, what is counted about the service itself, and who watches.
-//! [`resp`] speaks the protocol of Redis, [`http`] HTTP.
+//! [`resp`] speaks the protocol of Redis, [`http`] HTTP, [`tls`] keeps what is said from others.
 
 mod changes;
 pub mod http;
 mod metrics;
 pub mod resp;
 mod service;
+pub mod tls;
 
 pub use changes::{Changed, Changes};
 pub use metrics::{Count, Metrics};

@@ -1,0 +1,25 @@
+//! `jeton completions`: the command line, for shells.
+
+use anyhow::Result;
+use clap::Args;
+use clap_complete::Shell;
+
+use crate::output;
+
+/// Print what a shell needs to complete jeton commands
+///
+/// bash: source <(jeton completions bash). zsh: jeton completions zsh > "${fpath[1]}/_jeton".
+/// fish: jeton completions fish > ~/.config/fish/completions/jeton.fish.
+#[derive(Args)]
+pub struct Completions {
+    /// Which shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub fn run(&self, mut command: clap::Command) -> Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut command, "jeton", &mut script);
+        output::line(String::from_utf8_lossy(&script).trim_end())
+    }
+}
