@@ -1,6 +1,8 @@
 //! The repository's own chores, as `cargo xtask <chore>`: each command of CONTRIBUTING.md is a line in [`CHORES`].
 
 mod bench;
+mod deny;
+mod fuzz;
 mod machine;
 mod miri;
 mod process;
@@ -39,6 +41,12 @@ const CHORES: &[Chore] = &[
         "run the filter's unit tests under Miri: `miri [names of tests]` (needs nightly)",
         Run::WithArguments(miri::miri),
     ),
+    (
+        "fuzz",
+        "fuzz what strangers send: `fuzz [target|all] [seconds]` (needs nightly)",
+        Run::WithArguments(fuzz::fuzz),
+    ),
+    ("deny", "check licences and known holes of dependencies (needs cargo-deny)", Run::Alone(deny::deny)),
     ("help", "list the chores", Run::Alone(help)),
 ];
 

@@ -81,6 +81,15 @@ impl Value {
         if self.until().is_some_and(|until| until <= millis) { None } else { Some(self) }
     }
 
+    /// Bytes of memory that it holds beside itself.
+    pub fn memory_apart(&self) -> usize {
+        match self {
+            Self::Counter(_) => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Expiring(expiring) => size_of::<Expiring>() + expiring.value.memory_apart(),
+        }
+    }
+
     /// No encoding of it is longer than this and a few numbers.
     pub(crate) fn size(&self) -> usize {
         match self {

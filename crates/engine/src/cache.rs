@@ -79,10 +79,7 @@ impl Slot {
 }
 
 fn weight(value: Option<&Value>) -> usize {
-    match value {
-        Some(Value::Bytes(bytes)) => bytes.len(),
-        _ => 0,
-    }
+    value.map_or(0, Value::memory_apart)
 }
 
 impl Cache {
@@ -306,6 +303,19 @@ mod tests {
     /// Room for about so many cells.
     fn cache(cells: usize) -> Cache {
         Cache::new(cells * SLOT_BYTES)
+    }
+
+    /// Bytes that end count like others, or a cache of them would have no limit.
+    #[test]
+    fn what_a_value_holds_apart_is_counted_whether_it_ends_or_not() {
+        let weigh = |value: Value| {
+            let mut cache = Cache::new(1 << 20);
+            cache.put(&cell(1), Some(value), 1);
+            cache.bytes()
+        };
+        let bytes = Value::Bytes(vec![0; 10_000].into());
+        assert!(weigh(bytes.clone()) >= weigh(Value::Counter(1)) + 10_000);
+        assert!(weigh(bytes.clone().lasting(Some(7))) > weigh(bytes));
     }
 
     #[test]

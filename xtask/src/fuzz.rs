@@ -1,0 +1,61 @@
+//! `cargo xtask fuzz`: what reads the bytes of strangers gets bytes that nobody thought of.
+//!
+//! Not part of `test`: it needs a nightly compiler and time. What it has found is in `fuzz/corpus`, and every test run tries that again.
+
+use anyhow::{Result, bail};
+
+use crate::process::{cargo, run, succeeds};
+
+/// The targets, as `fuzz/Cargo.toml` has them.
+const TARGETS: &[&str] = &["resp_request", "resp_reply", "http_body", "id", "entry", "log", "snapshot"];
+
+/// Runs one target or all, for some seconds each: `fuzz [target|all] [seconds]`.
+pub fn fuzz(arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (wanted, seconds) = match words[..] {
+        [] => ("all", 60),
+        [target] => (target, 60),
+        [target, seconds] => match seconds.parse::<u32>() {
+            Ok(seconds) => (target, seconds),
+            Err(_) => bail!("`{seconds}` is not a number of seconds"),
+        },
+        _ => bail!("write `cargo xtask fuzz [target|all] [seconds]`"),
+    };
+    let targets: Vec<&&str> = TARGETS.iter().filter(|target| wanted == "all" || **target == wanted).collect();
+    if targets.is_empty() {
+        bail!("there is no target `{wanted}`; there is: {}", TARGETS.join(", "));
+    }
+    if !succeeds(&mut cargo(&["+nightly", "fuzz", "--version"])) {
+        bail!(
+            "cargo-fuzz is not installed; install it with\n    rustup toolchain install nightly && cargo install --locked cargo-fuzz"
+        );
+    }
+    for target in targets {
+        let time = format!("-max_total_time={seconds}");
+        run(&mut cargo(&["+nightly", "fuzz", "run", target, "--", &time, "-max_len=4096"]))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_targets_are_those_of_the_manifest() {
+        let manifest =
+            std::fs::read_to_string(crate::process::root().join("fuzz/Cargo.toml")).expect("a manifest");
+        let named: Vec<String> = TARGETS.iter().map(|target| format!("name = \"{target}\"")).collect();
+        assert_eq!(manifest.matches("[[bin]]").count(), named.len());
+        for name in named {
+            assert!(manifest.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_not_there_is_refused() {
+        let error = fuzz(&["nothing".into()]).expect_err("refused");
+        assert!(error.to_string().contains("snapshot"), "{error}");
+        assert!(fuzz(&["id".into(), "soon".into()]).is_err());
+    }
+}
