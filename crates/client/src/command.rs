@@ -1,5 +1,7 @@
 //! What is said to a server: a command, written down once and sent as often as need be.
 
+use std::fmt;
+
 use bytes::Bytes;
 use jeton_core::limits::{CELL_BYTES_MAX, CHANGES_MAX, ROW_BYTES_MAX, TABLE_NAME_BYTES_MAX};
 use jeton_resp::{command_argument, command_header};
@@ -78,6 +80,32 @@ impl Write {
             Self::Delete { key } => [b"JDEL", &key[..], b"ID", id].into_iter().for_each(&mut say),
         }
         encode(words.iter().map(Vec::as_slice))
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add { key, delta, min, max } => {
+                write!(out, "add {delta} to {}", key.escape_ascii())?;
+                let mut bound = |word, bound: &Option<i64>| match bound {
+                    Some(bound) => write!(out, ", at {word} {bound}"),
+                    None => Ok(()),
+                };
+                bound("least", min)?;
+                bound("most", max)
+            }
+            Self::AddMany { changes } => {
+                for (at, (key, delta)) in changes.iter().enumerate() {
+                    let word = if at == 0 { "add" } else { " and" };
+                    write!(out, "{word} {delta} to {}", key.escape_ascii())?;
+                }
+                Ok(())
+            }
+            Self::Set { key, value } => write!(out, "set {} to {}", key.escape_ascii(), value.escape_ascii()),
+            Self::Reset { key } => write!(out, "reset {}", key.escape_ascii()),
+            Self::Delete { key } => write!(out, "delete {}", key.escape_ascii()),
+        }
     }
 }
 

@@ -34,6 +34,7 @@ mod line;
 mod mailbox;
 mod mint;
 mod options;
+mod outbox;
 mod outcome;
 
 pub use call::{Add, AddMany, Change, Get, Lookup};
@@ -43,4 +44,5 @@ pub use failure::{Code, Error, Failure, Said};
 pub use id::{Id, IdError};
 pub use mint::Mint;
 pub use options::Options;
+pub use outbox::{Keep, Limits as OutboxLimits, Outbox, OutboxError, Receipt, Undelivered};
 pub use outcome::{Fate, Held, ManyOutcome, Outcome, Status};

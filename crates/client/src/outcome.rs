@@ -164,6 +164,20 @@ pub(crate) fn many(value: &Value, id: Id) -> Result<ManyOutcome, Nonsense> {
     nonsense(value)
 }
 
+/// The answer to a write to one counter or several.
+pub(crate) fn any(value: &Value, id: Id) -> Result<ManyOutcome, Nonsense> {
+    match outcome(value, id.clone()) {
+        Ok(one) => Ok(ManyOutcome {
+            id,
+            values: vec![one.value],
+            status: one.status,
+            replayed: one.replayed,
+            relaxed: one.relaxed,
+        }),
+        Err(_) => many(value, id),
+    }
+}
+
 /// The answer to a read.
 pub(crate) fn held(value: Value) -> Result<Option<Held>, Nonsense> {
     match value {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jeton_access::Access;
 use jeton_client::{Backoff, Client, Error, Options};
 
 use crate::proxy::{Proxy, Weather};
@@ -67,4 +68,48 @@ async fn counts_are_exact_in_a_storm() {
     assert_eq!(total(&direct).await, 4000);
     println!("{} connections, {} repeated", proxy.connections(), proxy.repeated());
     assert!(proxy.connections() > 50 && proxy.repeated() > 5, "there was no storm");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_are_exact_with_hedges_over_two_bad_networks() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path()).await;
+    let first = Proxy::start(server.address, STORM, 2).await;
+    let second = Proxy::start(server.address, STORM, 3).await;
+    let addresses = [first.address.to_string(), second.address.to_string()];
+    let options = Options { hedge_after: Some(Duration::from_millis(5)), ..impatient(addresses) };
+    let client = Client::new(options).unwrap();
+    crowd(&client, 20, 100).await;
+    let direct = Client::connect(Options::to([server.address.to_string()])).await.unwrap();
+    assert_eq!(total(&direct).await, 2000);
+    assert!(first.connections() > 10 && second.connections() > 10, "there was no storm");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_are_exact_while_the_server_is_started_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path()).await;
+    let address = server.address;
+    let mild = Weather { cut: 10, swallow: 10, delay: 0, repeat: 20, bytes: 20_000 };
+    let proxy = Proxy::start(address, mild, 4).await;
+    let client = Client::new(impatient([proxy.address.to_string()])).unwrap();
+    let counting = tokio::spawn({
+        let client = client.clone();
+        async move { crowd(&client, 20, 150).await }
+    });
+    let mut restarts = 0;
+    while !counting.is_finished() {
+        // Some work between the restarts, so that they meet it at any point.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.stop().await;
+        proxy.set_down(restarts % 2 == 0);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        server = Server::start_at(folder.path(), address, Access::open_to_all()).await;
+        proxy.set_down(false);
+        restarts += 1;
+    }
+    counting.await.unwrap();
+    let direct = Client::connect(Options::to([address.to_string()])).await.unwrap();
+    assert_eq!(total(&direct).await, 3000);
+    assert!(restarts > 3, "{restarts} restarts");
 }

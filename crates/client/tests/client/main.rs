@@ -3,5 +3,7 @@
 mod basics;
 mod chance;
 mod chaos;
+mod outbox;
 mod proxy;
+mod retries;
 mod server;

@@ -32,7 +32,7 @@ pub struct Proxy {
 
 struct Shared {
     server: SocketAddr,
-    weather: Mutex<Weather>,
+    weather: Weather,
     chance: Mutex<Chance>,
     down: AtomicBool,
     connections: AtomicU64,
@@ -46,7 +46,7 @@ impl Proxy {
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared {
             server,
-            weather: Mutex::new(weather),
+            weather,
             chance: Mutex::new(Chance(seed)),
             down: AtomicBool::new(false),
             connections: AtomicU64::new(0),
@@ -59,10 +59,6 @@ impl Proxy {
     /// Lets nobody through, or everybody again.
     pub fn set_down(&self, down: bool) {
         self.shared.down.store(down, Ordering::Relaxed);
-    }
-
-    pub fn set_weather(&self, weather: Weather) {
-        *self.shared.weather.lock().unwrap() = weather;
     }
 
     pub fn connections(&self) -> u64 {
@@ -120,7 +116,7 @@ impl Fate {
 
 async fn pass(mut client: TcpStream, shared: Arc<Shared>) {
     let Ok(mut server) = TcpStream::connect(shared.server).await else { return };
-    let fate = Fate::draw(*shared.weather.lock().unwrap(), &mut shared.chance.lock().unwrap());
+    let fate = Fate::draw(shared.weather, &mut shared.chance.lock().unwrap());
     let (mut up_left, mut down_left) = (fate.up_bytes, fate.down_bytes);
     let mut said = Vec::new();
     let (mut from_client, mut from_server) = (vec![0; 4096], vec![0; 4096]);

@@ -1,0 +1,71 @@
+"""Makes ids: UUIDs of version 7, each larger than the one before. Time and chance come in from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from typing import Optional, Tuple
+
+_TAIL_MASK = (1 << 74) - 1
+
+# How far a clock may go back and be waited for. Ids that are dated further ahead than servers allow would be
+# refused, so after a larger step back the order of ids is given up, and not the ids.
+_STEP_BACK_MAX = 10_000
+
+_UUID7 = re.compile(
+    r"(?:uuid7:)?([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
+)
+
+
+class Mint:
+    """Makes ids. Within a millisecond the id before is increased by chance."""
+
+    def __init__(self) -> None:
+        self._last: Optional[Tuple[int, int]] = None
+
+    def next(self, millis: int, chance: int) -> str:
+        """The next id: at this time in milliseconds since 1970, with 128 bits of chance."""
+        # The highest bit is left free for the steps.
+        fresh = chance & (_TAIL_MASK >> 1)
+        if self._last is None or millis > self._last[0] or self._last[0] - millis > _STEP_BACK_MAX:
+            self._last = (millis, fresh)
+        else:
+            last, tail = self._last
+            tail += 1 + (chance & 0xFFFFFFFF)
+            self._last = (last + 1, fresh) if tail > _TAIL_MASK else (last, tail)
+        return _uuid7(*self._last)
+
+
+def _uuid7(millis: int, tail: int) -> str:
+    bits = (millis & 0xFFFFFFFFFFFF) << 80 | 7 << 76 | (tail >> 62) << 64 | 0b10 << 62 | tail & ((1 << 62) - 1)
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def millis_of(id: str) -> Optional[int]:
+    """The time of a UUID of version 7, in milliseconds since 1970. Of other ids nothing is guessed."""
+    found = _UUID7.fullmatch(id)
+    return int(found.group(1) + found.group(2), 16) if found else None
+
+
+class SystemMint:
+    """Makes ids by the system's time and chance, from any thread, and in children of a fork too."""
+
+    def __init__(self, tagged: bool) -> None:
+        self._tag = "uuid7:" if tagged else ""
+        self._renew()
+
+    def _renew(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._mint = Mint()
+
+    def next(self) -> str:
+        if self._pid != os.getpid():
+            # The parent goes on from the same id: the child must begin anew.
+            self._renew()
+        chance = int.from_bytes(os.urandom(16), "big")
+        with self._lock:
+            return self._tag + self._mint.next(time.time_ns() // 1_000_000, chance)

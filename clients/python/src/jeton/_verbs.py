@@ -1,0 +1,229 @@
+"""What is said to a server, and what it says about it. Without I/O."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Iterable, List, Mapping, Optional, Tuple, Union
+
+from ._errors import InvalidRequest
+from ._resp import command
+
+Key = Union[str, bytes]
+Changes = Union[Mapping[str, int], Iterable[Tuple[Key, int]]]
+
+_KEY_BYTES_MAX = 64 + 1 + 1024
+_VALUE_BYTES_MAX = 64 << 10
+_CHANGES_MAX = 256
+_ID_BYTES_MAX = 640
+
+
+class Status(str, enum.Enum):
+    """Whether an operation changed something."""
+
+    APPLIED = "applied"
+    #: A bound refused it; and that is remembered under its id.
+    REFUSED = "refused"
+    #: The filter of a probabilistic table takes its id for known: it did not, now.
+    PROBABLY_SEEN = "probably-seen"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a write."""
+
+    id: str
+    #: The counter after it. None after a delete, of bytes, and of what is probably seen.
+    value: Optional[int]
+    status: Status
+    #: Whether this is the answer to an earlier attempt, repeated.
+    replayed: bool
+    #: Whether a crash of the server may still take it back, as the table allows.
+    relaxed: bool
+
+    @property
+    def applied(self) -> bool:
+        """Whether it was counted: now, or by an earlier attempt."""
+        return self.status is Status.APPLIED
+
+
+@dataclass(frozen=True)
+class ManyOutcome:
+    """What became of a write to several counters: all of them changed, or none."""
+
+    id: str
+    #: The counters after it, in the order in which they were named.
+    values: List[Optional[int]]
+    status: Status
+    replayed: bool
+    relaxed: bool
+
+    @property
+    def applied(self) -> bool:
+        """Whether it was counted: now, or by an earlier attempt."""
+        return self.status is Status.APPLIED
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What a server knows of an id: `known`, `unknown`, `forgotten` or `probably-seen`."""
+
+    word: str
+    #: Of a known id: whether it changed something, or a bound refused it.
+    applied: Optional[bool] = None
+    #: Of a known id: the counters after it.
+    values: Optional[List[Optional[int]]] = None
+    #: Of a known id: when it was done, by the server's time in milliseconds since 1970.
+    millis: Optional[int] = None
+    #: Of an id that was used for rows of several partitions: each of them.
+    several: Optional[List[Fate]] = None
+
+
+class Nonsense(Exception):
+    """An answer that is none to what was asked."""
+
+
+def as_key(key: Key) -> bytes:
+    """A key as it is sent."""
+    data = key.encode() if isinstance(key, str) else bytes(key)
+    if not 1 <= len(data) <= _KEY_BYTES_MAX:
+        raise InvalidRequest(f"a key has 1 to {_KEY_BYTES_MAX} bytes")
+    return data
+
+
+def _number(number: int) -> bytes:
+    if not -(1 << 63) <= number < 1 << 63:
+        raise InvalidRequest("numbers are of 64 bits")
+    return b"%d" % number
+
+
+def as_id(id: str) -> bytes:
+    """An id as it is sent."""
+    data = id.encode()
+    if not 1 <= len(data) <= _ID_BYTES_MAX:
+        raise InvalidRequest(f"an id has 1 to {_ID_BYTES_MAX} bytes")
+    return data
+
+
+def add(key: Key, delta: int, id: str, min: Optional[int], max: Optional[int]) -> bytes:
+    words = [b"JADD", as_key(key), _number(delta), b"ID", as_id(id)]
+    if min is not None:
+        words += [b"MIN", _number(min)]
+    if max is not None:
+        words += [b"MAX", _number(max)]
+    return command(words)
+
+
+def pairs(changes: Changes) -> List[Tuple[Key, int]]:
+    """The changes, in order."""
+    listed: List[Tuple[Key, int]] = []
+    listed.extend(changes.items() if isinstance(changes, Mapping) else changes)
+    if not 1 <= len(listed) <= _CHANGES_MAX:
+        raise InvalidRequest(f"1 to {_CHANGES_MAX} counters are changed together")
+    return listed
+
+
+def add_many(changes: Changes, id: str) -> bytes:
+    words = [b"JMADD", b"ID", as_id(id)]
+    for key, delta in pairs(changes):
+        words += [as_key(key), _number(delta)]
+    return command(words)
+
+
+def as_value(value: Union[int, str, bytes]) -> bytes:
+    """A value as it is sent."""
+    if isinstance(value, int):
+        return _number(value)
+    data = value.encode() if isinstance(value, str) else bytes(value)
+    if len(data) > _VALUE_BYTES_MAX:
+        raise InvalidRequest(f"a value has at most {_VALUE_BYTES_MAX} bytes")
+    return data
+
+
+def set_(key: Key, value: Union[int, str, bytes], id: str) -> bytes:
+    return command([b"JSET", as_key(key), as_value(value), b"ID", as_id(id)])
+
+
+def reset(key: Key, id: str) -> bytes:
+    return command([b"JRESET", as_key(key), b"ID", as_id(id)])
+
+
+def delete(key: Key, id: str) -> bytes:
+    return command([b"JDEL", as_key(key), b"ID", as_id(id)])
+
+
+def get(key: Key) -> bytes:
+    return command([b"JGET", as_key(key)])
+
+
+def operation(id: str, table: Optional[str]) -> bytes:
+    words = [b"JOP", as_id(id)]
+    if table is not None:
+        words += [b"TABLE", table.encode()]
+    return command(words)
+
+
+_WORDS = {
+    "applied": (Status.APPLIED, False),
+    "replayed": (Status.APPLIED, True),
+    "refused": (Status.REFUSED, False),
+    "refused-replayed": (Status.REFUSED, True),
+    "probably-seen": (Status.PROBABLY_SEEN, True),
+}
+
+
+def _is_optional(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _parts(reply: Any) -> Tuple[Any, Status, bool, bool]:
+    if isinstance(reply, list) and len(reply) in (2, 3) and isinstance(reply[1], str) and reply[1] in _WORDS:
+        if len(reply) == 2 or reply[2] == "relaxed":
+            status, replayed = _WORDS[reply[1]]
+            return reply[0], status, replayed, len(reply) == 3
+    raise Nonsense(repr(reply)[:200])
+
+
+def read_outcome(reply: Any, id: str) -> Outcome:
+    value, status, replayed, relaxed = _parts(reply)
+    if not _is_optional(value):
+        raise Nonsense(repr(reply)[:200])
+    return Outcome(id, value, status, replayed, relaxed)
+
+
+def read_many(reply: Any, id: str) -> ManyOutcome:
+    values, status, replayed, relaxed = _parts(reply)
+    if values is None:
+        values = []
+    if not isinstance(values, list) or not all(map(_is_optional, values)):
+        raise Nonsense(repr(reply)[:200])
+    return ManyOutcome(id, values, status, replayed, relaxed)
+
+
+def read_any(reply: Any, id: str) -> ManyOutcome:
+    """The answer to a write to one counter or several."""
+    value, status, replayed, relaxed = _parts(reply)
+    if isinstance(value, list):
+        return read_many(reply, id)
+    if not _is_optional(value):
+        raise Nonsense(repr(reply)[:200])
+    return ManyOutcome(id, [value], status, replayed, relaxed)
+
+
+def read_held(reply: Any) -> Union[int, bytes, None]:
+    if _is_optional(reply) or isinstance(reply, bytes):
+        held: Union[int, bytes, None] = reply
+        return held
+    raise Nonsense(repr(reply)[:200])
+
+
+def read_fate(reply: Any) -> Fate:
+    if isinstance(reply, list) and reply:
+        if isinstance(reply[0], list):
+            return Fate("known", several=[read_fate(one) for one in reply])
+        if len(reply) == 1 and reply[0] in ("unknown", "forgotten", "probably-seen"):
+            return Fate(reply[0])
+        if len(reply) == 3 and reply[0] in ("applied", "refused") and isinstance(reply[1], list):
+            if all(map(_is_optional, reply[1])) and isinstance(reply[2], int):
+                return Fate("known", reply[0] == "applied", reply[1], reply[2])
+    raise Nonsense(repr(reply)[:200])

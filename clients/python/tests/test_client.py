@@ -1,0 +1,182 @@
+"""The client for threads, against a real server."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import List
+
+import pytest
+
+import jeton
+from conftest import Proxy, Puppet, Server, free_port
+from jeton import Backoff, Client, Status
+
+OLD = "018bcfe5-6800-7000-8000-000000000000"
+
+
+def impatient(*addresses: str, deadline: float = 5.0) -> Client:
+    return Client(addresses, attempt_timeout=0.25, deadline=deadline, backoff=Backoff(0.002, 0.05))
+
+
+def test_every_call_does_what_it_says(server: Server) -> None:
+    with Client(server.address) as client:
+        outcome = client.add("clicks", 5)
+        assert (outcome.value, outcome.status, outcome.replayed) == (5, Status.APPLIED, False)
+        again = client.add("clicks", 5, id=outcome.id)
+        assert (again.value, again.replayed, again.id) == (5, True, outcome.id)
+        refused = client.add("clicks", -6, min=0)
+        assert (refused.value, refused.status, refused.applied) == (5, Status.REFUSED, False)
+        assert client.add("clicks", -6, min=0, id=refused.id).replayed
+        assert client.add_many({"{a}x": 1, "{a}y": 2}).values == [1, 2]
+        assert client.set("clicks", 70).value == 70
+        assert client.get("clicks") == 70
+        assert client.reset("clicks").value == 0
+        assert client.delete("clicks").applied
+        assert client.get("clicks") is None
+        client.set("name", b"a\r\nb")
+        assert client.get("name") == b"a\r\nb"
+        fate = client.operation(outcome.id)
+        assert (fate.word, fate.applied, fate.values) == ("known", True, [5])
+        assert client.operation(client.mint()).word == "unknown"
+
+
+def test_errors_surface_as_what_they_are(server: Server) -> None:
+    with Client(server.address) as client:
+        id = client.add("a").id
+        with pytest.raises(jeton.IdMismatch):
+            client.add("a", 2, id=id)
+        with pytest.raises(jeton.IdExpired) as expired:
+            client.add("a", id=OLD)
+        assert expired.value.id == OLD and not expired.value.certain
+        with pytest.raises(jeton.IdFuture):
+            client.add("a", id="0fffffff-6800-7000-8000-000000000000")
+        with pytest.raises(jeton.IdFormat) as format:
+            client.add("a", id="x")
+        assert format.value.certain and format.value.code == "IDFORMAT"
+        with pytest.raises(jeton.NoTable):
+            client.add("nowhere/a")
+        client.set("text", "x")
+        with pytest.raises(jeton.Refused):
+            client.add("text")
+        with pytest.raises(ValueError):
+            client.add("")
+
+
+def test_nobody_there_is_certain_and_in_time() -> None:
+    begun = time.monotonic()
+    with pytest.raises(jeton.Unreachable):
+        impatient(f"127.0.0.1:{free_port()}", deadline=0.3).add("a")
+    assert time.monotonic() - begun < 5
+
+
+def test_busy_is_retried_and_then_said() -> None:
+    puppet = Puppet([b"-BUSY a\r\n", b"-MISCONF b\r\n", b"*2\r\n:3\r\n+applied\r\n"])
+    assert impatient(puppet.address).add("a").value == 3
+    assert len(puppet.asked) == 3 and len(set(puppet.asked)) == 1, "each attempt is the same bytes"
+    with pytest.raises(jeton.Busy):
+        impatient(Puppet([b"-BUSY still\r\n"] * 1000).address, deadline=0.5).add("a")
+
+
+def test_an_unknown_outcome_carries_its_id() -> None:
+    silent = Puppet([])
+    client = impatient(silent.address, deadline=0.7)
+    id = client.mint()
+    with pytest.raises(jeton.UnknownOutcome) as unknown:
+        client.add("a", id=id)
+    assert unknown.value.id == id and not unknown.value.certain
+    assert len(silent.asked) >= 2, "it did not try again"
+    # The first attempt may have been done before the right to it was taken away.
+    with pytest.raises(jeton.UnknownOutcome):
+        impatient(Puppet([b"", b"-NOPERM not any more\r\n"]).address).add("a")
+    with pytest.raises(jeton.NoPermission):
+        impatient(Puppet([b"", b"-NOPERM not any more\r\n"]).address).get("a")
+    with pytest.raises(jeton.UnknownOutcome):
+        impatient(Puppet([b"*2\r\n:1\r\n+perhaps\r\n"]).address).add("a")
+
+
+def test_the_next_address_is_tried_at_once_and_kept(server: Server) -> None:
+    silent = Puppet([])
+    client = Client([f"127.0.0.1:{free_port()}", silent.address, server.address], attempt_timeout=0.3)
+    for _ in range(20):
+        client.add("a")
+    assert len(silent.asked) == 1, "the silent one is asked again and again"
+    assert client.get("a") == 20
+
+
+def test_a_hedge_wins_over_a_silent_server(server: Server) -> None:
+    silent = Puppet([])
+    client = Client([silent.address, server.address], hedge_after=0.01, attempt_timeout=60, deadline=60)
+    begun = time.monotonic()
+    assert client.add("a").value == 1
+    assert time.monotonic() - begun < 30, "the silent one was waited for"
+
+
+def add_surely(client: Client, key: str, times: int) -> None:
+    """Adds 1, as often as it takes to be certain that it was counted. Never with another id."""
+    for _ in range(times):
+        id = client.mint()
+        while True:
+            try:
+                assert client.add(key, id=id).applied
+                break
+            except (jeton.UnknownOutcome, jeton.Unreachable, jeton.Busy):
+                pass
+
+
+def crowd(client: Client, threads: int, each: int) -> None:
+    errors: List[BaseException] = []
+
+    def work() -> None:
+        try:
+            add_surely(client, "clicks", each)
+        except BaseException as error:
+            errors.append(error)
+
+    crowd = [threading.Thread(target=work) for _ in range(threads)]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    assert not errors
+
+
+def test_counts_are_exact_in_a_storm(server: Server, proxy: Proxy) -> None:
+    crowd(impatient(proxy.address), 8, 150)
+    assert Client(server.address).get("clicks") == 1200
+    assert proxy.connections > 20 and proxy.repeated > 3, "there was no storm"
+
+
+def test_counts_are_exact_while_the_server_is_killed(server: Server, proxy: Proxy) -> None:
+    client = impatient(proxy.address)
+    counting = threading.Thread(target=crowd, args=(client, 4, 200))
+    counting.start()
+    kills = 0
+    while counting.is_alive():
+        counting.join(0.15)
+        server.kill()
+        server.start()
+        kills += 1
+    assert Client(server.address).get("clicks") == 800
+    assert kills >= 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_child_of_a_fork_has_its_own_connections_and_ids(server: Server) -> None:
+    client = Client(server.address)
+    client.add("a")
+    child = os.fork()
+    try:
+        ids = [client.mint() for _ in range(50)]
+        for id in ids:
+            client.add("a", id=id)
+            client.add("own:child" if child == 0 else "own:parent", 1)
+    except BaseException:
+        if child == 0:
+            os._exit(1)
+        raise
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (client.get("a"), client.get("own:child"), client.get("own:parent")) == (101, 50, 50)

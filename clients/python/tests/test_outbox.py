@@ -1,0 +1,115 @@
+"""The outbox: what it took is counted once, whatever happens to client, server and network."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import jeton
+from conftest import Proxy, Server, free_port
+from jeton import Backoff, Client, Outbox
+
+OLD = "018bcfe5-6800-7000-8000-000000000000"
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+
+
+def impatient(address: str) -> Client:
+    return Client(address, attempt_timeout=0.25, deadline=2.0, backoff=Backoff(0.002, 0.05))
+
+
+def test_what_was_taken_without_a_server_is_delivered_by_the_next(server: Server, tmp_path: Path) -> None:
+    server.kill()
+    path = tmp_path / "outbox"
+    client = impatient(server.address)
+    with Outbox(path, client) as outbox:
+        id = outbox.add("a", 5)
+        outbox.add("a", 100, max=50)
+        outbox.add_many({"{x}1": 1, "{x}2": 2})
+        outbox.set("b", 7)
+        assert outbox.pending == 4
+        with pytest.raises(jeton.OutboxLocked):
+            Outbox(path, client)
+    server.start()
+    with Outbox(path, client) as outbox:
+        assert outbox.flush(60) and not outbox.undelivered()
+        assert (client.get("a"), client.get("b"), client.get("{x}2")) == (5, 7, 2)
+        assert client.add("a", 5, id=id).replayed, "it was delivered with another id"
+
+
+def test_what_cannot_be_delivered_is_listed_until_it_is_forgotten(server: Server, tmp_path: Path) -> None:
+    client = impatient(server.address)
+    used = client.add("a").id
+    with Outbox(tmp_path / "outbox", client) as outbox:
+        outbox.add("a", 1, id=OLD)
+        outbox.add("a", 2, id=used)
+        assert outbox.flush(60)
+    with Outbox(tmp_path / "outbox", client) as outbox:
+        listed = outbox.undelivered()
+        assert [(one.id, one.expired) for one in listed] == [(OLD, True), (used, False)]
+        assert "older than the window" in listed[0].why and listed[0].what == "add 1 to 'a'"
+        assert outbox.forget(OLD) and not outbox.forget(OLD)
+        assert len(outbox.undelivered()) == 1
+    assert client.get("a") == 1
+
+
+def test_what_it_cannot_promise_it_does_not_take(tmp_path: Path) -> None:
+    client = impatient(f"127.0.0.1:{free_port()}")
+    with Outbox(tmp_path / "outbox", client, operations_max=2) as outbox:
+        with pytest.raises(jeton.InvalidRequest):
+            outbox.add("a", 1, id="order-7")
+        with pytest.raises(jeton.InvalidRequest):
+            outbox.add("")
+        outbox.add("a")
+        outbox.add("a")
+        with pytest.raises(jeton.OutboxFull):
+            outbox.add("a")
+    (tmp_path / "other").write_bytes(b"something else, and long enough not to be taken for an empty file" * 20)
+    with pytest.raises(jeton.OutboxError):
+        Outbox(tmp_path / "other", client)
+
+
+PROGRAM = """
+import sys
+from jeton import Backoff, Client, Outbox
+client = Client(sys.argv[1], attempt_timeout=0.25, deadline=2.0, backoff=Backoff(0.002, 0.05))
+outbox = Outbox(sys.argv[2], client)
+while True:
+    print(outbox.add("a"), flush=True)
+"""
+
+
+def test_a_client_that_is_killed_loses_nothing_and_counts_nothing_twice(
+    server: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    path = tmp_path / "outbox"
+    ids = []
+    kills = 6
+    for _ in range(kills):
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, proxy.address, str(path)],
+            stdout=subprocess.PIPE,
+            env={"PYTHONPATH": str(SOURCE)},
+            text=True,
+        )
+        assert process.stdout is not None
+        ids.append(process.stdout.readline().strip())
+        time.sleep(chance.random() * 0.3)
+        process.kill()
+        ids += process.stdout.read().split()
+        process.wait()
+    client = Client(server.address)
+    with Outbox(path, client) as outbox:
+        assert outbox.flush(60) and not outbox.undelivered()
+    whole = [id for id in ids if len(id) == 36]
+    assert len(set(whole)) == len(whole), "an id was made twice"
+    for id in whole:
+        assert client.operation(id).applied, "what was taken was not delivered"
+    held = client.get("a")
+    # Of each life one operation may have been taken that it did not live to tell.
+    assert isinstance(held, int) and len(whole) <= held <= len(whole) + kills
