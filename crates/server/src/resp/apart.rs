@@ -7,6 +7,7 @@ use jeton_access::Right;
 use jeton_core::{Cell, Change, Check, Operation, Value};
 use jeton_engine::{Ask, Refusal, Reply, Response};
 
+use super::connection_verbs;
 use super::keyspace::Keyspace;
 use super::round::Apart;
 use super::said::{self, CROSS, SYNTAX, Said};
@@ -71,12 +72,14 @@ async fn change(
     let mut cells: Vec<(Vec<u8>, Cell)> = Vec::new();
     for (verb, arguments) in &commands {
         let right = match verb.kind {
-            Kind::Look | Kind::Get => Right::Read,
+            Kind::Look | Kind::Get | Kind::Token(Token::Get) => Right::Read,
             Kind::Add(_) => Right::Add,
             _ if verb.name == "INCREX" => Right::Add,
             _ => Right::Admin,
         };
-        for at in verb.keys(arguments.len()) {
+        // Keys without values are none: the command is told so when it runs, as in Redis.
+        let unpaired = verb.name.starts_with("MSET") && arguments.len().is_multiple_of(2);
+        for at in verb.keys(arguments.len()).filter(|_| !unpaired) {
             let place = session.place(&arguments[at], right, millis)?;
             let first = cells.first().map(|(_, cell)| (cell.table(), cell.partition()));
             if first.is_some_and(|first| first != (place.cell.table(), place.cell.partition())) {
@@ -99,8 +102,11 @@ async fn change(
                 other => unreachable!("a read is not answered with {other:?}"),
             }
         }
-        let said =
-            commands.iter().map(|(verb, arguments)| keyspace.run(verb.name, arguments, millis)).collect();
+        let mut run = |(verb, arguments): &(&'static Verb, Vec<Vec<u8>>)| {
+            connection_verbs::plain(verb, arguments, millis)
+                .unwrap_or_else(|| keyspace.run(verb.name, arguments, millis))
+        };
+        let said = commands.iter().map(&mut run).collect();
         if keyspace.changed().next().is_none() {
             return Ok(said);
         }
@@ -146,7 +152,7 @@ async fn set_each(
     millis: u64,
 ) -> Result<Said, String> {
     if arguments.len().is_multiple_of(2) {
-        return Err("ERR wrong number of arguments for 'mset' command".into());
+        return Err(said::arity_error(b"mset"));
     }
     let mut asks = Vec::new();
     for at in verb.keys(arguments.len()) {

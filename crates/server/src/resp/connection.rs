@@ -14,7 +14,7 @@ use bytes::{Buf, BytesMut};
 use jeton_resp::reply::Writer;
 use jeton_resp::request::{Args, Limits, Parser, Progress};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::apart;
 use super::round::{Round, Taken};
@@ -30,6 +30,9 @@ const ROUND_ASKS_MAX: usize = 1024;
 
 /// Answers that are sent before more are made.
 const OUT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a client that are read for nothing, so that it hears why its connection is closed.
+const DRAINED_BYTES_MAX: usize = 16 << 20;
 
 /// Room that a connection keeps between rounds.
 const IDLE_BYTES_MAX: usize = 64 << 10;
@@ -61,10 +64,11 @@ where
         input: BytesMut::new(),
         out: Vec::new(),
         round: Round::default(),
-        heard: false,
+        begun: Some(Instant::now()),
     };
     match connection.run().await {
-        Ok(()) | Err(End::Quit) => {}
+        Ok(()) => {}
+        Err(End::Quit) => connection.part().await,
         Err(End::Slow) => tracing::debug!(connection = number, "closed: too slow"),
         Err(End::Io(error)) => tracing::debug!(connection = number, %error, "closed"),
     }
@@ -78,8 +82,8 @@ struct Connection<S> {
     input: BytesMut,
     out: Vec<u8>,
     round: Round,
-    /// Whether it has ever said anything.
-    heard: bool,
+    /// Since when a command is awaited: the first one, or the rest of one that was begun. Nothing between two commands.
+    begun: Option<Instant>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -102,35 +106,61 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.input = BytesMut::new();
         }
         self.input.reserve(READ_BYTES);
-        // A connection may be idle for as long as it likes, but not in the middle of a word.
+        // A connection may be idle for as long as it likes, but not in the middle of a word; and a byte now and then is not the word.
         let patience = self.session.service.options.word_timeout;
-        let between_words = self.heard && self.input.is_empty();
         let reading = self.stream.read_buf(&mut self.input);
-        let bytes = if between_words {
-            reading.await?
-        } else {
-            match timeout(patience, reading).await {
+        let bytes = match self.begun {
+            None => reading.await?,
+            Some(begun) => match timeout_at(begun + patience, reading).await {
                 Ok(read) => read?,
                 Err(_) => return Err(End::Slow),
-            }
+            },
         };
-        self.heard = true;
         Ok(bytes > 0)
+    }
+
+    /// Takes leave of a client that may still be sending: were the connection closed at once, what it was told last would be lost.
+    async fn part(&mut self) {
+        let patience = self.session.service.options.word_timeout;
+        let drain = async {
+            self.stream.shutdown().await?;
+            let mut drained = 0;
+            while drained < DRAINED_BYTES_MAX {
+                self.input.clear();
+                self.input.reserve(READ_BYTES);
+                match self.stream.read_buf(&mut self.input).await? {
+                    0 => break,
+                    bytes => drained += bytes,
+                }
+            }
+            io::Result::Ok(())
+        };
+        let _gone_perhaps = timeout(patience, drain).await;
     }
 
     /// Does all commands that are there.
     async fn work(&mut self) -> Result<(), End> {
-        self.parser.set_authenticated(self.session.is_known());
         let mut millis = self.session.service.millis();
         loop {
+            // The command before may have been the one that says who it is.
+            self.parser.set_authenticated(self.session.is_known());
             let taken = match self.parser.next(&self.input, &mut self.args) {
                 Ok(Progress::Incomplete { consumed }) => {
                     self.input.advance(consumed);
+                    if self.input.is_empty() {
+                        self.begun = None;
+                    } else if self.begun.is_none() {
+                        self.begun = Some(Instant::now());
+                    }
                     break;
                 }
                 Ok(Progress::Command { command, consumed }) => {
+                    self.begun = None;
                     let taken = self.round.take(&command, &mut self.session, millis);
-                    self.input.advance(consumed);
+                    // What is taken later is read again then.
+                    if !matches!(taken, Taken::Later) {
+                        self.input.advance(consumed);
+                    }
                     taken
                 }
                 Err(error) => {
@@ -141,17 +171,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             };
             match taken {
-                Taken::In if self.round.len() < ROUND_ASKS_MAX => {}
-                Taken::In => {
+                Taken::In if self.round.len() < ROUND_ASKS_MAX && self.round.bytes() < OUT_BYTES_MAX => {}
+                Taken::In | Taken::Later => {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
                 }
                 Taken::Apart(command) => {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
-                    let said = match self.session.spend(millis, 1) {
+                    let said = match self.session.spend(millis, command.cost(&self.session)) {
                         Ok(()) => apart::run(command, &mut self.session, millis).await,
-                        Err(error) => super::said::Said::Error(error),
+                        Err(error) => {
+                            self.session.service.metrics.add(Count::Throttled, 1);
+                            // A transaction that is not made now is not made later either.
+                            self.session.queued = None;
+                            super::said::Said::Error(error)
+                        }
                     };
                     said.write(&mut Writer::new(&mut self.out, self.session.version));
                 }

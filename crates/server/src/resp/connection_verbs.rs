@@ -3,9 +3,10 @@
 use jeton_resp::reply::{Version, Writer};
 use jeton_resp::request::Command;
 
-use super::said::{self, SYNTAX, wrong_arity};
+use super::said::{self, SYNTAX, Said, wrong_arity};
 use super::session::Session;
-use super::verb::{VERBS, Verb};
+use super::verb::{self, VERBS, Verb};
+use super::walk::matches;
 use crate::metrics::Count;
 
 /// The version of Redis whose commands these are, for clients that look at it.
@@ -13,26 +14,16 @@ const REDIS_VERSION: &str = "7.2.0";
 
 /// Answers a command.
 pub fn answer(verb: &Verb, command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) {
+    let arguments: Vec<&[u8]> = command.iter().collect();
+    if let Some(said) = plain(verb, &arguments, session.service.millis()) {
+        return said.write(&mut Writer::new(out, session.version));
+    }
     let done = match verb.name {
-        "PING" => ping(command, session, out),
-        "ECHO" => {
-            Writer::new(out, session.version).bulk(&command[1]);
-            Ok(())
-        }
         "HELLO" => hello(command, session, out),
         "AUTH" => auth(command, session, out),
-        "SELECT" => select(command, session, out),
         "RESET" => {
             session.reset();
             Writer::new(out, session.version).simple("RESET");
-            Ok(())
-        }
-        "TIME" => {
-            let millis = session.service.millis();
-            let mut writer = Writer::new(out, session.version);
-            writer.array(2);
-            writer.bulk((millis / 1000).to_string().as_bytes());
-            writer.bulk((millis % 1000 * 1000).to_string().as_bytes());
             Ok(())
         }
         "CLIENT" => client(command, session, out),
@@ -50,21 +41,24 @@ pub fn answer(verb: &Verb, command: &Command<'_>, session: &mut Session, out: &m
     }
 }
 
-fn arity(command: &Command<'_>) -> String {
-    match wrong_arity(command.name()) {
-        said::Said::Error(text) => text,
-        _ => unreachable!("it is an error"),
-    }
-}
-
-fn ping(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result<(), String> {
-    let mut writer = Writer::new(out, session.version);
-    match command.len() {
-        1 => writer.simple("PONG"),
-        2 => writer.bulk(&command[1]),
-        _ => return Err(arity(command)),
-    }
-    Ok(())
+/// Answers the commands that leave the connection as it is, and so can be part of a transaction too.
+pub fn plain(verb: &Verb, arguments: &[impl AsRef<[u8]>], millis: u64) -> Option<Said> {
+    let argument = |at: usize| arguments[at].as_ref();
+    Some(match (verb.name, arguments.len()) {
+        ("PING", 1) => Said::Word("PONG"),
+        ("PING", 2) | ("ECHO", _) => Said::Bulk(argument(1).into()),
+        ("PING", _) => wrong_arity(b"ping"),
+        ("SELECT", _) => match super::keyspace::integer(argument(1)) {
+            Ok(0) => Said::Ok,
+            Ok(_) => Said::error("ERR DB index is out of range"),
+            Err(error) => Said::error(error),
+        },
+        ("TIME", _) => {
+            let parts = [millis / 1000, millis % 1000 * 1000];
+            Said::Array(parts.map(|part| Said::Bulk(part.to_string().into_bytes())).into())
+        }
+        _ => return None,
+    })
 }
 
 /// `HELLO [version [AUTH name token] [SETNAME name]]`.
@@ -73,21 +67,29 @@ fn hello(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Res
         None => session.version,
         Some(b"2") => Version::Resp2,
         Some(b"3") => Version::Resp3,
-        Some(_) => return Err("NOPROTO unsupported protocol version".into()),
+        Some(other) if super::keyspace::integer(other).is_ok() => {
+            return Err("NOPROTO unsupported protocol version".into());
+        }
+        Some(_) => return Err("ERR Protocol version is not an integer or out of range".into()),
     };
+    let wrong = |option: &[u8]| format!("ERR Syntax error in HELLO option '{}'", said::shown(option));
     let mut at = 2;
     let mut name = None;
     while let Some(option) = command.get(at) {
         if option.eq_ignore_ascii_case(b"AUTH") {
-            let token = command.get(at + 2).ok_or_else(|| format!("{SYNTAX} in HELLO option 'AUTH'"))?;
-            session.authenticate(token).map_err(said::denied)?;
+            let token = command.get(at + 2).ok_or_else(|| wrong(option))?;
+            if session.service.access.has_tokens() {
+                session.authenticate(token).map_err(said::denied)?;
+            } else {
+                nobody(&command[at + 1])?;
+            }
             at += 3;
         } else if option.eq_ignore_ascii_case(b"SETNAME") {
-            let given = command.get(at + 1).ok_or_else(|| format!("{SYNTAX} in HELLO option 'SETNAME'"))?;
+            let given = command.get(at + 1).ok_or_else(|| wrong(option))?;
             name = Some(client_name(given)?.to_vec());
             at += 2;
         } else {
-            return Err(format!("{SYNTAX} in HELLO option '{}'", option.escape_ascii()));
+            return Err(wrong(option));
         }
     }
     if !session.is_known() {
@@ -121,6 +123,15 @@ fn hello(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Res
     Ok(())
 }
 
+/// Whether this is the user of a server that has none.
+fn nobody(name: &[u8]) -> Result<(), String> {
+    if name == b"default" {
+        Ok(())
+    } else {
+        Err("WRONGPASS invalid username-password pair or user is disabled.".into())
+    }
+}
+
 /// `AUTH token`, or with a name before it, which says nothing here.
 fn auth(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Result<(), String> {
     let token = match command.len() {
@@ -129,21 +140,16 @@ fn auth(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Resu
         _ => return Err(SYNTAX.into()),
     };
     if !session.service.access.has_tokens() {
+        // As Redis, in which the one user that there is has any password.
+        if command.len() == 3 {
+            return nobody(&command[1]).map(|()| Writer::new(out, session.version).simple("OK"));
+        }
         return Err(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
                 .into(),
         );
     }
     session.authenticate(token).map_err(said::denied)?;
-    Writer::new(out, session.version).simple("OK");
-    Ok(())
-}
-
-fn select(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result<(), String> {
-    let number = super::keyspace::integer(&command[1]).map_err(|_| "ERR invalid DB index".to_string())?;
-    if number != 0 {
-        return Err("ERR DB index is out of range".into());
-    }
     Writer::new(out, session.version).simple("OK");
     Ok(())
 }
@@ -157,63 +163,86 @@ fn client_name(name: &[u8]) -> Result<&[u8], String> {
 }
 
 fn client(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Result<(), String> {
-    let sub = command[1].to_ascii_uppercase();
-    match (&sub[..], command.len()) {
-        (b"ID", 2) => Writer::new(out, session.version).integer(session.number as i64),
-        (b"GETNAME", 2) => match &session.name[..] {
-            [] => Writer::new(out, session.version).null(),
-            name => Writer::new(out, session.version).bulk(name),
-        },
-        (b"SETNAME", 3) => {
+    const SUBCOMMANDS: &[(&str, i32)] = &[
+        ("GETNAME", 2),
+        ("ID", 2),
+        ("INFO", 2),
+        ("NO-EVICT", 3),
+        ("NO-TOUCH", 3),
+        ("SETINFO", 4),
+        ("SETNAME", 3),
+    ];
+    let sub = subcommand("CLIENT", SUBCOMMANDS, command)?;
+    let mut writer = Writer::new(out, session.version);
+    match sub {
+        "ID" => writer.integer(session.number as i64),
+        "GETNAME" if session.name.is_empty() => writer.null(),
+        "GETNAME" => writer.bulk(&session.name),
+        "SETNAME" => {
             session.name = client_name(&command[2])?.to_vec();
-            Writer::new(out, session.version).simple("OK");
+            writer.simple("OK");
         }
-        // Said by libraries about themselves; nobody asks for it here.
-        (b"SETINFO", 4) | (b"NO-EVICT" | b"NO-TOUCH", 3) => {
-            Writer::new(out, session.version).simple("OK");
-        }
-        (b"INFO", 2) => {
+        "INFO" => {
             let resp = if session.version == Version::Resp3 { 3 } else { 2 };
             let (number, peer, name) = (session.number, &session.peer, session.name.escape_ascii());
             let text = format!("id={number} addr={peer} name={name} db=0 resp={resp}\n");
-            Writer::new(out, session.version).verbatim(*b"txt", text.as_bytes());
+            writer.verbatim(*b"txt", text.as_bytes());
         }
-        _ => return Err(subcommand("CLIENT", &command[1])),
+        "NO-EVICT" | "NO-TOUCH"
+            if ![&b"on"[..], b"off"].iter().any(|word| command[2].eq_ignore_ascii_case(word)) =>
+        {
+            return Err(SYNTAX.into());
+        }
+        // Said by libraries about themselves, or about memory: nobody asks for it here.
+        _ => writer.simple("OK"),
     }
     Ok(())
 }
 
-fn subcommand(command: &str, given: &[u8]) -> String {
-    let given = given[..given.len().min(128)].escape_ascii();
-    format!("ERR unknown subcommand or wrong number of arguments for '{given}'. Try {command} HELP.")
+/// The subcommand that is asked for, if it can have so many arguments.
+fn subcommand(
+    name: &str,
+    known: &[(&'static str, i32)],
+    command: &Command<'_>,
+) -> Result<&'static str, String> {
+    let given = &command[1];
+    let Some((sub, arity)) = known.iter().find(|(sub, _)| given.eq_ignore_ascii_case(sub.as_bytes())) else {
+        return Err(format!("ERR unknown subcommand '{}'. Try {name} HELP.", said::shown(given)));
+    };
+    if !verb::takes(*arity, command.len()) {
+        return Err(said::arity_error(format!("{name}|{sub}").as_bytes()));
+    }
+    Ok(sub)
 }
 
 fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result<(), String> {
+    const SUBCOMMANDS: &[(&str, i32)] =
+        &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -4), ("INFO", -2), ("LIST", -2)];
     let mut writer = Writer::new(out, session.version);
-    let Some(sub) = command.get(1) else {
+    if command.len() == 1 {
         writer.array(VERBS.len());
         VERBS.iter().for_each(|verb| describe(verb, &mut writer));
         return Ok(());
-    };
+    }
     let named = || (2..command.len()).map(|at| Verb::find(&command[at]));
-    match &sub.to_ascii_uppercase()[..] {
-        b"COUNT" => writer.integer(VERBS.len() as i64),
-        b"LIST" => {
+    match subcommand("COMMAND", SUBCOMMANDS, command)? {
+        "COUNT" => writer.integer(VERBS.len() as i64),
+        "LIST" => {
             writer.array(VERBS.len());
             VERBS.iter().for_each(|verb| writer.bulk(verb.name.to_ascii_lowercase().as_bytes()));
         }
-        b"INFO" if command.len() == 2 => {
+        "INFO" if command.len() == 2 => {
             writer.array(VERBS.len());
             VERBS.iter().for_each(|verb| describe(verb, &mut writer));
         }
-        b"INFO" => {
+        "INFO" => {
             writer.array(command.len() - 2);
             named().for_each(|verb| match verb {
                 Some(verb) => describe(verb, &mut writer),
-                None => writer.null_array(),
+                None => writer.null(),
             });
         }
-        b"DOCS" => {
+        "DOCS" => {
             let verbs: Vec<&Verb> =
                 if command.len() == 2 { VERBS.iter().collect() } else { named().flatten().collect() };
             writer.map(verbs.len());
@@ -226,7 +255,7 @@ fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -
                 }
             }
         }
-        b"GETKEYS" if command.len() > 2 => {
+        _ => {
             let verb = Verb::find(&command[2]).ok_or("ERR Invalid command specified")?;
             if !verb.takes(command.len() - 2) {
                 return Err("ERR Invalid number of arguments specified for command".into());
@@ -238,7 +267,6 @@ fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -
             writer.array(keys.len());
             keys.iter().for_each(|at| writer.bulk(&command[2 + at]));
         }
-        _ => return Err(subcommand("COMMAND", sub)),
     }
     Ok(())
 }
@@ -251,19 +279,19 @@ fn describe(verb: &Verb, writer: &mut Writer<'_>) {
     verb.flags.iter().for_each(|flag| writer.simple(flag));
     let (first, last, step) = verb.keys;
     [first, last, step].into_iter().for_each(|number| writer.integer(number.into()));
-    writer.set(1);
-    writer.simple(&format!("@{}", verb.group));
-    // Hints, ways to find keys, subcommands: none.
-    (0..3).for_each(|_| writer.array(0));
+    let categories = verb.categories();
+    writer.set(categories.len());
+    categories.iter().for_each(|category| writer.simple(category));
+    // Hints, other ways to find keys, subcommands: none.
+    (0..3).for_each(|_| writer.set(0));
 }
 
 /// Settings that tools ask for before they begin.
 fn config(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result<(), String> {
-    if !command[1].eq_ignore_ascii_case(b"GET") {
-        return Err("ERR settings are not changed by CONFIG here; see `jeton config`".into());
-    }
-    if command.len() < 3 {
-        return Err("ERR wrong number of arguments for 'config|get' command".into());
+    if subcommand("CONFIG", &[("GET", -3), ("SET", -4)], command)? == "SET" {
+        return Err(
+            "ERR settings are not changed by CONFIG here: stop the server, and start it with others".into()
+        );
     }
     let connections = session.service.options.connections_max.to_string();
     let known = [
@@ -276,14 +304,18 @@ fn config(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result
         ("save", ""),
         ("timeout", "0"),
     ];
-    let asked = |name: &str| {
-        (2..command.len()).any(|at| command[at].eq_ignore_ascii_case(name.as_bytes()) || command[at] == *b"*")
+    // A name without wildcards is told as it was asked for.
+    let asked = |name: &'static str| {
+        let asked =
+            (2..command.len()).find(|at| matches(&command[*at].to_ascii_lowercase(), name.as_bytes()))?;
+        let literal = command[asked].eq_ignore_ascii_case(name.as_bytes());
+        Some(if literal { command[asked].to_vec() } else { name.into() })
     };
-    let found: Vec<_> = known.into_iter().filter(|(name, _)| asked(name)).collect();
+    let found: Vec<_> = known.into_iter().filter_map(|(name, value)| Some((asked(name)?, value))).collect();
     let mut writer = Writer::new(out, session.version);
     writer.map(found.len());
     for (name, value) in found {
-        writer.bulk(name.as_bytes());
+        writer.bulk(&name);
         writer.bulk(value.as_bytes());
     }
     Ok(())

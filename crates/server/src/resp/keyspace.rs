@@ -3,19 +3,23 @@
 //! A command looks at its keys, answers, and leaves behind what they are to hold. Whoever runs it reads the keys before, and writes what
 //! changed afterwards, on the condition that nobody else changed them in between.
 
+use std::collections::HashMap;
+
 use jeton_core::{Cell, Value};
 
-use super::said::{NOT_AN_INTEGER, OVERFLOW, SYNTAX, Said};
+use super::said::{self, NOT_AN_INTEGER, OVERFLOW, SYNTAX, Said};
 
 /// What some keys hold, and what commands make of it.
 #[derive(Debug, Default)]
 pub struct Keyspace {
     keys: Vec<Key>,
+    /// All names by which commands call them: `a` and `default/a` are the same key.
+    names: HashMap<Vec<u8>, usize>,
+    cells: HashMap<Cell, usize>,
 }
 
 #[derive(Debug)]
 struct Key {
-    name: Vec<u8>,
     /// Where it is, if it may be changed.
     cell: Option<Cell>,
     before: Option<Value>,
@@ -34,14 +38,20 @@ impl Keyspace {
     }
 
     fn put(&mut self, name: &[u8], cell: Option<Cell>, value: Option<Value>) {
-        if self.keys.iter().all(|key| key.name != name) {
-            self.keys.push(Key { name: name.into(), cell, now: value.clone(), before: value });
+        if self.names.contains_key(name) {
+            return;
         }
+        let next = self.keys.len();
+        let at = cell.as_ref().map_or(next, |cell| *self.cells.entry(cell.clone()).or_insert(next));
+        if at == next {
+            self.keys.push(Key { cell, now: value.clone(), before: value });
+        }
+        self.names.insert(name.into(), at);
     }
 
     fn key(&mut self, name: &[u8]) -> &mut Option<Value> {
-        match self.keys.iter_mut().find(|key| key.name == name) {
-            Some(key) => &mut key.now,
+        match self.names.get(name) {
+            Some(at) => &mut self.keys[*at].now,
             None => unreachable!("the keys of a command were read before it runs"),
         }
     }
@@ -62,10 +72,14 @@ impl Keyspace {
         self.try_run(name, arguments, millis).unwrap_or_else(Said::error)
     }
 
-    fn try_run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Said, &'static str> {
+    fn try_run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Said, String> {
         let first = &arguments[1];
         Ok(match name {
             "GET" => Said::value(self.key(first).as_ref()),
+            "JGET" => match self.key(first) {
+                Some(value) => value.counter().map_or_else(|| Said::Bulk(value.text()), Said::Integer),
+                None => Said::Null,
+            },
             "MGET" => {
                 Said::Array(arguments[1..].iter().map(|name| Said::value(self.key(name).as_ref())).collect())
             }
@@ -96,8 +110,8 @@ impl Keyspace {
                 Said::Integer(free.into())
             }
             "SETEX" | "PSETEX" => {
-                let unit = if name == "SETEX" { 1000 } else { 1 };
-                let until = lifetime(&arguments[2], unit, millis, &name.to_ascii_lowercase())?;
+                let option: &[u8] = if name == "SETEX" { b"EX" } else { b"PX" };
+                let until = end(option, &arguments[2], millis, name)?;
                 *self.key(first) = Some(Value::from_text(&arguments[3]).lasting(Some(until)));
                 Said::Ok
             }
@@ -178,68 +192,40 @@ impl Keyspace {
         Ok(Said::Array(vec![Said::Integer(value), Said::Integer(added)]))
     }
 
-    fn set(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        options: &[Vec<u8>],
-        millis: u64,
-    ) -> Result<Said, &'static str> {
-        let (mut wanted, mut get, mut keep, mut until) = (None, false, false, None);
-        let mut options = options.iter();
-        while let Some(option) = options.next() {
-            match &option.to_ascii_uppercase()[..] {
-                word @ (b"NX" | b"XX") if wanted.is_none() => wanted = Some(word == b"XX"),
-                b"GET" => get = true,
-                b"KEEPTTL" if until.is_none() => keep = true,
-                word @ (b"EX" | b"PX" | b"EXAT" | b"PXAT") if until.is_none() && !keep => {
-                    until = Some(end(word, options.next().ok_or(SYNTAX)?, millis, "set")?);
-                }
-                _ => return Err(SYNTAX),
-            }
-        }
+    fn set(&mut self, key: &[u8], value: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+        let options = Options::read(options, false)?;
+        let until = options.until(millis, "SET")?;
         let key = self.key(key);
         let old = key.clone();
-        let refused = wanted.is_some_and(|present| old.is_some() != present);
+        let refused = options.present.is_some_and(|present| old.is_some() != present);
         if !refused {
-            let until = if keep { old.as_ref().and_then(Value::until) } else { until };
-            *key = Some(Value::from_text(value).lasting(until));
+            let until = if options.keep { old.as_ref().and_then(Value::until) } else { until };
+            *key = Value::from_text(value).lasting(until).at(millis);
         }
-        Ok(match (get, refused) {
+        Ok(match (options.get, refused) {
             (true, _) => Said::value(old.as_ref()),
             (false, true) => Said::Null,
             (false, false) => Said::Ok,
         })
     }
 
-    fn get_until(&mut self, key: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Said, &'static str> {
-        let change = match options {
-            [] => None,
-            [word] if word.eq_ignore_ascii_case(b"PERSIST") => Some(None),
-            [word, number] => {
-                let word = word.to_ascii_uppercase();
-                match &word[..] {
-                    b"EX" | b"PX" | b"EXAT" | b"PXAT" => Some(Some(end(&word, number, millis, "getex")?)),
-                    _ => return Err(SYNTAX),
-                }
-            }
-            _ => return Err(SYNTAX),
-        };
+    fn get_until(&mut self, key: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+        let options = Options::read(options, true)?;
         let key = self.key(key);
+        if key.is_none() {
+            return Ok(Said::Null);
+        }
+        let until = options.until(millis, "GETEX")?;
         let said = Said::value(key.as_ref());
-        if let Some(until) = change {
+        if until.is_some() || options.persist {
             *key = key.take().and_then(|value| value.lasting(until).at(millis));
         }
         Ok(said)
     }
 
-    fn set_many(&mut self, name: &str, pairs: &[Vec<u8>]) -> Result<Said, &'static str> {
+    fn set_many(&mut self, name: &str, pairs: &[Vec<u8>]) -> Result<Said, String> {
         if !pairs.len().is_multiple_of(2) {
-            return Err(if name == "MSET" {
-                "ERR wrong number of arguments for 'mset' command"
-            } else {
-                "ERR wrong number of arguments for 'msetnx' command"
-            });
+            return Err(said::arity_error(name.as_bytes()));
         }
         let only_new = name == "MSETNX";
         if only_new && pairs.chunks(2).any(|pair| self.key(&pair[0]).is_some()) {
@@ -251,13 +237,7 @@ impl Keyspace {
         Ok(if only_new { Said::Integer(1) } else { Said::Ok })
     }
 
-    fn expire(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Said, &'static str> {
-        let unit = if name.starts_with('P') { 1 } else { 1000 };
-        let base = if name.ends_with("AT") { 0 } else { i128::from(millis) };
-        let until = i128::from(integer(&arguments[2])?) * unit + base;
-        // What lies before 1970 is over as well.
-        let until = u64::try_from(until.max(0)).ok().filter(|until| *until <= i64::MAX as u64);
-        let until = until.ok_or("ERR invalid expire time in 'expire' command")?;
+    fn expire(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Said, String> {
         let (mut absent, mut present, mut later, mut earlier) = (false, false, false, false);
         for option in &arguments[3..] {
             match &option.to_ascii_uppercase()[..] {
@@ -265,15 +245,21 @@ impl Keyspace {
                 b"XX" => present = true,
                 b"GT" => later = true,
                 b"LT" => earlier = true,
-                _ => return Err("ERR Unsupported option"),
+                _ => return Err(format!("ERR Unsupported option {}", said::shown(option))),
             }
         }
         if absent && (present || later || earlier) {
-            return Err("ERR NX and XX, GT or LT options at the same time are not compatible");
+            return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
         }
         if later && earlier {
-            return Err("ERR GT and LT options at the same time are not compatible");
+            return Err("ERR GT and LT options at the same time are not compatible".into());
         }
+        let unit = if name.starts_with('P') { 1 } else { 1000 };
+        let base = if name.ends_with("AT") { 0 } else { millis as i64 };
+        let until = integer(&arguments[2])?.checked_mul(unit).and_then(|until| until.checked_add(base));
+        let until = until.ok_or_else(|| invalid_end(name))?;
+        // What lies before 1970 is over as well.
+        let until = u64::try_from(until).unwrap_or(0);
         let key = self.key(&arguments[1]);
         let Some(value) = key.clone() else { return Ok(Said::Integer(0)) };
         let old = value.until();
@@ -296,26 +282,59 @@ pub fn integer(text: &[u8]) -> Result<i64, &'static str> {
     }
 }
 
-/// The end that an option says, in milliseconds since 1970.
-fn end(option: &[u8], number: &[u8], millis: u64, command: &str) -> Result<u64, &'static str> {
-    match option {
-        b"EX" => lifetime(number, 1000, millis, command),
-        b"PX" => lifetime(number, 1, millis, command),
-        b"EXAT" => lifetime(number, 1000, 0, command),
-        _ => lifetime(number, 1, 0, command),
+/// What `SET` and `GETEX` are told beside the key: read as a whole before anything else is looked at, as Redis does.
+#[derive(Default)]
+struct Options<'a> {
+    /// Whether the key must be there, or must not.
+    present: Option<bool>,
+    get: bool,
+    keep: bool,
+    persist: bool,
+    end: Option<(&'static [u8], &'a [u8])>,
+}
+
+impl<'a> Options<'a> {
+    fn read(words: &'a [Vec<u8>], getting: bool) -> Result<Self, &'static str> {
+        const ENDS: [&[u8]; 4] = [b"EX", b"PX", b"EXAT", b"PXAT"];
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let word = word.to_ascii_uppercase();
+            let end = ENDS.into_iter().find(|end| *end == word);
+            let free = |options: &Self, end| options.end.is_none_or(|(other, _)| other == end);
+            match &word[..] {
+                b"NX" if !getting && options.present != Some(true) => options.present = Some(false),
+                b"XX" if !getting && options.present != Some(false) => options.present = Some(true),
+                b"GET" if !getting => options.get = true,
+                b"KEEPTTL" if !getting && options.end.is_none() => options.keep = true,
+                b"PERSIST" if getting && options.end.is_none() => options.persist = true,
+                _ => match end {
+                    Some(end) if free(&options, end) && !options.keep && !options.persist => {
+                        options.end = Some((end, words.next().ok_or(SYNTAX)?));
+                    }
+                    _ => return Err(SYNTAX),
+                },
+            }
+        }
+        Ok(options)
+    }
+
+    fn until(&self, millis: u64, command: &str) -> Result<Option<u64>, String> {
+        self.end.map(|(option, number)| end(option, number, millis, command)).transpose()
     }
 }
 
-fn lifetime(number: &[u8], unit: i64, from: u64, command: &str) -> Result<u64, &'static str> {
-    let invalid = match command {
-        "set" => "ERR invalid expire time in 'set' command",
-        "getex" => "ERR invalid expire time in 'getex' command",
-        "setex" => "ERR invalid expire time in 'setex' command",
-        _ => "ERR invalid expire time in 'psetex' command",
-    };
+/// The end that an option says, in milliseconds since 1970.
+fn end(option: &[u8], number: &[u8], millis: u64, command: &str) -> Result<u64, String> {
     let number = integer(number)?;
-    let until = (number > 0).then(|| number.checked_mul(unit)?.checked_add_unsigned(from)).flatten();
-    until.map(i64::unsigned_abs).ok_or(invalid)
+    let unit = if option.starts_with(b"P") { 1 } else { 1000 };
+    let base = if option.ends_with(b"AT") { 0 } else { millis };
+    let until = (number > 0).then(|| number.checked_mul(unit)?.checked_add_unsigned(base)).flatten();
+    until.map(i64::unsigned_abs).ok_or_else(|| invalid_end(command))
+}
+
+fn invalid_end(command: &str) -> String {
+    format!("ERR invalid expire time in '{}' command", command.to_ascii_lowercase())
 }
 
 /// A part of a text: from a place to another, both from the end if negative.

@@ -55,6 +55,8 @@ enum Item {
 pub enum Taken {
     /// It is in the round.
     In,
+    /// It changes how the others are answered: to be given again when the round is over.
+    Later,
     /// It is to be done apart, after the round.
     Apart(Apart),
     /// The connection is to be closed, after the round.
@@ -71,6 +73,20 @@ impl Apart {
     fn new(verb: &'static Verb, command: &Command<'_>) -> Self {
         Self { verb, arguments: command.iter().map(Into::into).collect() }
     }
+
+    /// How many operations it counts as: its keys, or those of the transaction that it ends.
+    pub fn cost(&self, session: &Session) -> u64 {
+        let keys = |verb: &Verb, arguments: &[Vec<u8>]| verb.keys(arguments.len()).count().max(1) as u64;
+        match (self.verb.name, &session.queued) {
+            // Were these refused, the commands that follow would not be what they were meant to be.
+            ("MULTI" | "DISCARD", _) => 0,
+            ("EXEC", Some(queued)) => {
+                let commands = queued.commands.iter();
+                commands.map(|one| Verb::find(&one[0]).map_or(1, |verb| keys(verb, one))).sum()
+            }
+            _ => keys(self.verb, &self.arguments),
+        }
+    }
 }
 
 impl Round {
@@ -84,6 +100,11 @@ impl Round {
         self.items.is_empty()
     }
 
+    /// How many bytes of answers it has already.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
     /// What it asks of the engine.
     pub fn take_asks(&mut self) -> Vec<Ask> {
         std::mem::take(&mut self.asks)
@@ -91,13 +112,24 @@ impl Round {
 
     /// Takes a command in.
     pub fn take(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Taken {
+        let verb = Verb::find(command.name());
+        if verb.is_some_and(|verb| matches!(verb.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
+            return Taken::Later;
+        }
         self.commands += 1;
-        let Some(verb) = Verb::find(command.name()) else {
+        let Some(verb) = verb else {
             break_queue(session);
             self.say(&said::unknown(command.name(), command.iter().skip(1)), session);
             return Taken::In;
         };
         if !verb.takes(command.len()) {
+            if verb.name == "EXEC" {
+                session.queued = None;
+                let why = "wrong number of arguments for 'exec' command";
+                let text = format!("EXECABORT Transaction discarded because of: {why}");
+                self.say(&Said::Error(text), session);
+                return Taken::In;
+            }
             break_queue(session);
             self.say(&said::wrong_arity(command.name()), session);
             return Taken::In;
@@ -316,8 +348,11 @@ fn break_queue(session: &mut Session) {
 
 /// Queues a command of a transaction.
 fn queue(queued: &mut Queued, verb: &Verb, command: &Command<'_>) -> Said {
-    let about_keys = matches!(verb.kind, Kind::Add(_) | Kind::Set | Kind::Get | Kind::Look | Kind::Change);
-    if !about_keys {
+    let about_keys = matches!(
+        verb.kind,
+        Kind::Add(_) | Kind::Set | Kind::Get | Kind::Look | Kind::Change | Kind::Token(Token::Get)
+    );
+    if !about_keys && !matches!(verb.name, "PING" | "ECHO" | "SELECT" | "TIME") {
         queued.broken = true;
         return Said::error("ERR Command not allowed inside a transaction");
     }

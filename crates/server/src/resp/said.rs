@@ -58,24 +58,52 @@ impl Said {
     }
 }
 
+/// What a command is told that has the wrong number of arguments. A subcommand is named after its command and a bar.
+pub fn arity_error(name: &[u8]) -> String {
+    format!("ERR wrong number of arguments for '{}' command", shown(name).to_ascii_lowercase())
+}
+
 /// What a command is told that has the wrong number of arguments.
 pub fn wrong_arity(name: &[u8]) -> Said {
-    let name = name.escape_ascii().to_string().to_ascii_lowercase();
-    Said::Error(format!("ERR wrong number of arguments for '{name}' command"))
+    Said::Error(arity_error(name))
+}
+
+/// What a client sent, to be shown to it again: up to a zero byte and no longer than Redis shows it. What is no text is escaped.
+pub fn shown(bytes: &[u8]) -> String {
+    escape(cut(bytes, SHOWN_MAX))
+}
+
+/// The most bytes of an argument that are shown.
+const SHOWN_MAX: usize = 128;
+
+fn cut(bytes: &[u8], room: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(room)];
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+fn escape(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        match byte {
+            // Not the end of the line of the error: a writer makes spaces of these.
+            b' '..=b'~' | b'\t' | b'\r' | b'\n' => text.push(char::from(*byte)),
+            other => text.push_str(&other.escape_ascii().to_string()),
+        }
+    }
+    text
 }
 
 /// What a command is told that does not exist.
 pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Said {
-    const SHOWN_MAX: usize = 128;
-    let cut = |bytes: &[u8], room: usize| bytes[..bytes.len().min(room)].escape_ascii().to_string();
-    let mut text = format!("ERR unknown command '{}', with args beginning with: ", cut(name, SHOWN_MAX));
-    let start = text.len();
+    let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(name));
+    let mut used = 0;
     for argument in arguments {
-        let room = SHOWN_MAX.saturating_sub(text.len() - start);
-        if room == 0 {
+        if used >= SHOWN_MAX {
             break;
         }
-        text.push_str(&format!("'{}' ", cut(argument, room)));
+        let argument = cut(argument, SHOWN_MAX - used);
+        text.push_str(&format!("'{}' ", escape(argument)));
+        used += argument.len() + 3;
     }
     Said::Error(text)
 }

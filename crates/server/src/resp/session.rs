@@ -77,9 +77,15 @@ impl Session {
 
     /// The table of this name, if it may do this there.
     pub fn table(&mut self, name: &str, right: Right, millis: u64) -> Result<Arc<Table>, String> {
+        let Some(pass) = &self.pass else { return Err(NO_AUTH.into()) };
+        // Before it is looked for: who has no right there does not learn whether there is such a table.
+        if let Err(denied) = pass.may(name, right, millis) {
+            self.service.metrics.add(crate::Count::Denied, 1);
+            return Err(said::denied(denied));
+        }
         let catalog = self.view.look();
-        let table = match &self.last {
-            Some((of, table)) if Arc::ptr_eq(of, catalog) && table.name == name => Arc::clone(table),
+        match &self.last {
+            Some((of, table)) if Arc::ptr_eq(of, catalog) && table.name == name => Ok(Arc::clone(table)),
             _ => {
                 let Some(table) = catalog.find(name) else {
                     let name = name.escape_debug();
@@ -88,15 +94,7 @@ impl Session {
                     ));
                 };
                 self.last = Some((Arc::clone(catalog), Arc::clone(table)));
-                Arc::clone(table)
-            }
-        };
-        let Some(pass) = &self.pass else { return Err(NO_AUTH.into()) };
-        match pass.may(&table.name, right, millis) {
-            Ok(()) => Ok(table),
-            Err(denied) => {
-                self.service.metrics.add(crate::Count::Denied, 1);
-                Err(said::denied(denied))
+                Ok(Arc::clone(table))
             }
         }
     }

@@ -11,14 +11,18 @@
 //! In a table with relaxed durability a third element says `relaxed`; a probabilistic table that takes an id for known
 //! says `probably-seen`.
 
+use std::sync::Arc;
+
 use jeton_access::Right;
-use jeton_core::{Answer, Change, Durability, Known, OpId, Operation, PartitionId, Table, Value, Values};
+use jeton_core::{
+    Answer, Change, Durability, Known, OpId, Operation, OperationError, PartitionId, Table, Value, Values,
+};
 use jeton_engine::{Refusal, Reply};
 use jeton_resp::reply::Writer;
 use jeton_resp::request::Command;
 
 use super::keyspace::integer;
-use super::said::{self, SYNTAX, Said};
+use super::said::{self, CROSS, SYNTAX, Said};
 use super::session::Session;
 use super::verb::Token;
 
@@ -110,12 +114,19 @@ fn ask_many(command: &Command<'_>, session: &mut Session, millis: u64) -> Result
     let mut table = None;
     for at in (3..command.len()).step_by(2) {
         let place = session.place(&command[at], Right::Add, millis)?;
+        // In which form the id is, the one table says.
+        if table.as_ref().is_some_and(|table: &Arc<Table>| table.id != place.table.id) {
+            return Err(CROSS.into());
+        }
         changes.push((place.cell, Change::Add(integer(&command[at + 1])?)));
         table = Some(place.table);
     }
     let Some(table) = table else { return Err(SYNTAX.into()) };
     let id = Some(read_id(&table, &command[2])?);
-    let operation = Operation::batch(id, changes).map_err(|error| format!("ERR {error}"))?;
+    let operation = Operation::batch(id, changes).map_err(|error| match error {
+        OperationError::SeveralPartitions => CROSS.into(),
+        other => format!("ERR {other}"),
+    })?;
     Ok(Asked { operation, relaxed: table.settings().durability == Durability::Relaxed, many: true })
 }
 

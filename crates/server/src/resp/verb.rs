@@ -73,11 +73,18 @@ pub enum Token {
 }
 
 const READ: &[&str] = &["readonly", "fast"];
+const READ_SLOW: &[&str] = &["readonly"];
 const WRITE: &[&str] = &["write", "denyoom", "fast"];
+const WRITE_LARGE: &[&str] = &["write", "denyoom"];
+const WRITE_SMALL: &[&str] = &["write", "fast"];
 const WRITE_SLOW: &[&str] = &["write"];
-const PLAIN: &[&str] = &["fast", "loading", "stale"];
-const NO_AUTH: &[&str] = &["fast", "loading", "stale", "noscript", "no_auth"];
-const ADMIN: &[&str] = &["admin", "loading", "stale", "noscript"];
+const PLAIN: &[&str] = &["loading", "stale", "fast"];
+const PLAIN_SLOW: &[&str] = &["loading", "stale"];
+const FAST: &[&str] = &["fast"];
+const NO_FLAGS: &[&str] = &[];
+const QUEUE: &[&str] = &["noscript", "loading", "stale", "fast", "allow_busy"];
+const EXEC: &[&str] = &["noscript", "loading", "stale", "skip_slowlog"];
+const NO_AUTH: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth", "allow_busy"];
 
 const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
@@ -95,64 +102,64 @@ macro_rules! verbs {
 verbs! {
     "APPEND" 3 WRITE ONE, "string", Kind::Change, "Appends a string to the value of a key.";
     "AUTH" -2 NO_AUTH NONE, "connection", Kind::Connection, "Shows a token.";
-    "CLIENT" -2 PLAIN NONE, "connection", Kind::Connection, "Names the connection, and tells about it.";
-    "COMMAND" -1 PLAIN NONE, "server", Kind::Connection, "Tells which commands there are.";
-    "CONFIG" -2 ADMIN NONE, "server", Kind::Connection, "Tells settings that tools ask for.";
+    "CLIENT" -2 NO_FLAGS NONE, "connection", Kind::Connection, "Names the connection, and tells about it.";
+    "COMMAND" -1 PLAIN_SLOW NONE, "server", Kind::Connection, "Tells which commands there are.";
+    "CONFIG" -2 NO_FLAGS NONE, "server", Kind::Connection, "Tells settings that tools ask for.";
     "DBSIZE" 1 READ NONE, "server", Kind::Walk, "Counts the keys of the default table.";
     "DECR" 2 WRITE ONE, "string", Kind::Add(Delta::Fixed(-1)), "Takes one from a counter.";
     "DECRBY" 3 WRITE ONE, "string", Kind::Add(Delta::Minus), "Takes a number from a counter.";
     "DEL" -2 WRITE_SLOW ALL, "generic", Kind::Change, "Deletes keys, and tells how many there were.";
-    "DISCARD" 1 PLAIN NONE, "transactions", Kind::Transaction, "Gives up a transaction.";
+    "DISCARD" 1 QUEUE NONE, "transactions", Kind::Transaction, "Gives up a transaction.";
     "ECHO" 2 PLAIN NONE, "connection", Kind::Connection, "Sends back what it is sent.";
-    "EXEC" 1 PLAIN NONE, "transactions", Kind::Transaction, "Does all that was queued, at once.";
+    "EXEC" 1 EXEC NONE, "transactions", Kind::Transaction, "Does all that was queued, at once.";
     "EXISTS" -2 READ ALL, "generic", Kind::Look, "Counts how many of the keys exist.";
-    "EXPIRE" -3 WRITE ONE, "generic", Kind::Change, "Gives a key a time to live, in seconds.";
-    "EXPIREAT" -3 WRITE ONE, "generic", Kind::Change, "Gives a key an end, in seconds since 1970.";
+    "EXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key a time to live, in seconds.";
+    "EXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key an end, in seconds since 1970.";
     "EXPIRETIME" 2 READ ONE, "generic", Kind::Look, "Tells the end of a key, in seconds since 1970.";
     "FLUSHALL" -1 WRITE_SLOW NONE, "server", Kind::Walk, "Deletes all keys of the default table, where that is allowed.";
     "FLUSHDB" -1 WRITE_SLOW NONE, "server", Kind::Walk, "Deletes all keys of the default table, where that is allowed.";
     "GET" 2 READ ONE, "string", Kind::Get, "Reads a key.";
-    "GETDEL" 2 WRITE ONE, "string", Kind::Change, "Reads a key and deletes it.";
-    "GETEX" -2 WRITE ONE, "string", Kind::Change, "Reads a key and changes its time to live.";
-    "GETRANGE" 4 READ ONE, "string", Kind::Look, "Reads a part of a key.";
+    "GETDEL" 2 WRITE_SMALL ONE, "string", Kind::Change, "Reads a key and deletes it.";
+    "GETEX" -2 WRITE_SMALL ONE, "string", Kind::Change, "Reads a key and changes its time to live.";
+    "GETRANGE" 4 READ_SLOW ONE, "string", Kind::Look, "Reads a part of a key.";
     "GETSET" 3 WRITE ONE, "string", Kind::Change, "Sets a key and tells what it was.";
     "HELLO" -1 NO_AUTH NONE, "connection", Kind::Connection, "Chooses the version of the protocol.";
     "INCR" 2 WRITE ONE, "string", Kind::Add(Delta::Fixed(1)), "Adds one to a counter.";
     "INCRBY" 3 WRITE ONE, "string", Kind::Add(Delta::Plus), "Adds a number to a counter.";
     "INCREX" -2 WRITE ONE, "string", Kind::Change, "Adds to a counter within bounds, and tells what was added.";
-    "INFO" -1 PLAIN NONE, "server", Kind::Connection, "Tells how the server is doing.";
+    "INFO" -1 PLAIN_SLOW NONE, "server", Kind::Connection, "Tells how the server is doing.";
     "JADD" -3 WRITE ONE, "jeton", Kind::Token(Token::Add), "Adds to a counter, once for each id.";
     "JDEL" -2 WRITE ONE, "jeton", Kind::Token(Token::Delete), "Empties a key, once for each id.";
     "JGET" 2 READ ONE, "jeton", Kind::Token(Token::Get), "Reads a key: a counter as an integer.";
-    "JMADD" -5 WRITE (3, -1, 2), "jeton", Kind::Token(Token::AddMany), "Adds to many counters of one partition, once for each id.";
-    "JOP" -2 READ NONE, "jeton", Kind::Token(Token::Operation), "Tells what became of an id.";
+    "JMADD" -5 WRITE_LARGE (3, -1, 2), "jeton", Kind::Token(Token::AddMany), "Adds to many counters of one partition, once for each id.";
+    "JOP" -2 READ_SLOW NONE, "jeton", Kind::Token(Token::Operation), "Tells what became of an id.";
     "JRESET" -2 WRITE ONE, "jeton", Kind::Token(Token::Reset), "Sets a counter to zero, once for each id.";
     "JSET" -3 WRITE ONE, "jeton", Kind::Token(Token::Set), "Sets a key, once for each id.";
     "MGET" -2 READ ALL, "string", Kind::Look, "Reads keys.";
-    "MSET" -3 WRITE (1, -1, 2), "string", Kind::Change, "Sets keys; all at once, if one partition has them.";
-    "MSETNX" -3 WRITE (1, -1, 2), "string", Kind::Change, "Sets keys of one partition, if none of them exists.";
-    "MULTI" 1 PLAIN NONE, "transactions", Kind::Transaction, "Begins a transaction.";
-    "PERSIST" 2 WRITE ONE, "generic", Kind::Change, "Takes the end of a key away.";
-    "PEXPIRE" -3 WRITE ONE, "generic", Kind::Change, "Gives a key a time to live, in milliseconds.";
-    "PEXPIREAT" -3 WRITE ONE, "generic", Kind::Change, "Gives a key an end, in milliseconds since 1970.";
+    "MSET" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys; all at once, if one partition has them.";
+    "MSETNX" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys of one partition, if none of them exists.";
+    "MULTI" 1 QUEUE NONE, "transactions", Kind::Transaction, "Begins a transaction.";
+    "PERSIST" 2 WRITE_SMALL ONE, "generic", Kind::Change, "Takes the end of a key away.";
+    "PEXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key a time to live, in milliseconds.";
+    "PEXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key an end, in milliseconds since 1970.";
     "PEXPIRETIME" 2 READ ONE, "generic", Kind::Look, "Tells the end of a key, in milliseconds since 1970.";
-    "PING" -1 PLAIN NONE, "connection", Kind::Connection, "Answers.";
-    "PSETEX" 4 WRITE ONE, "string", Kind::Change, "Sets a key for some milliseconds.";
+    "PING" -1 FAST NONE, "connection", Kind::Connection, "Answers.";
+    "PSETEX" 4 WRITE_LARGE ONE, "string", Kind::Change, "Sets a key for some milliseconds.";
     "PTTL" 2 READ ONE, "generic", Kind::Look, "Tells the time to live of a key, in milliseconds.";
     "QUIT" -1 NO_AUTH NONE, "connection", Kind::Connection, "Closes the connection.";
     "RESET" 1 NO_AUTH NONE, "connection", Kind::Connection, "Makes the connection as if it were new.";
-    "SCAN" -2 READ NONE, "generic", Kind::Walk, "Goes through the keys of the default table.";
+    "SCAN" -2 READ_SLOW NONE, "generic", Kind::Walk, "Goes through the keys of the default table.";
     "SELECT" 2 PLAIN NONE, "connection", Kind::Connection, "Chooses the database: there is one, number 0.";
-    "SET" -3 WRITE ONE, "string", Kind::Set, "Sets a key.";
-    "SETEX" 4 WRITE ONE, "string", Kind::Change, "Sets a key for some seconds.";
+    "SET" -3 WRITE_LARGE ONE, "string", Kind::Set, "Sets a key.";
+    "SETEX" 4 WRITE_LARGE ONE, "string", Kind::Change, "Sets a key for some seconds.";
     "SETNX" 3 WRITE ONE, "string", Kind::Change, "Sets a key, if it does not exist.";
     "STRLEN" 2 READ ONE, "string", Kind::Look, "Tells the length of a key.";
-    "SUBSTR" 4 READ ONE, "string", Kind::Look, "Reads a part of a key.";
+    "SUBSTR" 4 READ_SLOW ONE, "string", Kind::Look, "Reads a part of a key.";
     "TIME" 1 PLAIN NONE, "server", Kind::Connection, "Tells the time.";
     "TOUCH" -2 READ ALL, "generic", Kind::Look, "Counts how many of the keys exist.";
     "TTL" 2 READ ONE, "generic", Kind::Look, "Tells the time to live of a key, in seconds.";
     "TYPE" 2 READ ONE, "generic", Kind::Look, "Tells the type of a key.";
-    "UNLINK" -2 WRITE ALL, "generic", Kind::Change, "Deletes keys, and tells how many there were.";
+    "UNLINK" -2 WRITE_SMALL ALL, "generic", Kind::Change, "Deletes keys, and tells how many there were.";
 }
 
 /// The longest name.
@@ -172,8 +179,25 @@ impl Verb {
 
     /// Whether it can have so many arguments, the name included.
     pub fn takes(&self, arguments: usize) -> bool {
-        let least = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { arguments >= least } else { arguments == least }
+        takes(self.arity, arguments)
+    }
+
+    /// The categories that Redis puts it in, for lists of what somebody may do.
+    pub fn categories(&self) -> Vec<&'static str> {
+        let flag = |flag: &str| self.flags.contains(&flag);
+        let is = |names: &[&str]| names.contains(&self.name);
+        let all = [
+            ("@keyspace", self.group == "generic" || is(&["DBSIZE", "FLUSHALL", "FLUSHDB"])),
+            ("@read", flag("readonly")),
+            ("@write", flag("write")),
+            ("@string", matches!(self.group, "string" | "jeton")),
+            ("@fast", flag("fast")),
+            ("@slow", !flag("fast")),
+            ("@dangerous", is(&["FLUSHALL", "FLUSHDB", "INFO"])),
+            ("@connection", self.group == "connection" && !is(&["CLIENT"]) || is(&["COMMAND"])),
+            ("@transaction", self.group == "transactions"),
+        ];
+        all.into_iter().filter(|(_, is_in)| *is_in).map(|(name, _)| name).collect()
     }
 
     /// Which of so many arguments are keys.
@@ -183,6 +207,12 @@ impl Verb {
         let none = first == 0;
         (first..=end).step_by(step.max(1) as usize).filter(move |_| !none).map(|at| at as usize)
     }
+}
+
+/// Whether what has this arity can have so many arguments.
+pub fn takes(arity: i32, arguments: usize) -> bool {
+    let least = arity.unsigned_abs() as usize;
+    if arity < 0 { arguments >= least } else { arguments == least }
 }
 
 #[cfg(test)]

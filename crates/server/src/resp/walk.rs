@@ -80,7 +80,9 @@ pub async fn run(
             }
         }
         _ => {
-            if arguments.len() > 2 {
+            let modes: [&[u8]; 2] = [b"ASYNC", b"SYNC"];
+            let known = |mode: &Vec<u8>| modes.iter().any(|known| mode.eq_ignore_ascii_case(known));
+            if arguments.len() > 2 || !arguments[1..].iter().all(known) {
                 return Err(syntax());
             }
             if !service.options.allow_flush {
@@ -105,7 +107,11 @@ pub async fn run(
 
 /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE string]`.
 async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>) -> Result<Said, String> {
-    let cursor = std::str::from_utf8(&arguments[1]).ok().and_then(|text| text.parse::<u64>().ok());
+    let cursor = match &arguments[1][..] {
+        // To Redis this is the beginning too.
+        b"" => Some(0),
+        text => std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()),
+    };
     let cursor = cursor.ok_or("ERR invalid cursor")?;
     let (mut pattern, mut count, mut strings) = (None, PAGE, true);
     for pair in arguments[2..].chunks(2) {
@@ -132,11 +138,17 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
                 .ok_or("ERR invalid cursor: the walk is forgotten; begin again at 0")?,
         ),
     };
-    // What comes before the first wildcard is looked for in the store; the rest is matched here.
-    let prefix = pattern.map_or(&b""[..], |pattern| literal(pattern));
+    // What comes before the first wildcard is looked for in the store; the rest is matched here. A row with a slash is told with its
+    // table: without it, the name would be that of a row of another one. So a pattern that may begin with the table is for all rows.
+    let home = [table.name.as_bytes(), b"/"].concat();
+    let literal = pattern.map_or(&b""[..], |pattern| literal(pattern));
+    let prefix = if literal.starts_with(&home) || home.starts_with(literal) { b"" } else { literal };
     let (cells, last) = page(service, table, prefix, after, count.min(PAGE_MAX)).await?;
     let next = last.map_or(0, |last| service.cursors.keep(last));
-    let names = cells.iter().map(|cell| cell.row_and_column().0);
+    let names = cells.iter().map(|cell| match cell.row_and_column().0 {
+        row if row.contains(&b'/') => [&home[..], &row].concat(),
+        row => row,
+    });
     let matching = names.filter(|name| strings && pattern.is_none_or(|pattern| matches(pattern, name)));
     let names = matching.map(Said::Bulk).collect();
     Ok(Said::Array(vec![Said::Bulk(next.to_string().into_bytes()), Said::Array(names)]))
@@ -191,7 +203,7 @@ fn literal(pattern: &[u8]) -> &[u8] {
 }
 
 /// Whether a name is like a pattern: `*` for anything, `?` for one byte, `[a-z]`, `[^a]`, `\` before a byte that means itself.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut in_name) = (0, 0);
     // Where to go on when what followed the last star does not fit: one byte further.
     let mut star: Option<(usize, usize)> = None;

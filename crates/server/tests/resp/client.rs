@@ -1,0 +1,138 @@
+//! A client that keeps the bytes of what it is answered.
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use jeton_resp::value::{Limits, Parser, Progress, Value};
+
+/// No answer takes so long, unless something hangs.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A connection.
+pub struct Client {
+    pub stream: TcpStream,
+    parser: Parser,
+    input: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, parser: Parser::new(Limits::default()), input: Vec::new() }
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// The next answer, with its bytes. Nothing at the end.
+    pub fn try_read(&mut self) -> Option<(Value, Vec<u8>)> {
+        let mut raw = Vec::new();
+        loop {
+            let progress = self.parser.next(&self.input).unwrap_or_else(|error| {
+                panic!("{error}: {}", self.input.escape_ascii());
+            });
+            let (value, consumed) = match progress {
+                Progress::Value { value, consumed } => (Some(value), consumed),
+                Progress::Incomplete { consumed } => (None, consumed),
+            };
+            raw.extend(self.input.drain(..consumed));
+            if let Some(value) = value {
+                return Some((value, raw));
+            }
+            let mut chunk = [0; 64 << 10];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return None,
+                Ok(bytes) => self.input.extend_from_slice(&chunk[..bytes]),
+                // Closed with something of ours unread.
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("no answer: {error}"),
+            }
+        }
+    }
+
+    /// The next answer.
+    pub fn read(&mut self) -> Value {
+        self.try_read().expect("an answer, not the end").0
+    }
+
+    /// The bytes of the next answer.
+    pub fn read_raw(&mut self) -> Vec<u8> {
+        self.try_read().expect("an answer, not the end").1
+    }
+
+    /// Everything until the other end closes.
+    pub fn read_to_end(&mut self) -> Vec<u8> {
+        let mut all = std::mem::take(&mut self.input);
+        let mut chunk = [0; 64 << 10];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return all,
+                Ok(bytes) => all.extend_from_slice(&chunk[..bytes]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return all,
+                Err(error) => panic!("not closed: {error}, after {}", all.escape_ascii()),
+            }
+        }
+    }
+
+    /// Asks, and is answered.
+    pub fn call<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
+        self.send(&command(arguments));
+        self.read()
+    }
+
+    /// Asks with words, and the answer as people write it.
+    pub fn ask(&mut self, words: &str) -> String {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        show(&self.call(&words))
+    }
+
+    /// Says that nothing more comes.
+    pub fn end(&mut self) {
+        let _gone_perhaps = self.stream.shutdown(Shutdown::Write);
+    }
+}
+
+/// A command as its bytes.
+pub fn command<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let arguments: Vec<&[u8]> = arguments.iter().map(AsRef::as_ref).collect();
+    jeton_resp::command(&mut bytes, &arguments);
+    bytes
+}
+
+/// Words as a command.
+pub fn words(words: &str) -> Vec<u8> {
+    command(&words.split_whitespace().collect::<Vec<_>>())
+}
+
+/// An answer as people write it: `7`, `nil`, `OK`, `"bytes"`, `-ERR ...`, `[1 applied]`.
+pub fn show(value: &Value) -> String {
+    let list = |open: &str, values: &[Value], close: &str| {
+        let inside: Vec<String> = values.iter().map(show).collect();
+        format!("{open}{}{close}", inside.join(" "))
+    };
+    match value {
+        Value::Null => "nil".into(),
+        Value::Integer(number) => number.to_string(),
+        Value::Simple(text) => String::from_utf8_lossy(text).into_owned(),
+        Value::Error(text) => format!("-{}", String::from_utf8_lossy(text)),
+        Value::Bulk(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        Value::Array(values) => list("[", values, "]"),
+        Value::Set(values) => list("~[", values, "]"),
+        Value::Map(pairs) => {
+            let mut text = String::from("{");
+            for (key, value) in pairs {
+                write!(text, "{} {} ", show(key), show(value)).unwrap();
+            }
+            text + "}"
+        }
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,52 @@
+//! Keys that come to their end while somebody waits.
+
+use crate::redis::Both;
+use crate::server::eventually;
+
+#[test]
+fn a_key_is_gone_at_its_end() {
+    let both = Both::start();
+    let mut pair = both.pair(2);
+    for (set, asked, gone) in [
+        ("SET {t}a 1 PX 30", "GET {t}a", "nil"),
+        ("PSETEX {t}a 30 1", "EXISTS {t}a", "0"),
+        ("MSET {t}a 1", "PEXPIRE {t}a 30", "0"),
+        ("SET {t}a 1 PX 30", "TTL {t}a", "-2"),
+        ("SET {t}a 1 PX 30", "TYPE {t}a", "none"),
+        ("SET {t}a 5 PX 30", "SETNX {t}a 1", "1"),
+        ("SET {t}a 5 PX 30", "DBSIZE", "0"),
+    ] {
+        pair.each(|client| {
+            assert_eq!(client.ask(set), "OK", "{set}");
+            if asked.starts_with("PEXPIRE") {
+                assert_eq!(client.ask(asked), "1");
+                eventually(asked, || client.ask("STRLEN {t}a") == gone);
+            } else {
+                eventually(asked, || client.ask(asked) == gone);
+            }
+            // What comes after it begins anew, and has no end.
+            client.ask("DEL {t}a");
+            assert_eq!(client.ask("INCR {t}a"), "1");
+            assert_eq!(client.ask("TTL {t}a"), "-1");
+            client.ask("DEL {t}a");
+        });
+    }
+}
+
+#[test]
+fn counting_goes_on_after_an_end() {
+    let both = Both::start();
+    let mut pair = both.pair(2);
+    pair.each(|client| {
+        // A counter of a moment, as limits of rates have it.
+        assert_eq!(client.ask("SET a 100 PX 20"), "OK");
+        eventually("a new counter", || client.ask("INCR a").parse::<i64>().unwrap() < 100);
+        assert_eq!(client.ask("TTL a"), "-1");
+        assert_eq!(client.ask("SET b x PX 20"), "OK");
+        eventually("not a text any more", || client.ask("INCR b") == "1");
+        assert_eq!(client.ask("SET c x PX 20"), "OK");
+        eventually("nothing to append to", || client.ask("EXISTS c") == "0");
+        assert_eq!(client.ask("APPEND c y"), "1");
+        assert_eq!(client.ask("DEL a b c"), "3");
+    });
+}

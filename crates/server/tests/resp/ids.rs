@@ -1,0 +1,239 @@
+//! Every answer that an operation with an id can have, before and after a restart.
+
+use std::time::Duration;
+
+use jeton_core::{Format, Formats, TableSettings};
+
+use crate::client::Client;
+use crate::server::{Server, opaque, uuid};
+
+/// Asks, and expects an error with this code. What it says after the code.
+fn refused(client: &mut Client, asked: &str, code: &str) -> String {
+    let answer = client.ask(asked);
+    let rest = answer.strip_prefix(&format!("-{code} "));
+    rest.unwrap_or_else(|| panic!("{asked}: {answer} instead of {code}")).to_string()
+}
+
+#[test]
+fn an_id_counts_once_whatever_comes_between() {
+    let mut server = Server::start();
+    server.table("any", opaque());
+    let id = uuid(server.millis(), 1);
+    let mut client = server.client();
+    assert_eq!(client.ask(&format!("JADD a 5 ID {id}")), "[5 applied]");
+    assert_eq!(client.ask("INCR a"), "6");
+    for restarted in [false, true] {
+        if restarted {
+            drop(client);
+            server.restart();
+            client = server.client();
+        }
+        // The first answer, not the present value.
+        assert_eq!(client.ask(&format!("JADD a 5 ID {id}")), "[5 replayed]");
+        assert_eq!(client.ask(&format!("jadd a 5 id {}", id.to_uppercase())), "[5 replayed]");
+        refused(&mut client, &format!("JADD a 6 ID {id}"), "IDMISMATCH");
+        refused(&mut client, &format!("JADD a 5 ID {id} MAX 100"), "IDMISMATCH");
+        refused(&mut client, &format!("JSET a 5 ID {id}"), "IDMISMATCH");
+        refused(&mut client, &format!("JDEL a ID {id}"), "IDMISMATCH");
+        assert_eq!(client.ask("GET a"), "\"6\"");
+        // Another table has ids of its own.
+        let word = if restarted { "replayed" } else { "applied" };
+        assert_eq!(client.ask(&format!("JADD any/a 5 ID {id}")), format!("[5 {word}]"));
+    }
+}
+
+#[test]
+fn bounds_refuse_for_good() {
+    let mut server = Server::start();
+    server.table("any", opaque());
+    let mut client = server.client();
+    assert_eq!(client.ask("JADD any/a 5 ID 1 MIN 0 MAX 10"), "[5 applied]");
+    assert_eq!(client.ask("JADD any/a 6 ID 2 MAX 10"), "[5 refused]");
+    assert_eq!(client.ask("JADD any/a -6 ID 3 MIN 0"), "[5 refused]");
+    assert_eq!(client.ask("JADD any/a 5 ID 4 MIN 0 MAX 10"), "[10 applied]");
+    assert_eq!(client.ask("JADD any/a 9223372036854775807 ID 5 MAX 10"), "[10 refused]");
+    assert_eq!(client.ask("JRESET any/a ID 6"), "[0 applied]");
+    for restarted in [false, true] {
+        if restarted {
+            drop(client);
+            server.restart();
+            client = server.client();
+        }
+        // There would be room now; but it was refused, and stays so.
+        assert_eq!(client.ask("JADD any/a 6 ID 2 MAX 10"), "[5 refused-replayed]");
+        assert_eq!(client.ask("JADD any/a -6 ID 3 MIN 0"), "[5 refused-replayed]");
+        refused(&mut client, "JADD any/a 6 ID 2 MAX 11", "IDMISMATCH");
+        assert_eq!(client.ask("JGET any/a"), "0");
+    }
+    refused(&mut client, "JADD any/a 1 ID 9 MIN 5 MAX 4", "ERR");
+    assert_eq!(client.ask("JOP 9 TABLE any"), "[unknown]");
+}
+
+#[test]
+fn what_cannot_be_made_is_not_remembered() {
+    let server = Server::start();
+    server.table("any", opaque());
+    let mut client = server.client();
+    assert_eq!(client.ask("SET any/a 9223372036854775807"), "OK");
+    assert_eq!(client.ask("JADD any/a 1 ID 1"), "-ERR increment or decrement would overflow");
+    assert_eq!(client.ask("JOP 1 TABLE any"), "[unknown]");
+    assert_eq!(client.ask("SET any/a 1"), "OK");
+    assert_eq!(client.ask("JADD any/a 1 ID 1"), "[2 applied]");
+    assert_eq!(client.ask("SET any/b text"), "OK");
+    assert_eq!(client.ask("JADD any/b 1 ID 2"), "-ERR value is not an integer or out of range");
+    assert_eq!(client.ask("JRESET any/b ID 2"), "[0 applied]");
+    assert_eq!(client.ask("JSET any/b text ID 3"), "[nil applied]");
+    assert_eq!(client.ask("JGET any/b"), "\"text\"");
+    assert_eq!(client.ask("JSET any/b 7 ID 4"), "[7 applied]");
+    assert_eq!(client.ask("JGET any/b"), "7");
+    assert_eq!(client.ask("JDEL any/b ID 5"), "[nil applied]");
+    assert_eq!(client.ask("JDEL any/b ID 5"), "[nil replayed]");
+    assert_eq!(client.ask("JGET any/b"), "nil");
+    assert_eq!(client.ask("JADD any/b x ID 6"), "-ERR value is not an integer or out of range");
+    for wrong in [
+        "JADD any/a 1 ID",
+        "JADD any/a 1 FOO 1",
+        "JADD any/a 1 ID 1 ID 2",
+        "JADD any/a 1 ID 7 MIN",
+        "JADD any/a 1 ID 7 MIN 1 MIN 2",
+        "JSET any/a 1 ID 7 MIN 1",
+        "JRESET any/a ID",
+    ] {
+        assert_eq!(client.ask(wrong), "-ERR syntax error", "{wrong}");
+    }
+    assert_eq!(client.ask("JADD any/a"), "-ERR wrong number of arguments for 'jadd' command");
+    assert_eq!(client.ask("JADD any/a 1 ID 7 MIN x"), "-ERR value is not an integer or out of range");
+    // Without an id, where the table takes that.
+    assert_eq!(client.ask("JADD any/a 1"), "[3 applied]");
+    assert_eq!(client.ask("JADD any/a 1"), "[4 applied]");
+}
+
+#[test]
+fn ids_are_of_the_present() {
+    let mut server = Server::start();
+    let settings = TableSettings { dated_window: Duration::from_secs(3600), ..TableSettings::default() };
+    server.table("dated", settings);
+    let now = server.millis();
+    let mut client = server.client();
+    let (old, future) = (uuid(now - 3_700_000, 1), uuid(now + 120_000, 2));
+    for restarted in [false, true] {
+        if restarted {
+            drop(client);
+            server.restart();
+            client = server.client();
+        }
+        let told = refused(&mut client, &format!("JADD dated/a 1 ID {old}"), "IDEXPIRED");
+        assert!(told.contains("3600s") && told.contains("not counted"), "{told}");
+        let told = refused(&mut client, &format!("JADD dated/a 1 ID {future}"), "IDFUTURE");
+        assert!(told.contains("60s"), "{told}");
+        let told = refused(&mut client, "JADD dated/a 1", "IDREQUIRED");
+        assert!(told.contains("wants an id"), "{told}");
+        refused(&mut client, "INCR dated/a", "IDREQUIRED");
+        refused(&mut client, "SET dated/a 1", "IDREQUIRED");
+        refused(&mut client, "SET dated/a 1 NX", "IDREQUIRED");
+        refused(&mut client, "DEL dated/a", "IDREQUIRED");
+        refused(&mut client, "MSET dated/a 1", "IDREQUIRED");
+        refused(&mut client, "JADD dated/a 1 ID hello", "IDFORMAT");
+        refused(&mut client, "JADD dated/a 1 ID 936da01f-9abd-4d9d-80c7-02af85c822a8", "IDFORMAT");
+        let told = client.call(&[b"JADD", &b"dated/a"[..], b"1", b"ID", b"\xff"]);
+        assert!(crate::client::show(&told).starts_with("-IDFORMAT "), "{told:?}");
+        assert_eq!(client.ask("JGET dated/a"), "nil");
+        assert_eq!(client.ask("GET dated/a"), "nil");
+        assert_eq!(client.ask(&format!("JOP {old} TABLE dated")), "[forgotten]");
+    }
+}
+
+#[test]
+fn sessions_number_their_operations() {
+    let mut server = Server::start();
+    let formats = Formats::only(Format::Sequenced).and(Format::Opaque);
+    server.table("many", TableSettings { formats, ..opaque() });
+    let mut client = server.client();
+    assert_eq!(client.ask("JADD many/a 1 ID sequenced:me/5/1"), "[1 applied]");
+    assert_eq!(client.ask("JADD many/a 1 ID sequenced:me/5/300"), "[2 applied]");
+    for restarted in [false, true] {
+        if restarted {
+            drop(client);
+            server.restart();
+            client = server.client();
+        }
+        assert_eq!(client.ask("JADD many/a 1 ID sequenced:me/5/300"), "[2 replayed]");
+        refused(&mut client, "JADD many/a 2 ID sequenced:me/5/300", "IDMISMATCH");
+        // Of a session the last 256 are remembered.
+        refused(&mut client, "JADD many/a 1 ID sequenced:me/5/1", "IDEXPIRED");
+        refused(&mut client, "JADD many/a 1 ID sequenced:me/4/301", "FENCED");
+        refused(&mut client, "JADD many/a 1 ID sequenced:me/99999999999999/1", "NOSESSION");
+        refused(&mut client, "JADD many/a 1 ID me/5/301", "IDFORMAT");
+        refused(&mut client, "JADD many/a 1 ID uuid7:x", "IDFORMAT");
+        assert_eq!(client.ask("JOP sequenced:me/5/1 TABLE many"), "[forgotten]");
+        let known = client.ask("JOP sequenced:me/5/300 TABLE many");
+        assert!(known.starts_with("[applied [2] "), "{known}");
+    }
+    assert_eq!(client.ask("JADD many/a 1 ID sequenced:me/6/1"), "[3 applied]");
+    refused(&mut client, "JADD many/a 1 ID sequenced:me/5/301", "FENCED");
+    assert_eq!(client.ask("JADD many/a 1 ID opaque:me/5/301"), "[4 applied]");
+}
+
+#[test]
+fn many_counters_under_one_id() {
+    let mut server = Server::start();
+    server.table("any", opaque());
+    let mut client = server.client();
+    assert_eq!(client.ask("JMADD ID 1 any/{t}a 1 any/{t}b -2 any/{t}a 3"), "[[1 -2 4] applied]");
+    assert_eq!(client.ask("JMADD ID 1 any/{t}a 1 any/{t}b -2 any/{t}a 3"), "[[1 -2 4] replayed]");
+    refused(&mut client, "JMADD ID 1 any/{t}a 1 any/{t}b -2", "IDMISMATCH");
+    // All or none.
+    assert_eq!(client.ask("SET any/{t}c text"), "OK");
+    let answer = client.ask("JMADD ID 2 any/{t}a 1 any/{t}c 1");
+    assert_eq!(answer, "-ERR value is not an integer or out of range");
+    assert_eq!(client.ask("SET any/{t}d 9223372036854775807"), "OK");
+    let answer = client.ask("JMADD ID 2 any/{t}a 1 any/{t}d 1");
+    assert_eq!(answer, "-ERR increment or decrement would overflow");
+    assert_eq!(client.ask("MGET any/{t}a any/{t}b any/{t}d"), "[\"4\" \"-2\" \"9223372036854775807\"]");
+    // One partition has them all, and one table.
+    let answer = client.ask("JMADD ID 2 any/1 1 any/2 1 any/3 1 any/4 1 any/5 1 any/6 1 any/7 1 any/8 1");
+    assert!(answer.starts_with("-CROSSSLOT "), "{answer}");
+    let answer = client.ask("JMADD ID 2 any/{t}a 1 default/{t}a 1");
+    assert!(answer.starts_with("-CROSSSLOT "), "{answer}");
+    assert_eq!(client.ask("MGET any/1 any/2 any/3"), "[nil nil nil]");
+    for wrong in ["JMADD ID 3 any/a", "JMADD ID 3", "JMADD x 3 any/a 1", "JMADD ID 3 any/a 1 any/b"] {
+        assert!(client.ask(wrong).starts_with("-ERR "), "{wrong}");
+    }
+    drop(client);
+    server.restart();
+    let mut client = server.client();
+    assert_eq!(client.ask("JMADD ID 1 any/{t}a 1 any/{t}b -2 any/{t}a 3"), "[[1 -2 4] replayed]");
+    assert_eq!(client.ask("MGET any/{t}a any/{t}b"), "[\"4\" \"-2\"]");
+}
+
+#[test]
+fn what_became_of_an_id() {
+    let server = Server::start();
+    server.table("any", opaque());
+    let mut client = server.client();
+    let before = server.millis();
+    assert_eq!(client.ask("JOP 1 TABLE any"), "[unknown]");
+    assert_eq!(client.ask("JADD any/a 5 ID 1"), "[5 applied]");
+    assert_eq!(client.ask("JADD any/a 5 ID 2 MAX 7"), "[5 refused]");
+    let told = client.ask("JOP 1 TABLE any");
+    let millis = told.strip_prefix("[applied [5] ").and_then(|rest| rest.strip_suffix(']')).expect("a time");
+    assert!((before..=server.millis()).contains(&millis.parse().unwrap()), "{told}");
+    assert!(client.ask("JOP 2 TABLE any").starts_with("[refused [5] "));
+    assert_eq!(client.ask("JMADD ID 3 any/{x}1 1 any/{x}2 2"), "[[1 2] applied]");
+    assert!(client.ask("jop 3 table any").starts_with("[applied [1 2] "));
+    // The same id on rows of two partitions is two operations.
+    for row in 0..20 {
+        assert_eq!(client.ask(&format!("JADD any/{row} 1 ID 4")), "[1 applied]");
+    }
+    let told = client.ask("JOP 4 TABLE any");
+    assert!(told.starts_with("[[applied [1] ") && told.matches("applied").count() > 2, "{told}");
+    // In the default table.
+    let id = uuid(server.millis(), 9);
+    assert_eq!(client.ask(&format!("JOP {id}")), "[unknown]");
+    assert_eq!(client.ask(&format!("JADD a 1 ID {id}")), "[1 applied]");
+    assert!(client.ask(&format!("JOP {id}")).starts_with("[applied [1] "));
+    assert!(client.ask("JOP x").starts_with("-IDFORMAT "));
+    assert_eq!(client.ask("JOP 1 TABLE"), "-ERR syntax error");
+    assert_eq!(client.ask("JOP 1 FOO any"), "-ERR syntax error");
+    assert!(client.ask("JOP 1 TABLE none").starts_with("-NOTABLE "));
+}

@@ -1,0 +1,17 @@
+//! The protocol of Redis from outside: the same commands to Redis and to us, and what only we have.
+
+mod access;
+mod atomic;
+mod client;
+mod ends;
+mod ids;
+mod limits;
+mod metadata;
+mod pipelines;
+mod random;
+mod redis;
+mod same;
+mod server;
+mod stopping;
+mod tables;
+mod walks;

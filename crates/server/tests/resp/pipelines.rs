@@ -1,0 +1,110 @@
+//! Many commands at once, and one command in many pieces.
+
+use std::thread;
+use std::time::Duration;
+
+use jeton_resp::value::Value;
+
+use crate::client::{command, words};
+use crate::server::Server;
+
+#[test]
+fn ten_thousand_commands_in_one_write() {
+    let server = Server::start();
+    let mut client = server.client();
+    let commands: Vec<u8> = (0..10_000)
+        .flat_map(|number| match number % 5 {
+            0 => words("INCR {t}a"),
+            1 => words("GET {t}a"),
+            2 => words("SET {t}b x NX"),
+            3 => words("ECHO hello"),
+            _ => words("DEL {t}b"),
+        })
+        .collect();
+    // While the answers are read, so that neither end waits for the other for ever.
+    let mut sending = client.stream.try_clone().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || std::io::Write::write_all(&mut sending, &commands).unwrap());
+        for number in 0..2000 {
+            assert_eq!(client.read(), Value::Integer(number + 1));
+            assert_eq!(client.read(), Value::Bulk((number + 1).to_string().into()));
+            assert_eq!(client.read(), Value::Simple(b"OK".into()));
+            assert_eq!(client.read(), Value::Bulk(b"hello".into()));
+            assert_eq!(client.read(), Value::Integer(1));
+        }
+    });
+    assert_eq!(client.ask("GET {t}a"), "\"2000\"");
+}
+
+#[test]
+fn commands_in_single_bytes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let bytes = [words("SET a 5"), words("INCRBY a 7"), b"GET a\r\n".to_vec(), words("ECHO hello")].concat();
+    for byte in bytes {
+        client.send(&[byte]);
+        // Each in a packet of its own.
+        thread::sleep(Duration::from_micros(200));
+    }
+    assert_eq!(client.read(), Value::Simple(b"OK".into()));
+    assert_eq!(client.read(), Value::Integer(12));
+    assert_eq!(client.read(), Value::Bulk(b"12".into()));
+    assert_eq!(client.read(), Value::Bulk(b"hello".into()));
+}
+
+#[test]
+fn each_answer_is_in_the_version_of_its_command() {
+    let server = Server::start();
+    let mut client = server.client();
+    // The version changes between commands that came together.
+    let greeting =
+        [words("GET none"), words("HELLO 3"), words("GET none"), words("RESET"), words("GET none")].concat();
+    client.send(&greeting);
+    assert_eq!(client.read_raw(), b"$-1\r\n");
+    assert!(client.read_raw().starts_with(b"%7\r\n"));
+    assert_eq!(client.read_raw(), b"_\r\n");
+    assert_eq!(client.read_raw(), b"+RESET\r\n");
+    assert_eq!(client.read_raw(), b"$-1\r\n");
+}
+
+#[test]
+fn commands_of_a_connection_are_done_in_their_order() {
+    let server = Server::start();
+    let mut client = server.client();
+    for round in 0..50 {
+        let key = format!("key{round}");
+        let all = [
+            vec!["SET", &key, "1"],
+            vec!["INCR", &key],
+            vec!["APPEND", &key, "0"],
+            vec!["INCRBY", &key, "5"],
+            vec!["GETSET", &key, "x"],
+            vec!["STRLEN", &key],
+            vec!["DEL", &key],
+            vec!["EXISTS", &key],
+            vec!["INCR", &key],
+        ];
+        let bytes: Vec<u8> = all.iter().flat_map(|one| command(one)).collect();
+        client.send(&bytes);
+        let said: Vec<String> = all.iter().map(|_| crate::client::show(&client.read())).collect();
+        assert_eq!(said, ["OK", "2", "2", "25", "\"25\"", "1", "1", "0", "1"]);
+    }
+}
+
+#[test]
+fn many_keys_in_one_command() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys: Vec<String> = (0..20_000).map(|number| format!("k{number}")).collect();
+    let mut set = vec!["MSET"];
+    keys.iter().for_each(|key| set.extend([key.as_str(), "7"]));
+    assert_eq!(client.call(&set), Value::Simple(b"OK".into()));
+    let mut get = vec!["MGET"];
+    get.extend(keys.iter().map(String::as_str));
+    assert_eq!(client.call(&get), Value::Array(vec![Value::Bulk(b"7".into()); keys.len()]));
+    get[0] = "EXISTS";
+    assert_eq!(client.call(&get), Value::Integer(keys.len() as i64));
+    get[0] = "DEL";
+    assert_eq!(client.call(&get), Value::Integer(keys.len() as i64));
+    assert_eq!(client.ask("DBSIZE"), "0");
+}

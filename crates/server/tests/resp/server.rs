@@ -1,0 +1,142 @@
+//! Our server, in this process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jeton_access::Access;
+use jeton_core::{Format, Formats, TableSettings, WithoutId};
+use jeton_engine::{Engine, Options as EngineOptions};
+use jeton_server::{Options, Service, resp};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::client::{Client, PATIENCE};
+
+/// A server on a free port, with a store of its own.
+pub struct Server {
+    folder: TempDir,
+    runtime: Runtime,
+    running: Option<Running>,
+    options: Options,
+    access: Arc<Access>,
+}
+
+struct Running {
+    service: Arc<Service>,
+    port: u16,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Server {
+    /// With what most tests want.
+    pub fn start() -> Self {
+        Self::with(Options { allow_flush: true, ..Options::default() })
+    }
+
+    pub fn with(options: Options) -> Self {
+        Self::with_access(options, Access::open_to_all())
+    }
+
+    pub fn with_access(options: Options, access: Access) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Self { folder, runtime, running: None, options, access: Arc::new(access) };
+        server.run();
+        server
+    }
+
+    fn run(&mut self) {
+        let options = EngineOptions {
+            shards: 2,
+            segment_bytes: 16 << 20,
+            cache_bytes: 8 << 20,
+            ..EngineOptions::default()
+        };
+        let engine = Arc::new(Engine::open(self.folder.path(), options).unwrap());
+        let service = Arc::new(Service::new(engine, self.access.clone(), self.options.clone()).unwrap());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let until = async move {
+            let _told_or_dropped = stopped.await;
+        };
+        let serving = self.runtime.spawn(resp::serve(service.clone(), listener, until));
+        self.running = Some(Running { service, port, stop, serving });
+    }
+
+    /// Tells it to stop, and what to wait for until it has.
+    pub fn tell_to_stop(&mut self) -> impl FnOnce(&Self) + use<> {
+        let Running { service, stop, serving, .. } = self.running.take().expect("it runs");
+        let _gone_perhaps = stop.send(());
+        move |server: &Self| {
+            server.runtime.block_on(serving).unwrap().unwrap();
+            service.engine.close();
+        }
+    }
+
+    /// Stops it, and starts it again on the same store.
+    pub fn restart(&mut self) {
+        self.tell_to_stop()(self);
+        self.run();
+    }
+
+    pub fn port(&self) -> u16 {
+        self.running.as_ref().expect("it runs").port
+    }
+
+    pub fn service(&self) -> &Arc<Service> {
+        &self.running.as_ref().expect("it runs").service
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.port())
+    }
+
+    /// Makes a table.
+    pub fn table(&self, name: &str, settings: TableSettings) {
+        self.service().engine.create_table(name, settings).unwrap();
+    }
+
+    /// The time as the store sees it, in milliseconds.
+    pub fn millis(&self) -> u64 {
+        self.service().millis()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.running.is_some() {
+            self.tell_to_stop()(self);
+        }
+    }
+}
+
+/// Takes any text as an id, and writes without one.
+pub fn opaque() -> TableSettings {
+    TableSettings {
+        formats: Formats::only(Format::Opaque),
+        without_id: WithoutId::AtMostOnce,
+        ..TableSettings::default()
+    }
+}
+
+/// A UUID of version 7 of a time, told apart by a number.
+pub fn uuid(millis: u64, number: u64) -> String {
+    let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
+    let hex = format!("{bits:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// Waits until something holds.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

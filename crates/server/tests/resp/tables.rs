@@ -1,0 +1,92 @@
+//! Tables beside the default one, and what they promise less.
+
+use jeton_core::{Durability, Mode, TableSettings};
+
+use crate::server::{Server, opaque};
+
+#[test]
+fn a_slash_names_a_table() {
+    let server = Server::start();
+    server.table("any", opaque());
+    let mut client = server.client();
+    assert_eq!(client.ask("SET a 1"), "OK");
+    assert_eq!(client.ask("SET any/a 2"), "OK");
+    assert_eq!(client.ask("SET any/a/b 3"), "OK");
+    assert_eq!(client.ask("MGET a default/a any/a any/a/b"), "[\"1\" \"1\" \"2\" \"3\"]");
+    for asked in [
+        "GET none/a",
+        "SET none/a 1",
+        "INCR none/a",
+        "DEL none/a",
+        "EXISTS a none/a",
+        "JADD none/a 1",
+        "SET none/a 1 NX",
+    ] {
+        let answer = client.ask(asked);
+        assert!(
+            answer.starts_with("-NOTABLE there is no table 'none'; a key of another"),
+            "{asked}: {answer}"
+        );
+    }
+    assert!(client.ask("GET /a").starts_with("-NOTABLE there is no table ''"));
+    assert_eq!(client.ask("GET any/"), "-ERR the row is empty");
+    assert_eq!(client.ask("MGET a none/a"), client.ask("GET none/a"));
+    assert_eq!(client.ask("PING"), "PONG");
+    // A transaction is in one table.
+    for asked in ["MULTI", "INCR {t}a", "INCR any/{t}a"] {
+        client.ask(asked);
+    }
+    assert!(client.ask("EXEC").starts_with("-CROSSSLOT "));
+    assert_eq!(client.ask("MGET {t}a any/{t}a"), "[nil nil]");
+}
+
+#[test]
+fn two_names_of_a_key_are_one_key() {
+    let server = Server::start();
+    let mut client = server.client();
+    for asked in [
+        "MULTI",
+        "INCR a",
+        "INCR default/a",
+        "GET a",
+        "SET default/a 7",
+        "GET a",
+        "DEL a",
+        "EXISTS default/a",
+        "INCR default/a",
+    ] {
+        client.ask(asked);
+    }
+    assert_eq!(client.ask("EXEC"), "[1 2 \"2\" OK \"7\" 1 0 1]");
+    assert_eq!(client.ask("GET a"), "\"1\"");
+    assert_eq!(client.ask("MSETNX {t}a 1 default/{t}a 2"), "1");
+    assert_eq!(client.ask("MGET {t}a default/{t}a"), "[\"2\" \"2\"]");
+    assert_eq!(client.ask("DEL {t}a default/{t}a"), "1");
+}
+
+#[test]
+fn tables_that_promise_less_say_so() {
+    let mut server = Server::start();
+    server.table("relaxed", TableSettings { durability: Durability::Relaxed, ..opaque() });
+    server.table("probably", TableSettings { mode: Mode::Probabilistic { target: 1e-6 }, ..opaque() });
+    let mut client = server.client();
+    assert_eq!(client.ask("JADD relaxed/a 5 ID 1"), "[5 applied relaxed]");
+    assert_eq!(client.ask("JADD relaxed/a 5 ID 1"), "[5 replayed relaxed]");
+    assert_eq!(client.ask("JMADD ID 2 relaxed/a 5"), "[[10] applied relaxed]");
+    assert_eq!(client.ask("JADD relaxed/a 5 ID 3 MAX 1"), "[10 refused relaxed]");
+    assert_eq!(client.ask("JSET relaxed/a 5 ID 4"), "[5 applied relaxed]");
+    assert!(client.ask("JADD relaxed/a 6 ID 1").starts_with("-IDMISMATCH "));
+    assert_eq!(client.ask("JADD probably/a 5 ID 1"), "[5 applied]");
+    assert_eq!(client.ask("JOP 1 TABLE probably"), "[probably-seen]");
+    assert_eq!(client.ask("JOP 2 TABLE probably"), "[unknown]");
+    for restarted in [false, true] {
+        if restarted {
+            drop(client);
+            server.restart();
+            client = server.client();
+        }
+        assert_eq!(client.ask("JADD probably/a 5 ID 1"), "[nil probably-seen]");
+        assert_eq!(client.ask("JMADD ID 1 probably/a 5"), "[nil probably-seen]");
+        assert_eq!(client.ask("GET probably/a"), "\"5\"");
+    }
+}
