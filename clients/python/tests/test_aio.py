@@ -50,6 +50,17 @@ def test_many_callers_share_few_connections_and_get_their_own_answers(server: Se
     run(calls())
 
 
+def test_one_loop_after_the_other_may_use_it(server: Server) -> None:
+    client = AsyncClient(server.address)
+
+    async def call() -> None:
+        await client.add("a")
+
+    run(call())
+    run(call())
+    assert Client(server.address).get("a") == 2
+
+
 def test_a_caller_that_goes_away_disturbs_nobody(server: Server) -> None:
     async def calls() -> None:
         async with AsyncClient(server.address, connections=1) as client:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import List
 
 import pytest
@@ -62,6 +65,9 @@ def test_errors_surface_as_what_they_are(server: Server) -> None:
             client.add("text")
         with pytest.raises(ValueError):
             client.add("")
+        with pytest.raises(jeton.InvalidRequest):
+            # An id that is missing where there should be one must not become a new one.
+            client.add("a", id="")
 
 
 def test_nobody_there_is_certain_and_in_time() -> None:
@@ -162,21 +168,24 @@ def test_counts_are_exact_while_the_server_is_killed(server: Server, proxy: Prox
     assert kills >= 2
 
 
+FORKING = """
+import os, sys
+from jeton import Client
+client = Client(sys.argv[1])
+client.add("a")
+child = os.fork()
+for _ in range(50):
+    client.add("a")
+    client.add("own:child" if child == 0 else "own:parent", 1)
+if child:
+    sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_child_of_a_fork_has_its_own_connections_and_ids(server: Server) -> None:
+    source = str(Path(__file__).resolve().parents[1] / "src")
+    program = [sys.executable, "-c", FORKING, server.address]
+    assert subprocess.run(program, env={"PYTHONPATH": source}, timeout=60).returncode == 0
     client = Client(server.address)
-    client.add("a")
-    child = os.fork()
-    try:
-        ids = [client.mint() for _ in range(50)]
-        for id in ids:
-            client.add("a", id=id)
-            client.add("own:child" if child == 0 else "own:parent", 1)
-    except BaseException:
-        if child == 0:
-            os._exit(1)
-        raise
-    if child == 0:
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
     assert (client.get("a"), client.get("own:child"), client.get("own:parent")) == (101, 50, 50)

@@ -42,7 +42,6 @@ macro_rules! choices {
     ($name:ident, $output:ty) => {
         impl $name {
             /// How long to try, instead of what the client's options say.
-            #[must_use]
             pub fn deadline(mut self, deadline: Duration) -> Self {
                 self.call.deadline = Some(deadline);
                 self
@@ -63,7 +62,6 @@ macro_rules! choices {
 
         impl $name {
             /// The id to send it with, instead of a new one: one from elsewhere, or that of an operation whose outcome is not known.
-            #[must_use]
             pub fn id(mut self, id: Id) -> Self {
                 self.call.id = Some(id);
                 self

@@ -61,6 +61,8 @@ impl Client {
             let place = Place {
                 address: address.clone(),
                 token: options.token.clone(),
+                #[cfg(feature = "tls")]
+                tls: options.tls.clone(),
                 patience: options.attempt_timeout,
                 queue_max: options.queue_max,
             };

@@ -36,6 +36,8 @@ mod mint;
 mod options;
 mod outbox;
 mod outcome;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use call::{Add, AddMany, Change, Get, Lookup};
 pub use client::Client;
@@ -46,3 +48,5 @@ pub use mint::Mint;
 pub use options::Options;
 pub use outbox::{Keep, Limits as OutboxLimits, Outbox, OutboxError, Receipt, Undelivered};
 pub use outcome::{Fate, Held, ManyOutcome, Outcome, Status};
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsError};

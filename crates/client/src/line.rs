@@ -29,10 +29,17 @@ const OUT_BYTES_MAX: usize = 256 << 10;
 /// How long after a failure to connect nobody tries again on the same line: a thousand callers are no reason for a thousand tries.
 const RECONNECT_GAP: Duration = Duration::from_millis(20);
 
+/// A connection, whatever it is made of.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 /// What a line needs to know.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub address: String,
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::Tls>,
     pub token: Option<String>,
     pub patience: Duration,
     pub queue_max: usize,
@@ -80,12 +87,21 @@ impl Line {
         }
     }
 
-    async fn open(&self) -> Result<(TcpStream, BytesMut, Parser), Failure> {
+    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect(&self.place.address).await?;
+        // Commands go when they are there, not when there are enough of them.
+        stream.set_nodelay(true)?;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.place.tls {
+            return Ok(Box::new(tls.connect(&self.place.address, stream).await?));
+        }
+        Ok(Box::new(stream))
+    }
+
+    async fn open(&self) -> Result<(Box<dyn Stream>, BytesMut, Parser), Failure> {
         let cannot = |why: String| Failure::Connect { address: self.place.address.clone(), why };
         let opening = async {
-            let mut stream =
-                TcpStream::connect(&self.place.address).await.map_err(|error| cannot(error.to_string()))?;
-            stream.set_nodelay(true).map_err(|error| cannot(error.to_string()))?;
+            let mut stream = self.connect().await.map_err(|error| cannot(error.to_string()))?;
             let (mut input, mut parser) = (BytesMut::new(), Parser::new(Limits::default()));
             greet(&mut stream, &mut input, &mut parser, self.place.token.as_deref()).await.map_err(|no| {
                 match no {
@@ -212,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Works until the connection ends, and says why. Nothing if the queue ended first.
     async fn work(&mut self, line: &mut Line) -> Option<String> {
         let (patience, queue_max) = (line.place.patience, line.place.queue_max);
-        let mut batch = Vec::new();
+        let (mut batch, mut flushed) = (Vec::new(), true);
         let mut alarm = std::pin::pin!(sleep_until(self.heard + patience));
         let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
         // What is borrowed apart, so that the halves of the stream can be used side by side.
@@ -240,13 +256,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         }
                     }
                 }
-                written = writer.write_buf(out), if !out.is_empty() => {
-                    if let Err(error) = written {
-                        return Some(error.to_string());
-                    }
-                    // TLS keeps bytes back until it is told that there are no more for now.
-                    if out.is_empty() && let Err(error) = writer.flush().await {
-                        return Some(error.to_string());
+                written = write(&mut writer, out), if !out.is_empty() || !flushed => {
+                    match written {
+                        Ok(whether) => flushed = whether,
+                        Err(error) => return Some(error.to_string()),
                     }
                 }
                 taken = line.queue.recv_many(&mut batch, room), if room > 0 && out.len() < OUT_BYTES_MAX => {
@@ -270,6 +283,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn take(&mut self, ticket: Ticket) {
         take(ticket, &mut self.waiting, &mut self.out, &mut self.heard);
     }
+}
+
+/// Writes some of what is to be written; and when nothing is, flushes, because TLS keeps bytes back until it is told that there are no
+/// more for now. Whether it flushed.
+async fn write(writer: &mut (impl AsyncWrite + Unpin), out: &mut BytesMut) -> io::Result<bool> {
+    if out.is_empty() {
+        writer.flush().await?;
+        return Ok(true);
+    }
+    writer.write_buf(out).await?;
+    Ok(false)
 }
 
 /// Puts a command among those to be written, unless its caller has given it up.

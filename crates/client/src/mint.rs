@@ -34,7 +34,7 @@ impl Mint {
 }
 
 fn uuid7(millis: u64, tail: u128) -> u128 {
-    let (high, low) = (tail >> 62, tail & (1 << 62) - 1);
+    let (high, low) = (tail >> 62, tail & ((1 << 62) - 1));
     u128::from(millis & 0xffff_ffff_ffff) << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low
 }
 

@@ -13,6 +13,9 @@ pub struct Options {
     pub addresses: Vec<String>,
     /// What to show to the server.
     pub token: Option<String>,
+    /// Whom to trust, if connections are to be encrypted.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::Tls>,
     /// How long an operation is tried.
     pub deadline: Duration,
     /// How long to wait for a connection, and for the answer to one attempt.
@@ -38,6 +41,8 @@ impl Default for Options {
         Self {
             addresses: Vec::new(),
             token: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             deadline: policy.deadline,
             attempt_timeout: policy.attempt_timeout,
             hedge_after: policy.hedge_after,

@@ -1,4 +1,5 @@
 //! The course of an operation under any course of events, without a network.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::time::Duration;
 

@@ -144,7 +144,7 @@ async def _receive(reader: asyncio.StreamReader, parser: Parser) -> List[Any]:
 
 
 class AsyncClient:
-    """As `Client`, for asyncio. It belongs to the event loop in which it is first used.
+    """As `Client`, for asyncio. One event loop at a time may use it.
 
     `connections` is how many are open to each address; all calls share them.
     """
@@ -167,6 +167,7 @@ class AsyncClient:
             addresses, token, deadline, attempt_timeout, hedge_after, backoff, connections, window, tls
         )
         self._lines: Optional[List[List[_Line]]] = None
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._mint = SystemMint(tagged_ids)
         self._preferred = 0
         self._turn = 0
@@ -201,14 +202,14 @@ class AsyncClient:
 
         With `min` or `max` it is refused if the counter would leave them.
         """
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return await self._write(verbs.add(key, delta, id, min, max), id, deadline, verbs.read_outcome)
 
     async def add_many(
         self, changes: Changes, *, id: Optional[str] = None, deadline: Optional[float] = None
     ) -> ManyOutcome:
         """Adds to several counters of one partition, all or none."""
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return await self._write(verbs.add_many(changes, id), id, deadline, verbs.read_many)
 
     async def set(
@@ -220,19 +221,19 @@ class AsyncClient:
         deadline: Optional[float] = None,
     ) -> Outcome:
         """Sets a counter, or puts bytes."""
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return await self._write(verbs.set_(key, value, id), id, deadline, verbs.read_outcome)
 
     async def reset(self, key: Key, *, id: Optional[str] = None, deadline: Optional[float] = None) -> Outcome:
         """Sets a counter to 0."""
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return await self._write(verbs.reset(key, id), id, deadline, verbs.read_outcome)
 
     async def delete(
         self, key: Key, *, id: Optional[str] = None, deadline: Optional[float] = None
     ) -> Outcome:
         """Deletes a counter, or bytes."""
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return await self._write(verbs.delete(key, id), id, deadline, verbs.read_outcome)
 
     async def get(self, key: Key, *, deadline: Optional[float] = None) -> Union[int, bytes, None]:
@@ -264,8 +265,10 @@ class AsyncClient:
             raise read_error(Failure(f"an answer that makes no sense: {nonsense}")) from None
 
     def _line(self, address: int, turn: int) -> _Line:
-        if self._lines is None:
-            # Not before there is an event loop.
+        loop = asyncio.get_running_loop()
+        if self._lines is None or self._loop is not loop:
+            # What was opened in another event loop ended with it.
+            self._loop = loop
             several = range(self._settings.connections)
             self._lines = [[_Line(self._settings, at) for _ in several] for at in self._settings.addresses]
         lines = self._lines[address]

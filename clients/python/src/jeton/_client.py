@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import selectors
 import socket
 import ssl
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar, Union
 
 from . import _verbs as verbs
 from ._course import Abandon, Answered, Backoff, Course, Failed, Policy, Send, Wait
@@ -20,6 +19,9 @@ from ._resp import Parser, ProtocolError, Push
 from ._verbs import Changes, Fate, Key, ManyOutcome, Nonsense, Outcome
 
 T = TypeVar("T")
+
+# Of a few sockets, for a moment: the selector that costs nothing to make, where there is one.
+_Selector: Type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 class _Connection:
@@ -73,9 +75,9 @@ class _Connection:
         """Whether nothing has come that nobody asked for, such as the end."""
         if self._replies:
             return False
-        poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
-        return not poll.poll(0)
+        with _Selector() as selector:
+            selector.register(self.sock, selectors.EVENT_READ)
+            return not selector.select(0)
 
     def close(self) -> None:
         self.sock.close()
@@ -190,14 +192,14 @@ class Client:
 
         With `min` or `max` it is refused if the counter would leave them.
         """
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return self._write(verbs.add(key, delta, id, min, max), id, deadline, verbs.read_outcome)
 
     def add_many(
         self, changes: Changes, *, id: Optional[str] = None, deadline: Optional[float] = None
     ) -> ManyOutcome:
         """Adds to several counters of one partition, all or none."""
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return self._write(verbs.add_many(changes, id), id, deadline, verbs.read_many)
 
     def set(
@@ -209,17 +211,17 @@ class Client:
         deadline: Optional[float] = None,
     ) -> Outcome:
         """Sets a counter, or puts bytes."""
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return self._write(verbs.set_(key, value, id), id, deadline, verbs.read_outcome)
 
     def reset(self, key: Key, *, id: Optional[str] = None, deadline: Optional[float] = None) -> Outcome:
         """Sets a counter to 0."""
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return self._write(verbs.reset(key, id), id, deadline, verbs.read_outcome)
 
     def delete(self, key: Key, *, id: Optional[str] = None, deadline: Optional[float] = None) -> Outcome:
         """Deletes a counter, or bytes."""
-        id = id or self.mint()
+        id = self.mint() if id is None else id
         return self._write(verbs.delete(key, id), id, deadline, verbs.read_outcome)
 
     def get(self, key: Key, *, deadline: Optional[float] = None) -> Union[int, bytes, None]:
@@ -232,7 +234,7 @@ class Client:
         """What became of an id, in the default table or another."""
         return self._read(verbs.operation(id, table), deadline, verbs.read_fate)
 
-    def send(self, command: bytes, id: str, deadline: Optional[float] = None) -> ManyOutcome:
+    def _send(self, command: bytes, id: str, deadline: float) -> ManyOutcome:
         """Sends a write that is written down already, with this id in it. For the outbox."""
         return self._write(command, id, deadline, verbs.read_any)
 
@@ -316,7 +318,7 @@ class _Volley:
             self._lose(step.attempt, error)
 
     def _wait(self, until: float) -> None:
-        with selectors.DefaultSelector() as selector:
+        with _Selector() as selector:
             for number, (_, connection) in self._flying.items():
                 selector.register(connection.sock, selectors.EVENT_READ, number)
             left = max(until - time.monotonic(), 0.0)

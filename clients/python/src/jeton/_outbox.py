@@ -210,7 +210,7 @@ class Outbox:
 
     def _keep(self, what: str, id: Optional[str], make: Callable[[str], bytes]) -> str:
         # Before it is on disk, and so before it is sent; and never again.
-        id = id or self._client.mint()
+        id = self._client.mint() if id is None else id
         if millis_of(id) is None:
             raise InvalidRequest(
                 f"an outbox takes only UUIDs of version 7: {id} carries no time, and sent late might count twice"
@@ -244,7 +244,7 @@ class Outbox:
         number, id, command = parcel
         while not self._stop.is_set():
             try:
-                self._client.send(command, id, _TRY)
+                self._client._send(command, id, _TRY)
             except JetonError as error:
                 if _is_hopeless(error):
                     self._note(

@@ -1,4 +1,5 @@
 //! The client against a real server, in this process, over real connections.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod basics;
 mod chance;
@@ -7,3 +8,4 @@ mod outbox;
 mod proxy;
 mod retries;
 mod server;
+mod tls;
