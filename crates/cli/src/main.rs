@@ -3,18 +3,28 @@
 //! What must hold: a mistake of the user or of the machine ends in a message that says what happened, why, and what
 //! to do about it; never in a panic. The exit code is 0 on success, 1 on failure, 2 on a wrong command line.
 
+mod add;
+mod backup;
+mod bench;
 mod completions;
 mod config;
 mod date;
 mod demo;
+mod doctor;
 mod failure;
+mod get;
+mod import;
 mod lab;
 mod mint;
 mod number;
 mod output;
+mod remote;
 mod serve;
+mod table;
 mod token;
+mod top;
 mod version;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -22,8 +32,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// Counting that is safe to retry.
 ///
-/// Jeton counts each id once, however often it arrives. At its heart is a forgetful Bloom filter: it remembers the
-/// ids of a time window in a few bytes each, then forgets them. See it at work: jeton demo
+/// Jeton counts each id once, however often it arrives. Begin with a server (jeton serve) and a counter (jeton add home 1). At its heart
+/// is a forgetful Bloom filter: it remembers the ids of a time window in a few bytes each, then forgets them; see it at work: jeton demo
 #[derive(Parser)]
 #[command(name = "jeton", version = version::long(), max_term_width = 100)]
 struct Cli {
@@ -34,8 +44,18 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Add(add::Add),
+    Get(get::Get),
+    Watch(watch::Watch),
+    Table(table::TableCommand),
+    Import(import::Import),
+    Top(top::Top),
+    Bench(bench::Bench),
     Token(token::TokenCommand),
     Config(config::ConfigCommand),
+    Doctor(doctor::Doctor),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
     Demo(demo::Demo),
     Lab(lab::Lab),
     Completions(completions::Completions),
@@ -44,8 +64,18 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(serve) => serve.run(),
+        Command::Add(add) => add.run(),
+        Command::Get(get) => get.run(),
+        Command::Watch(watch) => watch.run(),
+        Command::Table(table) => table.run(),
+        Command::Import(import) => import.run(),
+        Command::Top(top) => top.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Token(token) => token.run(),
         Command::Config(config) => config.run(),
+        Command::Doctor(doctor) => doctor.run(),
+        Command::Backup(backup) => backup.run(),
+        Command::Restore(restore) => restore.run(),
         Command::Demo(demo) => demo.run(),
         Command::Lab(lab) => lab.run(),
         Command::Completions(completions) => completions.run(Cli::command()),

@@ -16,7 +16,7 @@ use jeton_server::Service;
 use jeton_server::tls::Tls;
 
 use self::doors::Doors;
-pub use self::opening::open;
+pub use self::opening::{explain, open};
 use crate::config::{Config, Flags, Settings};
 use crate::failure::Failure;
 

@@ -4,11 +4,12 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use jeton_access::may_listen;
 use jeton_server::tls::{self, Tls};
-use jeton_server::{Service, resp};
+use jeton_server::{Service, http, resp};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -142,7 +143,7 @@ impl OpenDoors {
             match (speaks, tls.clone()) {
                 (Speaks::Resp, _) => serving.spawn(resp::serve(service, listener, stop)),
                 (Speaks::RespTls, Some(tls)) => serving.spawn(tls::serve_resp(tls, service, listener, stop)),
-                (Speaks::Http, _) => serving.spawn(serve_http(service, listener, stop)),
+                (Speaks::Http, _) => serving.spawn(http::serve(service, listener, stop)),
                 (Speaks::HttpTls, Some(tls)) => serving.spawn(serve_https(tls, service, listener, stop)),
                 (Speaks::RespTls | Speaks::HttpTls, None) => {
                     return Err(anyhow!("a door for TLS was opened without a certificate"));
@@ -170,23 +171,31 @@ async fn stop(mut stopping: watch::Receiver<bool>) {
     let _over = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// Serves HTTP.
-async fn serve_http(
-    _service: Arc<Service>,
-    listener: TcpListener,
-    stop: impl Future<Output = ()>,
-) -> io::Result<()> {
-    stop.await;
-    drop(listener);
-    Ok(())
-}
+/// How long connections over HTTPS have to end, once the server is closing.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// Serves HTTP through TLS.
+/// Serves HTTP through TLS, until it is told to stop: then what is under way is answered.
 async fn serve_https(
-    _tls: Arc<Tls>,
+    tls: Arc<Tls>,
     service: Arc<Service>,
     listener: TcpListener,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    serve_http(service, listener, stop).await
+    let server = Arc::new(http::Server::new(service.clone()));
+    let of_connections = server.clone();
+    let mut connections = tls::accept(tls, service, listener, stop, move |stream, peer| {
+        let server = of_connections.clone();
+        async move {
+            if let Some(place) = server.place() {
+                server.serve_connection(place, stream, peer).await;
+            }
+        }
+    })
+    .await;
+    server.close();
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(LAST_WORDS, all_ended).await.is_err() {
+        tracing::warn!(open = connections.len(), "connections were cut: they did not end in time");
+    }
+    Ok(())
 }

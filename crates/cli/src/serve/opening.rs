@@ -20,7 +20,8 @@ pub fn open(folder: &Path, options: Options) -> Result<Engine> {
     Engine::open(folder, options).map_err(|error| explain(folder, error))
 }
 
-fn explain(folder: &Path, error: OpenError) -> anyhow::Error {
+/// An error with what to do about it.
+pub fn explain(folder: &Path, error: OpenError) -> anyhow::Error {
     let place = folder.display();
     let (what, fix) = match &error {
         OpenError::Log(embedded::OpenError::Locked { by, pid }) => (

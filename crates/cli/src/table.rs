@@ -1,0 +1,257 @@
+//! `jeton table`: makes tables, and says what they promise.
+
+use anyhow::{Result, anyhow};
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::number;
+use crate::output;
+use crate::remote::{Http, Server, escaped, problem_of};
+
+/// Make tables, see what they promise, change it
+#[derive(Args)]
+pub struct TableCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Make a table
+    Create(Change),
+    /// Give a table other settings; what is not named stays, and every promise already made is kept
+    Set(Change),
+    /// See what a table promises, and how it is doing
+    Show(Show),
+    /// See which tables there are
+    List(List),
+}
+
+#[derive(Args)]
+struct Change {
+    /// The table: 1 to 64 of a-z, 0-9, '.', '_', '-'
+    name: String,
+
+    /// A format of ids that it takes: uuid7, ulid, sequenced, event or opaque; several times for several [default: uuid7]
+    #[arg(long = "format", value_name = "FORMAT")]
+    formats: Vec<String>,
+
+    /// How long ids that carry a time are remembered, as 24h; older ones are refused [default: 24h]
+    #[arg(long, value_name = "TIME")]
+    dated_window: Option<String>,
+
+    /// How long opaque ids are remembered after they came [default: 10m]
+    #[arg(long, value_name = "TIME")]
+    opaque_window: Option<String>,
+
+    /// How far ahead of the server an id may be dated [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    skew: Option<String>,
+
+    /// How long a client of sequenced ids may be idle before it is forgotten [default: 7d]
+    #[arg(long, value_name = "TIME")]
+    session_lease: Option<String>,
+
+    /// exact: no new id is ever taken for a known one; probabilistic: one is with --target [default: exact]
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+
+    /// For probabilistic: the probability that a new id is taken for a known one, and dropped
+    #[arg(long, value_name = "P")]
+    target: Option<f64>,
+
+    /// strict: what is acknowledged survives a crash; relaxed: the last moments may not [default: strict]
+    #[arg(long, value_name = "WHEN")]
+    durability: Option<String>,
+
+    /// What becomes of a write without an id: refuse or at-most-once [default: refuse]
+    #[arg(long, value_name = "WHAT")]
+    without_id: Option<String>,
+
+    /// Ids expected within a window: the size with which the filter begins; it grows [default: 10000]
+    #[arg(long, value_name = "N")]
+    expected_ids: Option<u64>,
+
+    /// The most memory of each of its filters, as 64MiB [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    memory_cap: Option<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct Show {
+    /// The table
+    name: String,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct List {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct Common {
+    /// Tell it as JSON, for programs
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+impl TableCommand {
+    pub fn run(&self) -> Result<()> {
+        match &self.action {
+            Action::Create(change) => create(change),
+            Action::Set(change) => set(change),
+            Action::Show(show) => match find(&show.common.server, &show.name)? {
+                Some(table) => tell(&table, show.common.json),
+                None => Err(missing(&show.name)),
+            },
+            Action::List(list) => self::list(&list.common),
+        }
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("/v1/tables/{}", escaped(name))
+}
+
+fn missing(name: &str) -> anyhow::Error {
+    Failure {
+        what: format!("there is no table {name}"),
+        fix: format!("make it: jeton table create {name}; see which there are: jeton table list"),
+    }
+    .into()
+}
+
+/// The table, if it is there.
+pub fn find(server: &Server, name: &str) -> Result<Option<Value>> {
+    match Http(server).ask("GET", &path(name), None)? {
+        (200, body) => Ok(Some(parse(&body)?)),
+        (404, _) => Ok(None),
+        (status, body) => Err(problem_of(status, &body)),
+    }
+}
+
+fn parse(body: &str) -> Result<Value> {
+    serde_json::from_str(body).map_err(|why| anyhow!("the server did not answer with JSON: {why}"))
+}
+
+fn create(change: &Change) -> Result<()> {
+    let server = &change.common.server;
+    if find(server, &change.name)?.is_some() {
+        return Err(Failure {
+            what: format!("there is a table {} already", change.name),
+            fix: format!("see it: jeton table show {0}; change it: jeton table set {0}", change.name),
+        }
+        .into());
+    }
+    put(change, Map::new())
+}
+
+fn set(change: &Change) -> Result<()> {
+    let table = find(&change.common.server, &change.name)?.ok_or_else(|| missing(&change.name))?;
+    let settings = table["settings"].as_object().cloned().unwrap_or_default();
+    put(change, settings)
+}
+
+/// Sends the settings from before with the changes in them.
+fn put(change: &Change, mut settings: Map<String, Value>) -> Result<()> {
+    let texts = [
+        ("dated_window", &change.dated_window),
+        ("opaque_window", &change.opaque_window),
+        ("skew", &change.skew),
+        ("session_lease", &change.session_lease),
+        ("mode", &change.mode),
+        ("durability", &change.durability),
+        ("without_id", &change.without_id),
+        ("memory_cap", &change.memory_cap),
+    ];
+    for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
+        settings.insert(name.into(), json!(text));
+    }
+    if !change.formats.is_empty() {
+        settings.insert("formats".into(), json!(change.formats));
+    }
+    if let Some(expected) = change.expected_ids {
+        settings.insert("expected_ids".into(), json!(expected));
+    }
+    if change.mode.as_deref() == Some("exact") {
+        // It belonged to the mode from before.
+        settings.remove("target");
+    }
+    if let Some(target) = change.target {
+        settings.insert("target".into(), json!(target));
+    }
+    let body = Value::Object(settings).to_string();
+    match Http(&change.common.server).ask("PUT", &path(&change.name), Some(&body))? {
+        (200 | 201, body) => tell(&parse(&body)?, change.common.json),
+        (status, body) => Err(problem_of(status, &body)),
+    }
+}
+
+fn list(common: &Common) -> Result<()> {
+    let body = match Http(&common.server).ask("GET", "/v1/tables", None)? {
+        (200, body) => parse(&body)?,
+        (status, body) => return Err(problem_of(status, &body)),
+    };
+    if common.json {
+        return output::json(&body);
+    }
+    let rows: Vec<[String; 5]> = body["tables"].as_array().into_iter().flatten().map(row).collect();
+    let heading = ["NAME", "IDS", "REMEMBERED", "MODE", "FILTERS"].map(String::from);
+    output::columns(&heading, &rows).iter().try_for_each(|line| output::line(line))
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::Array(values) => values.iter().map(words).collect::<Vec<_>>().join(", "),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn row(table: &Value) -> [String; 5] {
+    let settings = &table["settings"];
+    let bytes: u64 =
+        ["dated", "opaque"].iter().filter_map(|kind| table["filters"][kind]["bytes"].as_u64()).sum();
+    [
+        words(&table["name"]),
+        words(&settings["formats"]),
+        format!("{} dated, {} opaque", words(&settings["dated_window"]), words(&settings["opaque_window"])),
+        format!("{}, {}", words(&settings["mode"]), words(&settings["durability"])),
+        number::bytes(bytes),
+    ]
+}
+
+fn tell(table: &Value, as_json: bool) -> Result<()> {
+    if as_json {
+        return output::json(table);
+    }
+    output::line(&words(&table["name"]))?;
+    for (name, value) in table["settings"].as_object().into_iter().flatten() {
+        output::line(&format!("  {name:<14} {}", words(value)))?;
+    }
+    for kind in ["dated", "opaque"] {
+        let filter = &table["filters"][kind];
+        let (Some(ids), Some(bytes)) = (filter["ids"].as_u64(), filter["bytes"].as_u64()) else { continue };
+        let error = number::percent(filter["estimated_error"].as_f64().unwrap_or(0.0));
+        let pressure = filter["pressure"]
+            .as_str()
+            .map_or(String::new(), |why| format!("; cannot keep its target: {why}"));
+        output::line(&format!(
+            "  {kind} ids: {} remembered in {}, {error} of new ones look known{pressure}",
+            number::grouped(ids),
+            number::bytes(bytes)
+        ))?;
+    }
+    Ok(())
+}

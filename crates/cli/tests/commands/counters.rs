@@ -1,0 +1,157 @@
+//! `jeton add`, `get`, `watch` and `table`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use crate::program::command;
+use crate::server::{Server, folder, has, run_in};
+
+const ID: &str = "--id";
+
+/// An id of today.
+fn id(server: &Server) -> String {
+    let json: serde_json::Value = serde_json::from_str(&server.must(&["add", "ids", "--json"])).unwrap();
+    json["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_id_counts_once_and_every_outcome_is_told() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    assert_eq!(server.must(&["table", "create", "clicks"]).lines().next(), Some("clicks"));
+    let first = id(&server);
+    assert_eq!(server.must(&["add", "clicks/home", "5", ID, &first]), "5 applied");
+    assert_eq!(server.must(&["add", "clicks/home", "5", ID, &first]), "5 replayed");
+    assert_eq!(server.must(&["add", "clicks/home", "-2"]), "3 applied");
+    assert_eq!(server.must(&["get", "clicks/home"]), "3");
+    assert_eq!(server.must(&["get", "clicks/home", "clicks/none"]), "clicks/home 3\nclicks/none 0");
+
+    let run = server.run(&["add", "clicks/home", "6", ID, &first]);
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""));
+    has(&run.err, &["the id was used for another operation", "fix: "]);
+    let refused = server.run(&["add", "clicks/home", "-4", "--min", "0"]);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(1), "3 refused\n"));
+    assert_eq!(server.must(&["add", "clicks/home", "-3", "--min", "0", "--max", "9"]), "0 applied");
+
+    let json: serde_json::Value =
+        serde_json::from_str(&server.must(&["add", "clicks/home", "7", "--json"])).unwrap();
+    assert_eq!(
+        (&json["value"], &json["status"], &json["key"]),
+        (&7.into(), &"applied".into(), &"clicks/home".into())
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&server.must(&["get", "clicks/none", "--json"])).unwrap();
+    assert_eq!((&json["value"], &json["exists"]), (&0.into(), &false.into()));
+
+    for (arguments, words) in [
+        (&["add", "nowhere/x"][..], "there is no such table"),
+        (&["add", "clicks/x", ID, "not-a-uuid"], "does not take such an id"),
+        (&["add", "clicks/"], "is no key"),
+        (
+            &["add", "clicks/home", ID, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"],
+            "older than the table remembers",
+        ),
+    ] {
+        let run = server.run(arguments);
+        assert_eq!(run.code, Some(1), "{arguments:?}");
+        has(&run.err, &[words, "fix: "]);
+    }
+}
+
+#[test]
+fn without_a_server_it_says_so_and_without_an_answer_how_to_ask_again() {
+    let folder = folder();
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = door.local_addr().unwrap().to_string();
+    // Takes every connection and closes it as soon as it has heard something: whether it counted, nobody knows.
+    let deaf = std::thread::spawn(move || {
+        for stream in door.incoming().take(2) {
+            let _heard = stream.and_then(|mut stream| stream.read(&mut [0; 16]));
+        }
+    });
+    let run = run_in(
+        folder.path(),
+        &[],
+        &["add", "clicks/home", "5", "--min", "-3", "--resp", &address, "--timeout", "1ms"],
+    );
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["whether it was counted is not known", "jeton add clicks/home 5 --id 0", "--min -3"]);
+    // The second connection may not have come: then nobody waits for it.
+    drop(std::net::TcpStream::connect(&address));
+    deaf.join().unwrap();
+
+    let run = run_in(folder.path(), &[], &["get", "home", "--resp", &address]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &[&format!("no server answers at {address}"), "jeton serve"]);
+}
+
+#[test]
+fn a_watcher_sees_changes_as_they_are_made() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let mut watch = command(&["watch", "default/ho", "--count", "2", "--http", &server.http()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut began = String::new();
+    BufReader::new(watch.stderr.take().unwrap()).read_line(&mut began).unwrap();
+    assert!(began.starts_with("watching"), "{began}");
+    for (key, delta) in [("home", "5"), ("other", "1"), ("house", "-7")] {
+        server.must(&["add", key, delta]);
+    }
+    let mut out = String::new();
+    watch.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+    let told: Vec<&str> = out.lines().map(|line| line.split_once("  ").unwrap().1).collect();
+    assert_eq!(told, ["default/home  5", "default/house  -7"]);
+
+    let run = server.run(&["watch", "nowhere"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["nowhere", "fix: "]);
+}
+
+#[test]
+fn tables_are_made_shown_and_changed() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    has(
+        &server.must(&[
+            "table",
+            "create",
+            "clicks",
+            "--dated-window",
+            "2h",
+            "--format",
+            "uuid7",
+            "--format",
+            "ulid",
+        ]),
+        &["uuid7, ulid", "2h"],
+    );
+    let run = server.run(&["table", "create", "clicks"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["there is a table clicks already", "jeton table set clicks"]);
+    let changed = server.must(&["table", "set", "clicks", "--durability", "relaxed"]);
+    has(&changed, &["relaxed", "2h", "uuid7, ulid"]);
+    server.must(&["table", "set", "clicks", "--mode", "probabilistic", "--target", "0.001"]);
+    server.must(&["table", "set", "clicks", "--mode", "exact"]);
+    let json: serde_json::Value =
+        serde_json::from_str(&server.must(&["table", "show", "clicks", "--json"])).unwrap();
+    assert_eq!(
+        (&json["settings"]["mode"], &json["settings"]["durability"]),
+        (&"exact".into(), &"relaxed".into())
+    );
+    has(&server.must(&["table", "list"]), &["NAME", "clicks", "default"]);
+    for (arguments, words) in [
+        (&["table", "show", "nope"][..], "there is no table nope"),
+        (&["table", "set", "nope", "--skew", "1s"], "there is no table nope"),
+        (&["table", "set", "clicks", "--dated-window", "soon"], "dated_window"),
+        (&["table", "create", "Bad!"], "Bad!"),
+    ] {
+        let run = server.run(arguments);
+        assert_eq!(run.code, Some(1), "{arguments:?}: {}", run.out);
+        has(&run.err, &[words, "fix: "]);
+    }
+}

@@ -1,0 +1,127 @@
+//! `jeton import`: every line once, whatever happens in between.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::program::command;
+use crate::server::{Server, folder, has};
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+fn with_table(folder: &Path) -> Server {
+    let server = Server::start(folder, &[]);
+    server.must(&["table", "create", "sales", "--format", "opaque", "--opaque-window", "1h"]);
+    server
+}
+
+#[test]
+fn a_file_is_counted_once_however_often_it_is_imported() {
+    let folder = folder();
+    let server = with_table(folder.path());
+    let mut text = String::new();
+    for line in 0..1500 {
+        writeln!(text, "{{\"key\": \"sales/{}\", \"delta\": {line}, \"id\": \"order-{line}\"}}", line % 3)
+            .unwrap();
+    }
+    write(folder.path(), "orders.ndjson", &text);
+    let total = || server.must(&["get", "sales/0", "sales/1", "sales/2"]);
+    let sums: Vec<i64> = (0..3).map(|row| (0..1500).filter(|line| line % 3 == row).sum()).collect();
+    let expected = format!("sales/0 {}\nsales/1 {}\nsales/2 {}", sums[0], sums[1], sums[2]);
+
+    has(&server.must(&["import", "orders.ndjson"]), &["1,500 applied", "0 failed"]);
+    assert_eq!(total(), expected);
+    has(&server.must(&["import", "orders.ndjson"]), &["0 applied", "0 replayed", "1,500 done before"]);
+    has(&server.must(&["import", "orders.ndjson", "--again"]), &["0 applied", "1,500 replayed"]);
+    assert_eq!(total(), expected);
+
+    text.push_str("{\"table\": \"sales\", \"row\": \"new\", \"id\": \"order-new\"}\n");
+    write(folder.path(), "orders.ndjson", &text);
+    has(&server.must(&["import", "orders.ndjson"]), &["1 applied", "1,500 done before"]);
+    assert_eq!(server.must(&["get", "sales/new"]), "1");
+
+    write(folder.path(), "orders.ndjson", &text.replacen("\"delta\": 7,", "\"delta\": 8,", 1));
+    let run = server.run(&["import", "orders.ndjson"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["is not what was imported before", "--again"]);
+}
+
+#[test]
+fn lines_without_ids_get_the_same_ones_each_time() {
+    let folder = folder();
+    let server = with_table(folder.path());
+    // Two lines with the same text are two lines.
+    write(folder.path(), "sales.csv", "row,delta\r\na,2\r\na,2\r\n\"b\",3\r\n");
+    let arguments = ["import", "sales.csv", "--table", "sales"];
+    has(&server.must(&arguments), &["3 applied"]);
+    std::fs::remove_file(folder.path().join("sales.csv.jeton-import")).unwrap();
+    let run = server.run(&arguments);
+    has(&run.out, &["0 applied, 3 replayed"]);
+    has(&run.err, &["remembers them for 1h"]);
+    assert_eq!(server.must(&["get", "sales/a", "sales/b"]), "sales/a 4\nsales/b 3");
+    has(
+        &server.must(&["import", "sales.csv", "--table", "sales", "--name", "another", "--again"]),
+        &["3 applied"],
+    );
+
+    server.must(&["table", "create", "both", "--format", "opaque", "--format", "uuid7"]);
+    write(folder.path(), "both.csv", "key\nboth/x\n");
+    has(&server.must(&["import", "both.csv"]), &["1 applied"]);
+
+    server.must(&["table", "create", "strict"]);
+    write(folder.path(), "strict.csv", "key\nstrict/x\n");
+    let run = server.run(&["import", "strict.csv"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["line 2 has no id", "takes only uuid7", "--format opaque"]);
+}
+
+#[test]
+fn lines_that_fail_are_named_and_only_they_are_sent_again() {
+    let folder = folder();
+    let server = with_table(folder.path());
+    let text = "{\"key\": \"sales/a\", \"id\": \"1\"}\nnonsense\n\n{\"key\": \"nowhere/a\", \"id\": \"2\"}\n{\"key\": \"sales/a\", \"id\": \"3\"}\n";
+    write(folder.path(), "mixed.ndjson", text);
+    let run = server.run(&["import", "mixed.ndjson"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.out, &["2 applied", "2 failed"]);
+    has(&run.err, &["line 2: not JSON", "line 4: NOTABLE", "2 lines were not counted"]);
+
+    let mended = text
+        .replace("nonsense", "{\"key\": \"sales/a\", \"delta\": 5, \"id\": \"4\"}")
+        .replace("nowhere", "sales");
+    write(folder.path(), "mixed.ndjson", &mended);
+    has(&server.must(&["import", "mixed.ndjson"]), &["2 applied, 0 replayed", "3 done before", "0 failed"]);
+    assert_eq!(server.must(&["get", "sales/a"]), "8");
+    let json: serde_json::Value =
+        serde_json::from_str(&server.must(&["import", "mixed.ndjson", "--json"])).unwrap();
+    assert_eq!((&json["skipped"], &json["applied"], &json["lines"]), (&5.into(), &0.into(), &5.into()));
+}
+
+#[test]
+fn a_pipe_can_be_imported_and_a_wrong_file_is_not_tried_to_its_end() {
+    let folder = folder();
+    let server = with_table(folder.path());
+    let (resp, http) = (server.resp(), server.http());
+    let mut child = command(&["import", "-", "--resp", &resp, "--http", &http])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"{\"key\": \"sales/p\", \"id\": \"1\"}\n{\"key\": \"sales/p\"}")
+        .unwrap();
+    let out = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    has(&out, &["2 applied"]);
+
+    write(folder.path(), "wrong.ndjson", &"x\n".repeat(5000));
+    let run = server.run(&["import", "wrong.ndjson"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["more than 1000 lines failed", "and 981 more"]);
+    has(&server.run(&["import", "missing.ndjson"]).err, &["missing.ndjson cannot be read"]);
+}

@@ -1,0 +1,165 @@
+//! `jeton serve`: how it greets, what is in its way, and how it ends.
+
+use std::io::{BufRead, Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use rustix::process::Signal;
+
+use crate::server::{PATIENCE, Server, folder, has, run_in};
+
+#[test]
+fn a_first_start_says_how_to_try_it_and_what_was_counted_stays() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let greeting = server.greeting.join("\n");
+    let data = folder.path().join("data");
+    has(
+        &greeting,
+        &["is ready.", data.to_str().unwrap(), "(new)", "tokens     none", "redis-cli -p ", "curl -s "],
+    );
+    has(&greeting, &[&format!("open http://{}/", server.http())]);
+
+    // As a shell would read the lines to copy: the same id counts once, also over both protocols.
+    let line =
+        |begins: &str| server.greeting.iter().find(|line| line.trim_start().starts_with(begins)).unwrap();
+    let id = line("redis-cli").rsplit(' ').next().unwrap();
+    assert!(line("redis-cli").contains("JADD home 1 ID "));
+    assert!(line("curl").contains(&format!("\"{id}\"")) && line("curl").contains("{\"delta\": 1}"));
+    assert_eq!(server.must(&["add", "home", "1", "--id", id]), "1 applied");
+    let url = line("curl").rsplit(' ').next().unwrap();
+    let path = url.split_once(&server.http()).unwrap().1;
+    let body = "{\"delta\": 1}";
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         idempotency-key: \"{id}\"\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(server.http()).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    has(&answer, &["200 OK", "\"replayed\":true", "\"value\":1"]);
+
+    let ended = server.stop();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    has(&ended.err, &["stopped"]);
+
+    let server = Server::start(folder.path(), &[]);
+    let greeting = server.greeting.join("\n");
+    assert!(!greeting.contains("redis-cli") && !greeting.contains("(new)"), "{greeting}");
+    assert_eq!(server.must(&["get", "home"]), "1");
+}
+
+#[test]
+fn a_directory_in_use_names_the_process() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let second = ["serve", "--data", "data", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let run = run_in(folder.path(), &[], &second);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["is in use by", &format!("(process {})", server.pid()), "fix: ", "--data"]);
+}
+
+#[test]
+fn an_address_in_use_says_which_and_how_to_choose_another() {
+    let folder = folder();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for flag in ["--resp", "--http"] {
+        let other = if flag == "--resp" { "--http" } else { "--resp" };
+        let run = run_in(folder.path(), &[], &["serve", flag, &address, other, "127.0.0.1:0"]);
+        assert_eq!(run.code, Some(1));
+        has(&run.err, &[&format!("cannot listen on {address}"), "why: ", flag]);
+        assert!(!folder.path().join("jeton-data").exists(), "nothing was made");
+    }
+}
+
+#[test]
+fn a_path_that_is_no_directory_and_a_damaged_log_say_what_to_do() {
+    let folder = folder();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let ports = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let run = run_in(folder.path(), &[], &[&["serve", "--data", "file"][..], &ports].concat());
+    assert_eq!(run.code, Some(1));
+    has(
+        &run.err,
+        &["the store in file cannot be opened", "fix: there is a file where a directory should be"],
+    );
+
+    let server = Server::start(folder.path(), &[]);
+    server.must(&["add", "home", "1"]);
+    server.stop();
+    // Segments are numbered, and one that is missing in between is not there by itself.
+    let log = folder.path().join("data/log");
+    let mut segments: Vec<_> = std::fs::read_dir(&log).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|end| end == "log"));
+    segments.sort();
+    let mut bytes = std::fs::read(&segments[0]).unwrap();
+    bytes[..64].fill(0xff);
+    std::fs::write(&segments[0], bytes).unwrap();
+    let run = run_in(folder.path(), &[], &[&["serve", "--data", "data"][..], &ports].concat());
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["is damaged", "why: damaged: log/", "fix: keep the directory", "jeton restore"]);
+}
+
+#[test]
+fn other_machines_are_not_let_in_without_tokens() {
+    let folder = folder();
+    for flag in ["--resp", "--http"] {
+        let run = run_in(folder.path(), &[], &["serve", flag, "0.0.0.0:0"]);
+        assert_eq!(run.code, Some(1));
+        has(&run.err, &["would let everybody in", "--insecure", "jeton token create"]);
+    }
+    let server = Server::start(folder.path(), &["--resp", "0.0.0.0:0", "--insecure"]);
+    assert!(server.resp().starts_with("0.0.0.0:"));
+}
+
+#[test]
+fn an_idle_connection_does_not_hold_the_end() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let mut stream = TcpStream::connect(server.resp()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"PING\r\n").unwrap();
+    let mut answer = [0; 7];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"+PONG\r\n");
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code, Some(0));
+    assert_eq!(stream.read(&mut answer).unwrap_or(0), 0, "the connection is closed");
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let folder = folder();
+    let mut server = Server::start(folder.path(), &[]);
+    // A request that is never completed holds the end.
+    let mut stream = TcpStream::connect(server.http()).unwrap();
+    stream
+        .write_all(
+            b"POST /v1/tables/default/counters/x:add HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n\
+              content-type: application/json\r\ncontent-length: 100\r\n\r\n",
+        )
+        .unwrap();
+    let mut answer = [0; 12];
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 100", "the server waits for the body");
+    let mut err = server.stderr();
+    server.signal(Signal::TERM);
+    let mut told = String::new();
+    while !told.contains("a second signal") {
+        assert!(err.read_line(&mut told).unwrap() > 0, "{told}");
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code, Some(128 + 15));
+}
+
+#[test]
+fn the_log_is_json_if_that_is_asked_for() {
+    let folder = folder();
+    let ended = Server::start(folder.path(), &["--log-format", "json"]).stop();
+    let lines: Vec<serde_json::Value> =
+        ended.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().any(|line| line["fields"]["message"] == "stopped"), "{}", ended.err);
+}

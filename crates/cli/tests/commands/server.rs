@@ -1,0 +1,171 @@
+//! A server of a test's own: started, asked, stopped.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::program::{Run, command};
+
+/// Nothing that is awaited takes as long as this, whatever else the machine does.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory of a test's own.
+pub fn folder() -> TempDir {
+    tempfile::tempdir().expect("a directory for the test")
+}
+
+/// Runs the binary to its end in a directory, with these variables.
+pub fn run_in(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+    let output = command(arguments)
+        .current_dir(folder)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("the output is text");
+    Run { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+}
+
+/// A server that runs.
+pub struct Server {
+    child: Child,
+    /// What it said when it was ready.
+    pub greeting: Vec<String>,
+    pub folder: std::path::PathBuf,
+    out: Option<BufReader<std::process::ChildStdout>>,
+}
+
+impl Server {
+    /// Starts one in a directory, on ports of its own, and waits until it is ready.
+    pub fn start(folder: &Path, more: &[&str]) -> Self {
+        let mut arguments = vec!["serve", "--data", "data", "--shards", "1", "--segment-bytes", "4 MiB"];
+        for (flag, address) in [("--resp", "127.0.0.1:0"), ("--http", "127.0.0.1:0")] {
+            if !more.contains(&flag) {
+                arguments.extend([flag, address]);
+            }
+        }
+        arguments.extend(more);
+        let mut child = command(&arguments)
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut greeting = Vec::new();
+        loop {
+            let mut line = String::new();
+            if out.read_line(&mut line).expect("the output is text") == 0 {
+                let mut err = String::new();
+                child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+                panic!("the server ended: {err}");
+            }
+            let last = line.starts_with("  open ") || (line.starts_with("  tokens") && !is_new(&greeting));
+            greeting.push(line.trim_end().to_owned());
+            if last {
+                break;
+            }
+        }
+        Self { child, greeting, folder: folder.to_owned(), out: Some(out) }
+    }
+
+    /// The address on the line that begins so.
+    pub fn address(&self, begins: &str) -> String {
+        let line = self.greeting.iter().find_map(|line| line.trim_start().strip_prefix(begins));
+        let line = line.unwrap_or_else(|| panic!("no line begins with {begins:?}: {:?}", self.greeting));
+        line.trim().rsplit('/').next().expect("an address").to_owned()
+    }
+
+    pub fn resp(&self) -> String {
+        self.address("RESP   ")
+    }
+
+    pub fn http(&self) -> String {
+        self.address("HTTP   ")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Runs a command against it.
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        self.run_with(&[], arguments)
+    }
+
+    /// Runs a command against it, with these variables.
+    pub fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+        let (resp, http) = (self.resp(), self.http());
+        let mut all = vec![("JETON_RESP", resp.as_str()), ("JETON_HTTP", http.as_str())];
+        all.extend(variables);
+        run_in(&self.folder, &all, arguments)
+    }
+
+    /// Runs a command that must succeed; returns what it printed, without the last line break.
+    pub fn must(&self, arguments: &[&str]) -> String {
+        let run = self.run(arguments);
+        assert_eq!(run.code, Some(0), "{arguments:?}\n{}{}", run.out, run.err);
+        run.out.trim_end().to_owned()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process");
+        kill_process(pid, signal).expect("it is there");
+    }
+
+    /// The pipe of what it tells while it runs.
+    pub fn stderr(&mut self) -> BufReader<std::process::ChildStderr> {
+        BufReader::new(self.child.stderr.take().expect("not taken yet"))
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Run {
+        let mut run = Run { out: String::new(), err: String::new(), code: None };
+        if let Some(mut err) = self.child.stderr.take() {
+            err.read_to_string(&mut run.err).expect("text");
+        }
+        if let Some(mut out) = self.out.take() {
+            out.read_to_string(&mut run.out).expect("text");
+        }
+        run.code = self.child.wait().expect("it ends").code();
+        run
+    }
+
+    /// Asks it to end, and waits.
+    pub fn stop(self) -> Run {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+fn is_new(greeting: &[String]) -> bool {
+    greeting.iter().any(|line| line.ends_with(" (new)"))
+}
+
+/// Tries until it is so.
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sees that all words are in a text.
+pub fn has(text: &str, words: &[&str]) {
+    for words in words {
+        assert!(text.contains(words), "{words:?} is not in:\n{text}");
+    }
+}

@@ -1,0 +1,65 @@
+//! TLS on both protocols, beside the plain ones.
+
+use std::path::Path;
+
+use crate::server::{Server, folder, has, run_in, until};
+
+fn certificate(folder: &Path, name: &str) {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(folder.join(format!("{name}.pem")), made.cert.pem()).unwrap();
+    std::fs::write(folder.join(format!("{name}.key")), made.signing_key.serialize_pem()).unwrap();
+}
+
+#[test]
+fn both_protocols_speak_tls_and_take_a_new_certificate_while_they_run() {
+    let folder = folder();
+    certificate(folder.path(), "server");
+    certificate(folder.path(), "other");
+    let tls = [
+        "--resp-tls",
+        "127.0.0.1:0",
+        "--http-tls",
+        "127.0.0.1:0",
+        "--tls-cert",
+        "server.pem",
+        "--tls-key",
+        "server.key",
+    ];
+    let server = Server::start(folder.path(), &tls);
+    let (resp, https) = (server.address("RESP, TLS"), server.address("HTTPS"));
+    let ask = |ca: &str, arguments: &[&str]| {
+        let variables = [("JETON_RESP", resp.as_str()), ("JETON_HTTP", https.as_str()), ("JETON_TLS_CA", ca)];
+        run_in(folder.path(), &variables, arguments)
+    };
+    std::fs::copy(folder.path().join("server.pem"), folder.path().join("first.pem")).unwrap();
+    assert_eq!(ask("first.pem", &["add", "home"]).out, "1 applied\n");
+    assert_eq!(server.must(&["get", "home"]), "1", "the plain ones are there too");
+    has(&ask("first.pem", &["table", "list"]).out, &["default"]);
+    let run = ask("other.pem", &["get", "home"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["there is no trust in the server", "fix: "]);
+    assert_eq!(ask("first.pem", &["get", "home", "--resp", &server.resp(), "--timeout", "2s"]).code, Some(1));
+
+    certificate(folder.path(), "server");
+    until("the new certificate is in use", || ask("server.pem", &["get", "home"]).out == "1\n");
+    assert_eq!(ask("first.pem", &["get", "home"]).code, Some(1), "the old one is not");
+    assert_eq!(server.stop().code, Some(0));
+}
+
+#[test]
+fn a_door_for_tls_needs_both_files_and_they_must_go_together() {
+    let folder = folder();
+    certificate(folder.path(), "one");
+    certificate(folder.path(), "two");
+    for (more, words) in [
+        (&["--resp-tls", "127.0.0.1:0"][..], "needs a certificate"),
+        (&["--tls-cert", "one.pem"], "only one is given"),
+        (&["--tls-cert", "one.pem", "--tls-key", "two.key"], "do not go together"),
+        (&["--tls-cert", "none.pem", "--tls-key", "two.key"], "none.pem: cannot be read"),
+    ] {
+        let ports = ["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+        let run = run_in(folder.path(), &[], &[&ports[..], more].concat());
+        assert_eq!(run.code, Some(1), "{more:?}");
+        has(&run.err, &[words, "fix: "]);
+    }
+}

@@ -1,0 +1,106 @@
+//! `jeton token`, and a server that uses the file.
+
+use crate::program::Run;
+use crate::server::{Server, folder, has, run_in, until};
+
+fn secret(run: &Run) -> String {
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let secret = run.out.trim_end().to_owned();
+    assert!(
+        secret.starts_with("jeton_") && secret.len() == 47 && run.out.lines().count() == 1,
+        "{}",
+        run.out
+    );
+    assert!(!run.err.contains(&secret), "a secret on standard error");
+    secret
+}
+
+#[test]
+fn rights_hold_and_tokens_come_and_go_while_the_server_runs() {
+    let folder = folder();
+    let token = |arguments: &[&str]| run_in(folder.path(), &[], &[&["token"][..], arguments].concat());
+    let adder = secret(&token(&["create", "--name", "adder", "--table", "default", "--right", "add"]));
+    let server = Server::start(folder.path(), &["--tokens", "jeton-tokens.json"]);
+    has(
+        &server.greeting.join("\n"),
+        &["tokens     jeton-tokens.json", "REDISCLI_AUTH=\"$JETON_TOKEN\" redis-cli"],
+    );
+
+    let run = server.run(&["add", "home"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["the server wants a token", "fix: set JETON_TOKEN"]);
+    let with = |secret: &str, arguments: &[&str]| server.run_with(&[("JETON_TOKEN", secret)], arguments);
+    assert_eq!(with(&adder, &["add", "home"]).out, "1 applied\n");
+    let run = with(&adder, &["get", "home"]);
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["does not give this right", "\"read\""]);
+    std::fs::write(folder.path().join("secret"), format!("{adder}\n")).unwrap();
+    assert_eq!(server.run(&["add", "home", "--token-file", "secret"]).out, "2 applied\n");
+
+    let reader = secret(&token(&[
+        "create",
+        "--name",
+        "reader",
+        "--table",
+        "*",
+        "--right",
+        "read",
+        "--expires",
+        "30d",
+        "--rate",
+        "1000",
+    ]));
+    until("the new token is in force", || with(&reader, &["get", "home"]).code == Some(0));
+    let list = token(&["list"]).out;
+    has(&list, &["adder", "add in default", "reader", "read in *", "1000/s", "never"]);
+    assert!(!list.contains(&adder[15..]), "no secret");
+
+    let rotated = secret(&token(&["rotate", "reader"]));
+    until("the new secret is in force", || with(&rotated, &["get", "home"]).code == Some(0));
+    assert_eq!(with(&reader, &["get", "home"]).code, Some(0), "the old one works on");
+    let last = secret(&token(&["rotate", "reader", "--old-for", "0s"]));
+    until("the old ones have ended", || with(&reader, &["get", "home"]).code == Some(1));
+    assert_eq!(with(&rotated, &["get", "home"]).code, Some(1));
+    assert_eq!(with(&last, &["get", "home"]).code, Some(0));
+
+    assert_eq!(token(&["revoke", "reader"]).code, Some(0));
+    until("it is revoked", || with(&last, &["get", "home"]).code == Some(1));
+    has(&with(&last, &["get", "home"]).err, &["not valid"]);
+
+    let ended = server.stop();
+    for secret in [&adder, &reader, &rotated, &last] {
+        let file = std::fs::read_to_string(folder.path().join("jeton-tokens.json")).unwrap();
+        assert!(!ended.err.contains(&secret[15..]) && !file.contains(&secret[15..]), "a secret was written");
+    }
+}
+
+#[test]
+fn mistakes_are_told_with_what_to_do() {
+    let folder = folder();
+    let token = |arguments: &[&str]| run_in(folder.path(), &[], &[&["token"][..], arguments].concat());
+    for (arguments, code, words) in [
+        (&["create", "--name", "x"][..], 1, "a token needs tables"),
+        (&["create", "--name", "x", "--table", "t"], 1, "a token needs tables"),
+        (&["create", "--name", "x", "--table", "t", "--right", "write"], 2, "it is read, add or admin"),
+        (&["create", "--name", "x", "--table", "T!", "--right", "add"], 2, "a pattern is"),
+        (&["create", "--name", "x", "--table", "t", "--right", "add", "--expires", "soon"], 2, "30d"),
+        (&["list"], 1, "cannot read jeton-tokens.json"),
+        (&["revoke", "x"], 1, "no token named"),
+        (&["rotate", "x"], 1, "no token named"),
+    ] {
+        let run = token(arguments);
+        assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.out, run.err);
+        has(&run.err, &[words]);
+        assert_eq!(run.out, "", "{arguments:?}");
+    }
+    let run = token(&["create", "--name", "x", "--table", "t", "--right", "add", "--json", "--server"]);
+    let json: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert!(json["token"].as_str().unwrap().contains(json["id"].as_str().unwrap()));
+    let json: serde_json::Value = serde_json::from_str(&token(&["list", "--json"]).out).unwrap();
+    assert_eq!(json["tokens"][0]["tables"][0]["rights"], "add");
+    assert_eq!(json["tokens"][0]["server"], true);
+    has(
+        &token(&["create", "--name", "x", "--table", "t", "--right", "add"]).err,
+        &["there is a token named"],
+    );
+}
