@@ -28,15 +28,19 @@ const BATCH: &str = "application/cloudevents-batch+json";
 }))]
 pub struct Event<'a> {
     /// 1.0.
+    #[schema(required = true)]
     specversion: Option<String>,
     /// Where it happened.
+    #[schema(required = true)]
     source: Option<String>,
     /// Its name there.
+    #[schema(required = true)]
     id: Option<String>,
     /// When it happened. It is needed here: it says how long the event must be remembered.
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     time: Option<String>,
     /// The row of the counter.
+    #[schema(required = true)]
     subject: Option<String>,
     /// What happened. If it is an object with a member `delta`, that is added, otherwise 1.
     #[serde(borrow)]
