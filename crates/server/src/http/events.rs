@@ -144,7 +144,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
         check_number(events.len())?;
         asked.spend(events.len())?;
         let plan = |event: &RawValue| {
-            let event: Event<'_> = json::read(event.get().as_bytes())?;
+            let event: Event<'_> = json::object(event.get().as_bytes())?;
             Ok((table.clone(), event.operation(&asked, &table)?))
         };
         let planned = events.into_iter().map(plan).collect();
@@ -152,7 +152,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     }
     asked.spend(1)?;
     let operation = if kind == ONE {
-        json::read::<Event<'_>>(&body)?.operation(&asked, &table)?
+        json::object::<Event<'_>>(&body)?.operation(&asked, &table)?
     } else {
         // What is not JSON has no delta to be read; the event counts one.
         let is_json = kind == "application/json" || kind.ends_with("+json");

@@ -111,6 +111,10 @@ fn every_address_asks_for_its_right() {
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"jeton\""));
     }
     assert!(world.service.metrics.get(Count::Denied) > 0);
+    // Whoever has one of two rights that will do is not denied the other.
+    let denied = world.service.metrics.get(Count::Denied);
+    ask(&mut client, Some(keys.get("add")), "POST", "/v1/tables/clicks/import", "");
+    assert_eq!(world.service.metrics.get(Count::Denied), denied);
 }
 
 #[test]
