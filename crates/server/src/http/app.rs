@@ -48,6 +48,14 @@ impl App {
         }
     }
 
+    /// Waits for something, but not for ever.
+    pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Problem> {
+        let answer_timeout = self.service.options.answer_timeout;
+        tokio::time::timeout(answer_timeout, work).await.map_err(|_| {
+            Problem::new(Kind::Busy, "the store did not answer within the time allowed").again_after(SOON)
+        })
+    }
+
     /// Runs what reads or writes the disk where nobody is kept waiting by it.
     pub async fn aside<T: Send + 'static>(
         &self,

@@ -94,6 +94,15 @@ impl Asked {
         self.pass.may(table, right, service.millis()).map_err(|why| denied(service, why))
     }
 
+    /// Whether the caller may add to a table or administer it, and so may send changes: which of them it may make is seen with each.
+    pub fn may_change(&self, table: &str) -> Result<(), Problem> {
+        // Asked for, not denied: whoever has the other right has done nothing wrong.
+        match self.pass.may(table, Right::Admin, self.service().millis()) {
+            Ok(()) => Ok(()),
+            Err(_) => self.may(table, Right::Add),
+        }
+    }
+
     /// Takes so many operations from the caller's rate.
     pub fn spend(&self, operations: usize) -> Result<(), Problem> {
         let service = self.service();
@@ -155,10 +164,10 @@ impl Asked {
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
         let body = self.whole().await?;
         if body.is_empty() {
-            return json::read(b"{}");
+            return json::object(b"{}");
         }
         self.must_be(&["application/json"])?;
-        json::read(&body)
+        json::object(&body)
     }
 
     /// Refuses a body that is not said to be of one of these types.

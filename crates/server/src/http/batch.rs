@@ -88,7 +88,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     asked.no_key()?;
     asked.must_be(&["application/json"])?;
     let body = asked.whole().await?;
-    let BatchBody { operations } = json::read(&body)?;
+    let BatchBody { operations } = json::object(&body)?;
     check_number(operations.len())?;
     asked.spend(operations.len())?;
     let planned = operations.into_iter().map(|item| plan(&asked, item)).collect();
@@ -96,7 +96,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
 }
 
 fn plan(asked: &Asked, item: &RawValue) -> Planned {
-    let mut step: Step = json::read(item.get().as_bytes())?;
+    let mut step: Step = json::object(item.get().as_bytes())?;
     let table = step.table.take().ok_or_else(|| Problem::new(Kind::BadJson, "missing member `table`"))?;
     asked.may(&table, step.op.right())?;
     let table = asked.service().engine.table(&table)?;

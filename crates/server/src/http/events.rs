@@ -28,15 +28,19 @@ const BATCH: &str = "application/cloudevents-batch+json";
 }))]
 pub struct Event<'a> {
     /// 1.0.
+    #[schema(required = true)]
     specversion: Option<String>,
     /// Where it happened.
+    #[schema(required = true)]
     source: Option<String>,
     /// Its name there.
+    #[schema(required = true)]
     id: Option<String>,
     /// When it happened. It is needed here: it says how long the event must be remembered.
-    #[schema(format = DateTime)]
+    #[schema(format = DateTime, required = true)]
     time: Option<String>,
     /// The row of the counter.
+    #[schema(required = true)]
     subject: Option<String>,
     /// What happened. If it is an object with a member `delta`, that is added, otherwise 1.
     #[serde(borrow)]
@@ -140,7 +144,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
         check_number(events.len())?;
         asked.spend(events.len())?;
         let plan = |event: &RawValue| {
-            let event: Event<'_> = json::read(event.get().as_bytes())?;
+            let event: Event<'_> = json::object(event.get().as_bytes())?;
             Ok((table.clone(), event.operation(&asked, &table)?))
         };
         let planned = events.into_iter().map(plan).collect();
@@ -148,7 +152,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     }
     asked.spend(1)?;
     let operation = if kind == ONE {
-        json::read::<Event<'_>>(&body)?.operation(&asked, &table)?
+        json::object::<Event<'_>>(&body)?.operation(&asked, &table)?
     } else {
         // What is not JSON has no delta to be read; the event counts one.
         let is_json = kind == "application/json" || kind.ends_with("+json");

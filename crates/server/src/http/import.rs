@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
-use jeton_access::{Right, Throttled};
+use jeton_access::Throttled;
 use jeton_core::{Operation, Table};
 use jeton_engine::Ask;
 use serde::Serialize;
@@ -115,9 +115,7 @@ struct Import {
 )]
 pub async fn post(asked: Asked) -> Result<Response<Body>, Problem> {
     let name = asked.table_name()?;
-    if asked.may(&name, Right::Admin).is_err() {
-        asked.may(&name, Right::Add)?;
-    }
+    asked.may_change(&name)?;
     let table = asked.service().engine.table(&name)?;
     asked.no_key()?;
     asked.must_be(&[NDJSON, "application/ndjson", "application/jsonl"])?;
@@ -142,8 +140,11 @@ pub async fn post(asked: Asked) -> Result<Response<Body>, Problem> {
 impl Import {
     async fn run(mut self) {
         let ended = self.all().await;
-        if let Err(End::Gone) = ended {
-            return;
+        match &ended {
+            Err(End::Gone) => return,
+            // What was read before is done all the same, as far as that is possible.
+            Err(End::Because(_)) => drop(self.flush().await),
+            Ok(()) => {}
         }
         let mut last = self.progress;
         last.done = ended.is_ok();
@@ -212,7 +213,7 @@ impl Import {
     }
 
     fn operation(&self, line: &[u8]) -> Result<Operation, Problem> {
-        let step: Step = json::read(line)?;
+        let step: Step = json::object(line)?;
         if step.table.is_some() {
             return Err(Problem::new(Kind::BadJson, "`table` is in the path, and the same for all lines"));
         }

@@ -34,6 +34,14 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
     serde_json::from_slice(text).map_err(|error| Problem::new(Kind::BadJson, explain(&error)))
 }
 
+/// Reads a body that is an object. Serde would take a list of its values as well, and nobody would know what that means.
+pub fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
+    match text.trim_ascii_start().first() {
+        None | Some(b'{') => read(text),
+        Some(_) => Err(Problem::new(Kind::BadJson, "a JSON object is expected here: {...}")),
+    }
+}
+
 /// What is wrong, in the words of a reader of the documentation.
 fn explain(error: &serde_json::Error) -> String {
     let text = error.to_string();

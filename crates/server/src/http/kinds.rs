@@ -110,7 +110,7 @@ kinds! {
         "An id stands for one operation. This id came before with another change, value or bound, and that one was taken; this one was not. \
          It is a mistake in the client: make a new id for every new operation, and keep it for its retries.";
     CellTooLarge, "cell-too-large", UNPROCESSABLE_ENTITY, "The cell would become too large",
-        "A cell holds at most 65536 bytes. Nothing changed.";
+        "A cell holds at most 65536 bytes. Nothing changed. Keep what is larger elsewhere, and its name here.";
     Throttled, "throttled", TOO_MANY_REQUESTS, "More than the rate of this token",
         "Wait as many seconds as Retry-After says, then send the same again, with the same id. If there is no Retry-After, the request has \
          more operations than the token may ever send at once: send fewer. Nothing changed.";

@@ -28,7 +28,7 @@ pub async fn page(asked: &Asked, table: &std::sync::Arc<Table>, query: &Query) -
         Some(cursor) => Some(read_cursor(asked.service(), table, &prefix, cursor)?),
         None => {
             // What was acknowledged before is listed. Once is enough: what comes later may be on later pages or not.
-            asked.service().engine.stored().await?;
+            asked.app.in_time(asked.service().engine.stored()).await??;
             None
         }
     };

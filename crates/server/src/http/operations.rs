@@ -60,9 +60,7 @@ pub struct IdBody {
 pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     let name = asked.table_name()?;
     // Who may do nothing here need not be read.
-    if asked.may(&name, Right::Admin).is_err() {
-        asked.may(&name, Right::Add)?;
-    }
+    asked.may_change(&name)?;
     let body: OperationBody = asked.json().await?;
     if body.changes.len() > CHANGES_MAX {
         return Err(OperationError::TooManyChanges(body.changes.len()).into());
@@ -137,7 +135,7 @@ async fn look_up(asked: &Asked, name: &str, id: &str) -> Result<Response<Body>, 
     asked.spend(1)?;
     let table = asked.service().engine.table(name)?;
     let id = table.settings().formats.parse(id)?;
-    let found = asked.service().engine.operation(&table, &id).await?;
+    let found = asked.app.in_time(asked.service().engine.operation(&table, &id)).await??;
     let is = |wanted: fn(&Known) -> bool| found.iter().any(|(_, known)| wanted(known));
     let state = if is(|known| matches!(known, Known::Yes(_))) {
         "taken"

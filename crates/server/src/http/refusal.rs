@@ -112,3 +112,36 @@ impl Problem {
         Self::new(Kind::UnknownTable, detail)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_says_when_to_ask_again_and_what_does_not_does_not() {
+        for (refusal, kind, seconds) in [
+            (Refusal::Busy("too many requests are waiting"), Kind::Busy, Some(1)),
+            (Refusal::Full("no room".into()), Kind::Full, Some(10)),
+            (Refusal::Closed, Kind::Closing, Some(1)),
+            (Refusal::Rejected(Rejection::Capacity { what: "ids" }), Kind::Busy, Some(10)),
+            (Refusal::Storage("damaged".into()), Kind::Storage, None),
+            (Refusal::Rejected(Rejection::Mismatch), Kind::IdMismatch, None),
+            (Refusal::NoSuchTable("t".into()), Kind::UnknownTable, None),
+        ] {
+            let problem = Problem::from(refusal);
+            assert_eq!((problem.kind, problem.retry_after.map(|time| time.as_secs())), (kind, seconds));
+        }
+    }
+
+    #[test]
+    fn what_a_program_may_want_to_know_is_in_members() {
+        let now = Moment::from_secs(1_800_000_000);
+        let problem = Problem::from(Rejection::Expired { window: Duration::from_secs(3600), now });
+        assert_eq!(
+            (&problem.extra["window"], &problem.extra["server_time"]),
+            (&"1h".into(), &"2027-01-15T08:00:00.000Z".into())
+        );
+        let problem = Problem::from(Rejection::UnknownSession { floor: 7 });
+        assert_eq!(problem.extra["floor"], 7);
+    }
+}

@@ -1,0 +1,126 @@
+//! CloudEvents in all modes.
+
+use jeton_core::Format;
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::world::World;
+
+const PATH: &str = "/v1/tables/events/events";
+
+fn event(id: &str, time: &str, delta: Option<i64>) -> Value {
+    let mut event = json!({"specversion": "1.0", "type": "click", "source": "/pages", "id": id, "time": time, "subject": "page/7",
+        "anextension": "x"});
+    if let Some(delta) = delta {
+        event["data"] = json!({"delta": delta, "more": true});
+    }
+    event
+}
+
+fn send(client: &mut Client, kind: &str, body: &Value) -> crate::client::Reply {
+    client.ask("POST", PATH, &[("content-type", kind)], body.to_string().as_bytes())
+}
+
+/// A world with a table of events, and what time it is there.
+fn world() -> (World, String) {
+    let world = World::new();
+    world.table("events", &[Format::Event]);
+    let mut client = world.client();
+    let body = client.post("/v1/tables/default/counters/clock:add", json!({"delta": 1})).ok();
+    (world, body["time"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn one_event_counts_once() {
+    let (world, now) = world();
+    let mut client = world.client();
+    let kind = "application/cloudevents+json";
+    let first = send(&mut client, kind, &event("a", &now, Some(5))).ok();
+    assert_eq!((&first["value"], &first["replayed"]), (&json!(5), &json!(false)));
+    let again = send(&mut client, kind, &event("a", &now, Some(5)));
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(send(&mut client, kind, &event("b", &now, None)).ok()["value"], 6);
+    // The name of an event is its source and id; the same id elsewhere is another.
+    let mut elsewhere = event("a", &now, Some(5));
+    elsewhere["source"] = json!("/shop");
+    assert_eq!(send(&mut client, kind, &elsewhere).ok()["value"], 11);
+    send(&mut client, kind, &event("a", &now, Some(6))).problem(422, "id-mismatch");
+    assert_eq!(client.get("/v1/tables/events/counters/page%2F7").ok()["value"], 11);
+    send(&mut client, kind, &event("a", "2020-01-01T00:00:00Z", None)).problem(410, "id-expired");
+    send(&mut client, kind, &event("a", "2999-01-01T00:00:00Z", None)).problem(400, "id-from-future");
+}
+
+#[test]
+fn a_batch_has_an_outcome_for_each() {
+    let (world, now) = world();
+    let mut client = world.client();
+    let mut old_version = event("v", &now, None);
+    old_version["specversion"] = json!("0.3");
+    let mut without_subject = event("s", &now, None);
+    without_subject.as_object_mut().unwrap().remove("subject");
+    let mut with_base64 = event("b", &now, None);
+    with_base64["data_base64"] = json!("eyJkZWx0YSI6NX0=");
+    let batch = json!([
+        event("a", &now, Some(2)),
+        event("a", &now, Some(2)),
+        event("t", "yesterday", None),
+        old_version,
+        without_subject,
+        with_base64,
+        event("d", &now, None),
+        7
+    ]);
+    let body = send(&mut client, "application/cloudevents-batch+json", &batch).ok();
+    let results = body["results"].as_array().unwrap();
+    let statuses: Vec<_> = results.iter().map(|result| result["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [200, 200, 400, 400, 400, 400, 200, 400], "{body}");
+    assert_eq!(results[1]["replayed"], true);
+    assert!(
+        results[2]["detail"].as_str().unwrap().starts_with("`time` is \"yesterday\": a time is written as")
+    );
+    assert_eq!(results[3]["detail"], "`specversion` is \"0.3\", and only 1.0 is known here");
+    assert_eq!(results[4]["detail"], "the event has no `subject`, which is needed here");
+    assert_eq!(results[6]["value"], 3);
+}
+
+#[test]
+fn binary_mode_has_the_event_in_headers() {
+    let (world, now) = world();
+    let mut client = world.client();
+    let headers = [
+        ("ce-specversion", "1.0"),
+        ("ce-type", "click"),
+        ("ce-source", "/pages"),
+        ("ce-id", "bin%20%E2%82%AC"),
+        ("ce-time", now.as_str()),
+        ("ce-subject", "page-8"),
+        ("content-type", "application/json"),
+    ];
+    let first = client.ask("POST", PATH, &headers, b"{\"delta\": 4}").ok();
+    assert_eq!(first["value"], 4);
+    assert_eq!(client.ask("POST", PATH, &headers, b"{\"delta\": 4}").ok()["replayed"], true);
+    // It is the same event as in structured mode.
+    let mut event = event("bin €", &now, Some(4));
+    event["subject"] = json!("page-8");
+    assert_eq!(send(&mut client, "application/cloudevents+json", &event).ok()["replayed"], true);
+    client.ask("POST", PATH, &headers[..5], b"").problem(400, "bad-json");
+}
+
+#[test]
+fn what_is_no_event_is_refused() {
+    let (world, now) = world();
+    let mut client = world.client();
+    send(&mut client, "application/json", &event("a", &now, None)).problem(415, "media-type");
+    let reply = client.ask(
+        "POST",
+        "/v1/tables/default/events",
+        &[("content-type", "application/cloudevents+json")],
+        event("a", &now, None).to_string().as_bytes(),
+    );
+    let problem = reply.problem(400, "id-invalid");
+    assert_eq!(problem["detail"], "an id of format event is not taken here; the table takes uuid7");
+    let mut wrong = event("a", &now, None);
+    wrong["data"] = json!({"delta": "many"});
+    let problem = send(&mut client, "application/cloudevents+json", &wrong).problem(400, "bad-json");
+    assert!(problem["detail"].as_str().unwrap().starts_with("data: "), "{problem}");
+}

@@ -1,0 +1,94 @@
+//! Listing counters, a page at a time.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::world::{World, uuid};
+
+fn fill(client: &mut Client, rows: impl Iterator<Item = String>) {
+    let items: Vec<Value> =
+        rows.map(|row| json!({"table": "default", "row": row, "delta": 1, "id": uuid()})).collect();
+    let body = client.post("/v1/batch", json!({"operations": items})).ok();
+    assert!(body["results"].as_array().unwrap().iter().all(|result| result["applied"] == true));
+}
+
+/// All rows, and the number of pages.
+fn all(client: &mut Client, query: &str) -> (Vec<String>, usize) {
+    let (mut rows, mut pages, mut after) = (Vec::new(), 0, String::new());
+    loop {
+        let page = client.get(&format!("/v1/tables/default/counters?{query}{after}")).ok();
+        rows.extend(
+            page["counters"].as_array().unwrap().iter().map(|one| one["row"].as_str().unwrap().to_owned()),
+        );
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => return (rows, pages),
+        }
+    }
+}
+
+#[test]
+fn pages_have_every_counter_once() {
+    let world = World::new();
+    let mut client = world.client();
+    let wanted: BTreeSet<String> = (0..1000).map(|at| format!("row-{at}")).collect();
+    fill(&mut client, wanted.iter().cloned());
+    fill(&mut client, ["other".to_owned()].into_iter());
+    let (rows, pages) = all(&mut client, "prefix=row-&limit=97");
+    assert_eq!((rows.len(), pages), (1000, 11));
+    assert_eq!(rows.into_iter().collect::<BTreeSet<_>>(), wanted);
+    let (rows, pages) = all(&mut client, "limit=1000");
+    assert_eq!((rows.len(), pages), (1001, 2));
+    assert_eq!(all(&mut client, "prefix=row-99&limit=5").0.len(), 11);
+    assert_eq!(all(&mut client, "prefix=nothing").0.len(), 0);
+    // A hundred, if nothing is said.
+    let page = client.get("/v1/tables/default/counters").ok();
+    assert_eq!(page["counters"].as_array().unwrap().len(), 100);
+}
+
+#[test]
+fn what_is_empty_is_not_listed() {
+    let world = World::new();
+    let mut client = world.client();
+    fill(&mut client, (0..60).map(|at| format!("row-{at}")));
+    // They are in the store's files now, as counters.
+    assert_eq!(all(&mut client, "limit=7").0.len(), 60);
+    for at in 0..50 {
+        client.post(&format!("/v1/tables/default/counters/row-{at}:delete"), json!({"id": uuid()})).ok();
+    }
+    let (rows, _) = all(&mut client, "limit=7");
+    assert_eq!(rows.len(), 10, "{rows:?}");
+    // What goes while somebody turns the pages is not on the next one, although the store's files still have it.
+    let first = client.get("/v1/tables/default/counters?limit=3").ok();
+    for at in 50..60 {
+        client.post(&format!("/v1/tables/default/counters/row-{at}:delete"), json!({"id": uuid()})).ok();
+    }
+    let next = first["next"].as_str().unwrap();
+    let rest = client.get(&format!("/v1/tables/default/counters?limit=3&after={next}")).ok();
+    assert_eq!(rest, json!({"counters": [], "next": null}));
+}
+
+#[test]
+fn a_cursor_is_of_its_table_and_prefix() {
+    let world = World::new();
+    world.table("other", &[jeton_core::Format::Uuid7]);
+    let mut client = world.client();
+    fill(&mut client, (0..30).map(|at| format!("row-{at}")));
+    let page = client.get("/v1/tables/default/counters?limit=3").ok();
+    let next = page["next"].as_str().unwrap();
+    client.get(&format!("/v1/tables/default/counters?limit=3&after={next}")).ok();
+    for query in [
+        format!("/v1/tables/other/counters?after={next}"),
+        format!("/v1/tables/default/counters?prefix=x&after={next}"),
+        format!("/v1/tables/default/counters?after={}", &next[1..]),
+        "/v1/tables/default/counters?after=AAAA".to_owned(),
+        "/v1/tables/default/counters?after=%21".to_owned(),
+        "/v1/tables/default/counters?after=".to_owned(),
+    ] {
+        let problem = client.get(&query).problem(400, "bad-request");
+        assert!(problem["detail"].as_str().unwrap().contains("`after` is not `next` of a page"), "{problem}");
+    }
+}

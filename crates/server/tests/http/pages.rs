@@ -1,0 +1,97 @@
+//! Pages, health and metrics.
+
+use serde_json::json;
+
+use crate::world::{World, uuid};
+
+#[test]
+fn every_response_is_safe_to_show() {
+    let world = World::new();
+    let mut client = world.client();
+    for path in
+        ["/", "/problems", "/problems/id-expired", "/v1/tables", "/nowhere", "/metrics", "/openapi.json"]
+    {
+        let reply = client.get(path);
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"), "{path}");
+        let policy = reply.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("http"), "{policy}");
+        assert_eq!(reply.header("cache-control").is_some(), path.starts_with("/v1/"), "{path}");
+    }
+    let start = client.get("/");
+    assert_eq!(start.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(start.text().contains("/v1/tables/default/counters/hello:add"));
+    let policy = start.header("content-security-policy").unwrap();
+    assert!(policy.contains("script-src 'sha256-") && policy.contains("style-src 'sha256-"), "{policy}");
+}
+
+#[test]
+fn a_problem_leads_to_its_page() {
+    let world = World::new();
+    let mut client = world.client();
+    let problem = client.get("/v1/tables/nowhere").problem(404, "unknown-table");
+    let page = client.get(problem["type"].as_str().unwrap());
+    assert_eq!(page.status, 200);
+    assert!(
+        page.text().contains("There is no such table") && page.text().contains("PUT /v1/tables"),
+        "{}",
+        page.text()
+    );
+    client.get("/problems/no-such").problem(404, "not-found");
+    assert!(client.get("/problems").text().contains("/problems/id-mismatch"));
+}
+
+#[test]
+fn health_and_metrics() {
+    let world = World::new();
+    let mut client = world.client();
+    assert_eq!(client.get("/healthz").ok(), json!({"status": "alive"}));
+    assert_eq!(client.get("/readyz").ok(), json!({"status": "ready"}));
+    let (path, id) = ("/v1/tables/default/counters/c:add", uuid());
+    for _ in 0..3 {
+        client.post(path, json!({"delta": 1, "id": id})).ok();
+    }
+    client.get("/v1/tables/default/counters/c").ok();
+    let reply = client.get("/metrics");
+    assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    for line in [
+        "jeton_operations_total{outcome=\"applied\"} 1",
+        "jeton_operations_total{outcome=\"replayed\"} 2",
+        "jeton_reads_total 1",
+        "jeton_connections{protocol=\"http\"} 1",
+        "jeton_http_requests_total 7",
+        "jeton_trouble 0",
+        "jeton_filter_ids{table=\"default\",ids=\"dated\"} 1",
+        "# TYPE jeton_filter_error gauge",
+        "# TYPE jeton_log_bytes_total counter",
+        "# TYPE jeton_index_ids gauge",
+        "# TYPE jeton_value_bytes gauge",
+    ] {
+        assert!(reply.text().lines().any(|found| found == line), "{line} is not in\n{}", reply.text());
+    }
+}
+
+#[test]
+fn the_description_names_every_address() {
+    let world = World::new();
+    let description = world.client().get("/openapi.json").ok();
+    let paths = description["paths"].as_object().unwrap();
+    for path in [
+        "/v1/tables/{table}/counters/{row}:add",
+        "/v1/tables/{table}/counters/{row}:put",
+        "/v1/tables/{table}/counters/{row}",
+        "/v1/tables/{table}/counters",
+        "/v1/tables/{table}/operations",
+        "/v1/tables/{table}/operations/{id}",
+        "/v1/tables/{table}/events",
+        "/v1/tables/{table}/import",
+        "/v1/operations/{id}",
+        "/v1/batch",
+        "/v1/watch",
+        "/v1/tables",
+        "/v1/tables/{table}",
+    ] {
+        let operations =
+            paths.get(path).and_then(|path| path.as_object()).unwrap_or_else(|| panic!("{path} is missing"));
+        assert!(operations.values().all(|operation| operation["summary"].is_string()), "{path}");
+    }
+}

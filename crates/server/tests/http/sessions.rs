@@ -1,0 +1,59 @@
+//! Sequenced ids: a client that numbers its operations.
+
+use std::time::Duration;
+
+use jeton_core::limits::SESSION_WINDOW;
+use jeton_core::{Format, Formats, TableSettings};
+use serde_json::json;
+
+use crate::world::{World, millis};
+
+const ADD: &str = "/v1/tables/numbered/counters/c:add";
+
+#[test]
+fn numbers_count_once_and_later_lives_shut_out_earlier_ones() {
+    let world = World::new();
+    world.table("numbered", &[Format::Sequenced]);
+    let mut client = world.client();
+    client.post(ADD, json!({"delta": 1, "id": "me/5/1"})).ok();
+    assert_eq!(client.post(ADD, json!({"delta": 1, "id": "me/5/1"})).ok()["replayed"], true);
+    client.post(ADD, json!({"delta": 1, "id": "me/6/1"})).ok();
+    let problem = client.post(ADD, json!({"delta": 1, "id": "me/5/2"})).problem(409, "fenced");
+    assert_eq!(problem["epoch"], 6);
+    let ahead = millis() + 3_600_000;
+    let problem =
+        client.post(ADD, json!({"delta": 1, "id": format!("me/{ahead}/1")})).problem(400, "epoch-ahead");
+    assert!(problem["latest"].as_u64().unwrap() < ahead, "{problem}");
+    assert_eq!(client.get("/v1/tables/numbered/counters/c").ok()["value"], 2);
+}
+
+#[test]
+fn a_number_far_back_is_gone() {
+    let world = World::new();
+    world.table("numbered", &[Format::Sequenced]);
+    let mut client = world.client();
+    for seq in 2..=SESSION_WINDOW + 2 {
+        client.post(ADD, json!({"delta": 1, "id": format!("me/5/{seq}")})).ok();
+    }
+    let problem = client.post(ADD, json!({"delta": 1, "id": "me/5/1"})).problem(410, "id-expired");
+    assert!(problem["low_water"].as_u64().unwrap() > 1, "{problem}");
+}
+
+#[test]
+fn a_session_that_was_idle_for_too_long_is_unknown() {
+    let world = World::new();
+    let (formats, session_lease) = (Formats::only(Format::Sequenced), Duration::from_millis(20));
+    world.table_with("numbered", TableSettings { formats, session_lease, ..TableSettings::default() });
+    let mut client = world.client();
+    client.post(ADD, json!({"delta": 1, "id": "me/5/1"})).ok();
+    // Others go on, until the store has seen the time pass.
+    let begun = millis();
+    let mut epoch = 1;
+    while millis() < begun + 200 {
+        client.post(ADD, json!({"delta": 1, "id": format!("other/{epoch}/1")}));
+        epoch += 1;
+    }
+    let problem = client.post(ADD, json!({"delta": 1, "id": "me/5/2"})).problem(409, "unknown-session");
+    assert!(problem["floor"].as_u64().unwrap() >= 5, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("cannot be known"), "{problem}");
+}
