@@ -173,12 +173,50 @@ def proxy(server: Server) -> Iterator[Proxy]:
 class Puppet:
     """A server that greets, and answers everything else with these bytes; then it says nothing any more."""
 
-    def __init__(self, answers: List[bytes]) -> None:
+    def __init__(self, answers: List[bytes], dead: int = 0) -> None:
         self._answers = list(answers)
+        #: So many connections are greeted, and never answered.
+        self._dead = dead
         self.asked: List[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._lock = threading.Lock()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client:
+            self._dead -= 1
+            dead = self._dead >= 0
+            while True:
+                try:
+                    data = client.recv(65536)
+                    if not data:
+                        return
+                    if b"HELLO" in data:
+                        client.sendall(b"%0\r\n")
+                        continue
+                    if dead:
+                        continue
+                    with self._lock:
+                        self.asked.append(data)
+                        answer = self._answers.pop(0) if self._answers else b""
+                    client.sendall(answer)
+                except OSError:
+                    return
+
+
+class Echo:
+    """A slow server: the answer to an addition is what was to be added."""
+
+    def __init__(self, delay: float) -> None:
+        self._delay = delay
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -196,9 +234,8 @@ class Puppet:
                     if b"HELLO" in data:
                         client.sendall(b"%0\r\n")
                         continue
-                    with self._lock:
-                        self.asked.append(data)
-                        answer = self._answers.pop(0) if self._answers else b""
-                    client.sendall(answer)
+                    time.sleep(self._delay)
+                    delta = data.split(b"\r\n")[6]
+                    client.sendall(b"*2\r\n:" + delta + b"\r\n+applied\r\n")
                 except OSError:
                     return

@@ -9,7 +9,7 @@ from typing import Any, Coroutine, Union
 import pytest
 
 import jeton
-from conftest import Proxy, Puppet, Server, free_port
+from conftest import Echo, Proxy, Puppet, Server, free_port
 from jeton import AsyncClient, Backoff, Client, Status
 
 
@@ -88,6 +88,13 @@ def test_what_goes_wrong_is_what_it_is(server: Server) -> None:
             await impatient(Puppet([]).address, deadline=0.7).add("a")
         with pytest.raises(jeton.UnknownOutcome):
             await impatient(Puppet([b"", b"-NOPERM\r\n"]).address).add("a")
+        # A connection that is dead is not asked again and again.
+        dying = Puppet([b"*2\r\n:3\r\n+replayed\r\n"], dead=2)
+        assert (await impatient(dying.address).add("a")).replayed
+        late = AsyncClient(Echo(0.2).address, connections=1)
+        with pytest.raises(jeton.UnknownOutcome):
+            await late.add("a", 1, deadline=0.05)
+        assert (await late.add("a", 2)).value == 2, "a late answer is nobody else's"
         silent = Puppet([])
         hedging = AsyncClient([silent.address, server.address], hedge_after=0.01, attempt_timeout=60, deadline=60)
         begun = time.monotonic()

@@ -8,12 +8,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import List
+from typing import List, Type
 
 import pytest
 
 import jeton
-from conftest import Proxy, Puppet, Server, free_port
+from conftest import Echo, Proxy, Puppet, Server, free_port
 from jeton import Backoff, Client, Status
 
 OLD = "018bcfe5-6800-7000-8000-000000000000"
@@ -83,6 +83,36 @@ def test_busy_is_retried_and_then_said() -> None:
     assert len(puppet.asked) == 3 and len(set(puppet.asked)) == 1, "each attempt is the same bytes"
     with pytest.raises(jeton.Busy):
         impatient(Puppet([b"-BUSY still\r\n"] * 1000).address, deadline=0.5).add("a")
+
+
+@pytest.mark.parametrize(
+    "code, error",
+    [
+        ("IDEXPIRED", jeton.IdExpired),
+        ("IDMISMATCH", jeton.IdMismatch),
+        ("IDFUTURE", jeton.IdFuture),
+        ("IDREQUIRED", jeton.IdRequired),
+        ("IDFORMAT", jeton.IdFormat),
+        ("NOSESSION", jeton.NoSession),
+        ("FENCED", jeton.Fenced),
+        ("NOAUTH", jeton.NoAuth),
+        ("NOPERM", jeton.NoPermission),
+        ("NOTABLE", jeton.NoTable),
+        ("ERR", jeton.Refused),
+    ],
+)
+def test_what_time_does_not_mend_is_said_at_once(code: str, error: Type[jeton.JetonError]) -> None:
+    puppet = Puppet([f"-{code} no\r\n".encode(), b"*2\r\n:3\r\n+applied\r\n"])
+    with pytest.raises(error):
+        impatient(puppet.address).add("a")
+    assert len(puppet.asked) == 1
+
+
+def test_a_late_answer_is_nobody_elses() -> None:
+    client = Client(Echo(0.2).address)
+    with pytest.raises(jeton.UnknownOutcome):
+        client.add("a", 1, deadline=0.05)
+    assert client.add("a", 2).value == 2
 
 
 def test_an_unknown_outcome_carries_its_id() -> None:
@@ -174,11 +204,12 @@ from jeton import Client
 client = Client(sys.argv[1])
 client.add("a")
 child = os.fork()
-for _ in range(50):
+for number in range(50):
     client.add("a")
-    client.add("own:child" if child == 0 else "own:parent", 1)
+    # Of two processes on one connection, one would get the other's answer.
+    assert client.add("own:child" if child == 0 else "own:parent", 1).value == number + 1
 if child:
-    sys.exit(os.waitpid(child, 0)[1])
+    sys.exit(1 if os.waitpid(child, 0)[1] else 0)
 """
 
 

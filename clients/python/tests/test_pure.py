@@ -121,6 +121,12 @@ def test_a_course_keeps_its_promises() -> None:
             assert isinstance(end, Answered)
 
 
+def test_waits_double_up_to_a_cap() -> None:
+    backoff = Backoff(base=0.01, cap=0.05)
+    assert [backoff.ceiling(round) for round in (0, 1, 2, 3, 1000)] == [0.01, 0.02, 0.04, 0.05, 0.05]
+    assert backoff.wait(1, 0.0) == 0 and backoff.wait(1, 0.5) == 0.01
+
+
 def test_what_is_said_is_weighed() -> None:
     for text, weight in [
         ("BUSY too many", Weight.LATER),

@@ -1,36 +1,64 @@
 //! When things go wrong in one particular way.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jeton_access::{Access, Book, Grant, RANDOM_BYTES, TableRule};
 use jeton_client::{Client, Code, Error, Failure, Fate, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::chaos::impatient;
 use crate::proxy::{Proxy, Weather};
 use crate::server::Server;
 
+/// What a puppet was asked, greetings aside.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Asked {
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap().concat()).into_owned()
+    }
+
+    fn are_all_the_same(&self) -> bool {
+        self.0.lock().unwrap().windows(2).all(|pair| pair[0] == pair[1])
+    }
+}
+
 /// A server that greets, and answers everything else with these bytes, one after the other; at the end it says nothing any more.
-async fn puppet(answers: Vec<&'static [u8]>) -> (SocketAddr, Arc<AtomicUsize>) {
+async fn puppet(answers: Vec<&'static [u8]>) -> (SocketAddr, Asked) {
+    puppet_behind(Arc::new(Semaphore::new(1000)), answers).await
+}
+
+/// As a puppet, but each greeting takes a permit.
+async fn puppet_behind(gate: Arc<Semaphore>, answers: Vec<&'static [u8]>) -> (SocketAddr, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
-    let count = asked.clone();
+    let (address, asked) = (listener.local_addr().unwrap(), Asked::default());
+    let heard = asked.clone();
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let (count, answers) = (count.clone(), answers.clone());
+            let (heard, answers, gate) = (heard.clone(), answers.clone(), gate.clone());
             tokio::spawn(async move {
                 let mut bytes = vec![0; 4096];
                 while let Ok(read @ 1..) = stream.read(&mut bytes).await {
                     if bytes[..read].windows(5).any(|window| window == b"HELLO") {
+                        gate.acquire().await.unwrap().forget();
                         stream.write_all(b"%0\r\n").await.unwrap();
                         continue;
                     }
-                    let number = count.fetch_add(1, Ordering::SeqCst);
+                    let number = {
+                        let mut heard = heard.0.lock().unwrap();
+                        heard.push(bytes[..read].to_vec());
+                        heard.len() - 1
+                    };
                     if let Some(answer) = answers.get(number) {
                         let _gone = stream.write_all(answer).await;
                     }
@@ -50,14 +78,15 @@ async fn busy_is_retried_and_then_said() {
     let (address, asked) = puppet(vec![b"-BUSY a\r\n", b"-MISCONF b\r\n", b"*2\r\n:3\r\n+applied\r\n"]).await;
     let client = Client::new(one_line(address)).unwrap();
     assert_eq!(client.add("a", 1).await.unwrap().value, Some(3));
-    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    assert_eq!(asked.len(), 3);
+    assert!(asked.are_all_the_same(), "attempts differ: {}", asked.text());
 
     let (address, asked) = puppet(vec![b"-BUSY still\r\n"; 10_000]).await;
     let client = Client::new(one_line(address)).unwrap();
     let error = client.add("a", 1).await.unwrap_err();
     assert_eq!(error, Error::Busy { message: "BUSY still".into() });
     assert!(error.is_certain());
-    assert!(asked.load(Ordering::SeqCst) > 5, "there was time for more");
+    assert!(asked.len() > 5, "there was time for more");
 }
 
 #[tokio::test]
@@ -76,6 +105,34 @@ async fn a_refusal_after_a_lost_attempt_is_not_certain() {
 }
 
 #[tokio::test]
+async fn what_time_does_not_mend_is_said_at_once() {
+    for answer in [
+        &b"-IDEXPIRED no\r\n"[..],
+        b"-IDMISMATCH no\r\n",
+        b"-IDFUTURE no\r\n",
+        b"-IDREQUIRED no\r\n",
+        b"-IDFORMAT no\r\n",
+        b"-NOSESSION no\r\n",
+        b"-FENCED no\r\n",
+        b"-NOAUTH no\r\n",
+        b"-WRONGPASS no\r\n",
+        b"-NOPERM no\r\n",
+        b"-NOTABLE no\r\n",
+        b"-ERR no\r\n",
+    ] {
+        let (address, asked) = puppet(vec![answer, b"*2\r\n:3\r\n+applied\r\n"]).await;
+        let error = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap_err();
+        let is_right = match &error {
+            Error::Expired { .. } => answer.starts_with(b"-IDEXPIRED"),
+            Error::Refused(said) => said.message.as_bytes() == &answer[1..answer.len() - 2],
+            _ => false,
+        };
+        assert!(is_right, "{error:?}");
+        assert_eq!(asked.len(), 1, "{error}");
+    }
+}
+
+#[tokio::test]
 async fn silence_is_an_unknown_outcome_in_time() {
     let (address, asked) = puppet(vec![]).await;
     let client = Client::new(one_line(address)).unwrap();
@@ -83,7 +140,8 @@ async fn silence_is_an_unknown_outcome_in_time() {
     let error = client.add("a", 1).await.unwrap_err();
     assert!(matches!(error, Error::Unknown { .. }), "{error}");
     assert!(begun.elapsed() >= Duration::from_millis(400), "it gave up early");
-    assert!(asked.load(Ordering::SeqCst) >= 2, "it did not try again");
+    assert!(asked.len() >= 2, "it did not try again");
+    assert!(asked.are_all_the_same(), "attempts differ: {}", asked.text());
     // A server that stops while something is under way does not know either.
     let (address, _) = puppet(vec![b"-LOADING the engine is closed\r\n"; 1000]).await;
     let error = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap_err();
@@ -99,6 +157,22 @@ async fn nonsense_is_an_unknown_outcome() {
     let (address, _) = puppet(vec![b"what?\r\n", b"*2\r\n:3\r\n+replayed\r\n"]).await;
     let outcome = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap();
     assert!(outcome.replayed);
+}
+
+#[tokio::test]
+async fn what_was_given_up_before_it_was_sent_is_never_sent() {
+    let gate = Arc::new(Semaphore::new(0));
+    let (address, asked) = puppet_behind(gate.clone(), vec![b"*2\r\n:3\r\n+applied\r\n"]).await;
+    let options = Options { attempt_timeout: Duration::from_secs(60), ..one_line(address) };
+    let client = Client::new(options).unwrap();
+    let error = client.add("given-up", 1).deadline(Duration::from_millis(50)).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }) && error.is_certain(), "{error}");
+    let _gone = tokio::time::timeout(Duration::from_millis(50), client.add("gone-away", 1)).await;
+    // Whoever was told that nothing changed must be able to rely on it.
+    gate.add_permits(1000);
+    client.add("sent", 1).deadline(Duration::from_secs(60)).await.unwrap();
+    assert!(!asked.text().contains("given-up") && !asked.text().contains("gone-away"), "{}", asked.text());
+    assert_eq!(asked.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,11 +200,11 @@ async fn the_next_address_is_tried_at_once_and_kept() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let addresses = [nobody.to_string(), dead.to_string(), server.address.to_string()];
     let client = Client::connect(Options::to(addresses).clone()).await.unwrap();
-    let before = asked.load(Ordering::SeqCst);
+    let before = asked.len();
     for _ in 0..20 {
         client.add("a", 1).await.unwrap();
     }
-    assert_eq!(asked.load(Ordering::SeqCst), before, "the silent one is asked again and again");
+    assert_eq!(asked.len(), before, "the silent one is asked again and again");
     assert_eq!(client.get("a").await.unwrap().unwrap().counter(), Some(20));
 }
 
@@ -149,7 +223,7 @@ async fn a_hedge_wins_over_a_silent_server() {
     let begun = Instant::now();
     let outcome = client.add("a", 1).await.unwrap();
     assert!(begun.elapsed() < Duration::from_secs(30), "the silent one was waited for");
-    assert_eq!((outcome.value, asked.load(Ordering::SeqCst)), (Some(1), 1));
+    assert_eq!((outcome.value, asked.len()), (Some(1), 1));
     let known = client.operation(&outcome.id).await.unwrap();
     assert!(matches!(known, Fate::Known { applied: true, .. }), "{known:?}");
 }
