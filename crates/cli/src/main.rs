@@ -21,6 +21,7 @@ mod output;
 mod remote;
 mod serve;
 mod table;
+mod terminal;
 mod token;
 mod top;
 mod version;

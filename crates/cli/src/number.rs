@@ -13,12 +13,13 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Bytes as `96 kB` or `4.9 MB`: thousands, as memory is sold.
+/// Bytes as `96 kB`, `4.9 MB` or `44.0 GB`: thousands, as memory is sold.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
         1_000..999_500 => format!("{:.0} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+        999_500..999_950_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
     }
 }
 
@@ -53,9 +54,16 @@ mod tests {
 
     #[test]
     fn bytes_have_a_unit_that_fits() {
-        for (number, text) in
-            [(0, "0 B"), (999, "999 B"), (96_256, "96 kB"), (999_499, "999 kB"), (999_500, "1.0 MB")]
-        {
+        for (number, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (96_256, "96 kB"),
+            (999_499, "999 kB"),
+            (999_500, "1.0 MB"),
+            (999_949_999, "999.9 MB"),
+            (999_950_000, "1.0 GB"),
+            (44_011_200_000, "44.0 GB"),
+        ] {
             assert_eq!(bytes(number), text);
         }
     }

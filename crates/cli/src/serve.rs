@@ -72,6 +72,7 @@ async fn serve(config: &Config) -> Result<()> {
         data: &settings.data,
         is_new,
         tokens: settings.tokens.0.as_deref(),
+        table: &settings.default_table,
         ca: settings.tls_cert.0.as_deref(),
         addresses: open_doors.addresses(),
     })?;

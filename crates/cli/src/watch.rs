@@ -1,6 +1,7 @@
 //! `jeton watch`: changes as they are made.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -9,6 +10,9 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::output;
 use crate::remote::{Http, Server, escaped, lost, problem_of};
+
+/// The server says something every 15 seconds; who says nothing for so long is gone.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Watch counters change
 ///
@@ -36,19 +40,15 @@ impl Watch {
             None => "/v1/watch".into(),
             Some((table, prefix)) => format!("/v1/watch?table={}&prefix={}", escaped(table), escaped(prefix)),
         };
-        let response = Http(&self.server).send("GET", &path, None)?;
+        let response = Http(&self.server).listen(&path, SILENCE)?;
         if response.status != 200 {
             let mut body = String::new();
-            std::io::Read::read_to_string(&mut { response.body }, &mut body).map_err(|why| lost(&why))?;
+            { response.body }.read_to_string(&mut body).map_err(|why| lost(&why))?;
             return Err(problem_of(response.status, &body));
         }
         let (mut event, mut seen) = (String::new(), 0);
         for line in BufReader::new(response.body).lines() {
-            let line = match line {
-                // The server says something every 15 seconds; until then silence is no sign.
-                Err(why) if why.kind() == std::io::ErrorKind::WouldBlock => continue,
-                line => line.map_err(|why| lost(&why))?,
-            };
+            let line = line.map_err(|why| lost(&why))?;
             if line == ": watching" {
                 output::aside("watching; Ctrl-C ends it");
             } else if let Some(name) = line.strip_prefix("event: ") {

@@ -132,7 +132,7 @@ impl Readable for Size {
 
     fn show(&self) -> String {
         for (unit, shift) in SIZES {
-            if self.0 > 0 && self.0 % (1 << shift) == 0 {
+            if self.0 > 0 && self.0.is_multiple_of(1 << shift) {
                 return format!("{} {unit}", self.0 >> shift);
             }
         }
@@ -163,7 +163,7 @@ impl Readable for Span {
     fn show(&self) -> String {
         let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
         for (unit, length) in SPANS {
-            if millis > 0 && millis % length == 0 {
+            if millis > 0 && millis.is_multiple_of(length) {
                 return format!("{}{unit}", millis / length);
             }
         }

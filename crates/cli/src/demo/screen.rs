@@ -7,11 +7,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use forgetful_filter::Moment;
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::show::Show;
 use super::view;
+use crate::terminal::{Screen, StopSignal};
 
 /// Time between two pictures, and the part of it that may be spent on the load.
 const FRAME: Duration = Duration::from_millis(50);
@@ -61,56 +61,5 @@ fn is_quit(key: &KeyEvent) -> bool {
         KeyCode::Esc | KeyCode::Char('q' | 'Q') => true,
         KeyCode::Char('c' | 'd') => control,
         _ => false,
-    }
-}
-
-/// The terminal while it is ours.
-struct Screen(DefaultTerminal);
-
-impl Screen {
-    /// Takes it; from then on a panic gives it back, too.
-    fn take() -> io::Result<Self> {
-        ratatui::try_init().map(Self).inspect_err(|_| ratatui::restore())
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // In a panic it was given back already; once more would put the cursor onto the message.
-        if !std::thread::panicking() {
-            ratatui::restore();
-        }
-    }
-}
-
-/// Whether somebody has asked the process to end.
-struct StopSignal {
-    #[cfg(unix)]
-    received: std::sync::Arc<std::sync::atomic::AtomicBool>,
-}
-
-#[cfg(unix)]
-impl StopSignal {
-    fn new() -> io::Result<Self> {
-        let received = std::sync::Arc::default();
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            signal_hook::flag::register(signal, std::sync::Arc::clone(&received))?;
-        }
-        Ok(Self { received })
-    }
-
-    fn received(&self) -> bool {
-        self.received.load(std::sync::atomic::Ordering::Relaxed)
-    }
-}
-
-#[cfg(not(unix))]
-impl StopSignal {
-    fn new() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    fn received(&self) -> bool {
-        false
     }
 }

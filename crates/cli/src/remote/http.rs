@@ -1,6 +1,7 @@
 //! HTTP, asked: one request on a connection, and a response that is read as it comes.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
@@ -37,10 +38,15 @@ enum Rest {
 }
 
 impl Http<'_> {
-    /// Sends a request and waits for the head of its response.
-    pub fn send(&self, method: &str, path: &str, body: Option<&str>) -> Result<Response> {
+    /// Asks for something that has no end, from a server that says something at least so often.
+    pub fn listen(&self, path: &str, silence: Duration) -> Result<Response> {
+        self.send("GET", path, None, silence)
+    }
+
+    fn send(&self, method: &str, path: &str, body: Option<&str>, silence: Duration) -> Result<Response> {
         let (server, address) = (self.0, self.0.http());
-        let mut stream = stream::connect(&address, "--http", server.tls_ca().as_deref(), server.timeout())?;
+        let mut stream =
+            stream::connect(&address, "--http", server.tls_ca().as_deref(), server.timeout(), silence)?;
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
         if let Some(token) = server.token()? {
             if token.bytes().any(|byte| !byte.is_ascii_graphic()) {
@@ -58,7 +64,7 @@ impl Http<'_> {
 
     /// Sends a request, and reads the whole response.
     pub fn ask(&self, method: &str, path: &str, body: Option<&str>) -> Result<(u16, String)> {
-        let Response { status, body } = self.send(method, path, body)?;
+        let Response { status, body } = self.send(method, path, body, self.0.timeout())?;
         let mut text = String::new();
         body.take(BODY_BYTES_MAX).read_to_string(&mut text).map_err(|why| lost(&why))?;
         Ok((status, text))

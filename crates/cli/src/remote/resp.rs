@@ -26,7 +26,13 @@ pub struct Resp {
 impl Resp {
     /// Connects, and shows the token if there is one.
     pub fn connect(server: &Server) -> Result<Self> {
-        let stream = stream::connect(&server.resp(), "--resp", server.tls_ca().as_deref(), server.timeout())?;
+        let stream = stream::connect(
+            &server.resp(),
+            "--resp",
+            server.tls_ca().as_deref(),
+            server.timeout(),
+            server.timeout(),
+        )?;
         let mut resp = Self {
             stream,
             parser: Parser::new(Limits::default()),

@@ -18,8 +18,14 @@ pub trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
 
-/// Connects, or says why not. `flag` is how the address is given.
-pub fn connect(address: &str, flag: &str, ca: Option<&Path>, timeout: Duration) -> Result<Box<dyn Stream>> {
+/// Connects, or says why not. `flag` is how the address is given; `silence` is how long the other end may say nothing.
+pub fn connect(
+    address: &str,
+    flag: &str,
+    ca: Option<&Path>,
+    timeout: Duration,
+    silence: Duration,
+) -> Result<Box<dyn Stream>> {
     let stream = reach(address, timeout).map_err(|why| {
         let fix = match why.kind() {
             io::ErrorKind::ConnectionRefused => {
@@ -32,7 +38,7 @@ pub fn connect(address: &str, flag: &str, ca: Option<&Path>, timeout: Duration) 
     })?;
     let set = stream
         .set_nodelay(true)
-        .and_then(|()| stream.set_read_timeout(Some(timeout)))
+        .and_then(|()| stream.set_read_timeout(Some(silence)))
         .and_then(|()| stream.set_write_timeout(Some(timeout)));
     set.map_err(|why| anyhow!("{why}"))?;
     match ca {

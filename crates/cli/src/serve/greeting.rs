@@ -14,6 +14,8 @@ pub struct Greeting<'a> {
     /// Whether the store was made just now.
     pub is_new: bool,
     pub tokens: Option<&'a Path>,
+    /// The table of keys that name none.
+    pub table: &'a str,
     /// The certificate, which clients have to trust.
     pub ca: Option<&'a Path>,
     pub addresses: Vec<(Speaks, SocketAddr)>,
@@ -25,7 +27,7 @@ pub fn print(greeting: &Greeting<'_>) -> Result<()> {
 }
 
 fn lines(greeting: &Greeting<'_>, id: &str) -> Vec<String> {
-    let Greeting { data, is_new, tokens, ca, addresses } = greeting;
+    let Greeting { data, is_new, tokens, table, ca, addresses } = greeting;
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_path_buf());
     let mut lines = vec![format!("Jeton {} is ready.", version::long()), String::new()];
     let made = if *is_new { " (new)" } else { "" };
@@ -43,13 +45,18 @@ fn lines(greeting: &Greeting<'_>, id: &str) -> Vec<String> {
         None => "  tokens     none: whoever can connect may do everything".into(),
     });
     if *is_new {
-        lines.extend(tries(addresses, tokens.is_some(), *ca, id));
+        lines.extend(tries(addresses, tokens.is_some(), *ca, (table, id)));
     }
     lines
 }
 
 /// One line to copy for each way in. The id makes each safe to run twice: the second time nothing is counted.
-fn tries(addresses: &[(Speaks, SocketAddr)], has_tokens: bool, ca: Option<&Path>, id: &str) -> Vec<String> {
+fn tries(
+    addresses: &[(Speaks, SocketAddr)],
+    has_tokens: bool,
+    ca: Option<&Path>,
+    (table, id): (&str, &str),
+) -> Vec<String> {
     let at = |wanted: [Speaks; 2]| {
         wanted.into_iter().find_map(|wanted| addresses.iter().find(|(speaks, _)| *speaks == wanted))
     };
@@ -76,9 +83,9 @@ fn tries(addresses: &[(Speaks, SocketAddr)], has_tokens: bool, ca: Option<&Path>
         };
         lines.push(format!(
             "  curl -s{tls}{login} -H 'Idempotency-Key: \"{id}\"' --json '{{\"delta\": 1}}' \
-             {scheme}://{address}/v1/tables/default/counters/home:add"
+             {scheme}://{address}/v1/tables/{table}/counters/home:add"
         ));
-        lines.push(format!("  open {scheme}://{address}/ in a browser"));
+        lines.push(format!("  {scheme}://{address}/  in a browser"));
     }
     lines
 }
@@ -99,7 +106,7 @@ mod tests {
             (Speaks::Resp, "0.0.0.0:6380".parse().unwrap()),
             (Speaks::Http, "[::1]:6381".parse().unwrap()),
         ];
-        Greeting { data: Path::new("/d"), is_new, tokens, ca: None, addresses }
+        Greeting { data: Path::new("/d"), is_new, tokens, table: "mine", ca: None, addresses }
     }
 
     #[test]
@@ -109,8 +116,8 @@ mod tests {
             "  data       /d (new)",
             "  RESP       0.0.0.0:6380",
             "  redis-cli -p 6380 JADD home 1 ID ID",
-            "http://[::1]:6381/v1/tables/default/counters/home:add",
-            "open http://[::1]:6381/",
+            "http://[::1]:6381/v1/tables/mine/counters/home:add",
+            "  http://[::1]:6381/  in a browser",
             "tokens     none",
         ] {
             assert!(text.contains(words), "{words:?} is not in:\n{text}");

@@ -71,14 +71,14 @@ fn tables(now: &Sample) -> Vec<String> {
                 number::grouped(of("jeton_filter_ids") as u64),
                 number::bytes(bytes as u64),
                 format!(
-                    "{} of {}{pressure}",
+                    "{} ({}){pressure}",
                     number::percent(of("jeton_filter_error")),
                     number::percent(of("jeton_filter_error_target"))
                 ),
             ]
         })
         .collect();
-    output::columns(&["TABLE", "IDS", "REMEMBERED", "FILTER", "ERROR, OF TARGET"].map(String::from), &rows)
+    output::columns(&["TABLE", "IDS", "REMEMBERED", "FILTER", "ERROR (TARGET)"].map(String::from), &rows)
 }
 
 #[cfg(test)]
@@ -104,10 +104,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words:?} is not in:\n{text}");
         }
-        assert!(
-            text.contains("1,234") && text.contains("4 kB") && text.contains("0.01 % of 0.1 %"),
-            "{text}"
-        );
+        assert!(text.contains("1,234") && text.contains("4 kB") && text.contains("0.01 % (0.1 %)"), "{text}");
         assert!(!text.contains("busy"), "what never happened is not told:\n{text}");
         let once = frame("here", None, &now, Duration::ZERO).join("\n");
         assert!(once.contains("so far") && once.contains("700"), "{once}");

@@ -11,8 +11,9 @@ const ID: &str = "--id";
 
 /// An id of today.
 fn id(server: &Server) -> String {
-    let json: serde_json::Value = serde_json::from_str(&server.must(&["add", "ids", "--json"])).unwrap();
-    json["id"].as_str().unwrap().to_owned()
+    let json: serde_json::Value =
+        serde_json::from_str(&server.must(&["add", "ids", "--json"])).expect("JSON");
+    json["id"].as_str().expect("an id").to_owned()
 }
 
 #[test]
@@ -64,22 +65,24 @@ fn without_a_server_it_says_so_and_without_an_answer_how_to_ask_again() {
     let folder = folder();
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = door.local_addr().unwrap().to_string();
-    // Takes every connection and closes it as soon as it has heard something: whether it counted, nobody knows.
+    // Takes connections and closes each as soon as it has heard a command: whether it counted, nobody knows.
     let deaf = std::thread::spawn(move || {
-        for stream in door.incoming().take(2) {
-            let _heard = stream.and_then(|mut stream| stream.read(&mut [0; 16]));
-        }
+        let hear = |stream: std::io::Result<std::net::TcpStream>| {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut heard = String::new();
+            // Seven arguments, each a length and itself, after their number.
+            while heard.lines().count() < 1 + 2 * 7 && stream.read_line(&mut heard).unwrap() > 0 {}
+            heard
+        };
+        door.incoming().take(2).map(hear).collect::<Vec<String>>()
     });
-    let run = run_in(
-        folder.path(),
-        &[],
-        &["add", "clicks/home", "5", "--min", "-3", "--resp", &address, "--timeout", "1ms"],
-    );
+    let arguments = ["add", "clicks/home", "5", "--min", "-3", "--resp", &address, "--timeout", "300ms"];
+    let run = run_in(folder.path(), &[], &arguments);
     assert_eq!(run.code, Some(1));
     has(&run.err, &["whether it was counted is not known", "jeton add clicks/home 5 --id 0", "--min -3"]);
-    // The second connection may not have come: then nobody waits for it.
-    drop(std::net::TcpStream::connect(&address));
-    deaf.join().unwrap();
+    let heard = deaf.join().unwrap();
+    assert!(heard[0].contains("JADD\r\n") && heard[0].contains("MIN\r\n$2\r\n-3"), "{heard:?}");
+    assert_eq!(heard[0], heard[1], "the second attempt is the first again, with its id");
 
     let run = run_in(folder.path(), &[], &["get", "home", "--resp", &address]);
     assert_eq!(run.code, Some(1));

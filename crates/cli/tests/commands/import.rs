@@ -9,7 +9,7 @@ use crate::program::command;
 use crate::server::{Server, folder, has};
 
 fn write(folder: &Path, name: &str, text: &str) {
-    std::fs::write(folder.join(name), text).unwrap();
+    std::fs::write(folder.join(name), text).expect("it is written");
 }
 
 fn with_table(folder: &Path) -> Server {

@@ -17,7 +17,7 @@ fn a_first_start_says_how_to_try_it_and_what_was_counted_stays() {
         &greeting,
         &["is ready.", data.to_str().unwrap(), "(new)", "tokens     none", "redis-cli -p ", "curl -s "],
     );
-    has(&greeting, &[&format!("open http://{}/", server.http())]);
+    has(&greeting, &[&format!("  http://{}/  in a browser", server.http())]);
 
     // As a shell would read the lines to copy: the same id counts once, also over both protocols.
     let line =
@@ -57,7 +57,14 @@ fn a_directory_in_use_names_the_process() {
     let second = ["serve", "--data", "data", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let run = run_in(folder.path(), &[], &second);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["is in use by", &format!("(process {})", server.pid()), "fix: ", "--data"]);
+    has(
+        &run.err,
+        &[
+            "is in use by",
+            &format!("(process {})", server.pid()),
+            &format!("fix: stop that process (kill {})", server.pid()),
+        ],
+    );
 }
 
 #[test]

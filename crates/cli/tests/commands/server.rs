@@ -64,7 +64,8 @@ impl Server {
                 child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
                 panic!("the server ended: {err}");
             }
-            let last = line.starts_with("  open ") || (line.starts_with("  tokens") && !is_new(&greeting));
+            let last = line.trim_end().ends_with("  in a browser")
+                || (line.starts_with("  tokens") && !is_new(&greeting));
             greeting.push(line.trim_end().to_owned());
             if last {
                 break;

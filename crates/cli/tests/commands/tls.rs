@@ -5,9 +5,10 @@ use std::path::Path;
 use crate::server::{Server, folder, has, run_in, until};
 
 fn certificate(folder: &Path, name: &str) {
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    std::fs::write(folder.join(format!("{name}.pem")), made.cert.pem()).unwrap();
-    std::fs::write(folder.join(format!("{name}.key")), made.signing_key.serialize_pem()).unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+    std::fs::write(folder.join(format!("{name}.pem")), made.cert.pem()).expect("it is written");
+    std::fs::write(folder.join(format!("{name}.key")), made.signing_key.serialize_pem())
+        .expect("it is written");
 }
 
 #[test]
