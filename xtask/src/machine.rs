@@ -16,6 +16,12 @@ struct Need {
     debian_packages: &'static [&'static str],
 }
 
+const REDIS: Need = Need {
+    what: "Redis (`redis-server`)",
+    is_met: || is_installed("redis-server"),
+    debian_packages: &["redis-server"],
+};
+
 const NEEDS: &[Need] = &[
     // Building this program took a linker, but perhaps another one, by somebody's cargo configuration. On a machine
     // without any, `.ci/run` is the command to begin with.
@@ -26,15 +32,19 @@ const NEEDS: &[Need] = &[
         is_met: || is_installed("unshare") && is_installed("mount"),
         debian_packages: &["util-linux", "mount"],
     },
+    // What we answer is compared with what Redis answers.
+    REDIS,
+    // The Python client is tested in an environment of its own.
+    Need {
+        what: "Python with venv",
+        is_met: || succeeds(&mut program("python3", &["-c", "import venv, ensurepip"])),
+        debian_packages: &["python3", "python3-venv"],
+    },
 ];
 
 /// Those whom `cargo xtask bench peers` measures us against.
 const RIVALS: &[Need] = &[
-    Need {
-        what: "Redis (`redis-server`)",
-        is_met: || is_installed("redis-server"),
-        debian_packages: &["redis-server"],
-    },
+    REDIS,
     Need {
         what: "PostgreSQL (`initdb`)",
         // Debian keeps the versions apart, and none of them in the path.

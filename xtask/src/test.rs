@@ -4,7 +4,7 @@ use std::env;
 
 use anyhow::Result;
 
-use crate::process::{cargo, root, run};
+use crate::process::{cargo, program, root, run};
 use crate::{machine, tidy};
 
 /// Where the model-checked tests are, from the root.
@@ -17,7 +17,16 @@ pub fn test() -> Result<()> {
     tidy::run(&root())?;
     loom()?;
     mutations()?;
+    python()?;
     run(&mut cargo(&["test", "--workspace"]))
+}
+
+/// The Python client against the server of this tree.
+fn python() -> Result<()> {
+    run(&mut cargo(&["build", "-p", "jeton-cli"]))?;
+    let server = root().join("target/debug/jeton");
+    let script = root().join("clients/python/test.sh");
+    run(program("bash", &[]).arg(script).env("JETON_BIN", server))
 }
 
 /// Plants deliberate faults, and sees the simulator find each of them.
