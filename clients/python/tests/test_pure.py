@@ -208,3 +208,7 @@ def test_addresses_and_options() -> None:
             parse_address(bad)
     settings = Settings.of("a:1", "secret", 1, 1, None, None, 1, 1, None)
     assert "secret" not in repr(settings)
+    with pytest.raises(InvalidRequest):
+        Settings.of("a:1", None, 1, 1, None, Backoff(0, 0), 1, 1, None)
+    with pytest.raises(InvalidRequest):
+        Settings.of([], None, 1, 1, None, None, 1, 1, None)

@@ -11,6 +11,16 @@
 //! # }
 //! ```
 //!
+//! An operation that must survive the crash of the program itself goes through an [`Outbox`]:
+//!
+//! ```no_run
+//! # async fn example(client: jeton_client::Client) -> Result<(), jeton_client::OutboxError> {
+//! let outbox = jeton_client::Outbox::open("outbox", client).await?;
+//! outbox.add("clicks", 1).keep().await?; // On disk; delivered in the background, with the id that it has now.
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! What always holds here:
 //! - *One operation, one id.* The id is made before the first send; the command is written down once, with it, and every
 //!   retry and hedge sends those bytes.

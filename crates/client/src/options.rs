@@ -89,6 +89,10 @@ impl Options {
         if self.attempt_timeout.is_zero() || self.deadline.is_zero() || self.window.is_zero() {
             return wrong("deadline, attempt_timeout and window must be longer than nothing");
         }
+        if self.backoff.base.is_zero() || self.backoff.cap.is_zero() {
+            // A client that does not wait keeps a server down that others wait for.
+            return wrong("backoff must be longer than nothing");
+        }
         Ok(())
     }
 
@@ -99,6 +103,26 @@ impl Options {
             attempt_timeout: self.attempt_timeout,
             hedge_after: self.hedge_after,
             backoff: self.backoff,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let good = || Options::to(["localhost:6380"]);
+        assert!(good().check().is_ok());
+        for bad in [
+            Options::default(),
+            Options { connections: 0, ..good() },
+            Options { queue_max: 0, ..good() },
+            Options { deadline: Duration::ZERO, ..good() },
+            Options { backoff: Backoff { base: Duration::ZERO, ..Backoff::default() }, ..good() },
+        ] {
+            assert!(matches!(bad.check(), Err(Error::Invalid(_))), "{bad:?}");
         }
     }
 }

@@ -53,6 +53,9 @@ class Settings:
             raise InvalidRequest("connections must be between 1 and 1024")
         if min(deadline, attempt_timeout, window) <= 0:
             raise InvalidRequest("deadline, attempt_timeout and window must be longer than nothing")
+        if backoff is not None and min(backoff.base, backoff.cap) <= 0:
+            # A client that does not wait keeps a server down that others wait for.
+            raise InvalidRequest("backoff must be longer than nothing")
         policy = Policy(deadline, window, attempt_timeout, hedge_after, backoff or Backoff())
         return Settings([parse_address(one) for one in listed], policy, connections, tls, token)
 
