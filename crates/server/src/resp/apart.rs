@@ -3,8 +3,10 @@
 //! A change reads its keys, works out what they are to hold, and writes that on the condition that they still hold what was read. If
 //! somebody was faster, it begins again. So each is done at one instant, as Redis does it, although nothing is locked.
 
+use std::collections::HashSet;
+
 use jeton_access::Right;
-use jeton_core::{Cell, Change, Check, Operation, Value};
+use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
 use jeton_engine::{Ask, Refusal, Reply, Response};
 
 use super::connection_verbs;
@@ -15,6 +17,12 @@ use super::session::{Queued, Session};
 use super::token;
 use super::verb::{Kind, Token, Verb};
 use super::walk;
+
+/// Keys that are looked at at a time, if there are many.
+const STRIDE: usize = 1000;
+
+/// The longest answer of a command that looks at many keys.
+const LOOKED_BYTES_MAX: usize = 64 << 20;
 
 /// How often a change is tried that others are faster than.
 const TRIES_MAX: usize = 100;
@@ -29,6 +37,7 @@ pub async fn run(command: Apart, session: &mut Session, millis: u64) -> Said {
         (_, "DISCARD") => give_up(session),
         (_, "EXEC") => execute(session, millis).await,
         (_, "MSET") => set_each(verb, arguments, session, millis).await,
+        (Kind::Look, _) => look_at_many(verb, &arguments, session, millis).await,
         (_, "DEL" | "UNLINK") => delete_each(&arguments, session, millis).await,
         _ => change(vec![(verb, arguments)], session, millis).await.map(|mut said| match said.pop() {
             Some(said) => said,
@@ -70,6 +79,7 @@ async fn change(
     millis: u64,
 ) -> Result<Vec<Said>, String> {
     let mut cells: Vec<(Vec<u8>, Cell)> = Vec::new();
+    let mut named = HashSet::new();
     for (verb, arguments) in &commands {
         let right = match verb.kind {
             Kind::Look | Kind::Get | Kind::Token(Token::Get) => Right::Read,
@@ -85,7 +95,9 @@ async fn change(
             if first.is_some_and(|first| first != (place.cell.table(), place.cell.partition())) {
                 return Err(CROSS.into());
             }
-            cells.push((arguments[at].clone(), place.cell));
+            if named.insert(arguments[at].clone()) {
+                cells.push((arguments[at].clone(), place.cell));
+            }
         }
     }
     let service = session.service.clone();
@@ -132,7 +144,12 @@ fn conditional(keyspace: &Keyspace) -> Result<Operation, String> {
             changes.push((cell.clone(), Change::Expire(Some(until))));
         }
     }
-    Operation::batch(None, changes).map_err(|error| format!("ERR {error}"))
+    Operation::batch(None, changes).map_err(|error| match error {
+        OperationError::TooManyChanges(_) | OperationError::TooLarge(_) => {
+            format!("ERR too much to change at once: {error}")
+        }
+        other => format!("ERR {other}"),
+    })
 }
 
 fn write(value: Option<&Value>) -> Change {
@@ -172,6 +189,44 @@ async fn set_each(
         done(response)?;
     }
     Ok(Said::Ok)
+}
+
+/// `MGET`, `EXISTS` and `TOUCH` of more keys than a round has: some at a time, so that their values are not all in memory twice.
+async fn look_at_many(
+    verb: &'static Verb,
+    arguments: &[Vec<u8>],
+    session: &mut Session,
+    millis: u64,
+) -> Result<Said, String> {
+    let service = session.service.clone();
+    let (mut values, mut bytes, mut present) = (Vec::new(), 0, 0);
+    for keys in arguments[1..].chunks(STRIDE) {
+        let mut asks = Vec::with_capacity(keys.len());
+        for key in keys {
+            asks.push(Ask::Read(session.place(key, Right::Read, millis)?.cell));
+        }
+        for response in service.burst(asks).await {
+            let value = match response {
+                Response::Read(Ok(value)) => value,
+                Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
+                    return Err(refused(&refusal));
+                }
+                other => unreachable!("a read is not answered with {other:?}"),
+            };
+            present += i64::from(value.is_some());
+            if verb.name == "MGET" {
+                let said = Said::value(value.as_ref());
+                bytes += if let Said::Bulk(text) = &said { text.len() } else { 0 };
+                values.push(said);
+            }
+        }
+        if bytes > LOOKED_BYTES_MAX {
+            return Err(format!(
+                "ERR the answer is longer than {LOOKED_BYTES_MAX} bytes: ask for fewer keys at a time"
+            ));
+        }
+    }
+    Ok(if verb.name == "MGET" { Said::Array(values) } else { Said::Integer(present) })
 }
 
 /// `DEL`: how many keys there were, each at an instant of its own.

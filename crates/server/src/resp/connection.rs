@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::apart;
 use super::round::{Round, Taken};
+use super::said::{IN_DOUBT, Said};
 use super::session::Session;
 use crate::metrics::Count;
 use crate::service::{Service, Work};
@@ -36,6 +37,9 @@ const DRAINED_BYTES_MAX: usize = 16 << 20;
 
 /// Room that a connection keeps between rounds.
 const IDLE_BYTES_MAX: usize = 64 << 10;
+
+/// How long a client may take to hear its last answers, when the server stops.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a connection ends that was not closed by the client.
 enum End {
@@ -68,7 +72,10 @@ where
     };
     match connection.run().await {
         Ok(()) => {}
-        Err(End::Quit) => connection.part().await,
+        Err(End::Quit) => {
+            let patience = connection.session.service.options.word_timeout;
+            connection.part(patience).await;
+        }
         Err(End::Slow) => tracing::debug!(connection = number, "closed: too slow"),
         Err(End::Io(error)) => tracing::debug!(connection = number, %error, "closed"),
     }
@@ -93,8 +100,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(());
             }
             let work = Work::begin(&self.session.service);
+            if work.is_last() {
+                // Whoever waits for the last work to end may not wait for this any more.
+                return Ok(());
+            }
             self.work().await?;
             if work.is_last() {
+                self.part(LAST_WORDS).await;
                 return Ok(());
             }
         }
@@ -120,8 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Takes leave of a client that may still be sending: were the connection closed at once, what it was told last would be lost.
-    async fn part(&mut self) {
-        let patience = self.session.service.options.word_timeout;
+    async fn part(&mut self, patience: Duration) {
         let drain = async {
             self.stream.shutdown().await?;
             let mut drained = 0;
@@ -180,12 +191,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
                     let said = match self.session.spend(millis, command.cost(&self.session)) {
-                        Ok(()) => apart::run(command, &mut self.session, millis).await,
+                        Ok(()) => {
+                            let patience = self.session.service.options.answer_timeout;
+                            let walks = command.walks();
+                            let done = apart::run(command, &mut self.session, millis);
+                            if walks {
+                                // As long as there are keys.
+                                done.await
+                            } else {
+                                timeout(patience, done).await.unwrap_or_else(|_| Said::error(IN_DOUBT))
+                            }
+                        }
                         Err(error) => {
                             self.session.service.metrics.add(Count::Throttled, 1);
                             // A transaction that is not made now is not made later either.
                             self.session.queued = None;
-                            super::said::Said::Error(error)
+                            Said::Error(error)
                         }
                     };
                     said.write(&mut Writer::new(&mut self.out, self.session.version));
@@ -211,15 +232,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let service = &self.session.service;
         service.metrics.add(Count::Commands, std::mem::take(&mut self.round.commands));
+        if let Err(_too_many_at_once) = self.session.spend(millis, self.round.len() as u64) {
+            let refused = self.round.ration(&self.session, |asks| self.session.spend(millis, asks));
+            service.metrics.add(Count::Throttled, refused);
+        }
         let asks = self.round.take_asks();
         let responses = if asks.is_empty() {
             Vec::new()
-        } else if let Err(error) = self.session.spend(millis, asks.len() as u64) {
-            service.metrics.add(Count::Throttled, 1);
-            self.round.refuse(&error, &self.session, &mut self.out);
-            return Ok(());
         } else {
-            service.burst(asks).await
+            match timeout(service.options.answer_timeout, service.burst(asks)).await {
+                Ok(responses) => responses,
+                Err(_) => {
+                    self.round.refuse(IN_DOUBT, &self.session, &mut self.out);
+                    return Ok(());
+                }
+            }
         };
         self.round.answer(&responses, &self.session, millis, &mut self.out);
         Ok(())

@@ -22,6 +22,12 @@ use super::verb::{Delta, Kind, Token, Verb};
 /// The most commands of a transaction.
 const QUEUED_MAX: usize = 1024;
 
+/// The most keys that they name, together; what a transaction reads is in memory at once.
+const QUEUED_KEYS_MAX: usize = 4096;
+
+/// The most keys that are looked at within a round.
+const LOOKED_MAX: usize = 1024;
+
 /// The commands of a round, and what they ask.
 #[derive(Default)]
 pub struct Round {
@@ -51,6 +57,17 @@ enum Item {
     Look { name: &'static str, arguments: Vec<Vec<u8>>, keys: Vec<usize> },
 }
 
+impl Item {
+    /// How many requests for the engine it has.
+    fn asks(&self) -> usize {
+        match self {
+            Self::Text(_) => 0,
+            Self::Look { keys, .. } => keys.len(),
+            _ => 1,
+        }
+    }
+}
+
 /// What becomes of a command.
 pub enum Taken {
     /// It is in the round.
@@ -72,6 +89,11 @@ pub struct Apart {
 impl Apart {
     fn new(verb: &'static Verb, command: &Command<'_>) -> Self {
         Self { verb, arguments: command.iter().map(Into::into).collect() }
+    }
+
+    /// Whether it goes through all keys.
+    pub fn walks(&self) -> bool {
+        self.verb.kind == Kind::Walk
     }
 
     /// How many operations it counts as: its keys, or those of the transaction that it ends.
@@ -142,7 +164,7 @@ impl Round {
         if let Some(queued) = &mut session.queued
             && !matches!(verb.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
         {
-            let said = queue(queued, verb, command);
+            let said = queue(queued, verb, command, session.service.options.request_bytes_max);
             self.say(&said, session);
             return Taken::In;
         }
@@ -153,6 +175,7 @@ impl Round {
             Kind::Add(delta) => self.add(delta, command, session, millis),
             Kind::Get => self.read(&command[1], Item::Get, session, millis),
             Kind::Set if command.len() == 3 => self.set(command, session, millis),
+            Kind::Look if command.len() > LOOKED_MAX => return Taken::Apart(Apart::new(verb, command)),
             Kind::Look => self.look(verb, command, session, millis),
             Kind::Connection => {
                 if verb.name == "QUIT" {
@@ -263,6 +286,29 @@ impl Round {
         Ok(())
     }
 
+    /// Lets only those commands ask the engine that may be spent for, each by itself: that they came together is no fault of theirs. The
+    /// others are answered with why.
+    pub fn ration(&mut self, session: &Session, spend: impl Fn(u64) -> Result<(), String>) -> u64 {
+        let mut asks = std::mem::take(&mut self.asks).into_iter();
+        let mut refused = 0;
+        for item in &mut self.items {
+            let own: Vec<Ask> = asks.by_ref().take(item.asks()).collect();
+            if own.is_empty() {
+                continue;
+            }
+            match spend(own.len() as u64) {
+                Ok(()) => self.asks.extend(own),
+                Err(error) => {
+                    let start = self.text.len();
+                    Writer::new(&mut self.text, session.version).error(&error);
+                    *item = Item::Text(start..self.text.len());
+                    refused += 1;
+                }
+            }
+        }
+        refused
+    }
+
     /// Answers all commands that would have asked the engine with an error, and is empty again.
     pub fn refuse(&mut self, error: &str, session: &Session, out: &mut Vec<u8>) {
         for item in self.items.drain(..) {
@@ -347,7 +393,7 @@ fn break_queue(session: &mut Session) {
 }
 
 /// Queues a command of a transaction.
-fn queue(queued: &mut Queued, verb: &Verb, command: &Command<'_>) -> Said {
+fn queue(queued: &mut Queued, verb: &Verb, command: &Command<'_>, bytes_max: usize) -> Said {
     let about_keys = matches!(
         verb.kind,
         Kind::Add(_) | Kind::Set | Kind::Get | Kind::Look | Kind::Change | Kind::Token(Token::Get)
@@ -359,6 +405,16 @@ fn queue(queued: &mut Queued, verb: &Verb, command: &Command<'_>) -> Said {
     if queued.commands.len() >= QUEUED_MAX {
         queued.broken = true;
         return Said::Error(format!("ERR a transaction has at most {QUEUED_MAX} commands"));
+    }
+    queued.keys += verb.keys(command.len()).count();
+    if queued.keys > QUEUED_KEYS_MAX {
+        queued.broken = true;
+        return Said::Error(format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys"));
+    }
+    queued.bytes += command.iter().map(<[u8]>::len).sum::<usize>();
+    if queued.bytes > bytes_max {
+        queued.broken = true;
+        return Said::Error(format!("ERR a transaction has at most {bytes_max} bytes"));
     }
     queued.commands.push(command.iter().map(Into::into).collect());
     Said::Word("QUEUED")

@@ -28,6 +28,8 @@ pub const SYNTAX: &str = "ERR syntax error";
 pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
 pub const NO_AUTH: &str = "NOAUTH Authentication required.";
+pub const IN_DOUBT: &str =
+    "IDBUSY not answered in time: whether it was done is not known yet; ask again with the same id";
 pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; keys with the same tag in braces, such as {user7}.a and {user7}.b, do";
 
 impl Said {

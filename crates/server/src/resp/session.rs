@@ -32,6 +32,9 @@ pub struct Session {
 #[derive(Debug, Default)]
 pub struct Queued {
     pub commands: Vec<Vec<Vec<u8>>>,
+    /// The keys that they name, and their bytes.
+    pub keys: usize,
+    pub bytes: usize,
     /// Whether a command could not be queued: then none is done.
     pub broken: bool,
 }

@@ -1,5 +1,7 @@
 //! The protocol of Redis from outside: the same commands to Redis and to us, and what only we have.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 mod access;
 mod atomic;
 mod client;

@@ -85,6 +85,12 @@ impl Server {
         self.run();
     }
 
+    /// Stops it, and starts it again on the same store with other options.
+    pub fn restart_with(&mut self, options: Options) {
+        self.options = options;
+        self.restart();
+    }
+
     pub fn port(&self) -> u16 {
         self.running.as_ref().expect("it runs").port
     }
@@ -95,6 +101,11 @@ impl Server {
 
     pub fn client(&self) -> Client {
         Client::connect(self.port())
+    }
+
+    /// Does something where the server runs.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
     }
 
     /// Makes a table.

@@ -90,3 +90,26 @@ fn tables_that_promise_less_say_so() {
         assert_eq!(client.ask("GET probably/a"), "\"5\"");
     }
 }
+
+#[test]
+fn a_transaction_that_is_too_large_says_so() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (keys, ends, fits) in
+        [(128, "", true), (129, "", false), (15, " EX 100", true), (16, " EX 100", false)]
+    {
+        assert_eq!(client.ask("MULTI"), "OK");
+        for key in 0..keys {
+            assert_eq!(client.ask(&format!("SET {{t}}{key} v{ends}")), "QUEUED");
+        }
+        let told = client.ask("EXEC");
+        if fits {
+            assert_eq!(told.matches("OK").count(), keys, "{told}");
+            let all: Vec<String> = (0..keys).map(|key| format!("{{t}}{key}")).collect();
+            assert_eq!(client.ask(&format!("DEL {}", all.join(" "))), keys.to_string());
+        } else {
+            assert!(told.starts_with("-ERR too much to change at once: "), "{keys}: {told}");
+            assert_eq!(client.ask("EXISTS {t}0 {t}1"), "0");
+        }
+    }
+}
