@@ -20,14 +20,32 @@ pub fn folder() -> TempDir {
 
 /// Runs the binary to its end in a directory, with these variables.
 pub fn run_in(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
-    let output = command(arguments)
+    let mut child = command(arguments)
         .current_dir(folder)
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("the binary starts");
-    let text = |bytes| String::from_utf8(bytes).expect("the output is text");
-    Run { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+    let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
+    let deadline = Instant::now() + PATIENCE;
+    // What should end and does not is a failure, and not a test that never ends.
+    while child.try_wait().expect("it is ours").is_none() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ended = child.kill();
+    let code = child.wait().expect("it is ours").code();
+    Run { out: out.join().expect("text"), err: err.join().expect("text"), code }
+}
+
+/// Reads a pipe to its end, beside whatever else is done.
+fn read(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        pipe.expect("a pipe").read_to_string(&mut text).expect("the output is text");
+        text
+    })
 }
 
 /// A server that runs.
