@@ -83,7 +83,7 @@ mod tests {
                 cell_key(&cell(row), &mut key);
                 let mut bytes = Vec::new();
                 Value::Counter(1)
-                    .lasting((row % 3 == 0).then_some(100 + u64::from(row % 2)))
+                    .lasting(row.is_multiple_of(3).then_some(100 + u64::from(row % 2)))
                     .encode(&mut bytes);
                 rows.push_bytes(&key, Some(&bytes));
             }
@@ -91,7 +91,7 @@ mod tests {
         }
         assert_eq!(left().len(), 80);
         while values.tidy(100).unwrap() {}
-        let gone = |row: &u8| row % 6 == 0;
+        let gone = |row: &u8| row.is_multiple_of(6);
         assert_eq!(left(), (1..=80).filter(|row| !gone(row)).collect::<Vec<u8>>());
     }
 }
