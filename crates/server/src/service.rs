@@ -69,13 +69,13 @@ pub(crate) struct Work(Arc<Service>);
 
 impl Work {
     pub fn begin(service: &Arc<Service>) -> Self {
-        service.working.fetch_add(1, Ordering::Relaxed);
+        service.working.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(service))
     }
 
     /// Whether nothing more is to be done after it.
     pub fn is_last(&self) -> bool {
-        self.0.stopping.load(Ordering::Relaxed)
+        self.0.stopping.load(Ordering::SeqCst)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The protocol of Redis, served: any client of Redis can count here, and the verbs with an id count once.
 //!
-//! A [`Round`](round::Round) takes the commands that came together to the engine at once; what takes several steps is done
-//! [`apart`]; what a command does to keys is in [`keyspace`], without I/O.
+//! A round (`round.rs`) takes the commands that came together to the engine at once; what takes several steps is done
+//! apart (`apart.rs`); what a command does to keys is in `keyspace.rs`, without I/O.
 
 mod apart;
 mod connection;
