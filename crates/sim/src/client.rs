@@ -108,7 +108,7 @@ pub fn operation(secret: &Secret, table: u32, id: Option<OpId>, chance: &mut Cha
 }
 
 fn mixed(chance: &mut Chance) -> Change {
-    match chance.below(20) {
+    match chance.below(17) {
         0..4 => Change::Add(chance.below(200) as i64 - 100),
         4..10 => {
             let delta = chance.below(60) as i64 - 30;
@@ -128,8 +128,6 @@ fn mixed(chance: &mut Chance) -> Change {
             1 => Check::Present,
             _ => Check::Holds(Value::Counter(chance.below(10) as i64)),
         }),
-        16 | 17 => Change::Expire((!chance.one_in(3)).then(|| u64::MAX - chance.below(9))),
-        18 => Change::Append(chance.below(100).to_string().into_bytes().into()),
         _ => Change::Add(*chance.pick(&[i64::MAX, i64::MIN, i64::MAX - 5])),
     }
 }
