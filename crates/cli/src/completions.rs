@@ -7,10 +7,10 @@ use clap_complete::Shell;
 use crate::output;
 
 /// Print what a shell needs to complete jeton commands
-///
-/// bash: source <(jeton completions bash). zsh: jeton completions zsh > "${fpath[1]}/_jeton".
-/// fish: jeton completions fish > ~/.config/fish/completions/jeton.fish.
 #[derive(Args)]
+#[command(after_help = "bash: source <(jeton completions bash)\n\
+                        zsh:  jeton completions zsh > \"${fpath[1]}/_jeton\"\n\
+                        fish: jeton completions fish > ~/.config/fish/completions/jeton.fish")]
 pub struct Completions {
     /// Which shell
     shell: Shell,
