@@ -7,12 +7,12 @@ use std::collections::HashSet;
 
 use jeton_access::Right;
 use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
-use jeton_engine::{Ask, Refusal, Reply, Response};
+use jeton_engine::{Ask, Reply, Response};
 
 use super::connection_verbs;
 use super::keyspace::Keyspace;
 use super::round::Apart;
-use super::said::{self, CROSS, SYNTAX, Said};
+use super::said::{self, CROSS, Said};
 use super::session::{Queued, Session};
 use super::token;
 use super::verb::{Kind, Token, Verb};
@@ -209,7 +209,7 @@ async fn look_at_many(
             let value = match response {
                 Response::Read(Ok(value)) => value,
                 Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
-                    return Err(refused(&refusal));
+                    return Err(said::refusal(&refusal));
                 }
                 other => unreachable!("a read is not answered with {other:?}"),
             };
@@ -265,14 +265,4 @@ pub async fn delete(cells: Vec<Cell>, session: &Session) -> Result<(), String> {
         done(response)?;
     }
     Ok(())
-}
-
-/// What a walk is told that the engine cannot do now.
-pub fn refused(refusal: &Refusal) -> String {
-    said::refusal(refusal)
-}
-
-/// What is said to options that do not exist.
-pub fn syntax() -> String {
-    SYNTAX.into()
 }

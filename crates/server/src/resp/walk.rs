@@ -11,9 +11,9 @@ use jeton_access::Right;
 use jeton_core::{Cell, Table};
 use jeton_engine::{Ask, Response};
 
-use super::apart::{delete, refused, syntax};
+use super::apart::delete;
 use super::keyspace::integer;
-use super::said::Said;
+use super::said::{self, SYNTAX, Said};
 use super::session::Session;
 use super::verb::Verb;
 use crate::service::Service;
@@ -69,7 +69,7 @@ pub async fn run(
         "DBSIZE" => {
             let mut keys = 0;
             let mut after = None;
-            service.engine.stored().await.map_err(|refusal| refused(&refusal))?;
+            service.engine.stored().await.map_err(|refusal| said::refusal(&refusal))?;
             loop {
                 let (page, last) = page(&service, &table, b"", after, STRIDE).await?;
                 keys += page.len() as i64;
@@ -83,7 +83,7 @@ pub async fn run(
             let modes: [&[u8]; 2] = [b"ASYNC", b"SYNC"];
             let known = |mode: &Vec<u8>| modes.iter().any(|known| mode.eq_ignore_ascii_case(known));
             if arguments.len() > 2 || !arguments[1..].iter().all(known) {
-                return Err(syntax());
+                return Err(SYNTAX.into());
             }
             if !service.options.allow_flush {
                 return Err(
@@ -91,7 +91,7 @@ pub async fn run(
                         .into(),
                 );
             }
-            service.engine.stored().await.map_err(|refusal| refused(&refusal))?;
+            service.engine.stored().await.map_err(|refusal| said::refusal(&refusal))?;
             let mut after = None;
             loop {
                 let cells = list(&service, &table, b"", after, STRIDE).await?;
@@ -115,20 +115,19 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
     let cursor = cursor.ok_or("ERR invalid cursor")?;
     let (mut pattern, mut count, mut strings) = (None, PAGE, true);
     for pair in arguments[2..].chunks(2) {
-        let [option, argument] = pair else { return Err(syntax()) };
+        let [option, argument] = pair else { return Err(SYNTAX.into()) };
         match &option.to_ascii_uppercase()[..] {
             b"MATCH" => pattern = Some(&argument[..]),
             b"COUNT" => {
-                count =
-                    usize::try_from(integer(argument)?).ok().filter(|count| *count > 0).ok_or_else(syntax)?;
+                count = usize::try_from(integer(argument)?).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             }
             b"TYPE" => strings = argument.eq_ignore_ascii_case(b"string"),
-            _ => return Err(syntax()),
+            _ => return Err(SYNTAX.into()),
         }
     }
     let after = match cursor {
         0 => {
-            service.engine.stored().await.map_err(|refusal| refused(&refusal))?;
+            service.engine.stored().await.map_err(|refusal| said::refusal(&refusal))?;
             None
         }
         _ => Some(
@@ -166,7 +165,7 @@ async fn list(
     let listed =
         tokio::task::spawn_blocking(move || service.engine.list(&table, &prefix, after.as_ref(), limit));
     match listed.await {
-        Ok(cells) => cells.map_err(|refusal| refused(&refusal)),
+        Ok(cells) => cells.map_err(|refusal| said::refusal(&refusal)),
         Err(error) => Err(format!("ERR the walk broke off: {error}")),
     }
 }
@@ -189,7 +188,9 @@ async fn page(
         match response {
             Response::Read(Ok(Some(_))) => held.push(cell),
             Response::Read(Ok(None)) => {}
-            Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refused(&refusal)),
+            Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
+                return Err(said::refusal(&refusal));
+            }
             other => unreachable!("a read is not answered with {other:?}"),
         }
     }
