@@ -53,6 +53,11 @@ fn a_check_alone_changes_nothing_and_sees_what_came_before_it() {
     let mut world = world();
     assert!(world.change_row(&opaque("1"), "a", Change::Check(Check::Absent)).fresh().answer.applied);
     assert_eq!(world.value("a"), None);
+    // Whatever the cell holds, it goes on holding it.
+    world.change_row(&opaque("put"), "b", put("text")).fresh();
+    world.change_row(&opaque("end"), "b", Change::Expire(Some(START + 9))).fresh();
+    world.change_row(&opaque("check"), "b", Change::Check(Check::Present)).fresh();
+    assert_eq!(world.value("b"), Some(bytes("text").lasting(Some(START + 9))));
     let a = cell("a");
     let changes = [
         (a.clone(), Change::Set(3)),
