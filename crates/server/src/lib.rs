@@ -3,6 +3,7 @@
 //! [`Service`] is what both protocols share: the engine, who may do what, what is counted about the service itself, and who watches.
 //! [`resp`] speaks the protocol of Redis, [`http`] HTTP, [`tls`] keeps what is said from others.
 
+mod accept;
 mod changes;
 pub mod http;
 mod metrics;

@@ -23,15 +23,13 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 pub use tokio_rustls::server::TlsStream;
 
+use crate::accept;
 use crate::metrics::Count;
 use crate::resp;
 use crate::service::Service;
 
 /// How long a client may take to agree on keys.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The pause after an accept that failed: mostly there are too many open files, and only time helps.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -145,29 +143,12 @@ where
 {
     // Those that are served are counted again where they are served: handshakes have to be bounded before that.
     let places = Arc::new(Semaphore::new(service.options.connections_max.min(Semaphore::MAX_PERMITS)));
-    let mut connections = JoinSet::new();
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = &mut stop => break,
-            Some(_ended) = connections.join_next(), if !connections.is_empty() => continue,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    accept::accept(listener, stop, |stream, peer, connections| {
         let Ok(place) = places.clone().try_acquire_owned() else {
             // Whoever speaks TLS cannot be told anything before the handshake: it is closed.
             service.metrics.add(Count::TurnedAway, 1);
-            continue;
+            return;
         };
-        // Answers go when they are there, not when there are enough of them.
-        let _not_tcp = stream.set_nodelay(true);
         let (acceptor, serve) = (tls.acceptor(), serve.clone());
         connections.spawn(async move {
             match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
@@ -177,8 +158,8 @@ where
             }
             drop(place);
         });
-    }
-    connections
+    })
+    .await
 }
 
 /// Serves the Redis protocol through TLS, until it is told to stop: then what is under way is answered, and the connections are closed.

@@ -18,13 +18,11 @@ use tokio::task::JoinSet;
 
 use super::app::App;
 use super::routes;
+use crate::accept::accept;
 use crate::{Count, Service};
 
 /// The longest head of a request, and the most that is read ahead of a body.
 const BUFFER_BYTES: usize = 64 << 10;
-
-/// The pause after an accept that failed: mostly there are too many open files, and only time helps.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How much longer than a request may take everybody has to end, once the server is closing.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -79,23 +77,10 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
         let server = Arc::new(self);
-        let mut connections = JoinSet::new();
-        let mut shutdown = std::pin::pin!(shutdown);
-        loop {
-            tokio::select! {
-                () = &mut shutdown => break,
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => server.clone().welcome(stream, peer, &mut connections),
-                    Err(error) if is_about_one_connection(&error) => {}
-                    Err(error) => {
-                        tracing::warn!(%error, "no connection can be accepted");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                    }
-                },
-                Some(_ended) = connections.join_next() => {}
-            }
-        }
-        drop(listener);
+        let mut connections = accept(listener, shutdown, |stream, peer, connections| {
+            server.clone().welcome(stream, peer, connections);
+        })
+        .await;
         server.close();
         let patience = server.service.options.answer_timeout + LAST_WORDS;
         let all_ended = async { while connections.join_next().await.is_some() {} };
@@ -111,8 +96,6 @@ impl Server {
             let _told = stream.try_write(TURNED_AWAY);
             return;
         };
-        // Answers are small, and somebody waits for each.
-        let _slower = stream.set_nodelay(true);
         connections.spawn(async move { self.serve_connection(place, stream, peer).await });
     }
 
@@ -158,11 +141,6 @@ impl Server {
         }
         drop(place);
     }
-}
-
-fn is_about_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 #[cfg(test)]

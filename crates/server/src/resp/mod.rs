@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 pub use walk::Cursors;
 
+use crate::accept::accept;
 use crate::metrics::Count;
 use crate::service::Service;
 
@@ -37,28 +37,10 @@ pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let mut connections = JoinSet::new();
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = &mut stop => break,
-            Some(_ended) = connections.join_next(), if !connections.is_empty() => continue,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                // Answers go when they are there, not when there are enough of them.
-                let _not_tcp = stream.set_nodelay(true);
-                connections.spawn(serve_connection(service.clone(), stream, peer.to_string()));
-            }
-            // Too many open files, or a client that is gone already: the next may fare better.
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
-        }
-    }
-    drop(listener);
+    let mut connections = accept(listener, stop, |stream, peer, connections| {
+        connections.spawn(serve_connection(service.clone(), stream, peer.to_string()));
+    })
+    .await;
     service.stop().await;
     // Those that are left wait for a client that says nothing.
     connections.shutdown().await;
