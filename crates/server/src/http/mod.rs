@@ -37,6 +37,7 @@ mod openapi;
 mod operations;
 mod outcome;
 mod pages;
+mod patience;
 mod percent;
 mod problem;
 mod query;

@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::app::App;
+use super::patience::Patient;
 use super::routes;
 use crate::accept::accept;
 use crate::{Count, Service};
@@ -121,6 +122,7 @@ impl Server {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = TowerToHyperService::new(self.router.clone());
+        let stream = Patient::new(stream, self.service.options.word_timeout);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.service.options.word_timeout)

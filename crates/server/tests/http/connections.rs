@@ -31,6 +31,53 @@ fn who_does_not_end_a_head_is_cut() {
     assert!(problem["detail"].as_str().unwrap().contains("did not go on"), "{problem}");
 }
 
+/// Waits until no connection is open.
+fn all_ended(world: &World) {
+    let begun = Instant::now();
+    while world.service.metrics.get(Count::HttpOpen) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(15), "a client that does not read is not cut");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn who_does_not_take_its_answer_is_cut() {
+    const WORD: Duration = Duration::from_millis(300);
+    let world = Start::default().options(|options| options.word_timeout = WORD).go();
+    // A large cell, read so often that no buffer on the way holds all of it.
+    let rows = "&row=large".repeat(999);
+    let mut client = world.client();
+    let path = "/v1/tables/default/counters/large:put";
+    client.post(path, json!({"text": "x".repeat(60_000), "id": uuid()})).ok();
+    client.send("GET", &format!("/v1/tables/default/counters?row=large{rows}"), &[], b"");
+    all_ended(&world);
+    assert_eq!(client.head().status, 200, "it was being answered");
+}
+
+#[test]
+fn who_does_not_take_what_it_watches_is_cut() {
+    const WORD: Duration = Duration::from_millis(300);
+    let world = Start::default().options(|options| options.word_timeout = WORD).go();
+    let mut watcher = world.client();
+    watcher.send("GET", "/v1/watch", &[], b"");
+    watcher.head();
+    watcher.piece();
+    // Silence is none of its faults,
+    std::thread::sleep(2 * WORD);
+    assert!(world.service.changes.are_watched());
+    // but not to read what happens is.
+    let row = "x".repeat(1000);
+    let begun = Instant::now();
+    while world.service.changes.are_watched() {
+        assert!(begun.elapsed() < Duration::from_secs(15), "a watcher that does not read is not cut");
+        let item =
+            |at: usize| json!({"table": "default", "row": format!("{row}{at}"), "delta": 1, "id": uuid()});
+        let items: Vec<_> = (0..1000).map(item).collect();
+        world.client().post("/v1/batch", json!({"operations": items})).ok();
+    }
+    all_ended(&world);
+}
+
 #[test]
 fn a_body_beyond_the_limit_is_refused_without_being_read() {
     let world = Start::default().options(|options| options.request_bytes_max = 1000).go();
