@@ -81,6 +81,11 @@ pub struct BackupReport {
 }
 
 impl Engine {
+    /// The directory of the store.
+    pub fn folder(&self) -> &Path {
+        self.disk.path()
+    }
+
     /// Makes a copy of the store in an empty or new directory, as of one instant, while it serves. The copy is complete and durable
     /// when this returns.
     pub fn checkpoint(&self, target: &Path) -> Result<BackupReport, BackupError> {

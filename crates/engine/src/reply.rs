@@ -41,6 +41,9 @@ pub enum Refusal {
     /// Something stored could not be read or written.
     #[error("storage: {0}")]
     Storage(String),
+    /// Whoever stands between the caller and the engine did not pass it on, and says why.
+    #[error("{0}")]
+    Withheld(String),
     /// The engine is closed, or was before the operation was durable: whether it took effect is not known here. Ask again, with
     /// the same id.
     #[error("the engine is closed; ask again with the same id")]
