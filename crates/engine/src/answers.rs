@@ -3,10 +3,7 @@
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use tokio::sync::oneshot;
-
-use crate::bursts::Reply;
-use crate::reply::Response;
+use crate::asked::Due;
 
 /// So few are answered by whoever has the answers: another thread would only begin later.
 const FEW: usize = 8;
@@ -14,16 +11,7 @@ const FEW: usize = 8;
 /// Groups of answers that may wait for the thread. Beyond that a shard waits for it.
 const GROUPS_MAX: usize = 64;
 
-/// An answer, and to whom.
-#[derive(Debug)]
-pub enum Given {
-    /// To a request.
-    One(oneshot::Sender<Response>, Response),
-    /// To all requests of a burst.
-    Burst(Reply, Vec<Response>),
-}
-
-type Group = Vec<Given>;
+type Group = Vec<Due>;
 
 /// Gives answers.
 #[derive(Debug, Clone)]
@@ -41,7 +29,7 @@ impl Answers {
         (Self(Some(groups)), move || received.into_iter().for_each(give))
     }
 
-    /// Gives them. A caller that is gone is not an error: it will ask again, or not.
+    /// Gives them.
     pub fn give(&self, group: Group) {
         match &self.0 {
             Some(thread) if group.len() > FEW => {
@@ -55,10 +43,5 @@ impl Answers {
 }
 
 fn give(group: Group) {
-    for given in group {
-        match given {
-            Given::One(caller, response) => drop(caller.send(response)),
-            Given::Burst(caller, responses) => drop(caller.send(responses)),
-        }
-    }
+    group.into_iter().for_each(Due::give);
 }

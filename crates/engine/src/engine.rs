@@ -19,8 +19,7 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, Hashes, Known, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings,
-    Value,
+    Catalog, Cell, Column, Known, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings, Value,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
@@ -28,8 +27,8 @@ use jeton_register::start_thread;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answers::Answers;
+use crate::asked::BURST_MAX;
 use crate::backup::INCOMPLETE;
-use crate::bursts::BURST_MAX;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
 use crate::hold::Hold;
@@ -38,13 +37,14 @@ use crate::keeper::Keeper;
 use crate::options::Options;
 use crate::recovery::{self, Recovered, RecoveryError};
 use crate::reply::{Ask, Refusal, Reply, Response};
-use crate::shard::{Request, Shard, Stores};
+use crate::request::Request;
+use crate::shard::{Shard, Stores};
 use crate::stats::Stats;
 use crate::store_thread::StoreThread;
 use crate::tables::{TableError, Tables};
 use crate::upkeep::{Bell, Upkeep};
 use crate::values::{CellKeys, LsmValues, Values, ValuesError};
-use crate::worker::{Message, Ticket, Worker};
+use crate::worker::{Message, Worker};
 
 /// Why an engine cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -299,7 +299,7 @@ impl Engine {
     ///
     /// The work begins when this is called. Dropping the future does not undo it.
     pub fn apply(&self, operation: Operation) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
-        let answer = self.send(self.request(Ask::Apply(operation)));
+        let answer = self.send(self.prepare(Ask::Apply(operation)));
         async move {
             match answer?.await {
                 Ok(Response::Applied(reply)) => reply,
@@ -311,7 +311,7 @@ impl Engine {
 
     /// What a cell holds; never what a crash could take back, except in a relaxed table.
     pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, Refusal>> + Send + use<> {
-        let answer = self.send(self.request(Ask::Read(cell)));
+        let answer = self.send(self.prepare(Ask::Read(cell)));
         async move {
             match answer?.await {
                 Ok(Response::Read(value)) => value,
@@ -321,25 +321,19 @@ impl Engine {
         }
     }
 
-    fn request(&self, ask: Ask) -> Request<()> {
-        match ask {
-            Ask::Apply(operation) => {
-                let hashes = SCRATCH.with_borrow_mut(|scratch| Hashes::of(&operation, &self.secret, scratch));
-                Request::Apply { operation, hashes, ticket: () }
-            }
-            Ask::Read(cell) => Request::Read { cell, ticket: () },
-        }
+    /// What is asked, made ready to be decided: for whoever calls [`burst_of`](Self::burst_of).
+    pub fn prepare(&self, ask: Ask) -> Request {
+        SCRATCH.with_borrow_mut(|scratch| Request::new(ask, &self.secret, scratch))
     }
 
-    fn send(&self, request: Request<()>) -> Result<oneshot::Receiver<Response>, Refusal> {
+    fn send(&self, request: Request) -> Result<oneshot::Receiver<Response>, Refusal> {
         let doors = self.doors.load();
         if doors.is_empty() {
             return Err(Refusal::Closed);
         }
-        let (ticket, answer) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         let door = &doors[usize::from(request.partition().0) % doors.len()];
-        let request = request.for_whom(|()| Ticket::One(ticket));
-        door.queue.try_send(Message::Request(request)).map_err(unsent)?;
+        door.queue.try_send(Message::Request { request, reply }).map_err(unsent)?;
         Ok(answer)
     }
 
@@ -349,10 +343,11 @@ impl Engine {
     /// For whoever has many requests at a time this takes a fraction of what one call for each takes. What cannot be sent is answered so, and
     /// the rest is done: what came of each, its response says.
     pub fn burst(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
-        self.send_burst(asks.into_iter().map(|ask| self.request(ask)).collect())
+        self.burst_of(asks.into_iter().map(|ask| self.prepare(ask)).collect())
     }
 
-    fn send_burst(&self, requests: Vec<Request<()>>) -> impl Future<Output = Vec<Response>> + Send + use<> {
+    /// As [`burst`](Self::burst), of what is prepared.
+    pub fn burst_of(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Response>> + Send + use<> {
         let doors = self.doors.load();
         let total = requests.len();
         let mut parts = Vec::new();
@@ -361,7 +356,7 @@ impl Engine {
         {
             parts.push((None, door.burst(requests)));
         } else {
-            let mut shares: Vec<(Vec<usize>, Vec<Request<()>>)> = Vec::new();
+            let mut shares: Vec<(Vec<usize>, Vec<Request>)> = Vec::new();
             shares.resize_with(doors.len(), Default::default);
             for (at, request) in requests.into_iter().enumerate() {
                 if doors.is_empty() {
@@ -418,8 +413,8 @@ impl Engine {
     /// What became of an id, in whichever partition: most have one answer, and those that never came have none. An id that was used for rows
     /// of several partitions has as many.
     pub async fn operation(&self, table: &Table, id: &OpId) -> Result<Vec<(PartitionId, Known)>, Refusal> {
-        let ask = |partition| Request::Recall { table: table.id, id: id.clone(), partition, ticket: () };
-        let responses = self.send_burst(PartitionId::all().map(ask).collect()).await;
+        let ask = |partition| Request::Recall { table: table.id, id: id.clone(), partition };
+        let responses = self.burst_of(PartitionId::all().map(ask).collect()).await;
         let mut found = Vec::new();
         for (partition, response) in PartitionId::all().zip(responses) {
             match response {
@@ -491,7 +486,7 @@ impl Engine {
 }
 
 impl Door {
-    fn burst(&self, requests: Vec<Request<()>>) -> Result<oneshot::Receiver<Vec<Response>>, Refusal> {
+    fn burst(&self, requests: Vec<Request>) -> Result<oneshot::Receiver<Vec<Response>>, Refusal> {
         let count = requests.len();
         let (reply, answer) = oneshot::channel();
         if self.bursting.fetch_add(count, Ordering::Relaxed) + count > BURSTING_MAX {

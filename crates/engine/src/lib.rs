@@ -4,8 +4,8 @@
 //! ([`Shard`], [`Keeper`], [`find`] and [`share_out`]), so that the simulator runs the same code step by step.
 
 mod answers;
+mod asked;
 mod backup;
-mod bursts;
 mod cache;
 mod clock;
 mod date;
@@ -21,6 +21,7 @@ pub mod parts;
 mod recent;
 mod recovery;
 mod reply;
+mod request;
 mod shard;
 mod stats;
 mod store_thread;
@@ -38,6 +39,7 @@ pub use marks::Marks;
 pub use options::Options;
 pub use recovery::{Found, Recovered, RecoveryError, Replayed, find, share_out};
 pub use reply::{Ask, Refusal, Reply, Response};
-pub use shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots, Stores};
+pub use request::Request;
+pub use shard::{FrozenIds, FrozenValues, Shard, Slots, Stores};
 pub use stats::{Stats, TableStats};
 pub use tables::TableError;

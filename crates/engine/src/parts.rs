@@ -3,8 +3,8 @@
 //! No promise is made about them from one version to the next.
 
 pub use crate::answers::Answers;
-pub use crate::bursts::BURST_MAX;
+pub use crate::asked::BURST_MAX;
 pub use crate::clock::StoreTime;
 pub use crate::health::Health;
 pub use crate::tables::Tables;
-pub use crate::worker::{Job, Message, Ticket, Worker};
+pub use crate::worker::{Job, Message, Worker};

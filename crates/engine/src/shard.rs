@@ -4,7 +4,7 @@
 //! The server runs it in a thread, the simulator step by step.
 //!
 //! What is decided is applied in memory at once, before it is durable. So:
-//! - A response that rests on a batch is given only when that batch is durable (`waiting`), except in relaxed tables.
+//! - A response that rests on a batch is given only when that batch is durable (its number comes with the response), except in relaxed tables.
 //! - A batch that was handed out is written, or the shard is dropped as a whole. Nothing is ever taken back.
 //! - A checkpoint that was frozen after batch n is stored only when n is durable.
 
@@ -12,9 +12,8 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Known, Moment, OpId, Operation,
-    Partition, PartitionId, Recall, Remembered, Secret, Step, Table, TableId, Value, Verdict, entry, limits,
-    mutated,
+    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Known, Moment, OpId, Partition,
+    PartitionId, Recall, Remembered, Secret, Step, Table, TableId, Value, Verdict, entry, limits, mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
@@ -23,6 +22,7 @@ use crate::cache::Cache;
 use crate::ids::IdIndex;
 use crate::recent::{Ids, Recent};
 use crate::reply::{Refusal, Reply, Response};
+use crate::request::Request;
 use crate::values::{Rows, Values, cell_key, partition_key, session_key};
 
 /// Of so many tables the filters are brought near for a batch. The rest waits for its memory when it comes to that.
@@ -30,101 +30,6 @@ const TABLES_NEAR_MAX: usize = 4;
 
 /// The head of an entry is shorter than this.
 const ENTRY_HEAD_MAX: usize = 16;
-
-/// What is asked of a shard. `T` tells whom to answer.
-#[derive(Debug)]
-pub enum Request<T> {
-    /// Do this.
-    Apply {
-        /// What.
-        operation: Operation,
-        /// Its hashes.
-        hashes: Hashes,
-        /// Whom to answer.
-        ticket: T,
-    },
-    /// Tell what this cell holds.
-    Read {
-        /// Which.
-        cell: Cell,
-        /// Whom to answer.
-        ticket: T,
-    },
-    /// Tell what became of an id in a partition.
-    Recall {
-        /// Of which table.
-        table: TableId,
-        /// The id.
-        id: OpId,
-        /// The partition.
-        partition: PartitionId,
-        /// Whom to answer.
-        ticket: T,
-    },
-}
-
-impl<T> Request<T> {
-    /// The partition it concerns.
-    pub fn partition(&self) -> PartitionId {
-        match self {
-            Self::Apply { operation, .. } => operation.partition(),
-            Self::Read { cell, .. } => cell.partition(),
-            Self::Recall { partition, .. } => *partition,
-        }
-    }
-
-    /// The cell that it looks at first.
-    fn first_cell(&self) -> Option<&Cell> {
-        match self {
-            Self::Apply { operation, .. } => Some(operation.first_cell()),
-            Self::Read { cell, .. } => Some(cell),
-            Self::Recall { .. } => None,
-        }
-    }
-
-    /// The same request, to be answered to somebody else.
-    pub fn for_whom<U>(self, whom: impl FnOnce(T) -> U) -> Request<U> {
-        match self {
-            Self::Apply { operation, hashes, ticket } => {
-                Request::Apply { operation, hashes, ticket: whom(ticket) }
-            }
-            Self::Read { cell, ticket } => Request::Read { cell, ticket: whom(ticket) },
-            Self::Recall { table, id, partition, ticket } => {
-                Request::Recall { table, id, partition, ticket: whom(ticket) }
-            }
-        }
-    }
-
-    /// Whom to answer.
-    pub fn into_ticket(self) -> T {
-        match self {
-            Self::Apply { ticket, .. } | Self::Read { ticket, .. } | Self::Recall { ticket, .. } => ticket,
-        }
-    }
-
-    /// No more bytes of a log's value than this come of it.
-    pub fn value_bytes_max(&self) -> usize {
-        match self {
-            Self::Apply { operation, .. } => operation.size_max(),
-            Self::Read { .. } | Self::Recall { .. } => 0,
-        }
-    }
-}
-
-/// Responses, and what they wait for.
-#[derive(Debug)]
-pub struct Outbox<T> {
-    /// To be given now.
-    pub ready: Vec<(T, Response)>,
-    /// To be given when the batch of this number is durable.
-    pub waiting: Vec<(u64, T, Response)>,
-}
-
-impl<T> Default for Outbox<T> {
-    fn default() -> Self {
-        Self { ready: Vec::new(), waiting: Vec::new() }
-    }
-}
 
 /// The slots up to which something speaks, by partition.
 pub type Slots = Vec<(PartitionId, u64)>;
@@ -183,7 +88,7 @@ pub struct Shard<V, D: Disk> {
     freezing: Option<FrozenValues>,
     scratch: Vec<u8>,
     /// Room to put requests in order.
-    order: Vec<(PartitionId, usize)>,
+    order: Vec<(PartitionId, u32)>,
     /// Where their cells are in the cache.
     hints: Vec<Option<u32>>,
 }
@@ -298,22 +203,22 @@ impl<V: Values, D: Disk> Shard<V, D> {
         self.batch - 1
     }
 
-    /// Decides requests, and takes them out: in the order in which they came, as far as they concern one partition. What is to be written comes back; it has the number
-    /// [`last_batch`](Self::last_batch), and must be written.
-    pub fn process<T>(
+    /// Decides requests: in the order in which they came, as far as they concern one partition. `T` tells the requests apart. What is to be
+    /// written comes back; it has the number [`last_batch`](Self::last_batch), and must be written. Each request is answered, with the batch that
+    /// must be durable before anybody is told.
+    pub fn process<T: Copy>(
         &mut self,
         catalog: &Catalog,
-        requests: &mut Vec<Option<Request<T>>>,
+        requests: &[(&Request, T)],
         now: Moment,
-        outbox: &mut Outbox<T>,
+        mut answer: impl FnMut(T, u64, Response),
     ) -> Option<Batch> {
-        // What concerns one partition stays in order, and becomes one entry. Numbers are sorted, for requests are large.
+        // What concerns one partition stays in order, and becomes one entry.
         let mut order = std::mem::take(&mut self.order);
-        let numbered = requests.iter().zip(0..);
-        order.extend(numbered.filter_map(|(request, at)| Some((request.as_ref()?.partition(), at))));
+        order.extend(requests.iter().zip(0..).map(|((request, _), at)| (request.partition(), at)));
         order.sort_unstable();
         let mut hints = std::mem::take(&mut self.hints);
-        self.bring_near(catalog, order.iter().filter_map(|(_, at)| requests[*at].as_ref()), &mut hints);
+        self.bring_near(catalog, order.iter().map(|(_, at)| requests[*at as usize].0), &mut hints);
         let mut batch = Batch::new();
         let mut open: Option<(Step, PartitionId)> = None;
         let mut entry = Vec::new();
@@ -321,31 +226,29 @@ impl<V: Values, D: Disk> Shard<V, D> {
             if let Some(hint) = hint {
                 self.memory.cache.hint(hint);
             }
-            let Some(request) = requests[at].take() else { unreachable!("every number comes once") };
+            let (request, ticket) = requests[at as usize];
             let size = request.value_bytes_max();
             let full = entry.len() + size > self.entry_bytes_max;
             if full || open.is_some_and(|(_, partition)| partition != id) {
                 close(&mut open, &mut entry, &mut batch);
             }
-            match request {
-                Request::Read { cell, ticket } => self.read(catalog, &cell, now, ticket, outbox),
-                Request::Recall { table, id: op_id, partition: _, ticket } => {
-                    self.recall(catalog, (table, &op_id, id), now, ticket, outbox);
+            self.memory.rests_on = 0;
+            let (rests_on, response) = match request {
+                Request::Read { cell } => self.read(catalog, cell, now),
+                Request::Recall { table, id: op_id, partition: _ } => {
+                    self.recall(catalog, (*table, op_id, id), now)
                 }
-                Request::Apply { operation, hashes: _, ticket }
-                    if size + ENTRY_HEAD_MAX > self.entry_bytes_max =>
-                {
+                Request::Apply { .. } if size + ENTRY_HEAD_MAX > self.entry_bytes_max => {
                     let refusal = Refusal::Storage(format!(
-                        "an operation of up to {} bytes does not fit the log, which takes {}",
-                        operation.size_max(),
+                        "an operation of up to {size} bytes does not fit the log, which takes {}",
                         self.entry_bytes_max
                     ));
-                    outbox.ready.push((ticket, Response::Applied(Err(refusal))));
+                    (0, Response::Applied(Err(refusal)))
                 }
-                Request::Apply { operation, hashes, ticket } => {
+                Request::Apply { operation, hashes, .. } => {
                     let Some(table) = catalog.get(operation.table()) else {
                         let refusal = Refusal::NoSuchTable(operation.table().to_string());
-                        outbox.ready.push((ticket, Response::Applied(Err(refusal))));
+                        answer(ticket, 0, Response::Applied(Err(refusal)));
                         continue;
                     };
                     let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
@@ -353,8 +256,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     };
                     let partition = &mut owned.partition;
                     let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
-                    self.memory.rests_on = 0;
-                    let verdict = partition.decide(step, table, &operation, hashes, &mut self.memory);
+                    let verdict = partition.decide(step, table, operation, *hashes, &mut self.memory);
                     if let Ok(Verdict::Fresh(decision)) = &verdict {
                         if open.is_none() {
                             partition.take(step);
@@ -362,8 +264,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
                             entry::begin(step, &mut entry);
                             open = Some((step, id));
                         }
-                        entry::push(&operation, decision, &mut entry);
-                        partition.apply(table, &operation, hashes, decision, &mut self.memory);
+                        entry::push(operation, decision, &mut entry);
+                        partition.apply(table, operation, *hashes, decision, &mut self.memory);
                     }
                     // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
                     let vague = matches!(verdict, Ok(Verdict::ProbablySeen))
@@ -371,13 +273,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     if vague {
                         self.memory.rests_on = self.memory.rests_on.max(owned.batch);
                     }
-                    self.respond(table, verdict, ticket, outbox);
+                    self.response(table, verdict)
                 }
-            }
+            };
+            answer(ticket, rests_on, response);
         }
         close(&mut open, &mut entry, &mut batch);
         (self.order, self.hints) = (order, hints);
-        requests.clear();
         if batch.is_empty() {
             return None;
         }
@@ -388,10 +290,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
 
     /// Touches what deciding on the requests will look at: filter, recent ids, cells. Between other work each would be waited for; in
     /// short loops the processor waits for many at once. Tells where the cells may be.
-    fn bring_near<'a, T: 'a>(
+    fn bring_near<'a>(
         &self,
         catalog: &Catalog,
-        requests: impl Iterator<Item = &'a Request<T>> + Clone,
+        requests: impl Iterator<Item = &'a Request> + Clone,
         places: &mut Vec<Option<u32>>,
     ) {
         let ids = requests.clone().filter_map(|request| match request {
@@ -418,13 +320,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
         places.iter().flatten().for_each(|place| cache.bring_near(*place));
     }
 
-    fn respond<T>(
-        &self,
-        table: &Table,
-        verdict: Result<Verdict, Refusal>,
-        ticket: T,
-        outbox: &mut Outbox<T>,
-    ) {
+    /// The response to an operation, and the batch that it rests on.
+    fn response(&self, table: &Table, verdict: Result<Verdict, Refusal>) -> (u64, Response) {
         let (rests_on, reply) = match verdict {
             Ok(Verdict::Fresh(Decision { answer, .. })) => (self.batch, Ok(Reply::Fresh(answer))),
             Ok(Verdict::Replay(answer)) => (self.memory.rests_on, Ok(Reply::Replayed(answer))),
@@ -432,32 +329,25 @@ impl<V: Values, D: Disk> Shard<V, D> {
             Ok(Verdict::Rejected(rejection)) => (self.memory.rests_on, Err(rejection.into())),
             Err(refusal) => (0, Err(refusal)),
         };
-        let response = Response::Applied(reply);
-        if rests_on <= self.durable || table.settings().durability == Durability::Relaxed {
-            outbox.ready.push((ticket, response));
-        } else {
-            outbox.waiting.push((rests_on, ticket, response));
-        }
+        let relaxed = table.settings().durability == Durability::Relaxed;
+        (if relaxed { 0 } else { rests_on }, Response::Applied(reply))
     }
 
-    fn read<T>(&mut self, catalog: &Catalog, cell: &Cell, now: Moment, ticket: T, outbox: &mut Outbox<T>) {
-        self.memory.rests_on = 0;
+    fn read(&mut self, catalog: &Catalog, cell: &Cell, now: Moment) -> (u64, Response) {
         let now = self.time_in(cell.partition(), now);
         let value = self.memory.value(cell).map(|value| value?.at(now));
         let relaxed =
             catalog.get(cell.table()).is_some_and(|table| table.settings().durability == Durability::Relaxed);
-        self.told(Response::Read(value), relaxed || mutated!(ReadBeforeDurable), ticket, outbox);
+        let at_once = relaxed || mutated!(ReadBeforeDurable);
+        (if at_once { 0 } else { self.memory.rests_on }, Response::Read(value))
     }
 
-    fn recall<T>(
+    fn recall(
         &mut self,
         catalog: &Catalog,
         (table, id, partition): (TableId, &OpId, PartitionId),
         now: Moment,
-        ticket: T,
-        outbox: &mut Outbox<T>,
-    ) {
-        self.memory.rests_on = 0;
+    ) -> (u64, Response) {
         let known = match (catalog.get(table), &self.partitions[usize::from(partition.0)]) {
             (Some(table), Some(owned)) => {
                 let key = self.secret.id_key(table.id, id, &mut self.scratch).in_partition(partition);
@@ -472,7 +362,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             (None, _) => Err(Refusal::NoSuchTable(table.to_string())),
             (_, None) => unreachable!("requests are routed to the owner of their partition"),
         };
-        self.told(Response::Recalled(known), false, ticket, outbox);
+        (self.memory.rests_on, Response::Recalled(known))
     }
 
     /// The time of a partition, in the milliseconds of its entries.
@@ -480,15 +370,6 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let owned = self.partitions[usize::from(partition.0)].as_ref();
         let time = owned.map_or(now, |owned| owned.partition.time().max(now));
         time.as_nanos() / 1_000_000
-    }
-
-    /// Tells what was looked up, when what it rests on is durable.
-    fn told<T>(&self, response: Response, at_once: bool, ticket: T, outbox: &mut Outbox<T>) {
-        if self.memory.rests_on <= self.durable || at_once {
-            outbox.ready.push((ticket, response));
-        } else {
-            outbox.waiting.push((self.memory.rests_on, ticket, response));
-        }
     }
 
     /// Whether everything up to this batch is durable.

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,13 +23,14 @@ use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answers::{Answers, Given};
-use crate::bursts::{self, Bursts};
+use crate::answers::Answers;
+use crate::asked::{Asked, Due, Requests};
 use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
 use crate::reply::{Refusal, Response};
-use crate::shard::{FrozenIds, FrozenValues, Outbox, Request, Shard, Slots};
+use crate::request::Request;
+use crate::shard::{FrozenIds, FrozenValues, Shard, Slots};
 use crate::values::Values;
 
 /// Batches that may be on their way to the disk.
@@ -47,15 +49,6 @@ const LAG_MAX: usize = 8;
 /// Requests that are decided at a time if they come in bursts and not many are waiting.
 const BATCH_BURSTS: usize = 512;
 
-/// Whom to answer.
-#[derive(Debug)]
-pub enum Ticket {
-    /// Who asked for this alone.
-    One(oneshot::Sender<Response>),
-    /// Who sent it with a burst: which burst, and which of its requests.
-    Burst(u32, u32),
-}
-
 /// What a shard's thread is told.
 #[allow(
     clippy::large_enum_variant,
@@ -63,13 +56,18 @@ pub enum Ticket {
 )]
 pub enum Message {
     /// By a caller.
-    Request(Request<Ticket>),
+    Request {
+        /// What it asks.
+        request: Request,
+        /// Whom to answer.
+        reply: oneshot::Sender<Response>,
+    },
     /// By a caller, several at once.
     Burst {
-        /// What it asks, at least one and at most [`BURST_MAX`](crate::bursts::BURST_MAX).
-        requests: Vec<Request<()>>,
+        /// What it asks, at least one and at most [`BURST_MAX`](crate::asked::BURST_MAX).
+        requests: Vec<Request>,
         /// Whom to answer.
-        reply: bursts::Reply,
+        reply: oneshot::Sender<Vec<Response>>,
     },
     /// The ids of this freeze are in the index.
     IdsStored(u64),
@@ -111,7 +109,8 @@ struct InFlight {
     /// No entry of it has an earlier time, down to the millisecond.
     time: Moment,
     writing: Writing,
-    responses: Vec<(Ticket, Response)>,
+    /// Answers that wait for it.
+    due: Vec<Due>,
     marks: Vec<(oneshot::Sender<Slots>, Slots)>,
 }
 
@@ -146,7 +145,9 @@ pub struct Worker<R, V, D: Disk, C> {
 struct Traffic {
     in_flight: VecDeque<InFlight>,
     /// Requests that did not fit into the batch.
-    backlog: VecDeque<Request<Ticket>>,
+    backlog: VecDeque<Asked>,
+    /// How many these are.
+    waiting: usize,
     /// Frozen, but not yet durable.
     ids: Option<FrozenIds>,
     values: Option<FrozenValues>,
@@ -156,7 +157,6 @@ struct Traffic {
     /// Who waits for the checkpoint that is being stored, and who for the next.
     stored: Vec<oneshot::Sender<()>>,
     to_be_stored: Vec<oneshot::Sender<()>>,
-    bursts: Bursts,
     /// Requests that came with a message, on average, lately.
     weight: usize,
 }
@@ -167,8 +167,6 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     pub async fn run(mut self) {
         let mut traffic = Traffic::default();
         let mut messages = Vec::new();
-        let mut requests = Vec::new();
-        let mut outbox = Outbox::default();
         let mut open = true;
         while open || !traffic.in_flight.is_empty() || !traffic.backlog.is_empty() {
             let few = self.queue.len() < MANY_WAITING;
@@ -207,12 +205,12 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                     }
                 }
                 Event::Received => {
-                    let (before, count) = (traffic.backlog.len(), messages.len().max(1));
+                    let (before, count) = (traffic.waiting, messages.len().max(1));
                     for message in messages.drain(..) {
                         self.receive(message, &mut traffic);
                     }
-                    traffic.weight = (traffic.backlog.len() - before).div_ceil(count);
-                    self.decide(&mut traffic, &mut requests, &mut outbox);
+                    traffic.weight = (traffic.waiting - before).div_ceil(count);
+                    self.decide(&mut traffic);
                 }
             }
             self.freeze_if_due(&mut traffic);
@@ -222,14 +220,14 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
 
     fn receive(&mut self, message: Message, traffic: &mut Traffic) {
         match message {
-            Message::Request(request) => traffic.backlog.push_back(request),
+            Message::Request { request, reply } => {
+                traffic.waiting += 1;
+                traffic.backlog.push_back(Asked::one(request, reply));
+            }
             Message::Burst { requests, reply } => {
                 self.bursting.fetch_sub(requests.len(), Ordering::Relaxed);
-                let burst = traffic.bursts.begin(requests.len(), reply);
-                let numbered = requests.into_iter().zip(0..);
-                traffic
-                    .backlog
-                    .extend(numbered.map(|(request, at)| request.for_whom(|()| Ticket::Burst(burst, at))));
+                traffic.waiting += requests.len();
+                traffic.backlog.push_back(Asked::many(requests, reply));
             }
             Message::Stored(reply) => traffic.to_be_stored.push(reply),
             Message::IdsStored(freeze) => {
@@ -257,35 +255,33 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     }
 
     /// Decides what is in the backlog, as far as a batch goes.
-    fn decide(
-        &mut self,
-        traffic: &mut Traffic,
-        requests: &mut Vec<Option<Request<Ticket>>>,
-        outbox: &mut Outbox<Ticket>,
-    ) {
-        let limits = self.registers.limits();
-        let (mut bytes, mut writes) = (0, 0);
-        while let Some(next) = traffic.backlog.front() {
-            let size = next.value_bytes_max();
-            let full = requests.len() >= self.options.batch_requests_max.min(limits.batch_writes_max)
-                || bytes + size > limits.batch_bytes_max;
-            if full && !requests.is_empty() {
-                break;
-            }
-            bytes += size;
-            writes += usize::from(size > 0);
-            requests.push(traffic.backlog.pop_front());
-        }
+    fn decide(&mut self, traffic: &mut Traffic) {
+        let Taken { mut asked, mut due, bytes, writes } = self.take(traffic);
         let mut permit = None;
+        let mut refusal = None;
         if writes > 0 {
             match self.admit(writes, bytes) {
                 Ok(granted) => permit = Some(granted),
-                Err(refusal) => self.refuse_writes(requests, &refusal, traffic),
+                Err(why) => refusal = Some(why),
+            }
+        }
+        let mut requests = Vec::with_capacity(BATCH_BURSTS);
+        for (whose, (of, range)) in asked.iter().enumerate() {
+            for (request, at) in of.as_slice()[range.clone()].iter().zip(range.start..) {
+                match (&refusal, request) {
+                    // Reads go on.
+                    (Some(refusal), Request::Apply { .. }) => {
+                        due[whose].put(at, 0, Response::Applied(Err(refusal.clone())));
+                    }
+                    _ => requests.push((request, (whose as u32, at as u32))),
+                }
             }
         }
         let catalog = self.catalog.load();
         let now = self.time.now();
-        let batch = self.shard.process(&catalog, requests, now, outbox);
+        let batch = self.shard.process(&catalog, &requests, now, |(whose, at), rests_on, response| {
+            due[whose as usize].put(at as usize, rests_on, response);
+        });
         if let Some(batch) = batch {
             let permit = permit.unwrap_or_else(|| unreachable!("a batch comes of writes that were admitted"));
             self.health.logged(batch.value_bytes() as u64);
@@ -293,39 +289,54 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 number: self.shard.last_batch(),
                 time: now,
                 writing: Box::pin(self.registers.write(batch, permit)),
-                responses: Vec::new(),
+                due: Vec::new(),
                 marks: Vec::new(),
             });
         }
-        let ready = outbox.ready.drain(..).filter_map(|(ticket, response)| traffic.given(ticket, response));
-        let ready = ready.collect();
-        self.answers.give(ready);
-        for (number, ticket, response) in outbox.waiting.drain(..) {
-            if mutated!(AckBeforeSync) {
-                self.answers.give(traffic.given(ticket, response).into_iter().collect());
-                continue;
+        let mut ready = Vec::new();
+        for ((requests, range), due) in asked.drain(..).zip(due.drain(..)) {
+            if range.end < requests.as_slice().len() {
+                traffic.backlog.push_front(Asked { requests, decided: range.end, due });
+            } else if self.shard.is_durable(due.rests_on) || mutated!(AckBeforeSync) {
+                ready.push(due);
+            } else {
+                let oldest = traffic.in_flight.front().map_or(due.rests_on, |first| first.number);
+                traffic.in_flight[(due.rests_on - oldest) as usize].due.push(due);
             }
-            let oldest = traffic.in_flight.front().map_or(number, |first| first.number);
-            let at = (number - oldest) as usize;
-            traffic.in_flight[at].responses.push((ticket, response));
         }
+        self.answers.give(ready);
     }
 
-    /// Answers the writes among the requests, and leaves the reads.
-    fn refuse_writes(
-        &self,
-        requests: &mut [Option<Request<Ticket>>],
-        refusal: &Refusal,
-        traffic: &mut Traffic,
-    ) {
-        let writes = requests
-            .iter_mut()
-            .filter_map(|request| request.take_if(|request| matches!(request, Request::Apply { .. })));
-        let refused = writes.filter_map(|write| {
-            let response = Response::Applied(Err(refusal.clone()));
-            traffic.given(write.into_ticket(), response)
-        });
-        self.answers.give(refused.collect());
+    /// Takes as much from the backlog as a batch holds. Of the last that is taken, some requests may be left.
+    fn take(&self, traffic: &mut Traffic) -> Taken {
+        let limits = self.registers.limits();
+        let requests_max = self.options.batch_requests_max.min(limits.batch_writes_max);
+        let mut taken = Taken::default();
+        let mut count = 0;
+        let mut full = false;
+        while !full && let Some(Asked { requests, decided, due }) = traffic.backlog.pop_front() {
+            let mut end = decided;
+            for request in &requests.as_slice()[decided..] {
+                let size = request.value_bytes_max();
+                // One request goes, whatever it takes: it is refused if it is too large.
+                full = count > 0 && (count >= requests_max || taken.bytes + size > limits.batch_bytes_max);
+                if full {
+                    break;
+                }
+                count += 1;
+                end += 1;
+                taken.bytes += size;
+                taken.writes += usize::from(size > 0);
+            }
+            if end == decided {
+                traffic.backlog.push_front(Asked { requests, decided, due });
+            } else {
+                taken.asked.push((requests, decided..end));
+                taken.due.push(due);
+            }
+        }
+        traffic.waiting -= count;
+        taken
     }
 
     fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, Refusal> {
@@ -363,9 +374,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
         self.shard.durable(batch.number);
         self.health.reached(Moment::from_millis(batch.time.as_nanos() / 1_000_000));
-        let given =
-            batch.responses.into_iter().filter_map(|(ticket, response)| traffic.given(ticket, response));
-        self.answers.give(given.collect());
+        self.answers.give(batch.due);
         for (reply, slots) in batch.marks {
             drop(reply.send(slots));
         }
@@ -428,17 +437,14 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     }
 }
 
-impl Traffic {
-    /// The answer to give, unless it has to wait for the rest of its burst.
-    fn given(&mut self, ticket: Ticket, response: Response) -> Option<Given> {
-        match ticket {
-            Ticket::One(caller) => Some(Given::One(caller, response)),
-            Ticket::Burst(burst, at) => {
-                let (reply, responses) = self.bursts.answered(burst, at, response)?;
-                Some(Given::Burst(reply, responses))
-            }
-        }
-    }
+/// What is to be decided together.
+#[derive(Default)]
+struct Taken {
+    asked: Vec<(Requests, Range<usize>)>,
+    /// The answers to them.
+    due: Vec<Due>,
+    bytes: usize,
+    writes: usize,
 }
 
 enum Event {
@@ -452,7 +458,7 @@ enum Event {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use futures_executor::block_on;
-    use jeton_core::{Cell, Change, Column, Hashes, OpId, Operation, TableSettings};
+    use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings};
     use jeton_register::disk::FaultDisk;
     use jeton_register::embedded::{self, Embedded};
 
@@ -472,7 +478,7 @@ mod tests {
         door: mpsc::Sender<Message>,
         jobs: std_mpsc::Receiver<Job>,
         thread: std::thread::JoinHandle<()>,
-        request: Box<dyn Fn(u64, Ticket) -> Message>,
+        request: Box<dyn Fn(u64, oneshot::Sender<Response>) -> Message>,
     }
 
     fn scene() -> Scene {
@@ -492,12 +498,12 @@ mod tests {
         let table = catalog.find("t").unwrap().id;
         let cell = Cell::new(&found.secret, table, b"row", &Column::unnamed()).unwrap();
         let millis = time.now().as_nanos() / 1_000_000;
-        let request = move |number: u64, ticket| {
+        let request = move |number: u64, reply| {
             let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
             let id = OpId::uuid7(bits).unwrap();
             let operation = Operation::single(Some(id), cell.clone(), Change::Add(1)).unwrap();
-            let hashes = Hashes::of(&operation, &found.secret, &mut Vec::new());
-            Message::Request(Request::Apply { operation, hashes, ticket })
+            let request = Request::apply(operation, &found.secret, &mut Vec::new());
+            Message::Request { request, reply }
         };
         let health = Arc::new(Health::new(1, 0, logged));
         let (door, queue) = mpsc::channel(options.queue_max);
@@ -521,8 +527,8 @@ mod tests {
 
     impl Scene {
         fn ask(&self, number: u64) -> oneshot::Receiver<Response> {
-            let (ticket, answer) = oneshot::channel();
-            self.tell((self.request)(number, Ticket::One(ticket)));
+            let (reply, answer) = oneshot::channel();
+            self.tell((self.request)(number, reply));
             answer
         }
 

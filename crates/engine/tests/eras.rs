@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::scene::{MINUTE, Scene, at, settings};
 use jeton_core::Value;
 use jeton_engine::parts::Tables;
-use jeton_engine::{Marks, Outbox, Request, Response, StoredFilters};
+use jeton_engine::{Marks, Request, Response, StoredFilters};
 use jeton_register::memory::Memory;
 
 #[test]
@@ -43,11 +43,12 @@ fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
 
     // What was logged in it is replayed, and counts.
     let (tables, mut shard) = scene.start();
-    let mut outbox = Outbox::default();
-    let mut requests = vec![Some(Request::Read { cell: scene.cell(&tables), ticket: () })];
-    shard.process(&tables.catalog().load(), &mut requests, at(14), &mut outbox);
-    let expected = Response::Read(Ok(Some(Value::Counter(3))));
-    assert_eq!(outbox.ready, [((), expected)]);
+    let request = Request::Read { cell: scene.cell(&tables) };
+    let mut said = Vec::new();
+    shard.process(&tables.catalog().load(), &[(&request, ())], at(14), |(), rests_on, response| {
+        said.push((rests_on, response));
+    });
+    assert_eq!(said, [(0, Response::Read(Ok(Some(Value::Counter(3)))))]);
     assert!(!scene.add(&mut shard, &tables, "of era 2 again", at(14)));
 }
 

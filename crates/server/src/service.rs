@@ -1,12 +1,13 @@
 //! What both protocols share.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jeton_access::Access;
 use jeton_core::{Operation, TableSettings, WithoutId};
-use jeton_engine::{Ask, Engine, Refusal, Reply, Response, TableError};
+use jeton_engine::{Ask, Engine, Refusal, Reply, Request, Response, TableError};
 
 use tokio::sync::Notify;
 
@@ -29,6 +30,8 @@ pub struct Options {
     pub answer_timeout: Duration,
     /// The longest request.
     pub request_bytes_max: usize,
+    /// The directory below which copies of the store are made. Without it they are made anywhere, for callers on this machine.
+    pub backup_dir: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -40,6 +43,7 @@ impl Default for Options {
             word_timeout: Duration::from_secs(30),
             answer_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,
+            backup_dir: None,
         }
     }
 }
@@ -58,6 +62,8 @@ pub struct Service {
     pub changes: Changes,
     /// Where walks through the keys are.
     pub(crate) cursors: Cursors,
+    /// Held while a copy of the store is made.
+    pub(crate) copying: Mutex<()>,
     /// Connections that are at work, and whether they are to end with that.
     working: AtomicUsize,
     stopping: AtomicBool,
@@ -102,6 +108,7 @@ impl Service {
             metrics: Metrics::default(),
             changes: Changes::default(),
             cursors: Cursors::default(),
+            copying: Mutex::new(()),
             working: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             idle: Notify::new(),
@@ -142,8 +149,13 @@ impl Service {
 
     /// Does many operations and reads, counts them, and tells those who watch.
     pub async fn burst(&self, asks: Vec<Ask>) -> Vec<Response> {
-        let watched = self.changes.are_watched().then(|| asks.clone());
-        let responses = self.engine.burst(asks).await;
+        self.burst_of(asks.into_iter().map(|ask| self.engine.prepare(ask)).collect()).await
+    }
+
+    /// As [`burst`](Self::burst), of what the engine has prepared.
+    pub async fn burst_of(&self, requests: Vec<Request>) -> Vec<Response> {
+        let watched = self.changes.are_watched().then(|| requests.clone());
+        let responses = self.engine.burst_of(requests).await;
         // Most are alike: counted together, they cost next to nothing.
         let (mut applied, mut read) = (0, 0);
         for response in &responses {
@@ -157,9 +169,9 @@ impl Service {
         }
         self.metrics.add(Count::Applied, applied);
         self.metrics.add(Count::Read, read);
-        if let Some(asks) = watched {
-            for (ask, response) in asks.iter().zip(&responses) {
-                if let (Ask::Apply(operation), Response::Applied(reply)) = (ask, response) {
+        if let Some(requests) = watched {
+            for (request, response) in requests.iter().zip(&responses) {
+                if let (Some(operation), Response::Applied(reply)) = (request.operation(), response) {
                     self.tell(operation, reply);
                 }
             }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use jeton_core::{Hashes, Operation, Secret, SettingsError, TableSettings};
 use jeton_engine::ids::IdIndex;
-use jeton_engine::parts::{Health, Job, Message, StoreTime, Tables, Ticket};
+use jeton_engine::parts::{Health, Job, Message, StoreTime, Tables};
 use jeton_engine::{KeepError, Keeper, Request, Response, Stores, TableError};
 use jeton_register::Failure;
 use jeton_register::disk::FaultDisk;
@@ -52,22 +52,19 @@ impl Life {
     /// Asks for an operation. Nothing if the queue is full.
     pub fn apply(&self, operation: Operation) -> Option<oneshot::Receiver<Response>> {
         let hashes = Hashes::of(&operation, &self.secret, &mut Vec::new());
-        self.send(usize::from(operation.partition().0), |ticket| Request::Apply { operation, hashes, ticket })
+        let bytes_max = operation.size_max();
+        self.send(Request::Apply { operation, hashes, bytes_max })
     }
 
     /// Asks for what a cell holds. Nothing if the queue is full.
     pub fn read(&self, cell: jeton_core::Cell) -> Option<oneshot::Receiver<Response>> {
-        self.send(usize::from(cell.partition().0), |ticket| Request::Read { cell, ticket })
+        self.send(Request::Read { cell })
     }
 
-    fn send(
-        &self,
-        partition: usize,
-        request: impl FnOnce(Ticket) -> Request<Ticket>,
-    ) -> Option<oneshot::Receiver<Response>> {
-        let (ticket, answer) = oneshot::channel();
-        let door = &self.doors[partition % self.doors.len()];
-        door.try_send(Message::Request(request(Ticket::One(ticket)))).ok().map(|()| answer)
+    fn send(&self, request: Request) -> Option<oneshot::Receiver<Response>> {
+        let (reply, answer) = oneshot::channel();
+        let door = &self.doors[usize::from(request.partition().0) % self.doors.len()];
+        door.try_send(Message::Request { request, reply }).ok().map(|()| answer)
     }
 
     /// Lets a shard work until it waits for something.

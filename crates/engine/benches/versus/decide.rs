@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jeton_core::{
-    Catalog, Cell, Change, Column, Hashes, Mode, Moment, Operation, Partition, PartitionId, Secret,
-    TableSettings, WithoutId,
+    Catalog, Cell, Change, Column, Mode, Moment, Operation, Partition, PartitionId, Secret, TableSettings,
+    WithoutId,
 };
 use jeton_engine::ids::IdIndex;
 use jeton_engine::values::MemoryValues;
-use jeton_engine::{Outbox, Request, Shard, Stores};
+use jeton_engine::{Request, Response, Shard, Stores};
 use jeton_register::disk::RealDisk;
 
 use crate::callers::{COUNTERS, scatter};
@@ -60,7 +60,7 @@ fn decide(folder: &Path, memory: Memory) -> Vec<f64> {
         Cell::new(&secret, table, row.as_bytes(), &Column::unnamed()).expect("a cell")
     };
     let cells: Vec<Cell> = (0..COUNTERS).map(cell).collect();
-    let (mut requests, mut outbox, mut scratch) = (Vec::new(), Outbox::default(), Vec::new());
+    let (mut requests, mut scratch) = (Vec::new(), Vec::new());
     let mut times = Vec::new();
     for batch in 0..BATCHES {
         let millis = 1_700_000_000_000 + batch;
@@ -68,17 +68,19 @@ fn decide(folder: &Path, memory: Memory) -> Vec<f64> {
             let id = (memory != Memory::Nothing).then(|| uuid7(millis, number));
             let cell = cells[(scatter(number) % COUNTERS) as usize].clone();
             let operation = Operation::single(id, cell, Change::Add(1)).expect("an operation");
-            let hashes = Hashes::of(&operation, &secret, &mut scratch);
-            requests.push(Some(Request::Apply { operation, hashes, ticket: () }));
+            requests.push(Request::apply(operation, &secret, &mut scratch));
         }
         let started = Instant::now();
-        let entries =
-            black_box(shard.process(&catalog, &mut requests, Moment::from_millis(millis), &mut outbox));
+        let numbered: Vec<(&Request, usize)> = requests.iter().zip(0..).collect();
+        let mut responses: Vec<Option<Response>> = vec![None; numbered.len()];
+        let entries = shard.process(&catalog, &numbered, Moment::from_millis(millis), |at, _, response| {
+            responses[at] = Some(response);
+        });
         let took = started.elapsed();
         assert!(entries.is_some(), "all are new");
         shard.durable(shard.last_batch());
-        outbox.waiting.clear();
-        outbox.ready.clear();
+        black_box(responses);
+        requests.clear();
         if batch % FREEZE == 0 {
             let freeze = shard.freeze_ids().freeze;
             shard.ids_stored(freeze);

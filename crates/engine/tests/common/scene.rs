@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_executor::block_on;
-use jeton_core::{
-    Cell, Change, Column, Format, Formats, Hashes, Moment, OpId, Operation, Secret, TableSettings,
-};
+use jeton_core::{Cell, Change, Column, Format, Formats, Moment, OpId, Operation, Secret, TableSettings};
 use jeton_engine::ids::IdIndex;
 use jeton_engine::parts::Tables;
 use jeton_engine::values::MemoryValues;
-use jeton_engine::{Keeper, Kept, Options, Outbox, Request, Shard, StoredFilters, Stores, find, share_out};
+use jeton_engine::{Keeper, Kept, Options, Request, Shard, StoredFilters, Stores, find, share_out};
 use jeton_register::Registers;
 use jeton_register::disk::FaultDisk;
 use jeton_register::memory::Memory;
@@ -74,11 +72,9 @@ impl Scene {
     ) -> bool {
         let id = Some(OpId::opaque(id.as_bytes()).unwrap());
         let operation = Operation::single(id, self.cell(tables), Change::Add(1)).unwrap();
-        let hashes = Hashes::of(&operation, &Secret::new(SECRET), &mut Vec::new());
-        let mut outbox = Outbox::default();
-        let mut requests = vec![Some(Request::Apply { operation, hashes, ticket: () })];
+        let request = Request::apply(operation, &Secret::new(SECRET), &mut Vec::new());
         let catalog = tables.catalog().load();
-        let Some(batch) = shard.process(&catalog, &mut requests, now, &mut outbox) else { return false };
+        let Some(batch) = shard.process(&catalog, &[(&request, ())], now, |_, _, _| ()) else { return false };
         let permit = self.registers.admit(1, batch.value_bytes()).unwrap();
         block_on(self.registers.write(batch, permit)).unwrap();
         shard.durable(shard.last_batch());

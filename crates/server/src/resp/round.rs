@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use jeton_access::Right;
 use jeton_core::{Change, Operation, Value};
-use jeton_engine::{Ask, Refusal, Reply, Response};
+use jeton_engine::{Ask, Refusal, Reply, Request, Response};
 use jeton_resp::reply::Writer;
 use jeton_resp::request::Command;
 
@@ -31,7 +31,7 @@ const LOOKED_MAX: usize = 1024;
 /// The commands of a round, and what they ask.
 #[derive(Default)]
 pub struct Round {
-    asks: Vec<Ask>,
+    asks: Vec<Request>,
     items: Vec<Item>,
     /// Answers that need nothing of the engine, one after the other.
     text: Vec<u8>,
@@ -128,7 +128,7 @@ impl Round {
     }
 
     /// What it asks of the engine.
-    pub fn take_asks(&mut self) -> Vec<Ask> {
+    pub fn take_asks(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.asks)
     }
 
@@ -203,6 +203,11 @@ impl Round {
         self.items.push(Item::Text(start..self.text.len()));
     }
 
+    /// Hashed here, where the words of the command are still at hand.
+    fn ask(&mut self, ask: Ask, session: &Session) {
+        self.asks.push(session.service.engine.prepare(ask));
+    }
+
     fn add(
         &mut self,
         delta: Delta,
@@ -238,7 +243,7 @@ impl Round {
         let place = session.place(key, right, millis)?;
         let operation =
             Operation::single(None, place.cell, change).map_err(|error| format!("ERR {error}"))?;
-        self.asks.push(Ask::Apply(operation));
+        self.ask(Ask::Apply(operation), session);
         self.items.push(item);
         Ok(())
     }
@@ -251,14 +256,14 @@ impl Round {
         millis: u64,
     ) -> Result<(), String> {
         let asked = token::ask(token, command, session, millis)?;
-        self.asks.push(Ask::Apply(asked.operation));
+        self.ask(Ask::Apply(asked.operation), session);
         self.items.push(Item::Token { relaxed: asked.relaxed, many: asked.many });
         Ok(())
     }
 
     fn read(&mut self, key: &[u8], item: Item, session: &mut Session, millis: u64) -> Result<(), String> {
         let place = session.place(key, Right::Read, millis)?;
-        self.asks.push(Ask::Read(place.cell));
+        self.ask(Ask::Read(place.cell), session);
         self.items.push(item);
         Ok(())
     }
@@ -274,7 +279,7 @@ impl Round {
         let start = self.asks.len();
         for at in &keys {
             match session.place(&command[*at], Right::Read, millis) {
-                Ok(place) => self.asks.push(Ask::Read(place.cell)),
+                Ok(place) => self.ask(Ask::Read(place.cell), session),
                 Err(error) => {
                     self.asks.truncate(start);
                     return Err(error);
@@ -292,7 +297,7 @@ impl Round {
         let mut asks = std::mem::take(&mut self.asks).into_iter();
         let mut refused = 0;
         for item in &mut self.items {
-            let own: Vec<Ask> = asks.by_ref().take(item.asks()).collect();
+            let own: Vec<Request> = asks.by_ref().take(item.asks()).collect();
             if own.is_empty() {
                 continue;
             }
