@@ -95,6 +95,9 @@ kinds! {
         "Counters are between -9223372036854775808 and 9223372036854775807. Nothing changed, and nothing is remembered under the id.";
     NotACounter, "not-a-counter", CONFLICT, "The cell holds bytes",
         "The cell was made to hold bytes (put), and cannot be added to. Nothing changed. Set, reset or delete it to make a counter of it.";
+    BackupTarget, "backup-target", CONFLICT, "A copy cannot be made there",
+        "A copy of the store is made in a directory that is new or empty, that the server can write to, and that is not in the store itself. If \
+         the server was started with backup_dir, it is below that directory. The detail says what is in the way. The store is as it was.";
     IdExpired, "id-expired", GONE, "The id is older than the table remembers",
         "Whether this id was counted is no longer known, and it is not counted now, nor ever. Do not send the operation under a new id \
          unless you know that it was not counted: that is how things are counted twice. Look at the counter, or at your own records. \

@@ -14,6 +14,7 @@
 //! | `GET /v1/watch` | changes as they are made | `read` |
 //! | `GET /v1/tables`, `GET /v1/tables/{t}` | tables | any |
 //! | `PUT /v1/tables/{t}` | makes or changes a table | `admin` |
+//! | `POST /v1/admin/backup` | copies the store | to administer the server |
 //! | `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/problems/..`, `/` | for machines and people | none |
 //!
 //! What must hold, of every address: an id comes from the body or from the header `Idempotency-Key` and is read in a format that the
@@ -23,6 +24,7 @@
 mod amount;
 mod app;
 mod asked;
+mod backup;
 mod batch;
 mod counters;
 mod date;

@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, Response, header};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
-use super::{batch, counters, events, import, operations, status, tables, watch};
+use super::{backup, batch, counters, events, import, operations, status, tables, watch};
 
 /// The description, as text.
 static TEXT: LazyLock<String> =
@@ -25,13 +25,13 @@ static TEXT: LazyLock<String> =
             `Idempotency-Key` (a string in quotes, as draft-ietf-httpapi-idempotency-key-header-06 has it). A retry gets the first answer again, \
             with `Idempotency-Replayed: true`. Problems are `application/problem+json` (RFC 9457); their `type` is the address of a \
             page that says what to do.\n\nRights of a token: `read` for reading and watching; `add` for `:add`, events and imports; `admin` for \
-            `:set`, `:reset`, `:delete`, `:put` and for making and changing tables. None includes another.",
+            `:set`, `:reset`, `:delete`, `:put` and for making and changing tables. None includes another. To administer the server is a right of its own.",
         license(name = "MIT OR Apache-2.0"),
     ),
     paths(
         counters::add, counters::set, counters::reset, counters::delete, counters::put, counters::get, counters::many, batch::post,
         watch::get, operations::post, operations::get, operations::get_by_query, events::post, import::post, tables::list, tables::get,
-        tables::put, status::alive, status::ready, status::metrics,
+        tables::put, backup::post, status::alive, status::ready, status::metrics,
     ),
     modifiers(&Tokens),
     security((), ("token" = [])),
@@ -42,6 +42,7 @@ static TEXT: LazyLock<String> =
         (name = "import", description = "Any number of operations, safe to run twice."),
         (name = "tables", description = "What ids a table takes, and for how long it remembers them."),
         (name = "status", description = "How the server is doing."),
+        (name = "admin", description = "What whoever runs the server asks of it."),
     )
 )]
 struct Description;

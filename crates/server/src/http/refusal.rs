@@ -12,7 +12,7 @@ use super::{amount, date};
 pub const SOON: Duration = Duration::from_secs(1);
 
 /// When to try again if the store is full: somebody must make room first.
-const LATER: Duration = Duration::from_secs(10);
+pub const LATER: Duration = Duration::from_secs(10);
 
 fn time(moment: Moment) -> String {
     date::format(moment.as_nanos() / 1_000_000)

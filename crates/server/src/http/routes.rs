@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::{batch, counters, events, import, openapi, operations, pages, status, tables, watch};
+use super::{backup, batch, counters, events, import, openapi, operations, pages, status, tables, watch};
 use crate::Count;
 
 /// What a browser may do with a page from here: nothing, unless a page says otherwise.
@@ -29,6 +29,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/operations/{id}", get(operations::get_by_query))
         .route("/v1/batch", post(batch::post))
         .route("/v1/watch", get(watch::get))
+        .route("/v1/admin/backup", post(backup::post))
         .route("/healthz", get(status::alive))
         .route("/readyz", get(status::ready))
         .route("/metrics", get(status::metrics))

@@ -8,7 +8,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -52,6 +55,10 @@ impl Drop for Place {
         self.service.metrics.take(Count::HttpOpen, 1);
     }
 }
+
+/// The other end of the connection that a request came on.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
 
 /// Serves until `shutdown` comes back, then answers what is under way, and returns.
 pub async fn serve(
@@ -121,7 +128,11 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let service = TowerToHyperService::new(self.router.clone());
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            router.call(request)
+        });
         let stream = Patient::new(stream, self.service.options.word_timeout);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

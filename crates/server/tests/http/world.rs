@@ -48,6 +48,12 @@ impl Start {
         self
     }
 
+    /// On the store in this folder.
+    pub fn folder(mut self, folder: tempfile::TempDir) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
     pub fn go(self) -> World {
         let folder = self.folder.unwrap_or_else(|| tempfile::tempdir().unwrap());
         let options = jeton_engine::Options {
@@ -86,6 +92,11 @@ impl World {
 
     pub fn client(&self) -> Client {
         Client::new(self.address)
+    }
+
+    /// Does something where the server runs.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.as_ref().expect("it runs").block_on(work)
     }
 
     /// Makes a table that takes ids of these formats.
