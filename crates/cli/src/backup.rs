@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -15,15 +16,20 @@ use crate::config::{Config, Flags};
 use crate::failure::Failure;
 use crate::number;
 use crate::output;
+use crate::remote::{Http, Server, problem_of};
 use crate::serve;
+
+/// How long a server may take to make a copy: to another file system it copies everything.
+const COPYING_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A copy that is not complete has a file of this name; the engine does not open it.
 const INCOMPLETE: &str = "INCOMPLETE";
 
-/// Copy the store of a stopped server into a new directory
+/// Copy the store of a server, running or not, into a new directory
 ///
 /// The copy is a store of its own: complete when this returns, and opened by jeton serve --data like any other. Files that never change are
-/// shared with the store if the copy is on the same file system: copy it to another machine for a backup that survives this one.
+/// shared with the store if the copy is on the same file system: copy it to another machine for a backup that survives this one. If a server
+/// uses the store, it is asked for the copy over HTTP, and goes on serving.
 #[derive(Args)]
 pub struct Backup {
     /// The directory of the copy; new or empty
@@ -40,6 +46,9 @@ pub struct Backup {
     /// Tell it as JSON, for programs
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    server: Server,
 }
 
 /// Copy a backup into a new directory, and see that it can be opened
@@ -64,11 +73,22 @@ impl Backup {
         check_store(&data, "there is nothing to copy", "name the directory of the data with --data")?;
         let engine = match Engine::open(&data, settings.engine_options()) {
             Err(OpenError::Log(embedded::OpenError::Locked { by, pid })) => {
-                return Err(Failure {
-                    what: format!("the store in {} is in use by {by} (process {pid})", data.display()),
-                    fix: "stop the server for the time of the copy: this version cannot ask a running one for it".into(),
-                }
-                .into());
+                let address = settings.http.0.map(|address| address.to_string());
+                let server = self.server.clone();
+                let server = address.map_or(server.clone(), |address| server.or_at(address));
+                let (files, entries) = self.ask(&server, &data).map_err(|why| {
+                    let what = format!(
+                        "the store in {} is in use by {by} (process {pid}), and no copy was made by asking it at {}",
+                        data.display(),
+                        server.http()
+                    );
+                    let fix = match why.downcast_ref::<Failure>() {
+                        Some(failure) => failure.fix.clone(),
+                        None => "say where it speaks HTTP with --http, or stop it for the time of the copy".into(),
+                    };
+                    Failure::of(why, what, fix)
+                })?;
+                return self.tell(&data, files, entries);
             }
             Err(error) => return Err(serve::explain(&data, error)),
             Ok(engine) => engine,
@@ -82,19 +102,50 @@ impl Backup {
             )
         })?;
         engine.close();
-        let bytes = number::bytes(folder_bytes(&self.target));
+        self.tell(&data, report.files, report.entries)
+    }
+
+    /// Asks the server that uses the store for a copy; tells how many files and entries it has.
+    fn ask(&self, server: &Server, data: &Path) -> Result<(u64, u64)> {
+        let text = |path: PathBuf| {
+            path.into_os_string().into_string().map_err(|path| anyhow!("{} is not UTF-8", path.display()))
+        };
+        // A server of another store would make a copy of that one.
+        let of = text(data.canonicalize()?)?;
+        let body = json!({ "to": text(resolved(&self.target)?)?, "of": of }).to_string();
+        let (status, text) = Http(server).ask_within("POST", "/v1/admin/backup", Some(&body), COPYING_MAX)?;
+        if status != 200 {
+            return Err(problem_of(status, &text));
+        }
+        let done: serde_json::Value = serde_json::from_str(&text)?;
+        let number = |name: &str| done[name].as_u64().ok_or_else(|| anyhow!("the server did not say {name}"));
+        Ok((number("files")?, number("log_entries")?))
+    }
+
+    fn tell(&self, data: &Path, files: u64, entries: u64) -> Result<()> {
         if self.json {
-            return output::json(
-                &json!({ "target": self.target, "files": report.files, "log_entries": report.entries }),
-            );
+            return output::json(&json!({ "target": self.target, "files": files, "log_entries": entries }));
         }
         output::line(&format!(
-            "{} is a complete copy of {}: {bytes}, {} files shared or copied, {} entries of the log.",
+            "{} is a complete copy of {}: {}, {files} files shared or copied, {} entries of the log.",
             self.target.display(),
             data.display(),
-            report.files,
-            number::grouped(report.entries)
+            number::bytes(folder_bytes(&self.target)),
+            number::grouped(entries)
         ))
+    }
+}
+
+/// A path as the server can use it, which is somewhere else: absolute, and without `..`.
+fn resolved(path: &Path) -> Result<PathBuf> {
+    if let Ok(there) = path.canonicalize() {
+        return Ok(there);
+    }
+    let path = std::path::absolute(path)?;
+    match (path.parent().map(Path::canonicalize), path.file_name()) {
+        (Some(Ok(parent)), Some(name)) => Ok(parent.join(name)),
+        // The directories above are to be made as well.
+        _ => Ok(path),
     }
 }
 

@@ -58,6 +58,12 @@ impl Server {
         self.resp.clone().or_else(|| variable("JETON_RESP")).unwrap_or_else(|| RESP.into())
     }
 
+    /// The same, at this address unless another was named.
+    pub fn or_at(self, http: String) -> Self {
+        let http = self.http.or_else(|| variable("JETON_HTTP")).or(Some(http));
+        Self { http, ..self }
+    }
+
     /// Where it speaks HTTP.
     pub fn http(&self) -> String {
         self.http.clone().or_else(|| variable("JETON_HTTP")).unwrap_or_else(|| HTTP.into())

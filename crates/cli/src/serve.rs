@@ -54,7 +54,12 @@ async fn serve(config: &Config) -> Result<()> {
     // The doors first, closed: whether the addresses are free is known at once, what is in the log may take a while.
     let doors = Doors::bind(settings, access.has_tokens(), tls.is_some())?;
     let is_new = opening::is_new(&settings.data);
-    let (folder, options) = (settings.data.clone(), settings.engine_options());
+    let (folder, options) = {
+        let mut options = settings.engine_options();
+        // Beside the connections: nobody has to wake another thread.
+        if std::env::var("JETON_THREADS").is_err() { options.runtime = Some(tokio::runtime::Handle::current()); }
+        (settings.data.clone(), options)
+    };
     let opened = tokio::task::spawn_blocking(move || open(&folder, options)).await;
     let engine = Arc::new(opened.map_err(|why| {
         Failure::of(why, "the store could not be opened", "report it, with what is written above")

@@ -78,6 +78,7 @@ settings! {
         tls_cert: MaybePath = "none", "FILE", "The certificate and its chain, in PEM; read again when it changes";
         tls_key: MaybePath = "none", "FILE", "The private key of the certificate, in PEM";
         insecure: bool = "false", "BOOL", "Listen where other machines can connect although there are no tokens";
+        backup_dir: MaybePath = "none", "DIR", "Copies that are asked for over HTTP go below this directory; with none, only callers on this machine may ask for one";
         allow_flush: bool = "false", "BOOL", "Let FLUSHALL and FLUSHDB delete all counters of the default table";
     }
     "Limits" {
@@ -143,6 +144,7 @@ impl Settings {
             word_timeout: self.word_timeout.0,
             answer_timeout: self.answer_timeout.0,
             request_bytes_max: usize::try_from(self.request_bytes_max.0).unwrap_or(usize::MAX),
+            backup_dir: self.backup_dir.0.clone(),
         }
     }
 }

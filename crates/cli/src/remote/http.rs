@@ -64,7 +64,18 @@ impl Http<'_> {
 
     /// Sends a request, and reads the whole response.
     pub fn ask(&self, method: &str, path: &str, body: Option<&str>) -> Result<(u16, String)> {
-        let Response { status, body } = self.send(method, path, body, self.0.timeout())?;
+        self.ask_within(method, path, body, self.0.timeout())
+    }
+
+    /// Sends a request that takes the server so much time at most, and reads the whole response.
+    pub fn ask_within(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+        silence: Duration,
+    ) -> Result<(u16, String)> {
+        let Response { status, body } = self.send(method, path, body, silence)?;
         let mut text = String::new();
         body.take(BODY_BYTES_MAX).read_to_string(&mut text).map_err(|why| lost(&why))?;
         Ok((status, text))

@@ -8,10 +8,6 @@ fn a_copy_is_complete_and_can_be_served() {
     let run = |arguments: &[&str]| run_in(folder.path(), &[], arguments);
     let server = Server::start(folder.path(), &[]);
     server.must(&["add", "home", "41"]);
-    let in_use = run(&["backup", "copy", "--data", "data"]);
-    assert_eq!(in_use.code, Some(1));
-    has(&in_use.err, &["is in use by", &format!("process {}", server.pid()), "stop the server"]);
-    assert!(!folder.path().join("copy").exists(), "nothing was begun");
     server.stop();
 
     let made = run(&["backup", "copy", "--data", "data"]);
@@ -29,6 +25,38 @@ fn a_copy_is_complete_and_can_be_served() {
     has(&restored.out, &["is restored and was opened", "default", "jeton serve --data again/data"]);
     let server = Server::start(&folder.path().join("again"), &[]);
     assert_eq!(server.must(&["get", "home"]), "41");
+}
+
+#[test]
+fn a_running_server_is_asked_for_the_copy_and_goes_on() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    server.must(&["add", "home", "41"]);
+    let made = server.must(&["backup", "data/../copy", "--data", "data"]);
+    has(&made, &["is a complete copy of data"]);
+    // Told as it is where the copy is not made by asking.
+    let again = server.run(&["backup", "copy", "--data", "data"]);
+    assert_eq!(again.code, Some(1));
+    has(&again.err, &["is in use by", &format!("process {}", server.pid()), "is not empty"]);
+    // Nobody gets a copy of another store than the one that was named.
+    std::fs::create_dir(folder.path().join("other")).unwrap();
+    let other = Server::start(&folder.path().join("other"), &[]);
+    other.must(&["add", "home", "7"]);
+    let wrong = server.run(&["backup", "wrong", "--data", "other/data"]);
+    assert_eq!(wrong.code, Some(1));
+    has(&wrong.err, &["this server has its store in", "other/data"]);
+    // Nor is one made if nobody answers.
+    let nobody = server.run(&["backup", "wrong", "--data", "data", "--http", "127.0.0.1:1"]);
+    assert_eq!(nobody.code, Some(1));
+    has(&nobody.err, &["at 127.0.0.1:1", "fix: ", "--http"]);
+    assert!(!folder.path().join("wrong").exists(), "something was begun");
+
+    server.must(&["add", "home", "1"]);
+    let restored = run_in(folder.path(), &[], &["restore", "copy", "again/data"]);
+    assert_eq!(restored.code, Some(0), "{}", restored.err);
+    let copy = Server::start(&folder.path().join("again"), &[]);
+    assert_eq!(copy.must(&["get", "home"]), "41");
+    assert_eq!(server.must(&["get", "home"]), "42");
 }
 
 #[test]
