@@ -119,7 +119,12 @@ impl<'a> Entry<'a> {
         if input.u8()? != VERSION {
             return Err(Malformed("an entry of an unknown version"));
         }
-        Ok(Self { slot, millis: input.varint()?, input })
+        let time = input.varint()?;
+        // Its answers and its step must be of one time.
+        if time != millis(Moment::from_millis(time)) {
+            return Err(Malformed("a time beyond all moments"));
+        }
+        Ok(Self { slot, millis: time, input })
     }
 
     /// The step that it is.

@@ -1,0 +1,200 @@
+//! What must hold for any bytes at all, read as ids or as what a log and a store hold. The fuzz targets include this file, so that
+//! what they find fails here in the same way.
+
+#![allow(dead_code, reason = "each target uses its part")]
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use jeton_core::codec::Reader;
+use jeton_core::{
+    Absorb, Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation,
+    Hashes, IdKey, Memory, Moment, OpId, Operation, Partition, PartitionId, Recall, Remembered, Secret,
+    TableId, TableSettings, Value, Values, entry,
+};
+
+const SECRET: Secret = Secret::new(*b"secret of a test");
+const TABLE: TableId = TableId(1);
+
+pub fn every_format() -> Formats {
+    Format::ALL.into_iter().fold(Formats::NONE, Formats::and)
+}
+
+/// Text of a stranger, read as an id: what is taken for one is read back from how it is shown, whether a tag says its format or the
+/// table does, and from an entry of the log.
+pub fn id(data: &[u8]) {
+    if let Ok(id) = OpId::opaque(data) {
+        survives_the_log(&id);
+    }
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let all = every_format();
+    if let Ok(id) = all.parse(text) {
+        assert!(text.starts_with(id.format().name()), "{id:?}");
+    }
+    for format in Format::ALL {
+        let only = Formats::only(format);
+        let parsed = format.parse(text);
+        assert_eq!(only.parse(text), parsed);
+        assert_eq!(all.parse(&format!("{format}:{text}")), parsed);
+        let Ok(id) = parsed else { continue };
+        assert_eq!(id.format(), format);
+        // Control characters are escaped for whoever looks; they are not for sending again.
+        if format != Format::Opaque || !text.chars().any(char::is_control) {
+            let shown = id.to_string();
+            assert_eq!(format.parse(&shown).as_ref(), Ok(&id), "{shown}");
+        }
+        survives_the_log(&id);
+    }
+}
+
+/// An entry with the id is read as it was written.
+fn survives_the_log(id: &OpId) {
+    let (step, operation, decision) = counted(id);
+    let mut bytes = Vec::new();
+    entry::begin(step, &mut bytes);
+    entry::push(&operation, &decision, &mut bytes);
+    let read: Result<Vec<_>, _> = Entry::read(step.slot, &bytes).expect("an entry").collect();
+    assert_eq!(read, Ok(vec![(operation, decision)]));
+}
+
+fn counted(id: &OpId) -> (jeton_core::Step, Operation, Decision) {
+    let cell = Cell::new(&SECRET, TABLE, b"row", &Column::unnamed()).expect("a cell");
+    let operation = Operation::single(Some(id.clone()), cell, Change::Add(1)).expect("an operation");
+    let memory = match id.format() {
+        Format::Sequenced => Memory::Session { lease: Duration::from_secs(60) },
+        _ => Memory::Index { era: 1, generation: Generation(3) },
+    };
+    let step = jeton_core::Step { slot: 1, time: Moment::from_millis(1_700_000_000_000) };
+    let answer = Answer { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
+    (step, operation, Decision { answer, memory, effects: None })
+}
+
+/// Bytes of a log or a store, read as what they might be: an entry, an answer, a value, a partition, a session, the tables. What is read
+/// is written the same way again, and an entry that is read can be applied.
+pub fn entry(data: &[u8]) {
+    entry_of_a_log(data);
+    if let Ok(remembered) = Remembered::decode(data) {
+        let mut bytes = Vec::new();
+        remembered.encode(&mut bytes);
+        assert_eq!(Remembered::decode(&bytes), Ok(remembered));
+    }
+    if let Ok(value) = Value::decode(&mut Reader::new(data)) {
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes);
+        assert_eq!(Value::decode(&mut Reader::new(&bytes)), Ok(value));
+    }
+    if let Ok(cell) = Cell::from_bytes(data) {
+        assert_eq!(cell.as_bytes(), data);
+        let (row, column) = cell.row_and_column();
+        assert!(row.len() + column.len() <= data.len());
+    }
+    if let Ok(mut partition) = Partition::decode(PartitionId(3), data) {
+        assert_eq!(Partition::decode(PartitionId(3), &partition.encode()).as_ref(), Ok(&partition));
+        partition.sessions().forget_idle(Moment::from_millis(u64::MAX));
+    }
+    session(data);
+    if let Ok(catalog) = Catalog::decode(data) {
+        let bytes = catalog.encode();
+        let again = Catalog::decode(&bytes).expect("a catalogue that was read once");
+        assert_eq!(again.encode(), bytes);
+    }
+}
+
+fn session(data: &[u8]) {
+    let client = Client { table: TABLE, name: "client".into() };
+    let mut partition = Partition::new(PartitionId(3));
+    if partition.sessions().restore(client.clone(), data).is_ok() {
+        assert_eq!(partition.sessions().len(), 1);
+        // As an operation of the client that comes next, and as the upkeep.
+        partition.sessions().forget_idle(Moment::from_millis(1_700_000_000_000));
+        partition.sessions().forget_idle(Moment::from_millis(u64::MAX));
+    }
+}
+
+fn entry_of_a_log(data: &[u8]) {
+    let Ok(read) = Entry::read(1, data) else { return };
+    let step = read.step();
+    let Ok(decided) = read.collect::<Result<Vec<_>, _>>() else { return };
+    let mut bytes = Vec::new();
+    entry::begin(step, &mut bytes);
+    decided.iter().for_each(|(operation, decision)| entry::push(operation, decision, &mut bytes));
+    let again = Entry::read(1, &bytes).and_then(|read| read.collect::<Result<Vec<_>, _>>());
+    assert_eq!(again.as_ref(), Ok(&decided));
+
+    // As recovery does.
+    let Some((first, _)) = decided.first() else { return };
+    let settings = TableSettings {
+        formats: every_format(),
+        expected_ids: 100,
+        memory_cap: 1 << 22,
+        ..TableSettings::default()
+    };
+    let catalog = Catalog::default().create("clicks", settings).expect("a table");
+    let mut partition = Partition::new(first.partition());
+    let mut store = Store::default();
+    partition.take(step);
+    for (operation, decision) in &decided {
+        let Some(table) = catalog.get(operation.table()) else { continue };
+        // Recovery refuses what is newer than the catalogue.
+        if let Memory::Filter { era } | Memory::Index { era, .. } = decision.memory
+            && era > table.present().number
+        {
+            continue;
+        }
+        let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
+        partition.apply(table, operation, hashes, decision, &mut store);
+    }
+    // It goes on from there.
+    let row = partition.encode();
+    if let Ok(mut again) = Partition::decode(first.partition(), &row) {
+        for (client, row) in partition.sessions().take_changed() {
+            let row = row.expect("nobody has forgotten it");
+            again.sessions().restore(client, &row).expect("a session that was written");
+        }
+        let next = again.next_step(step.time);
+        for (operation, _) in &decided {
+            let Some(table) = catalog.get(operation.table()) else { continue };
+            if operation.partition() == first.partition() {
+                let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
+                let Ok(_verdict) = again.decide(next, table, operation, hashes, &mut store);
+            }
+        }
+    }
+}
+
+/// What an entry leaves behind.
+#[derive(Default)]
+struct Store {
+    values: HashMap<Cell, Value>,
+    answers: HashMap<(Generation, IdKey), Remembered>,
+}
+
+impl Absorb for Store {
+    fn store(&mut self, cell: &Cell, value: Option<Value>) {
+        match value {
+            Some(value) => self.values.insert(cell.clone(), value),
+            None => self.values.remove(cell),
+        };
+    }
+
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
+        self.answers.insert((generation, key), remembered);
+    }
+}
+
+impl Recall for Store {
+    type Error = Infallible;
+
+    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Infallible> {
+        Ok(self.values.get(cell).cloned())
+    }
+
+    fn remembered(
+        &mut self,
+        key: IdKey,
+        mut generations: impl Iterator<Item = Generation>,
+    ) -> Result<Option<Remembered>, Infallible> {
+        Ok(generations.find_map(|generation| self.answers.get(&(generation, key)).cloned()))
+    }
+}
