@@ -1,10 +1,11 @@
 //! What a token has used up: its rate, and how many tables and counters it has created.
 //!
 //! An account belongs to the name of a token: it is the same before and after a rotation or a reload, so neither is a way
-//! around a limit. It lives in memory. Who wants the numbers to outlive the server stores what [`Access::used`] says and
-//! gives it back with [`Access::set_used`].
+//! around a limit. It lives in memory. Who wants the numbers to outlive the server stores what [`Access::used`] says in a
+//! [`UsedFile`] and gives it back with [`Access::set_used`].
 //!
 //! [`Access::used`]: crate::Access::used
+//! [`UsedFile`]: crate::UsedFile
 //! [`Access::set_used`]: crate::Access::set_used
 
 use std::fmt;

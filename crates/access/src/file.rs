@@ -157,7 +157,7 @@ impl BookFile {
     }
 
     /// Brings a book to disk under another name, which it returns.
-    fn stage(&self, text: &[u8]) -> Result<PathBuf, FileError> {
+    pub(crate) fn stage(&self, text: &[u8]) -> Result<PathBuf, FileError> {
         self.check_length(text.len() as u64)?;
         let path = self.beside(".new");
         let system = |doing| {
@@ -183,7 +183,7 @@ impl BookFile {
     }
 
     /// Gives the staged book its name.
-    fn commit(&self, staged: &Path) -> Result<(), FileError> {
+    pub(crate) fn commit(&self, staged: &Path) -> Result<(), FileError> {
         let renamed = fs::rename(staged, &self.path);
         renamed.map_err(|source| FileError::System { file: self.path.clone(), doing: "replace", source })?;
         let folder = self.folder();

@@ -33,6 +33,7 @@ mod pattern;
 mod rights;
 mod stamp;
 mod token;
+mod used;
 
 pub use access::{Access, Used};
 pub use account::{Exhausted, Quota};
@@ -47,3 +48,4 @@ pub use pass::Pass;
 pub use pattern::{Pattern, PatternError};
 pub use rights::{Right, Rights, RightsError};
 pub use token::{Token, TokenError, TokenId, redacted};
+pub use used::UsedFile;

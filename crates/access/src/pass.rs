@@ -63,6 +63,12 @@ impl Pass {
         }
     }
 
+    /// Whether there is a limit to what the token may create of these.
+    pub fn is_limited(&self, quota: Quota) -> bool {
+        let Some(key) = &self.0 else { return false };
+        quota.limit(&key.holder.grant.load().limits).is_some()
+    }
+
     /// Takes so many tables or counters from what the token may create, all of them or none: before they are created.
     pub fn take(&self, quota: Quota, number: u64) -> Result<(), Exhausted> {
         let Some(key) = &self.0 else { return Ok(()) };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use jeton_access::Access;
+use jeton_access::{Access, UsedFile};
 use jeton_server::Service;
 use jeton_server::tls::Tls;
 
@@ -57,7 +57,9 @@ async fn serve(config: &Config) -> Result<()> {
     let (folder, options) = {
         let mut options = settings.engine_options();
         // Beside the connections: nobody has to wake another thread.
-        if std::env::var("JETON_THREADS").is_err() { options.runtime = Some(tokio::runtime::Handle::current()); }
+        if std::env::var("JETON_THREADS").is_err() {
+            options.runtime = Some(tokio::runtime::Handle::current());
+        }
         (settings.data.clone(), options)
     };
     let opened = tokio::task::spawn_blocking(move || open(&folder, options)).await;
@@ -70,7 +72,8 @@ async fn serve(config: &Config) -> Result<()> {
             Failure::of(why, what, "choose another name with --default-table")
         })?;
     let service = Arc::new(service);
-    let watching = watching::begin(access, tls.clone(), engine.clone())?;
+    let used = used(settings, &access)?;
+    let watching = watching::begin(access, tls.clone(), engine.clone(), used)?;
 
     let open_doors = doors.open()?;
     greeting::print(&greeting::Greeting {
@@ -82,7 +85,7 @@ async fn serve(config: &Config) -> Result<()> {
         addresses: open_doors.addresses(),
     })?;
     open_doors.serve(&service, tls, &mut stopping).await?;
-    drop(watching);
+    watching.end();
     // Reads and writes the disk until all that was answered is where it belongs.
     let closed = tokio::task::spawn_blocking(move || engine.close()).await;
     closed.map_err(|why| Failure::of(why, "the store could not be closed", "start it again: it recovers"))?;
@@ -100,6 +103,28 @@ fn access(settings: &Settings) -> Result<Access> {
         );
         Failure::of(why, what, fix)
     })
+}
+
+/// Where it is kept what tokens have created, which is in force again; nothing without tokens. Not before the store is open: nobody else
+/// has the directory then.
+fn used(settings: &Settings, access: &Access) -> Result<Option<UsedFile>> {
+    if !access.has_tokens() {
+        return Ok(None);
+    }
+    let path = settings.data.join(UsedFile::NAME);
+    let file = UsedFile::new(&path);
+    let used = file.read().map_err(|why| {
+        let fix = format!(
+            "mend {0}, or remove it: then all limits on tables and counters begin anew",
+            path.display()
+        );
+        Failure::of(why, "what tokens have created so far is not known", fix)
+    })?;
+    for used in &used {
+        // A token that is no more has used nothing.
+        let _is_there = access.set_used(used);
+    }
+    Ok(Some(file))
 }
 
 fn tls(settings: &Settings) -> Result<Option<Tls>> {

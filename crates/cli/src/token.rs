@@ -80,6 +80,14 @@ struct Create {
     /// The most operations at once after a pause [default: as many as in a second]
     #[arg(long, value_name = "N", requires = "rate")]
     burst: Option<u32>,
+
+    /// The most tables it may create [default: no limit]
+    #[arg(long, value_name = "N")]
+    tables_max: Option<u64>,
+
+    /// The most counters it may create; deleting one does not make room [default: no limit]
+    #[arg(long, value_name = "N")]
+    counters_max: Option<u64>,
 }
 
 /// Give a token a new secret; the old one works on for a while
@@ -156,6 +164,7 @@ impl TokenCommand {
         grant.expires = create.expires.map(|span| now.saturating_add(millis(span)));
         grant.limits.operations =
             create.rate.map(|per_second| Rate { per_second, burst: create.burst.unwrap_or(per_second) });
+        (grant.limits.tables, grant.limits.counters) = (create.tables_max, create.counters_max);
         let expires = grant.expires;
         let random = random()?;
         let token = file

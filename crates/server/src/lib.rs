@@ -7,6 +7,7 @@ mod accept;
 mod changes;
 pub mod http;
 mod metrics;
+mod quota;
 pub mod resp;
 mod service;
 pub mod tls;

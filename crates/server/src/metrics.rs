@@ -47,6 +47,7 @@ counts! {
     Invalid, "jeton_operations_total", "outcome=\"invalid\"", "operations that cannot be made";
     Busy, "jeton_operations_total", "outcome=\"busy\"", "operations that were turned away because too much was under way";
     Unavailable, "jeton_operations_total", "outcome=\"unavailable\"", "operations that could not be stored";
+    Quota, "jeton_operations_total", "outcome=\"quota\"", "operations that would have created more counters than their token may";
     Read, "jeton_reads_total", "", "cells that were read";
     RespConnections, "jeton_connections_total", "protocol=\"resp\"", "connections that were accepted";
     HttpConnections, "jeton_connections_total", "protocol=\"http\"", "connections that were accepted";
@@ -123,6 +124,7 @@ pub fn outcome(reply: &Result<Reply, Refusal>) -> Count {
         },
         Err(Refusal::Busy(_)) => Count::Busy,
         Err(Refusal::NoSuchTable(_)) => Count::Invalid,
+        Err(Refusal::Withheld(_)) => Count::Quota,
         Err(_) => Count::Unavailable,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jeton_access::Access;
+use jeton_access::{Access, Pass, Quota};
 use jeton_core::{Operation, TableSettings, WithoutId};
 use jeton_engine::{Ask, Engine, Refusal, Reply, Request, Response, TableError};
 
@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::changes::{Changed, Changes};
 use crate::metrics::{Count, Metrics, outcome};
+use crate::quota;
 use crate::resp::Cursors;
 
 /// What can be chosen about the service.
@@ -177,6 +178,26 @@ impl Service {
             }
         }
         responses
+    }
+
+    /// Does an operation for somebody: not if it would create more counters than they may.
+    pub async fn apply_as(&self, pass: &Pass, operation: Operation) -> Result<Reply, Refusal> {
+        if !pass.is_limited(Quota::Counters) {
+            return self.apply(operation).await;
+        }
+        let request = self.engine.prepare(Ask::Apply(operation));
+        match quota::burst(self, pass, vec![request]).await.pop() {
+            Some(Response::Applied(reply)) => reply,
+            _ => Err(Refusal::Closed),
+        }
+    }
+
+    /// Does many operations and reads for somebody: not those that would create more counters than they may.
+    pub async fn burst_as(&self, pass: &Pass, requests: Vec<Request>) -> Vec<Response> {
+        if !pass.is_limited(Quota::Counters) {
+            return self.burst_of(requests).await;
+        }
+        quota::burst(self, pass, requests).await
     }
 
     fn tell(&self, operation: &Operation, reply: &Result<Reply, Refusal>) {

@@ -12,3 +12,4 @@ mod listening;
 mod passes;
 mod reload;
 mod tokens;
+mod used;

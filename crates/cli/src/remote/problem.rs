@@ -42,6 +42,13 @@ pub fn failure_of(text: &str) -> anyhow::Error {
             "try again in a moment, with the same id",
         ),
         "MISCONF" => ("the server cannot store anything", "make room on its disk; see jeton doctor there"),
+        "STORAGE" => (
+            "something stored there could not be read or written",
+            "try again with the same id; whoever runs the server finds the reason in its log",
+        ),
+        "QUOTA" => {
+            ("the token may create no more", "count in what is there, or make a token with a higher limit")
+        }
         "LOADING" => ("the server is starting or stopping", "try again in a moment, with the same id"),
         "WRONGTYPE" => ("the key holds something else than a counter", "choose another key"),
         _ => ("the server refused it", "see jeton --help"),

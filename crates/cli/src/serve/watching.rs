@@ -1,11 +1,15 @@
-//! Looks once a second whether tokens or certificates were replaced, and whether the store has trouble.
+//! Looks once a second whether tokens or certificates were replaced, whether the store has trouble, and what tokens have created.
+//!
+//! What tokens have created is written down when it is another than before, and at the end: a crash forgets what they created within the
+//! last second or so, and nothing else.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use jeton_access::Access;
+use jeton_access::{Access, Used, UsedFile};
 use jeton_engine::Engine;
 use jeton_server::tls::Tls;
 
@@ -16,13 +20,57 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks until this is dropped.
 pub struct Watching {
-    _until_dropped: mpsc::Sender<()>,
+    until_dropped: mpsc::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watching {
+    /// Looks for the last time, and comes back when that is done.
+    pub fn end(self) {
+        drop(self.until_dropped);
+        // If it panicked, that was told; what it would have done next is not worth a panic here.
+        let _panicked = self.thread.join();
+    }
+}
+
+/// What tokens have created, and where that is written down.
+struct Ledger {
+    access: Arc<Access>,
+    file: UsedFile,
+    written: Vec<Used>,
+    failed: bool,
+}
+
+impl Ledger {
+    fn look(&mut self) {
+        let mut used = self.access.used();
+        used.retain(|used| used.tables > 0 || used.counters > 0);
+        if used == self.written {
+            return;
+        }
+        match self.file.write(&used) {
+            Ok(()) => (self.written, self.failed) = (used, false),
+            // Told once, and tried every second.
+            Err(error) if !self.failed => {
+                tracing::error!(%error, "what tokens have created cannot be written down: a restart would forget it");
+                self.failed = true;
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 /// Begins to look. A thread of its own: files are read without keeping a client waiting.
-pub fn begin(access: Arc<Access>, tls: Option<Arc<Tls>>, engine: Arc<Engine>) -> Result<Watching> {
+pub fn begin(
+    access: Arc<Access>,
+    tls: Option<Arc<Tls>>,
+    engine: Arc<Engine>,
+    used: Option<UsedFile>,
+) -> Result<Watching> {
     let (until_dropped, over) = mpsc::channel();
     let watch = move || {
+        let mut ledger =
+            used.map(|file| Ledger { access: access.clone(), file, written: Vec::new(), failed: false });
         let mut trouble = None;
         while over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             match access.reload_if_changed() {
@@ -45,10 +93,12 @@ pub fn begin(access: Arc<Access>, tls: Option<Arc<Tls>>, engine: Arc<Engine>) ->
                 }
                 trouble = now;
             }
+            ledger.iter_mut().for_each(Ledger::look);
         }
+        ledger.iter_mut().for_each(Ledger::look);
     };
-    std::thread::Builder::new().name("jeton-watch".into()).spawn(watch).map_err(|why| {
+    let thread = std::thread::Builder::new().name("jeton-watch".into()).spawn(watch).map_err(|why| {
         Failure::of(why, "the server could not start a thread", "see how many may be started: ulimit -u")
     })?;
-    Ok(Watching { _until_dropped: until_dropped })
+    Ok(Watching { until_dropped, thread })
 }

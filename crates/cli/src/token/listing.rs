@@ -21,7 +21,7 @@ pub fn print(file: &BookFile, as_json: bool) -> Result<()> {
         );
     }
     let rows: Vec<[String; 5]> = book.entries().iter().map(row).collect();
-    let heading = ["NAME", "ID", "MAY", "RATE", "EXPIRES"].map(String::from);
+    let heading = ["NAME", "ID", "MAY", "LIMITS", "EXPIRES"].map(String::from);
     for line in output::columns(&heading, &rows) {
         output::line(&line)?;
     }
@@ -52,12 +52,17 @@ fn row(entry: &Entry) -> [String; 5] {
         Some(moment) if moment <= now => format!("has expired ({})", date(moment)),
         Some(moment) => date(moment),
     };
-    let rate = grant.limits.operations.map_or("-".into(), |rate| format!("{}/s", rate.per_second));
+    let limits = [
+        grant.limits.operations.map(|rate| format!("{}/s", rate.per_second)),
+        grant.limits.tables.map(|tables| format!("{tables} tables")),
+        grant.limits.counters.map(|counters| format!("{counters} counters")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
     [
         grant.name.clone(),
         if ids.is_empty() { "-".into() } else { ids.join(",") },
         may.join(", "),
-        rate,
+        if limits.is_empty() { "-".into() } else { limits.join(", ") },
         expires,
     ]
 }
@@ -84,6 +89,8 @@ fn entry_json(entry: &Entry) -> Value {
         "expires": grant.expires.map(date),
         "operations_per_second": grant.limits.operations.map(|rate| rate.per_second),
         "burst": grant.limits.operations.map(|rate| rate.burst),
+        "tables_max": grant.limits.tables,
+        "counters_max": grant.limits.counters,
         "secrets": secrets,
     })
 }

@@ -75,6 +75,55 @@ fn rights_hold_and_tokens_come_and_go_while_the_server_runs() {
 }
 
 #[test]
+fn what_a_token_has_created_outlives_the_server() {
+    let folder = folder();
+    let token = |arguments: &[&str]| run_in(folder.path(), &[], &[&["token"][..], arguments].concat());
+    let few = [
+        &["create", "--name", "few", "--table", "*", "--right", "add", "--right", "admin"][..],
+        &["--counters-max", "3", "--tables-max", "1"],
+    ];
+    let few = secret(&token(&few.concat()));
+    has(&token(&["list"]).out, &["1 tables, 3 counters"]);
+    let start = || Server::start(folder.path(), &["--tokens", "jeton-tokens.json"]);
+    let add = |server: &Server, key: &str| server.run_with(&[("JETON_TOKEN", &few)], &["add", key]);
+    let table =
+        |server: &Server, name: &str| server.run_with(&[("JETON_TOKEN", &few)], &["table", "create", name]);
+    let used = || std::fs::read_to_string(folder.path().join("data/tokens-used.json")).unwrap_or_default();
+
+    // A good end writes it down,
+    let server = start();
+    assert_eq!(add(&server, "a").out, "1 applied\n");
+    assert_eq!(table(&server, "mine").code, Some(0));
+    assert_eq!(server.stop().code, Some(0));
+    has(&used(), &["\"few\"", "\"tables\": 1", "\"counters\": 1"]);
+    // and what ends without a word had done so within a second or so.
+    let server = start();
+    assert_eq!(add(&server, "b").out, "1 applied\n");
+    until("it is written down", || used().contains("\"counters\": 2"));
+    server.signal(rustix::process::Signal::KILL);
+    server.wait();
+    let server = start();
+    has(&table(&server, "more").err, &["this token may create 1 tables"]);
+    assert_eq!(add(&server, "c").out, "1 applied\n");
+    let run = add(&server, "d");
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["the token may create no more", "this token may create 3 counters"]);
+    assert_eq!(add(&server, "a").out, "2 applied\n");
+    server.stop();
+
+    // A copy has it too; and what cannot be read is not taken for nothing.
+    assert_eq!(run_in(folder.path(), &[], &["backup", "copy/data", "--data", "data"]).code, Some(0));
+    let copied = std::fs::read_to_string(folder.path().join("copy/data/tokens-used.json")).unwrap();
+    assert_eq!(copied, used());
+    std::fs::write(folder.path().join("data/tokens-used.json"), "{").unwrap();
+    let ports = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let serve = ["serve", "--data", "data", "--tokens", "jeton-tokens.json"];
+    let run = run_in(folder.path(), &[], &[&serve[..], &ports].concat());
+    assert_eq!(run.code, Some(1));
+    has(&run.err, &["what tokens have created so far is not known", "tokens-used.json", "fix: mend"]);
+}
+
+#[test]
 fn mistakes_are_told_with_what_to_do() {
     let folder = folder();
     let token = |arguments: &[&str]| run_in(folder.path(), &[], &[&["token"][..], arguments].concat());

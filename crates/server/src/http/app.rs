@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use jeton_access::Pass;
 use jeton_core::Operation;
 use jeton_engine::{Ask, Refusal, Reply, Response};
 use tokio::sync::watch;
@@ -23,10 +24,10 @@ pub struct App {
 }
 
 impl App {
-    /// Does an operation, or says that there is no answer yet.
-    pub async fn apply(&self, operation: Operation) -> Result<Reply, Problem> {
-        let service = self.service.clone();
-        let work = tokio::spawn(async move { service.apply(operation).await });
+    /// Does an operation for somebody, or says that there is no answer yet.
+    pub async fn apply(&self, pass: &Pass, operation: Operation) -> Result<Reply, Problem> {
+        let (service, pass) = (self.service.clone(), pass.clone());
+        let work = tokio::spawn(async move { service.apply_as(&pass, operation).await });
         match tokio::time::timeout(self.service.options.answer_timeout, work).await {
             Ok(Ok(reply)) => Ok(reply?),
             Ok(Err(_)) => Err(Refusal::Closed.into()),
@@ -34,13 +35,14 @@ impl App {
         }
     }
 
-    /// Does many operations and reads. Without an answer in time there is none to any of them.
-    pub async fn burst(&self, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
+    /// Does many operations and reads for somebody. Without an answer in time there is none to any of them.
+    pub async fn burst(&self, pass: &Pass, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        let service = self.service.clone();
-        let work = tokio::spawn(async move { service.burst(asks).await });
+        let (service, pass) = (self.service.clone(), pass.clone());
+        let requests = asks.into_iter().map(|ask| service.engine.prepare(ask)).collect();
+        let work = tokio::spawn(async move { service.burst_as(&pass, requests).await });
         match tokio::time::timeout(self.service.options.answer_timeout, work).await {
             Ok(Ok(responses)) => Ok(responses),
             Ok(Err(_)) => Err(Refusal::Closed.into()),

@@ -11,6 +11,7 @@ use std::sync::TryLockError;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
+use jeton_access::UsedFile;
 use jeton_engine::BackupError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -102,6 +103,12 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
         }
         _ => Problem::new(Kind::Storage, format!("{error}; what there is of the copy cannot be opened")),
     })?;
+    if service.access.has_tokens() {
+        // What tokens have created is in the copy as well: otherwise restoring it would be a way around their limits.
+        let file = UsedFile::new(target.join(UsedFile::NAME));
+        file.write(&service.access.used())
+            .map_err(|error| Problem::new(Kind::BackupTarget, error.to_string()))?;
+    }
     tracing::info!(to = %target.display(), files = report.files, "a copy of the store was made");
     Ok(BackupDone { to: target.display().to_string(), files: report.files, log_entries: report.entries })
 }

@@ -118,7 +118,7 @@ pub fn value(answered: Answered) -> Result<Option<Value>, Problem> {
 /// The cells of rows, read together.
 pub async fn read(asked: &Asked, table: &Table, cells: Vec<Cell>) -> Result<Vec<Counter>, Problem> {
     let asks = cells.iter().cloned().map(Ask::Read).collect();
-    let answers = asked.app.burst(asks).await?;
+    let answers = asked.app.burst(&asked.pass, asks).await?;
     cells.iter().zip(answers).map(|(cell, answer)| Ok(Counter::new(table, cell, value(answer)?))).collect()
 }
 
@@ -146,7 +146,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     };
     let operation = single(&asked, &table, &row, wanted)?;
     let partition = operation.partition();
-    let reply = asked.app.apply(operation).await?;
+    let reply = asked.app.apply(&asked.pass, operation).await?;
     Ok(Outcome::of(&table, partition, &reply).respond())
 }
 

@@ -160,6 +160,6 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
         in_headers(&asked.parts.headers)?.adding(&asked, &table, delta)?
     };
     let partition = operation.partition();
-    let reply = asked.app.apply(operation).await?;
+    let reply = asked.app.apply(&asked.pass, operation).await?;
     Ok(Outcome::of(&table, partition, &reply).respond())
 }

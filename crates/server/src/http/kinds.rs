@@ -118,7 +118,8 @@ kinds! {
         "Wait as many seconds as Retry-After says, then send the same again, with the same id. If there is no Retry-After, the request has \
          more operations than the token may ever send at once: send fewer. Nothing changed.";
     Quota, "quota", FORBIDDEN, "The token may create no more",
-        "The token has created as many tables as it may. Whoever runs the server can allow it more. Nothing changed.";
+        "The token has created as many tables or counters as it may; those that are there can be changed and read. Deleting one does not \
+         make room. Whoever runs the server can allow the token more. Nothing changed now.";
     Storage, "storage", INTERNAL_SERVER_ERROR, "Something stored could not be read or written",
         "Retry with the same id. If it goes on, whoever runs the server finds the reason in its log.";
     Busy, "busy", SERVICE_UNAVAILABLE, "Too much is under way",

@@ -79,7 +79,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     }
     let operation = Operation::batch(id, changes)?;
     let partition = operation.partition();
-    let reply = asked.app.apply(operation).await?;
+    let reply = asked.app.apply(&asked.pass, operation).await?;
     Ok(Outcomes::of(&table, partition, &reply).respond())
 }
 

@@ -58,6 +58,7 @@ impl From<Refusal> for Problem {
             Refusal::NoSuchTable(table) => Self::unknown_table(&table),
             Refusal::Busy(_) => Self::new(Kind::Busy, detail).again_after(SOON),
             Refusal::Full(_) => Self::new(Kind::Full, detail).again_after(LATER),
+            Refusal::Withheld(_) => Self::new(Kind::Quota, detail),
             Refusal::Closed => Self::new(Kind::Closing, detail).again_after(SOON),
             _ => Self::new(Kind::Storage, detail),
         }
@@ -126,6 +127,7 @@ mod tests {
             (Refusal::Rejected(Rejection::Capacity { what: "ids" }), Kind::Busy, Some(10)),
             (Refusal::Storage("damaged".into()), Kind::Storage, None),
             (Refusal::Rejected(Rejection::Mismatch), Kind::IdMismatch, None),
+            (Refusal::Withheld("no more".into()), Kind::Quota, None),
             (Refusal::NoSuchTable("t".into()), Kind::UnknownTable, None),
         ] {
             let problem = Problem::from(refusal);

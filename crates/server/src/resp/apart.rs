@@ -122,10 +122,11 @@ async fn change(
         if keyspace.changed().next().is_none() {
             return Ok(said);
         }
-        match service.apply(conditional(&keyspace)?).await {
-            Ok(Reply::Fresh(answer)) if answer.applied => return Ok(said),
-            Ok(_) => {}
-            Err(refusal) => return Err(said::refusal(&refusal)),
+        let request = service.engine.prepare(Ask::Apply(conditional(&keyspace)?));
+        for response in session.burst(vec![request]).await {
+            if done(response)? {
+                return Ok(said);
+            }
         }
     }
     Err("BUSY others change the same keys all the time; ask again".into())
@@ -184,8 +185,8 @@ async fn set_each(
             each.collect::<Result<Vec<_>, _>>().map_err(|error| format!("ERR {error}"))?
         }
     };
-    let service = session.service.clone();
-    for response in service.burst(operations.into_iter().map(Ask::Apply).collect()).await {
+    let prepare = |operation| session.service.engine.prepare(Ask::Apply(operation));
+    for response in session.burst(operations.into_iter().map(prepare).collect()).await {
         done(response)?;
     }
     Ok(Said::Ok)

@@ -134,6 +134,8 @@ pub fn refusal(refusal: &Refusal) -> String {
         Refusal::NoSuchTable(_) => "NOTABLE",
         Refusal::Busy(_) => "BUSY",
         Refusal::Full(_) => "MISCONF",
+        Refusal::Storage(_) => "STORAGE",
+        Refusal::Withheld(_) => "QUOTA",
         Refusal::Closed => "LOADING",
         _ => "ERR",
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jeton_access::{Denied, Pass, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
-use jeton_engine::TablesView;
+use jeton_engine::{Request, Response, TablesView};
 use jeton_resp::reply::Version;
 
 use super::said::{self, NO_AUTH};
@@ -70,6 +70,14 @@ impl Session {
         let pass = self.service.access.authenticate(token, self.service.millis())?;
         self.pass = Some(pass);
         Ok(())
+    }
+
+    /// Does what is asked, but for what would create more counters than its token may.
+    pub async fn burst(&self, requests: Vec<Request>) -> Vec<Response> {
+        match &self.pass {
+            Some(pass) => self.service.burst_as(pass, requests).await,
+            None => unreachable!("who has not said who it is asks for nothing"),
+        }
     }
 
     /// Counts operations against its rate.

@@ -198,6 +198,46 @@ fn a_wrong_token_is_told_so_and_never_repeated() {
 }
 
 #[test]
+fn a_token_creates_no_more_counters_than_it_may() {
+    let mut keys = Keys::new();
+    keys.add("few", "*", "read add admin", Limits { counters: Some(4), ..Limits::default() });
+    let world = keys.world();
+    let token = Some(keys.get("few"));
+    let used = || world.service.access.used()[0].counters;
+    let mut client = world.client();
+    let item = |row: &str| json!({"table": "clicks", "row": row, "delta": 1, "id": uuid()});
+    let add = json!({"delta": 1, "id": uuid()}).to_string();
+    ask(&mut client, token, "POST", "/v1/tables/clicks/counters/a:add", &add).ok();
+    assert_eq!(used(), 1);
+    // All or none of an operation.
+    let change = |row: &str| json!({"row": row, "delta": 1, "op": "add"});
+    let rows = |names: &[&str]| {
+        json!({"id": uuid(), "changes": names.iter().map(|row| change(row)).collect::<Vec<_>>()}).to_string()
+    };
+    let path = "/v1/tables/clicks/operations";
+    ask(&mut client, token, "POST", path, &rows(&["{t}1", "{t}2", "{t}3", "{t}4"])).problem(403, "quota");
+    assert_eq!(used(), 1);
+    ask(&mut client, token, "POST", path, &rows(&["{t}1", "{t}2"])).ok();
+    assert_eq!(used(), 3);
+    // Each for itself in a batch.
+    let body = json!({"operations": [item("b"), item("c"), item("a"), item("b")]}).to_string();
+    let results = ask(&mut client, token, "POST", "/v1/batch", &body).ok();
+    let status: Vec<_> =
+        results["results"].as_array().unwrap().iter().map(|one| one["status"].clone()).collect();
+    assert_eq!(status, [200, 403, 200, 200], "{results}");
+    assert_eq!(results["results"][1]["type"], "/problems/quota");
+    let line = json!({"row": "d", "delta": 1, "id": uuid()}).to_string();
+    let reply = ask(&mut client, token, "POST", "/v1/tables/clicks/import", &line);
+    assert!(reply.text().contains("/problems/quota"), "{}", reply.text());
+    // A retry is one, and gets its answer.
+    assert_eq!(
+        ask(&mut client, token, "POST", "/v1/tables/clicks/counters/a:add", &add).ok()["replayed"],
+        true
+    );
+    assert_eq!(used(), 4);
+}
+
+#[test]
 fn a_rate_is_kept_and_says_when_to_come_again() {
     let mut keys = Keys::new();
     let operations = Some(Rate { per_second: 1, burst: 3 });

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jeton_access::{Access, Book, Grant, TableRule};
+use jeton_access::{Access, Book, Grant, TableRule, UsedFile};
 use jeton_server::http;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -121,6 +121,8 @@ fn a_copy_is_for_who_may_administer_the_server() {
     ask(&user).problem(403, "forbidden");
     assert!(!folder.path().join("copy").exists());
     ask(&admin).ok();
+    let used = UsedFile::new(folder.path().join("copy").join(UsedFile::NAME)).read().unwrap();
+    assert_eq!(used, world.service.access.used(), "what tokens have created is not in the copy");
 }
 
 /// Asks for a copy as if from this address.

@@ -3,7 +3,7 @@
 use jeton_access::{Access, Book, Grant, Limits, RANDOM_BYTES, Rate, TableRule};
 use jeton_server::Options;
 
-use crate::client::{Client, words};
+use crate::client::{Client, show, words};
 use crate::server::{Server, opaque};
 
 const NOW: u64 = 1_700_000_000_000;
@@ -99,6 +99,65 @@ fn who_says_who_it_is_may_say_more_in_the_same_breath() {
     assert_eq!(client.read_raw(), b":1\r\n");
     assert_eq!(client.read_raw(), b"+RESET\r\n");
     assert_eq!(client.read_raw(), b"-NOAUTH Authentication required.\r\n");
+}
+
+#[test]
+fn a_token_creates_no_more_counters_than_it_may() {
+    let all = [("*", "read add admin")];
+    let limits = Limits { counters: Some(3), ..Limits::default() };
+    let (server, tokens) = guarded(&[Grant { limits, ..grant("few", &all) }, grant("free", &all)]);
+    let (mut few, mut free) = (known(&server, &tokens[0]), known(&server, &tokens[1]));
+    let used =
+        || server.service().access.used().into_iter().find(|used| used.name == "few").unwrap().counters;
+    assert_eq!(few.ask("INCR {t}a"), "1");
+    assert_eq!(few.ask("INCR {t}a"), "2");
+    assert_eq!(few.ask("GET {t}b"), "nil");
+    // What a bound refuses, or cannot be, creates nothing.
+    assert_eq!(few.ask("JADD other/x 1 ID i1 MIN 5"), "[0 refused]");
+    assert_eq!(few.ask("JADD other/x 1 ID i1 MIN 5"), "[0 refused-replayed]");
+    assert!(few.ask("JADD other/x 1 ID i1").starts_with("-IDMISMATCH "));
+    assert_eq!(used(), 1);
+    // Of what comes together the first pass, and one counter is charged once.
+    let together = ["INCR {t}b", "INCR {t}b", "INCR {t}c", "INCR {t}d", "INCR {t}a", "GET {t}d"].map(words);
+    few.send(&together.concat());
+    let told: Vec<String> = (0..6).map(|_| show(&few.read())).collect();
+    assert_eq!(told[..3], ["1", "2", "1"]);
+    let refused = "-QUOTA this token may create 3 counters, and these would be more";
+    assert_eq!(told[3..], [refused, "3", "nil"]);
+    assert_eq!(used(), 3);
+    // There is no other way to make one,
+    for asked in [
+        "SET {t}d 1",
+        "SET {t}d text",
+        "SET {t}d 1 NX",
+        "MSET {t}d 1 {t}e 2",
+        "MSET d 1 e 2",
+        "APPEND {t}d x",
+        "INCREX {t}d",
+        "JSET other/d 1 ID i2",
+        "JRESET other/d ID i3",
+        "JMADD ID i4 other/{t}d 1 other/{t}e 1",
+    ] {
+        assert_eq!(few.ask(asked), refused, "{asked}");
+    }
+    assert_eq!(few.ask("MULTI"), "OK");
+    assert_eq!(few.ask("INCR {t}a"), "QUEUED");
+    assert_eq!(few.ask("INCR {t}d"), "QUEUED");
+    assert_eq!(few.ask("EXEC"), refused);
+    assert_eq!(free.ask("EXISTS {t}d {t}e d e other/d other/{t}d"), "0");
+    // nor by deleting one first, in the same breath or not.
+    few.send(&[words("JDEL {t}c"), words("INCR {t}c")].concat());
+    few.read();
+    assert_eq!(show(&few.read()), refused);
+    assert_eq!(few.ask("DEL {t}b"), "1");
+    assert_eq!(few.ask("INCR {t}b"), refused);
+    // What others made can be changed, and a retry gets its answer.
+    assert_eq!(free.ask("INCR {t}d"), "1");
+    assert_eq!(few.ask("INCR {t}d"), "2");
+    assert_eq!(few.ask("SET {t}a 9"), "OK");
+    assert_eq!(few.ask("MSET {t}a 1 {t}d 2"), "OK");
+    assert_eq!(used(), 3);
+    assert!(server.service().metrics.get(jeton_server::Count::Quota) >= 10);
 }
 
 #[test]
