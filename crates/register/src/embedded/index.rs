@@ -94,6 +94,17 @@ impl LogState {
         (slot.0 - self.trimmed.0 - 1).saturating_sub(self.cells.len() as u64)
     }
 
+    /// How far above the highest register that was ever written a slot is.
+    pub fn gap_ever(&self, slot: Slot) -> u64 {
+        slot.0.saturating_sub(self.last().max(self.floor).max(self.trimmed).0).saturating_sub(1)
+    }
+
+    /// Makes room for a register above the trim point. False if there is no memory for it.
+    pub fn try_reserve(&mut self, slot: Slot) -> bool {
+        let cells = usize::try_from(slot.0 - self.trimmed.0).unwrap_or(usize::MAX);
+        self.cells.try_reserve(cells.saturating_sub(self.cells.len())).is_ok()
+    }
+
     pub fn put(&mut self, slot: Slot, location: Location) {
         debug_assert!(self.cell(slot).is_none());
         let index = (slot.0 - self.trimmed.0 - 1) as usize;

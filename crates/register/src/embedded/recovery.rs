@@ -15,7 +15,7 @@ use super::index::Index;
 use super::journal::Journal;
 use super::location::{Location, Sequence};
 use super::open_error::OpenError;
-use super::options::{Options, SPARES_MAX};
+use super::options::{GAP_SLOTS_MAX, Options, SPARES_MAX};
 use super::record::{self, Record, Taken};
 use super::room::{Errand, Make};
 use super::rows;
@@ -290,6 +290,14 @@ impl Scan {
                             "a register is written twice",
                         ));
                     }
+                    // No writer leaves so many empty; and a number that is wrong must not decide how much memory is taken.
+                    if state.gap_ever(slot) > GAP_SLOTS_MAX || !state.try_reserve(slot) {
+                        return Err(damage(
+                            location.segment(),
+                            location.offset(),
+                            "a register is too far above the others of its log",
+                        ));
+                    }
                     state.put(slot, location);
                     segments[(location.segment() - first) as usize].live += 1;
                 }
@@ -299,7 +307,17 @@ impl Scan {
                     state.trim(trimmed, &mut gone);
                     state.raise_floor(last);
                 }
-                Taken::Record(Record::Released { through }) => self.released = self.released.max(through),
+                Taken::Record(Record::Released { through }) => {
+                    let holds = |segment: &Segment<F>| segment.number <= through && segment.live > 0;
+                    if through >= location.segment() || segments.iter().any(holds) {
+                        return Err(damage(
+                            location.segment(),
+                            location.offset(),
+                            "a segment is released that is still needed",
+                        ));
+                    }
+                    self.released = self.released.max(through);
+                }
                 Taken::Cut(_) | Taken::Bad => {
                     return Err(damage(
                         location.segment(),

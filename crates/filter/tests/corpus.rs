@@ -1,0 +1,67 @@
+//! What the fuzzer has found so far, without the fuzzer: every input of its corpus still keeps its promises.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod fuzzed;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
+
+use std::time::Duration;
+
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Moment, Settings};
+use fuzzed::{KEY, NOW, PASSING, SEALED};
+
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// Small ones: what the fuzzer changes is short.
+fn settings() -> Settings {
+    Settings::for_window(WINDOW).expected_ids(4).false_positive_rate(0.05).memory_cap(1 << 20)
+}
+
+fn before_now(seconds: u64) -> Moment {
+    Moment::from_nanos(NOW.as_nanos() - seconds * 1_000_000_000)
+}
+
+fn arrived(mut filter: ForgetfulFilter, ids: u64) -> Vec<u8> {
+    (0..ids).for_each(|id| filter.insert(&id.to_le_bytes(), before_now(500 - id * 500 / ids)));
+    filter.snapshot()
+}
+
+fn dated(mut filter: DatedFilter, ids: u64) -> Vec<u8> {
+    for id in 0..ids {
+        let minted = before_now(500 - id * 500 / ids);
+        filter.insert(&id.to_le_bytes(), minted, minted).unwrap();
+    }
+    filter.snapshot()
+}
+
+fn snapshots() -> replay::Seeds {
+    let with = |choice: u8, snapshot: Vec<u8>| [vec![choice], snapshot].concat();
+    let few = || settings().generations(2);
+    let later = 20 << 2;
+    vec![
+        ("empty", with(0, settings().build(KEY).unwrap().snapshot())),
+        ("arrived", with(SEALED, arrived(settings().build(KEY).unwrap(), 8))),
+        ("surge", with(SEALED | PASSING, arrived(settings().build(KEY).unwrap(), 100))),
+        ("fixed", with(SEALED, arrived(settings().growth(Growth::Fixed).build(KEY).unwrap(), 100))),
+        ("arrived-long-ago", with(SEALED | later, arrived(settings().build(KEY).unwrap(), 20))),
+        ("dated-empty", with(0, settings().build_dated(KEY).unwrap().snapshot())),
+        ("dated", with(SEALED, dated(few().build_dated(KEY).unwrap(), 8))),
+        ("dated-surge", with(SEALED | PASSING, dated(few().build_dated(KEY).unwrap(), 20))),
+        ("dated-skew", with(SEALED, dated(few().skew(WINDOW / 2).build_dated(KEY).unwrap(), 8))),
+        ("dated-long-ago", with(SEALED | later, dated(few().build_dated(KEY).unwrap(), 8))),
+    ]
+}
+
+#[test]
+fn snapshots_of_filters() {
+    let seeds = snapshots();
+    for (name, seed) in &seeds {
+        println!("{name}: {} bytes", seed.len());
+        let arrival = ForgetfulFilter::restore(&seed[1..], KEY, NOW, 1 << 20).is_ok();
+        let dated = DatedFilter::restore(&seed[1..], KEY, NOW, 1 << 20).is_ok();
+        assert!(arrival != dated, "{name} is a snapshot of one kind");
+        assert!(seed.len() <= 4096, "{name} is longer than what the fuzzer makes");
+    }
+    replay::seeds("snapshot", &seeds);
+    replay::each("snapshot", fuzzed::snapshot);
+}
