@@ -136,6 +136,8 @@ def test_what_is_said_is_weighed() -> None:
         ("IDEXPIRED old", Weight.NEVER),
         ("ERR overflow", Weight.NEVER),
         ("ERR storage: no", Weight.NEVER_PERHAPS_DONE),
+        ("STORAGE storage: no", Weight.NEVER_PERHAPS_DONE),
+        ("QUOTA no more", Weight.NEVER),
     ]:
         assert Failure.said(text).weight() is weight, text
 

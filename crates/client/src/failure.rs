@@ -12,6 +12,10 @@ pub enum Code {
     Busy,
     /// `MISCONF`: the server has no room to write. Nothing changed.
     NoRoom,
+    /// `STORAGE`: something stored there could not be read or written. Whether anything changed is not known.
+    Storage,
+    /// `QUOTA`: the token may create no more. Nothing changed.
+    Quota,
     /// `LOADING`: the server is starting or stopping. Whether anything changed is not known.
     Loading,
     /// `IDBUSY`: another attempt with this id is under way.
@@ -72,6 +76,8 @@ impl Said {
         let code = match message.split(' ').next().unwrap_or_default() {
             "BUSY" => Code::Busy,
             "MISCONF" => Code::NoRoom,
+            "STORAGE" => Code::Storage,
+            "QUOTA" => Code::Quota,
             "LOADING" => Code::Loading,
             "IDBUSY" => Code::IdBusy,
             "IDEXPIRED" => Code::IdExpired,
@@ -96,7 +102,8 @@ impl Said {
             // A server that stops gives up what is under way, and does not know what became of it.
             Code::Loading | Code::IdBusy => Weight::LaterPerhapsDone,
             Code::IdMismatch => Weight::Settled,
-            // A write to disk that failed may still be there after a restart.
+            // A write to disk that failed may still be there after a restart. Servers once said it without a code of its own.
+            Code::Storage => Weight::NeverPerhapsDone,
             Code::Other(_) if self.message.starts_with("ERR storage") => Weight::NeverPerhapsDone,
             _ => Weight::Never,
         }
@@ -219,6 +226,8 @@ mod tests {
             ("NOPERM", Weight::Never),
             ("ERR increment or decrement would overflow", Weight::Never),
             ("ERR storage: no", Weight::NeverPerhapsDone),
+            ("STORAGE storage: no", Weight::NeverPerhapsDone),
+            ("QUOTA no more", Weight::Never),
         ] {
             assert_eq!(Said::new(text.as_bytes()).weight(), weight, "{text}");
         }

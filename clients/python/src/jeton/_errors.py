@@ -143,7 +143,7 @@ class Failure:
         if self.code == "IDMISMATCH":
             return Weight.SETTLED
         # A write to disk that failed may still be there after a restart.
-        if self.text.startswith("ERR storage"):
+        if self.code == "STORAGE" or self.text.startswith("ERR storage"):
             return Weight.NEVER_PERHAPS_DONE
         return Weight.NEVER
 
