@@ -12,6 +12,7 @@ mod date;
 mod demo;
 mod doctor;
 mod failure;
+mod files;
 mod get;
 mod import;
 mod lab;

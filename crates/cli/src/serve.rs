@@ -19,6 +19,7 @@ use self::doors::Doors;
 pub use self::opening::{explain, open};
 use crate::config::{Config, Flags, Settings};
 use crate::failure::Failure;
+use crate::files;
 
 /// Serve counters over the Redis protocol and HTTP
 ///
@@ -35,6 +36,16 @@ impl Serve {
     pub fn run(self) -> Result<()> {
         let config = Config::load(&self.flags)?;
         logging::begin(&config.settings);
+        let (may, wanted) = (files::raise(), files::wanted(&config.settings));
+        if may < wanted {
+            tracing::warn!(
+                may,
+                wanted,
+                "fewer files may be open than {} connections of each protocol need: clients will wait, or raise the limit (ulimit -Hn, \
+                 LimitNOFILE in systemd), or lower --connections-max",
+                config.settings.connections_max
+            );
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|why| {
             Failure::of(
                 why,

@@ -3,14 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::process::{Resource, getrlimit};
-
 use super::Finding;
 use crate::config::Settings;
-use crate::{date, mint};
-
-/// Files besides connections: the log, tables of values, the index of ids.
-const OTHER_FILES: u64 = 512;
+use crate::{date, files, mint};
 
 /// The year of the first version, in milliseconds since 1970: a clock before it was never set.
 const FIRST_VERSION: u64 = 1_750_000_000_000;
@@ -45,15 +40,15 @@ pub fn clock() -> Finding {
 }
 
 fn open_files(settings: &Settings) -> Finding {
-    let wanted = 2 * settings.connections_max as u64 + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    // A server raises its own limit as far as it may.
+    let (limit, wanted) = (files::most(), files::wanted(settings));
     if limit < wanted {
         let found = format!(
             "{limit} may be open, and {} connections of each protocol need {wanted}",
             settings.connections_max
         );
         let fix =
-            format!("ulimit -n {wanted} (LimitNOFILE={wanted} in systemd), or a smaller --connections-max");
+            format!("ulimit -Hn {wanted} (LimitNOFILE={wanted} in systemd), or a smaller --connections-max");
         return Finding::warn("open files", found, fix);
     }
     Finding::ok("open files", format!("{limit} may be open"))

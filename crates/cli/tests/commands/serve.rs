@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 
 use rustix::process::Signal;
 
+use crate::program::command;
 use crate::server::{PATIENCE, Server, folder, has, run_in};
 
 #[test]
@@ -160,6 +162,51 @@ fn a_second_signal_ends_it_at_once() {
     }
     server.signal(Signal::TERM);
     assert_eq!(server.wait().code, Some(128 + 15));
+}
+
+/// The binary, started by a shell that lets it open so many files, and raise that to so many.
+#[cfg(target_os = "linux")]
+fn limited(soft: u32, hard: u32, arguments: &[&str]) -> Command {
+    let script = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+    let jeton = command(arguments);
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).arg(jeton.get_program()).args(jeton.get_args());
+    jeton
+        .get_envs()
+        .filter(|(_, value)| value.is_none())
+        .for_each(|(name, _)| drop(command.env_remove(name)));
+    command
+}
+
+/// How many files a process may open: now, and at most.
+#[cfg(target_os = "linux")]
+fn open_files(pid: u32) -> (String, String) {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let mut words = line.split_whitespace().skip(3).map(str::to_owned);
+    (words.next().unwrap(), words.next().unwrap())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn as_many_files_may_be_open_as_the_system_lets_it() {
+    let folder = folder();
+    let jeton = |arguments: &[&str]| limited(300, 700, arguments);
+    let mut server = Server::start_by(jeton, folder.path(), &["--connections-max", "5000"]);
+    assert_eq!(open_files(server.pid()), ("700".into(), "700".into()));
+    let mut told = String::new();
+    let mut err = server.stderr();
+    while !told.contains("5000 connections") {
+        assert!(err.read_line(&mut told).unwrap() > 0, "it is not said that they do not fit: {told}");
+    }
+    has(&told, &["WARN", "700"]);
+    // And the doctor goes by what a server will have, not by what the shell has.
+    let doctor = |connections: &str| {
+        let mut doctor = jeton(&["doctor", "--data", "new", "--connections-max", connections]);
+        String::from_utf8(doctor.current_dir(folder.path()).output().unwrap().stdout).unwrap()
+    };
+    has(&doctor("50"), &["ok    open files   700 may be open"]);
+    has(&doctor("5000"), &["warn  open files   700 may be open", "ulimit -Hn 10512"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -60,6 +60,11 @@ pub struct Server {
 impl Server {
     /// Starts one in a directory, on ports of its own, and waits until it is ready.
     pub fn start(folder: &Path, more: &[&str]) -> Self {
+        Self::start_by(command, folder, more)
+    }
+
+    /// The same, by a command that is made of its arguments.
+    pub fn start_by(command: impl Fn(&[&str]) -> Command, folder: &Path, more: &[&str]) -> Self {
         let mut arguments = vec!["serve", "--data", "data", "--shards", "1", "--segment-bytes", "4 MiB"];
         for (flag, address) in [("--resp", "127.0.0.1:0"), ("--http", "127.0.0.1:0")] {
             if !more.contains(&flag) {

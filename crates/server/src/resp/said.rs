@@ -147,6 +147,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_went_wrong_is_told_apart_by_its_code() {
+        for (why, code) in [
+            (Refusal::Busy("too much"), "BUSY"),
+            (Refusal::Full("no room".into()), "MISCONF"),
+            (Refusal::Storage("damaged".into()), "STORAGE"),
+            (Refusal::Withheld("no more".into()), "QUOTA"),
+            (Refusal::Closed, "LOADING"),
+            (Refusal::NoSuchTable("t".into()), "NOTABLE"),
+            (Refusal::Rejected(Rejection::Capacity { what: "ids" }), "BUSY"),
+        ] {
+            assert_eq!(refusal(&why).split(' ').next(), Some(code), "{why}");
+        }
+    }
+
+    #[test]
     fn an_unknown_command_is_told_as_redis_tells_it() {
         let arguments: [&[u8]; 2] = [b"a", b"b"];
         let said = unknown(b"foo", arguments.into_iter());
