@@ -2,8 +2,8 @@
 //!
 //! | thread | what it does |
 //! |---|---|
-//! | `jeton-shard-n` | owns partitions n, n + shards, ...: decides |
-//! | `jeton-answers` | answers what has become durable |
+//! | `jeton-shard-n` | owns partitions n, n + shards, ...: decides. With a runtime in the options, a task of that instead |
+//! | `jeton-answers` | answers what has become durable, for the threads of shards |
 //! | `jeton-log` | of the registers: one sync for whatever came during the last |
 //! | `jeton-keeper` | of the registers: makes the log's next segment |
 //! | `jeton-rows` | of the registers: stores and fetches rows |
@@ -42,6 +42,7 @@ use crate::shard::{Shard, Stores};
 use crate::stats::Stats;
 use crate::store_thread::StoreThread;
 use crate::tables::{TableError, Tables};
+use crate::tasks::Tasks;
 use crate::upkeep::{Bell, Upkeep};
 use crate::values::{CellKeys, LsmValues, Values, ValuesError};
 use crate::worker::{Message, Worker};
@@ -121,6 +122,7 @@ pub struct Engine {
     /// The same senders, for callers: no lock on their way.
     doors: ArcSwap<Vec<Door>>,
     bell: Arc<Bell>,
+    tasks: Tasks,
     threads: Mutex<Vec<JoinHandle<()>>>,
     replayed: u64,
 }
@@ -171,6 +173,7 @@ impl Engine {
             shards: Mutex::default(),
             doors: ArcSwap::default(),
             bell: Arc::default(),
+            tasks: Tasks::default(),
             threads: Mutex::default(),
             replayed: replayed.entries,
         };
@@ -188,8 +191,13 @@ impl Engine {
         options: &Options,
     ) -> Result<(), OpenError> {
         let (jobs, job_queue) = std_mpsc::channel();
-        let (answers, give) = Answers::by_thread();
-        self.spawn("jeton-answers", give)?;
+        let answers = if options.runtime.is_some() {
+            Answers::at_once()
+        } else {
+            let (answers, give) = Answers::by_thread();
+            self.spawn("jeton-answers", give)?;
+            answers
+        };
         let (mut senders, mut doors) = (Vec::new(), Vec::new());
         for (number, shard) in shards.into_iter().enumerate() {
             let (sender, queue) = mpsc::channel(options.queue_max);
@@ -208,8 +216,12 @@ impl Engine {
                 jobs: jobs.clone(),
                 answers: answers.clone(),
                 bursting,
+                stands_back: options.runtime.is_some(),
             };
-            self.spawn(&format!("jeton-shard-{number}"), move || block_on(worker.run()))?;
+            match &options.runtime {
+                Some(runtime) => self.tasks.start(runtime, worker.run()),
+                None => self.spawn(&format!("jeton-shard-{number}"), move || block_on(worker.run()))?,
+            }
         }
         let store = StoreThread {
             keeper,
@@ -244,6 +256,8 @@ impl Engine {
     ///
     /// It does not wait for room on the disk: what the log cannot take is given up, and whoever waits for it is told
     /// [`Refusal::Closed`]. Of a relaxed table, that may be what was answered already: as a crash would take it back.
+    ///
+    /// It waits for the shards: where these are tasks, it must not be called by a thread that the runtime cannot spare.
     pub fn close(&self) {
         self.health.close();
         self.bell.end();
@@ -251,6 +265,7 @@ impl Engine {
         drop(lock(&self.shards).take());
         // Not before the threads know: what is given up is an error to a shard that is not closing.
         self.registers.wind_up();
+        self.tasks.join();
         // Held until all have ended: whoever closes at the same time must not take the log away from them.
         for thread in lock(&self.threads).drain(..) {
             thread.join().expect("a thread that panics ends the process");

@@ -26,6 +26,7 @@ mod shard;
 mod stats;
 mod store_thread;
 mod tables;
+mod tasks;
 mod upkeep;
 pub mod values;
 mod worker;

@@ -7,8 +7,11 @@ use crate::values::LsmOptions;
 /// What can be chosen about an engine.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Threads that own partitions. More than there are processors to spare gains nothing.
+    /// How many own partitions. More than there are processors to spare gains nothing.
     pub shards: usize,
+    /// The runtime whose tasks the shards are to be; without one they have threads of their own. As tasks they work beside those who ask
+    /// them, and nobody has to wake a thread; whoever shares the runtime waits when a shard reads the disk.
+    pub runtime: Option<tokio::runtime::Handle>,
     /// Requests that may wait for a shard. Beyond that callers are told that it is busy.
     pub queue_max: usize,
     /// Requests that a shard decides at a time, at most, before it hands them to the log and looks what became durable.
@@ -39,6 +42,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)),
+            runtime: None,
             queue_max: 8192,
             batch_requests_max: 2048,
             cache_bytes: 128 << 20,

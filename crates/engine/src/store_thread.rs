@@ -67,12 +67,7 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
 
     fn filter_bytes(&self) -> usize {
         let catalog = self.catalog.load();
-        let eras = catalog.iter().flat_map(|table| table.eras());
-        let statuses = eras.flat_map(|era| {
-            let (dated, opaque) = era.status();
-            [dated, opaque]
-        });
-        statuses.flatten().map(|status| status.bytes).sum()
+        catalog.iter().flat_map(|table| table.eras()).map(|era| era.filter_bytes()).sum()
     }
 
     fn store(&mut self, job: Job) {

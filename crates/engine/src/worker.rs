@@ -138,6 +138,9 @@ pub struct Worker<R, V, D: Disk, C> {
     pub answers: Answers,
     /// How many requests of bursts are in the queue.
     pub bursting: Arc<AtomicUsize>,
+    /// Whether all others that are ready go first when it is woken. For a task among those who ask: each that runs has more to
+    /// be decided together.
+    pub stands_back: bool,
 }
 
 /// What is under way between a shard's thread and the rest.
@@ -168,6 +171,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         let mut traffic = Traffic::default();
         let mut messages = Vec::new();
         let mut open = true;
+        let mut stood_back = !self.stands_back;
         while open || !traffic.in_flight.is_empty() || !traffic.backlog.is_empty() {
             let few = self.queue.len() < MANY_WAITING;
             let max = match traffic.weight {
@@ -176,6 +180,10 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 weight => (BATCH_BURSTS / weight).max(1),
             };
             let event = poll_fn(|context| {
+                if !std::mem::replace(&mut stood_back, true) {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 if let Some(first) = traffic.in_flight.front_mut()
                     && let Poll::Ready(written) = first.writing.as_mut().poll(context)
                 {
@@ -193,7 +201,11 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                     }
                 }
                 // Nothing else to do: time to copy.
-                if self.shard.is_freezing() { Poll::Ready(Event::Leisure) } else { Poll::Pending }
+                if self.shard.is_freezing() {
+                    return Poll::Ready(Event::Leisure);
+                }
+                stood_back = !self.stands_back;
+                Poll::Pending
             })
             .await;
             match event {
@@ -520,6 +532,7 @@ mod tests {
             jobs: job_sender,
             answers: Answers::at_once(),
             bursting: Arc::default(),
+            stands_back: false,
         };
         let thread = std::thread::spawn(move || block_on(worker.run()));
         Scene { disk, registers, health, door, jobs, thread, request: Box::new(request) }

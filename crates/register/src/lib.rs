@@ -42,4 +42,4 @@ pub use block_on::block_on;
 pub use failure::Failure;
 pub use name::{Log, Slot, Space};
 pub use registers::{Extent, Limits, Permit, Registers, Room, Row, Written};
-pub use thread::start_thread;
+pub use thread::{EndWithPanic, start_thread};

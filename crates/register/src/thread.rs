@@ -1,4 +1,4 @@
-//! Threads that take the process with them when they panic.
+//! Threads that take the process with them when they panic, and what makes them do so, for tasks.
 //!
 //! Without that the rest would serve on, half dead: memory and log may be at odds, callers wait for answers that nobody gives, and
 //! recovery is the only way back.
@@ -14,7 +14,9 @@ pub fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Resu
     })
 }
 
-struct EndWithPanic;
+/// Ends the process if it is dropped by a panic.
+#[derive(Debug)]
+pub struct EndWithPanic;
 
 impl Drop for EndWithPanic {
     fn drop(&mut self) {

@@ -45,6 +45,7 @@ impl Life {
             let (door, queue) = mpsc::channel(options.queue_max);
             doors.push(door);
             let worker = Worker {
+                stands_back: false,
                 number,
                 shard,
                 registers: registers.clone(),
