@@ -80,11 +80,13 @@ impl Cell {
         }
         let partition = secret.partition(table, row);
         let mut bytes = ShortBytes::with_capacity(HEAD + row.len() + 2 + column.0.len());
-        bytes.extend_from_slice(&partition.0.to_be_bytes());
-        bytes.extend_from_slice(&table.0.to_be_bytes());
+        let ([a, b], [c, d, e, f]) = (partition.0.to_be_bytes(), table.0.to_be_bytes());
+        bytes.extend_from_slice(&[a, b, c, d, e, f]);
         escape(row, |piece| bytes.extend_from_slice(piece));
         bytes.extend_from_slice(&[0, 0]);
-        bytes.extend_from_slice(&column.0);
+        if !column.0.is_empty() {
+            bytes.extend_from_slice(&column.0);
+        }
         Ok(Self(bytes))
     }
 
@@ -168,6 +170,9 @@ impl Cell {
 
 /// A row as it is in a cell: every 0 byte is followed by 255.
 fn escape(row: &[u8], mut put: impl FnMut(&[u8])) {
+    if !row.contains(&0) {
+        return put(row);
+    }
     for piece in row.split_inclusive(|byte| *byte == 0) {
         put(piece);
         if piece.ends_with(&[0]) {

@@ -25,12 +25,27 @@ pub trait Write {
 }
 
 impl Write for Vec<u8> {
+    #[inline]
     fn put_u8(&mut self, value: u8) {
         self.push(value);
     }
 
+    #[inline]
     fn put_varint(&mut self, mut value: u64) {
-        // Put together aside, so that room is asked for once and not for every byte.
+        if value < 0x80 {
+            return self.push(value as u8);
+        }
+        // Nearly all that are longer fit eight bytes: their groups of seven bits are moved apart together, not one by one.
+        if value < 1 << 56 {
+            let len = value.ilog2() as usize / 7 + 1;
+            let mut groups = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
+            groups = groups & 0x3fff_0000_3fff | (groups & 0x0fff_c000_0fff_c000) << 2;
+            groups = groups & 0x007f_007f_007f_007f | (groups & 0x3f80_3f80_3f80_3f80) << 1;
+            let more = 0x8080_8080_8080_8080 & ((1 << (8 * (len - 1))) - 1);
+            let end = self.len() + len;
+            self.extend_from_slice(&(groups | more).to_le_bytes());
+            return self.truncate(end);
+        }
         let (mut bytes, mut len) = ([0; 10], 0);
         while value >= 0x80 {
             bytes[len] = value as u8 | 0x80;
@@ -178,6 +193,23 @@ mod tests {
             let _ = Reader::new(&bytes).varint();
             let _ = Reader::new(&bytes).bytes();
             let _ = Reader::new(&bytes).count();
+        }
+    }
+
+    /// Byte by byte, as the encoding is described.
+    #[test]
+    fn a_number_has_as_few_groups_of_seven_bits_as_it_needs() {
+        let edges = (0..64).flat_map(|bit| [1 << bit, (1 << bit) - 1, (1 << bit) | 1]);
+        for value in edges.chain([u64::MAX, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]) {
+            let (mut expected, mut rest) = (vec![7], value);
+            while rest >= 0x80 {
+                expected.push(rest as u8 & 0x7f | 0x80);
+                rest >>= 7;
+            }
+            expected.push(rest as u8);
+            let mut bytes = vec![7];
+            bytes.put_varint(value);
+            assert_eq!(bytes, expected, "{value:#x}");
         }
     }
 

@@ -157,6 +157,12 @@ impl Era {
         )
     }
 
+    /// The memory of the filters.
+    pub fn filter_bytes(&self) -> usize {
+        self.dated.as_ref().map_or(0, ConcurrentDatedFilter::bytes)
+            + self.opaque.as_ref().map_or(0, ConcurrentFilter::bytes)
+    }
+
     /// Writes the filters as bytes, in passing: no second copy of them is in memory. Holds every id that was remembered before this
     /// call began; those that come meanwhile may be in it or not.
     pub fn write_filters(&self, out: &mut dyn io::Write) -> io::Result<()> {

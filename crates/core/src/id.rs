@@ -61,6 +61,9 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
+    /// The bytes are not UTF-8.
+    #[error("an id is text")]
+    NotText,
     /// The table takes several formats, and the text does not say which it is.
     #[error("the table takes ids of several formats; begin the id with one of {0}")]
     Untagged(Formats),
@@ -109,7 +112,7 @@ impl Format {
     pub fn parse(self, text: &str) -> Result<OpId, IdError> {
         let invalid = |why| IdError::Invalid { format: self, why };
         match self {
-            Self::Uuid7 => uuid::parse7(text).map(OpId::Uuid7).map_err(invalid),
+            Self::Uuid7 => uuid::parse7(text.as_bytes()).map(OpId::Uuid7).map_err(invalid),
             Self::Ulid => ulid::parse(text).map(OpId::Ulid).map_err(invalid),
             Self::Opaque => OpId::opaque(text.as_bytes()),
             Self::Sequenced => {
@@ -193,6 +196,16 @@ impl Formats {
             return Err(IdError::NotTaken { found: format, taken: self });
         }
         format.parse(id)
+    }
+
+    /// As [`parse`](Self::parse), for bytes that should be text.
+    pub fn parse_bytes(self, bytes: &[u8]) -> Result<OpId, IdError> {
+        // Nearly all are of this one, and whether they are text need not be known.
+        if self == Self::NONE.and(Format::Uuid7) {
+            let invalid = |why| IdError::Invalid { format: Format::Uuid7, why };
+            return uuid::parse7(bytes).map(OpId::Uuid7).map_err(invalid);
+        }
+        self.parse(std::str::from_utf8(bytes).map_err(|_| IdError::NotText)?)
     }
 
     pub(crate) fn encode(self, out: &mut Vec<u8>) {

@@ -40,6 +40,7 @@ impl ShortBytes {
     }
 
     /// Appends bytes.
+    #[inline]
     pub fn extend_from_slice(&mut self, more: &[u8]) {
         match self {
             Self::Apart(bytes) => bytes.extend_from_slice(more),

@@ -3,24 +3,43 @@
 use std::fmt;
 
 /// Reads the one text form that the RFC prints: 8-4-4-4-12 hexadecimal digits.
-pub(crate) fn parse7(text: &str) -> Result<u128, &'static str> {
-    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-    if text.len() != 36 {
-        return Err("a UUID has 36 characters, xxxxxxxx-xxxx-7xxx-xxxx-xxxxxxxxxxxx");
+pub(crate) fn parse7(text: &[u8]) -> Result<u128, &'static str> {
+    let text: &[u8; 36] =
+        text.try_into().map_err(|_| "a UUID has 36 characters, xxxxxxxx-xxxx-7xxx-xxxx-xxxxxxxxxxxx")?;
+    if [text[8], text[13], text[18], text[23]] != [b'-'; 4] {
+        return Err("its hyphens are not where a UUID has them");
     }
-    let mut bits = 0u128;
-    for (at, byte) in text.bytes().enumerate() {
-        if HYPHENS.contains(&at) {
-            if byte != b'-' {
-                return Err("its hyphens are not where a UUID has them");
-            }
-            continue;
-        }
-        let digit = (byte as char).to_digit(16).ok_or("it has a character that is not hexadecimal")?;
-        bits = bits << 4 | u128::from(digit);
+    // Nearly every operation has one of these to be read: all digits first, and then one look at whether all were.
+    let mut seen = 0;
+    let mut number = |digits: &[u8]| {
+        digits.iter().fold(0, |number: u64, byte| {
+            let digit = DIGITS[usize::from(*byte)];
+            seen |= digit;
+            number << 4 | u64::from(digit)
+        })
+    };
+    let high = number(&text[..8]) << 32 | number(&text[9..13]) << 16 | number(&text[14..18]);
+    let low = number(&text[19..23]) << 48 | number(&text[24..]);
+    if seen == NO_DIGIT {
+        return Err("it has a character that is not hexadecimal");
     }
-    check7(bits)
+    check7(u128::from(high) << 64 | u128::from(low))
 }
+
+/// Has bits of its own, and all those that digits have.
+const NO_DIGIT: u8 = 0xff;
+
+/// The digits that bytes are.
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value] as usize] = value as u8;
+        digits[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    digits
+};
 
 /// The bits, if version and variant say that they begin with a time.
 pub(crate) fn check7(bits: u128) -> Result<u128, &'static str> {

@@ -308,3 +308,37 @@ proptest! {
 fn an_opaque_id_that_is_no_text_is_shown_without_harm_to_a_terminal() {
     assert_eq!(OpId::opaque(b"a\x1b[2J\n\xff").unwrap().to_string(), r"a\x1b[2J\n\xff");
 }
+
+/// One wrong byte anywhere, of all bytes there are.
+#[test]
+fn a_uuid7_with_one_wrong_byte_is_not_read() {
+    let good = RFC_UUID7.as_bytes();
+    let uuids = Formats::NONE.and(Format::Uuid7);
+    let read = uuids.parse_bytes(good).expect("it is right");
+    assert_eq!(Format::Uuid7.parse(RFC_UUID7), Ok(read.clone()));
+    for at in 0..good.len() {
+        for byte in 0..=u8::MAX {
+            let mut bytes = good.to_vec();
+            bytes[at] = byte;
+            let fits = if good[at] == b'-' { byte == b'-' } else { byte.is_ascii_hexdigit() };
+            match uuids.parse_bytes(&bytes) {
+                Ok(id) => {
+                    assert!(fits, "{byte} at {at}");
+                    assert_eq!(id == read, byte.eq_ignore_ascii_case(&good[at]), "{byte} at {at}");
+                }
+                // Version and variant have their own rules.
+                Err(_) => assert!(!fits || at == 14 || at == 19, "{byte} at {at}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_are_read_as_the_text_that_they_are() {
+    for formats in [every_format(), Formats::NONE.and(Format::Opaque), Formats::NONE.and(Format::Uuid7)] {
+        for text in [RFC_UUID7, &format!("uuid7:{RFC_UUID7}"), "opaque:x", "x", ""] {
+            assert_eq!(formats.parse_bytes(text.as_bytes()), formats.parse(text), "{text}");
+        }
+        assert!(formats.parse_bytes(b"opaque:\xff").is_err());
+    }
+}

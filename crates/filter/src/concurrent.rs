@@ -161,6 +161,11 @@ impl ConcurrentFilter {
         self.lock_keeper().status()
     }
 
+    /// The memory of the filter: as in [`status`](Self::status), without all the rest.
+    pub fn bytes(&self) -> usize {
+        self.lock_keeper().bytes()
+    }
+
     /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
     /// in it or not.
     pub fn snapshot(&self) -> Vec<u8> {

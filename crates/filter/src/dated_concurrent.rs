@@ -142,8 +142,10 @@ impl ConcurrentDatedFilter {
         let generations = self.generations.load();
         let mut sum = 0;
         for (fingerprint, dated) in ids {
-            if let Some([.., newest]) = generations.get(self.plan.number(dated)) {
+            if let Some([older @ .., newest]) = generations.get(self.plan.number(dated)) {
                 sum |= newest.bring_near(fingerprint);
+                // Mostly the first word of these says that the id is not there.
+                sum |= older.iter().fold(0, |sum, slice| sum | slice.first_word(fingerprint));
             }
         }
         std::hint::black_box(sum);
@@ -157,6 +159,11 @@ impl ConcurrentDatedFilter {
     /// Memory, fill, and the false-positive rate to expect now.
     pub fn status(&self) -> Status {
         self.lock_keeper().status()
+    }
+
+    /// The memory of the filter: as in [`status`](Self::status), without all the rest.
+    pub fn bytes(&self) -> usize {
+        self.lock_keeper().bytes()
     }
 
     /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be

@@ -222,7 +222,7 @@ impl DatedKeeper {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.generations.slices().map(|slice| slice.bytes()).sum()
     }
 

@@ -205,7 +205,7 @@ impl Keeper {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.segments.iter().map(|segment| segment.bytes()).sum()
     }
 

@@ -85,6 +85,13 @@ impl Slice {
         })
     }
 
+    /// The word that a lookup of the id reads first.
+    #[inline]
+    pub(crate) fn first_word(&self, fingerprint: Fingerprint) -> u64 {
+        let (word, _) = self.layout.place(fingerprint, 0, self.words_len());
+        self.lines.word(word).load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn contains(&self, fingerprint: Fingerprint) -> bool {
         self.layout.specialised(|layout| {

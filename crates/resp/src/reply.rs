@@ -43,6 +43,15 @@ impl<'a> Writer<'a> {
         self.line(b'+', text);
     }
 
+    /// As [`simple`](Self::simple), for a text that is told all the time: given as it is written, such as `+OK\r\n`.
+    #[inline]
+    pub fn known(&mut self, line: &'static [u8]) {
+        debug_assert!(
+            line.starts_with(b"+") && line.ends_with(b"\r\n") && !line[..line.len() - 2].contains(&b'\n')
+        );
+        self.out.extend_from_slice(line);
+    }
+
     /// An error: a code in capitals, a space, and what happened. Line ends in it become spaces, as in Redis.
     pub fn error(&mut self, text: &str) {
         self.line(b'-', text);
@@ -170,10 +179,15 @@ impl<'a> Writer<'a> {
     }
 
     fn line(&mut self, kind: u8, text: &str) {
-        let harmless = text.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
         self.out.reserve(text.len() + 3);
         self.out.push(kind);
-        self.out.extend(harmless);
+        let start = self.out.len();
+        self.out.extend_from_slice(text.as_bytes());
+        for byte in &mut self.out[start..] {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
         self.out.extend_from_slice(b"\r\n");
     }
 }
@@ -194,6 +208,11 @@ mod tests {
 
     fn check_both(write: impl Fn(&mut Writer<'_>), expected: &str) {
         check(write, expected, expected);
+    }
+
+    #[test]
+    fn a_known_text_is_written_as_it_is_given() {
+        check_both(|writer| writer.known(b"+applied\r\n"), r"+applied\r\n");
     }
 
     #[test]

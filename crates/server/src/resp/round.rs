@@ -35,6 +35,8 @@ pub struct Round {
     items: Vec<Item>,
     /// Answers that need nothing of the engine, one after the other.
     text: Vec<u8>,
+    /// The command before.
+    last: Option<&'static Verb>,
     /// Commands of the round, for the count.
     pub commands: u64,
 }
@@ -134,7 +136,12 @@ impl Round {
 
     /// Takes a command in.
     pub fn take(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Taken {
-        let verb = Verb::find(command.name());
+        // Mostly the same as before, and in capitals.
+        let verb = match self.last {
+            Some(verb) if verb.name.as_bytes() == command.name() => Some(verb),
+            _ => Verb::find(command.name()),
+        };
+        self.last = verb;
         if verb.is_some_and(|verb| matches!(verb.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
             return Taken::Later;
         }

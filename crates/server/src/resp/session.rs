@@ -114,9 +114,15 @@ impl Session {
     pub fn place(&mut self, key: &[u8], right: Right, millis: u64) -> Result<Place, String> {
         let (table, row) = match key.iter().position(|byte| *byte == b'/') {
             Some(slash) => {
-                let name = std::str::from_utf8(&key[..slash])
-                    .map_err(|_| "NOTABLE the name of a table is text".to_string())?;
-                (self.table(name, right, millis)?, &key[slash + 1..])
+                let (name, row) = (&key[..slash], &key[slash + 1..]);
+                // Mostly the same as before, and that is text.
+                let last = self.last.as_ref().map(|(_, table)| Arc::clone(table));
+                let name = match &last {
+                    Some(table) if table.name.as_bytes() == name => &table.name,
+                    _ => std::str::from_utf8(name)
+                        .map_err(|_| "NOTABLE the name of a table is text".to_string())?,
+                };
+                (self.table(name, right, millis)?, row)
             }
             None => {
                 let service = Arc::clone(&self.service);

@@ -68,8 +68,7 @@ impl<'a> Options<'a> {
 }
 
 fn read_id(table: &Table, id: &[u8]) -> Result<OpId, String> {
-    let text = std::str::from_utf8(id).map_err(|_| "IDFORMAT an id is text".to_string())?;
-    table.settings().formats.parse(text).map_err(|error| format!("IDFORMAT {error}"))
+    table.settings().formats.parse_bytes(id).map_err(|error| format!("IDFORMAT {error}"))
 }
 
 /// What a verb with an id asks for. `JGET` and `JOP` are not for here.
@@ -132,12 +131,12 @@ fn ask_many(command: &Command<'_>, session: &mut Session, millis: u64) -> Result
 
 /// Tells what became of it.
 pub fn tell(reply: &Result<Reply, Refusal>, relaxed: bool, many: bool, writer: &mut Writer<'_>) {
-    let (answer, word) = match reply {
-        Ok(Reply::Fresh(answer)) => (Some(answer), if answer.applied { "applied" } else { "refused" }),
-        Ok(Reply::Replayed(answer)) => {
-            (Some(answer), if answer.applied { "replayed" } else { "refused-replayed" })
-        }
-        Ok(Reply::ProbablySeen) => (None, "probably-seen"),
+    let (answer, word): (_, &'static [u8]) = match reply {
+        Ok(Reply::Fresh(answer)) if answer.applied => (Some(answer), b"+applied\r\n"),
+        Ok(Reply::Fresh(answer)) => (Some(answer), b"+refused\r\n"),
+        Ok(Reply::Replayed(answer)) if answer.applied => (Some(answer), b"+replayed\r\n"),
+        Ok(Reply::Replayed(answer)) => (Some(answer), b"+refused-replayed\r\n"),
+        Ok(Reply::ProbablySeen) => (None, b"+probably-seen\r\n"),
         Err(refusal) => return writer.error(&said::refusal(refusal)),
     };
     writer.array(2 + usize::from(relaxed));
@@ -146,9 +145,9 @@ pub fn tell(reply: &Result<Reply, Refusal>, relaxed: bool, many: bool, writer: &
         Some(answer) if many => tell_values(&answer.values, writer),
         Some(answer) => tell_value(answer.values.as_slice().first().copied().flatten(), writer),
     }
-    writer.simple(word);
+    writer.known(word);
     if relaxed {
-        writer.simple("relaxed");
+        writer.known(b"+relaxed\r\n");
     }
 }
 
