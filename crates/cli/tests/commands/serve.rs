@@ -171,20 +171,21 @@ fn limited(soft: u32, hard: u32, arguments: &[&str]) -> Command {
     let jeton = command(arguments);
     let mut command = Command::new("sh");
     command.args(["-c", &script]).arg(jeton.get_program()).args(jeton.get_args());
-    jeton
-        .get_envs()
-        .filter(|(_, value)| value.is_none())
-        .for_each(|(name, _)| drop(command.env_remove(name)));
+    for (name, value) in jeton.get_envs() {
+        if value.is_none() {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
 /// How many files a process may open: now, and at most.
 #[cfg(target_os = "linux")]
 fn open_files(pid: u32) -> (String, String) {
-    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
-    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("there is one");
     let mut words = line.split_whitespace().skip(3).map(str::to_owned);
-    (words.next().unwrap(), words.next().unwrap())
+    (words.next().expect("the soft limit"), words.next().expect("the hard limit"))
 }
 
 #[cfg(target_os = "linux")]
