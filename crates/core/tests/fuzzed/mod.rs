@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each target uses its part")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -132,13 +132,19 @@ fn entry_of_a_log(data: &[u8]) {
     };
     let catalog = Catalog::default().create("clicks", settings).expect("a table");
     let mut partition = Partition::new(first.partition());
-    let mut store = Store::default();
+    let (mut store, mut clients) = (Store::default(), HashSet::new());
     partition.take(step);
     for (operation, decision) in &decided {
         let Some(table) = catalog.get(operation.table()) else { continue };
-        // Recovery refuses what is newer than the catalogue.
+        // What contradicts the catalogue or what was decided before is asserted, and no question of bytes: an era that is not yet, a
+        // client that numbers its operations anew.
         if let Memory::Filter { era } | Memory::Index { era, .. } = decision.memory
             && era > table.present().number
+        {
+            continue;
+        }
+        if let Some(OpId::Sequenced { client, .. }) = operation.id()
+            && !clients.insert(client.clone())
         {
             continue;
         }

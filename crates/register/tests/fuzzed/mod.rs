@@ -98,8 +98,11 @@ pub fn changed(data: &[u8]) -> FaultDisk {
     disk
 }
 
+/// Registers with their values.
+type Registers = Vec<(Slot, Vec<u8>)>;
+
 /// All there is of the logs that the seeds speak of, damage included: it is told the same way again.
-fn all(journal: &Journal<FaultDisk>) -> Vec<(Extent, Option<Vec<(Slot, Vec<u8>)>>)> {
+fn all(journal: &Journal<FaultDisk>) -> Vec<(Extent, Option<Registers>)> {
     let logs = [0, 1, 2].map(Log::partition).into_iter();
     logs.map(|log| {
         let extent = journal.extent(log).expect("an open log");
