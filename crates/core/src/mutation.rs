@@ -21,6 +21,7 @@ pub enum Mutation {
     ValuesBeforeDurable,
     ReplaySkipsIds,
     ReplaySkipsFilter,
+    OverBeforeStored,
     ForgetRefusals,
     IgnorePayload,
     IgnoreEpochs,

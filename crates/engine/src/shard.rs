@@ -153,6 +153,8 @@ pub struct FrozenValues {
     pub rows: Rows,
     /// With them the store has everything up to these slots.
     pub slots: Slots,
+    /// Whatever they lack was decided at this time or later.
+    pub time: Moment,
 }
 
 /// The stores that a shard looks things up in.
@@ -544,7 +546,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 rows.push_bytes(&session_key(id, &client), row.as_deref());
             }
         }
-        self.freezing = Some(FrozenValues { freeze, batch: self.last_batch(), rows, slots: self.slots() });
+        let (batch, slots) = (self.last_batch(), self.slots());
+        self.freezing = Some(FrozenValues { freeze, batch, rows, slots, time: now });
     }
 
     /// Whether something is frozen and not handed out.
