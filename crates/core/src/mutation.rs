@@ -21,6 +21,8 @@ pub enum Mutation {
     ValuesBeforeDurable,
     ReplaySkipsIds,
     ReplaySkipsFilter,
+    ReplayTwice,
+    ReplayForgetsEnds,
     OverBeforeStored,
     ForgetRefusals,
     IgnorePayload,
