@@ -37,7 +37,7 @@ pub fn complete<R: Recall>(
     }
     let step = Step { slot: answer.slot, time: Moment::from_millis(answer.millis) };
     match evaluate(step, operation, decision.memory, recall).map_err(Incomplete::Recall)? {
-        Verdict::Fresh(again) if again.answer == *answer || mutated!(ReplayTwice) => {
+        Verdict::Fresh(again) if again.answer == *answer || again.answer.applied && mutated!(ReplayTwice) => {
             decision.effects = again.effects;
             if mutated!(ReplayForgetsEnds) {
                 let kept = decision.effects.iter_mut().flatten().flatten();
