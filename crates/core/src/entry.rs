@@ -1,11 +1,13 @@
 //! A step of a partition as bytes: what its log holds in one slot.
 //!
 //! An entry says when it was decided and, for each operation, what was asked and what was answered. Applying it needs no settings
-//! and no clock: whatever was decided then holds now.
+//! and no clock: whatever was decided then holds now. It needs what the cells held before where a change keeps some of that:
+//! an entry is as large as what was asked, not as what cells hold ([`complete`](crate::complete)).
 //!
 //! Layout: version (1), milliseconds (varint), then operations until the end, each: flags (1), the id if there
 //! is one, changes, answer, then the era (varint) if a filter remembers it, the generation (varint) if the id index does, the lease
-//! in ns (varint) if a session does, and last what the cells hold afterwards if that does not follow from changes and answer.
+//! in ns (varint) if a session does, and last what the cells hold afterwards if that follows neither from changes and answer nor from
+//! changes and what the cells held before: counters with an end.
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use crate::operation::Operation;
 use crate::partition::Step;
 use crate::value::Value;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What was decided of an operation: its answer, and where that is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +30,8 @@ pub struct Decision {
     pub answer: Answer,
     /// Where it is remembered.
     pub memory: Memory,
-    /// What the cells hold afterwards, one for each change; nothing where that follows from the change and the answer.
+    /// What the cells hold afterwards, one for each change; nothing where that follows from the change and the answer. As read from an
+    /// entry it may lack all of it: see [`complete`](crate::complete).
     pub effects: Option<Box<[Option<Value>]>>,
 }
 
@@ -80,8 +83,10 @@ pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
         Memory::Session { .. } => 3,
     };
     let id = if operation.id().is_some() { HAS_ID } else { 0 };
-    let effects = if decision.effects.is_some() { HAS_EFFECTS } else { 0 };
-    out.put_u8(memory << MEMORY_SHIFT | id | effects);
+    // What can be made again from what the cells held is left out: it may be large.
+    let effects = decision.effects.as_ref().filter(|_| !operation.keeps());
+    let has_effects = if effects.is_some() { HAS_EFFECTS } else { 0 };
+    out.put_u8(memory << MEMORY_SHIFT | id | has_effects);
     if let Some(id) = operation.id() {
         id.encode(out);
     }
@@ -96,7 +101,7 @@ pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
         }
         Memory::Session { lease } => out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)),
     }
-    for effect in decision.effects.iter().flatten() {
+    for effect in effects.into_iter().flatten() {
         match effect {
             Some(value) => value.encode(out),
             None => out.put_u8(FOLLOWS),
@@ -155,7 +160,11 @@ impl<'a> Entry<'a> {
             (Some(id), Memory::Filter { .. } | Memory::Index { .. }) if id.format() != Format::Sequenced => {}
             _ => return Err(Malformed("an id that is remembered where ids of its format are not")),
         }
-        let effects = if flags & HAS_EFFECTS != 0 { Some(effects(operation.len(), input)?) } else { None };
+        let effects = match flags & HAS_EFFECTS {
+            0 => None,
+            _ if operation.keeps() => return Err(Malformed("what no entry holds")),
+            _ => Some(effects(operation.len(), input)?),
+        };
         Ok((operation, Decision { answer, memory, effects }))
     }
 }

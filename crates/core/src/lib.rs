@@ -41,6 +41,7 @@ pub mod limits;
 pub mod mutation;
 mod operation;
 mod partition;
+mod replay;
 mod session;
 mod settings;
 mod short;
@@ -61,6 +62,7 @@ pub use hash::{IdKey, Payload, Secret};
 pub use id::{Format, Formats, IdError, OpId};
 pub use operation::{Change, Check, Operation, OperationError};
 pub use partition::{Absorb, Hashes, Known, Partition, Recall, Step, Verdict, recollect};
+pub use replay::{Incomplete, complete};
 pub use session::{Client, Sessions};
 pub use settings::{
     Durability, EXACT_FILTER_RATE, Mode, SettingsError, TableSettings, WINDOW_MAX, WINDOW_MIN, WithoutId,

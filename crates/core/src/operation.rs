@@ -184,11 +184,8 @@ impl Operation {
             .changes()
             .map(|(cell, change)| {
                 let content = match change {
-                    Change::Put(bytes) => bytes.len(),
+                    Change::Put(bytes) | Change::Append(bytes) => bytes.len(),
                     Change::Check(Check::Holds(value)) => value.size(),
-                    // What the cell holds afterwards goes into the entry.
-                    Change::Expire(_) => CELL_BYTES_MAX,
-                    Change::Append(bytes) => bytes.len() + CELL_BYTES_MAX,
                     _ => 0,
                 };
                 cell.as_bytes().len() + content + NUMBERS
@@ -202,6 +199,11 @@ impl Operation {
             Some(OpId::Opaque(bytes)) => bytes.len() + NUMBERS,
         };
         changes + id + NUMBERS
+    }
+
+    /// Whether a change [keeps](Change::keeps) some of what its cell held.
+    pub(crate) fn keeps(&self) -> bool {
+        self.changes().any(|(_, change)| change.keeps())
     }
 
     pub(crate) fn encode_changes(&self, out: &mut Vec<u8>) {
@@ -223,6 +225,12 @@ impl Operation {
 }
 
 impl Change {
+    /// Whether it keeps some of what the cell held, so that what the cell holds afterwards is in neither change nor answer, and may be
+    /// large. Entries do not hold it: see [`complete`](crate::complete).
+    pub(crate) fn keeps(&self) -> bool {
+        matches!(self, Self::Expire(_) | Self::Append(_))
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Add(delta) => {

@@ -2,7 +2,7 @@
 //!
 //! [`Partition::decide`] says what should become of an operation and changes nothing; [`Partition::apply`] makes it so. Whoever
 //! owns a partition decides, writes the decision into the log, and applies it; whoever recovers or follows it applies what it
-//! reads. The state after slot n is the same for all: a fold of `apply` over the entries.
+//! reads, [completed](crate::complete). The state after slot n is the same for all: a fold of `apply` over the entries.
 //!
 //! What must hold:
 //! - *Once.* An operation with an id is applied at most once; its retries get the first answer, or a refusal.
@@ -240,7 +240,7 @@ impl Partition {
         })
     }
 
-    /// Makes a decision come true. Its step is the one taken last.
+    /// Makes a decision come true. Its step is the one taken last. One that was read from an entry must be [complete](crate::complete).
     pub fn apply<A: Absorb>(
         &mut self,
         table: &Table,
@@ -393,7 +393,7 @@ fn decide_by_filter<R: Recall>(
 }
 
 /// What the changes of a new operation come to.
-fn evaluate<R: Recall>(
+pub(crate) fn evaluate<R: Recall>(
     step: Step,
     operation: &Operation,
     memory: Memory,
@@ -531,6 +531,9 @@ impl Change {
     fn effect(&self, value: Option<i64>) -> Option<Value> {
         match self {
             Self::Put(bytes) => Some(Value::Bytes(bytes.clone())),
+            Self::Expire(_) | Self::Append(_) => {
+                unreachable!("what was kept is not made up: complete it first")
+            }
             _ => value.map(Value::Counter),
         }
     }

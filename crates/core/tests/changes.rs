@@ -3,9 +3,15 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::*;
 use jeton_core::limits::CELL_BYTES_MAX;
-use jeton_core::{Change, Check, Rejection, Secret, TableId, Value};
+use jeton_core::{
+    Absorb, Cell, Change, Check, Entry, Generation, Hashes, IdKey, Incomplete, Operation, Partition, Recall,
+    Rejection, Remembered, Secret, Table, TableId, Value, Verdict, complete, entry,
+};
+use proptest::prelude::*;
 
 fn world() -> World {
     World::new(settings())
@@ -143,6 +149,162 @@ fn what_was_kept_is_replayed() {
     assert_eq!(again.value("a"), Some(Value::Counter(7).lasting(Some(START + 100))));
     assert_eq!(again.value("b"), Some(bytes("texts").lasting(Some(START + 50))));
     assert_eq!(again.store.values, world.store.values);
+}
+
+/// What goes into the log is as large as what was asked, whatever the cells hold.
+#[test]
+fn as_many_ends_as_changes_fit_one_operation_however_large_the_cells_are() {
+    let mut world = world();
+    let row = |number: usize| cell(&format!("{{t}}.{number}"));
+    for number in 0..200 {
+        let text = Change::Put(vec![b'x'; CELL_BYTES_MAX - number].into());
+        world.change_cell(&opaque(&format!("put {number}")), &row(number), text).fresh();
+    }
+    let ends: Vec<_> = (0..200).map(|number| (row(number), Change::Expire(Some(START + 100)))).collect();
+    assert!(world.batch(&opaque("ends"), &ends).fresh().answer.applied);
+    let more: Vec<_> = (1..200).map(|number| (row(number), append("y"))).collect();
+    assert!(world.batch(&opaque("more"), &more).fresh().answer.applied);
+    let over = [(row(199), append("z")), (row(1), append("z"))];
+    assert_eq!(world.batch(&opaque("too much"), &over).rejected(), Rejection::CellTooLarge);
+    for (_, _, entry) in world.log.iter().rev().take(2) {
+        assert!(entry.len() < 200 * 40, "{} bytes", entry.len());
+    }
+    assert_eq!(world.replayed().store.values, world.store.values);
+}
+
+#[test]
+fn what_cells_held_must_lead_to_the_answer_that_is_logged() {
+    let mut world = world();
+    world.change_row(&opaque("1"), "a", put("text")).fresh();
+    for (change, other) in [(append("s"), bytes("tex")), (Change::Expire(None), Value::Counter(4))] {
+        let operation = Operation::single(None, cell("a"), change).unwrap();
+        let mut decision = world.decide(&operation).fresh();
+        let decided = decision.clone();
+        decision.effects = None;
+        let mut store = world.store.clone();
+        complete(&operation, &mut decision, &mut store).unwrap();
+        assert_eq!(decision, decided);
+        decision.effects = None;
+        for wrong in [Some(other), None] {
+            store.store(&cell("a"), wrong);
+            let completed = complete(&operation, &mut decision, &mut store);
+            assert_eq!(completed, Err(Incomplete::Contradicted));
+        }
+        assert_eq!(complete(&operation, &mut decision, &mut Unreadable), Err(Incomplete::Recall("broken")));
+    }
+}
+
+/// A store that cannot be read.
+struct Unreadable;
+
+impl Recall for Unreadable {
+    type Error = &'static str;
+
+    fn value(&mut self, _: &Cell) -> Result<Option<Value>, Self::Error> {
+        Err("broken")
+    }
+
+    fn remembered(
+        &mut self,
+        _: IdKey,
+        _: impl Iterator<Item = Generation>,
+    ) -> Result<Option<Remembered>, Self::Error> {
+        Err("broken")
+    }
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    let small = prop::sample::select(vec!["", "0", "7", "-", "x", "text"]);
+    let long = (CELL_BYTES_MAX / 3..CELL_BYTES_MAX / 2).prop_map(|len| vec![b'1'; len]);
+    let text = prop_oneof![9 => small.prop_map(|text| text.as_bytes().to_vec()), 1 => long];
+    let end = || prop_oneof![1 => Just(None), 5 => (0..400u64).prop_map(|at| Some(START + at))];
+    let held = (prop_oneof![(-3..9i64).prop_map(Value::Counter), Just(bytes("x"))], end());
+    prop_oneof![
+        2 => (-9..9i64).prop_map(Change::Add),
+        1 => (-9..9i64).prop_map(|delta| within(delta, Some(-5), Some(50))),
+        1 => (-9..99i64).prop_map(Change::Set),
+        1 => Just(Change::Reset),
+        1 => Just(Change::Delete),
+        1 => text.clone().prop_map(|text| Change::Put(text.into())),
+        4 => text.prop_map(|text| Change::Append(text.into())),
+        4 => end().prop_map(Change::Expire),
+        1 => Just(Change::Check(Check::Present)),
+        1 => Just(Change::Check(Check::Absent)),
+        1 => held.prop_map(|(value, end)| Change::Check(Check::Holds(value.lasting(end)))),
+    ]
+}
+
+/// The state after an entry.
+type After = (Partition, Store);
+
+/// Takes up an entry, as a recovery does.
+fn replay(table: &Table, (partition, store): &mut After, slot: u64, entry: &[u8]) {
+    let entry = Entry::read(slot, entry).unwrap();
+    partition.take(entry.step());
+    for decided in entry {
+        let (operation, mut decision) = decided.unwrap();
+        complete(&operation, &mut decision, store).unwrap();
+        let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
+        partition.apply(table, &operation, hashes, &decision, store);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// What was made when it was decided is made again from the entries, on top of what any of them left: after each of them, of
+    /// whatever changes, several operations in one. So it is if what was over by then is gone.
+    #[test]
+    fn entries_make_what_was_made_when_they_were_decided(
+        entries in prop::collection::vec(
+            (0..40u64, prop::collection::vec(prop::collection::vec((0..3u8, any_change()), 1..5), 1..4)),
+            1..30,
+        ),
+        from: prop::sample::Index,
+        tidied: bool,
+    ) {
+        let world = world();
+        let table = world.table();
+        let mut now: After = (Partition::new(cell("{t}.0").partition()), Store::default());
+        let (mut log, mut afters, mut millis) = (Vec::new(), vec![now.clone()], 0);
+        for (wait, operations) in entries {
+            millis += wait;
+            let (partition, store) = &mut now;
+            let (step, mut bytes, mut most) = (partition.next_step(at(millis)), Vec::new(), 16);
+            entry::begin(step, &mut bytes);
+            partition.take(step);
+            for changes in operations {
+                let changes = changes.into_iter().map(|(row, change)| (cell(&format!("{{t}}.{row}")), change));
+                let operation = Operation::batch(None, changes.collect()).unwrap();
+                let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
+                let Ok(verdict) = partition.decide(step, table, &operation, hashes, store);
+                if let Verdict::Fresh(decision) = verdict {
+                    entry::push(&operation, &decision, &mut bytes);
+                    most += operation.size_max();
+                    prop_assert!(bytes.len() <= most);
+                    partition.apply(table, &operation, hashes, &decision, store);
+                }
+            }
+            log.push((step.slot, bytes));
+            afters.push(now.clone());
+        }
+        let from = from.index(afters.len());
+        let mut again = afters[from].clone();
+        let visible = |(partition, store): &After| -> BTreeMap<Cell, Value> {
+            let millis = partition.time().as_nanos() / 1_000_000;
+            let visible = |(cell, value): (&Cell, &Value)| Some((cell.clone(), value.clone().at(millis)?));
+            store.values.iter().filter_map(visible).collect()
+        };
+        if tidied {
+            again.1.values = visible(&again).into_iter().collect();
+        }
+        for ((slot, bytes), after) in log.iter().zip(&afters[1..]).skip(from) {
+            replay(table, &mut again, *slot, bytes);
+            prop_assert_eq!(&again.0, &after.0);
+            prop_assert_eq!(visible(&again), visible(after));
+            prop_assert!(tidied || again.1.values == after.1.values);
+        }
+    }
 }
 
 #[test]

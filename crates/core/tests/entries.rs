@@ -11,7 +11,7 @@ use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYT
 use jeton_core::{
     Answer, Catalog, Cell, Change, Check, Column, Decision, Entry, Format, Formats, Generation, Memory, Mode,
     Moment, OpId, Operation, Partition, PartitionId, Payload, Remembered, Step, TableSettings, Value, Values,
-    Verdict, codec::Reader, entry,
+    Verdict, codec::Reader, complete, entry,
 };
 use proptest::prelude::*;
 
@@ -134,6 +134,10 @@ proptest! {
             let before = bytes.len();
             entry::push(operation, decision, &mut bytes);
             prop_assert!(bytes.len() - before <= operation.size_max(), "beyond size_max");
+            // What is made again from what the cells held is not written, however large it is.
+            if operation.changes().any(|(_, change)| matches!(change, Change::Expire(_) | Change::Append(_))) {
+                decision.effects = None;
+            }
         }
         let read = Entry::read(slot, &bytes).unwrap();
         prop_assert_eq!(read.step(), step);
@@ -169,7 +173,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_refused(noise in prop::collection::vec(any::<u8>(), 0..200)) {
-        let begun = [&[1, 5][..], &noise].concat();
+        let begun = [&[2, 5][..], &noise].concat();
         for bytes in [&noise, &begun] {
             if let Ok(read) = Entry::read(1, bytes) {
                 // It comes to an end, whatever it says, and what it says can be applied.
@@ -201,6 +205,10 @@ proptest! {
         static CATALOG: LazyLock<Catalog> = LazyLock::new(|| World::new(settings()).catalog);
         for one in read {
             let Ok((operation, mut decision)) = one else { break };
+            let mut store = Store::default();
+            if complete(&operation, &mut decision, &mut store).is_err() {
+                break;
+            }
             // An era beyond the catalogue's must stop the replay: it is not for this test.
             if let Memory::Filter { era } | Memory::Index { era, .. } = &mut decision.memory {
                 *era = 1;
@@ -208,7 +216,7 @@ proptest! {
             let mut partition = Partition::new(operation.partition());
             partition.take(step);
             let hashes = jeton_core::Hashes::of(&operation, &SECRET, &mut Vec::new());
-            partition.apply(CATALOG.get(TABLE).unwrap(), &operation, hashes, &decision, &mut Store::default());
+            partition.apply(CATALOG.get(TABLE).unwrap(), &operation, hashes, &decision, &mut store);
         }
     }
 }
@@ -265,9 +273,10 @@ fn the_longest_numbers_everywhere_are_within_size_max() {
 fn an_entry_of_an_unknown_version_or_kind_is_refused() {
     assert!(Entry::read(1, &[]).is_err());
     assert!(Entry::read(1, &[0, 5]).is_err());
-    assert!(Entry::read(1, &[2, 5]).is_err());
-    assert_eq!(Entry::read(1, &[1, 5]).unwrap().count(), 0);
-    assert!(Entry::read(1, &[1, 5, 8]).unwrap().next().unwrap().is_err(), "a fifth kind of memory");
+    assert!(Entry::read(1, &[1, 5]).is_err());
+    assert!(Entry::read(1, &[3, 5]).is_err());
+    assert_eq!(Entry::read(1, &[2, 5]).unwrap().count(), 0);
+    assert!(Entry::read(1, &[2, 5, 8]).unwrap().next().unwrap().is_err(), "a fifth kind of memory");
 }
 
 /// The bytes of an entry with this one operation.
@@ -296,7 +305,7 @@ fn the_bytes_of_entries_never_change() {
     let golden = [
         (
             written(None, vec![(a(), Change::Add(-3))], decided(true, &[Some(-3)], Memory::None)),
-            "0180d095ffbc310001090060000000016100000105030105",
+            "0280d095ffbc310001090060000000016100000105030105",
         ),
         (
             written(
@@ -304,7 +313,7 @@ fn the_bytes_of_entries_never_change() {
                 vec![(a(), within(7, Some(-1), None))],
                 decided(false, &[Some(4)], index),
             ),
-            "0180d095ffbc31050105000000000000800070b079e2227f010109006000000001610000030e0102010802ac02",
+            "0280d095ffbc31050105000000000000800070b079e2227f010109006000000001610000030e0102010802ac02",
         ),
         (
             written(
@@ -312,7 +321,7 @@ fn the_bytes_of_entries_never_change() {
                 vec![(a(), within(7, None, Some(9)))],
                 decided(true, &[Some(7)], Memory::Filter { era: 1 }),
             ),
-            "0180d095ffbc310302020100000000000000000000000000000109006000000001610000040e1203010e01",
+            "0280d095ffbc310302020100000000000000000000000000000109006000000001610000040e1203010e01",
         ),
         (
             written(
@@ -320,7 +329,7 @@ fn the_bytes_of_entries_never_change() {
                 vec![(a(), within(7, Some(0), Some(9)))],
                 decided(true, &[Some(7)], Memory::Session { lease: ms(1) }),
             ),
-            "0180d095ffbc3107030474696c6cac02020109006000000001610000050e001203010ec0843d",
+            "0280d095ffbc3107030474696c6cac02020109006000000001610000050e001203010ec0843d",
         ),
         (
             written(
@@ -328,7 +337,7 @@ fn the_bytes_of_entries_never_change() {
                 vec![(a(), within(i64::MIN, None, None)), (a(), Change::Set(i64::MAX)), (a(), Change::Reset)],
                 decided(true, &[Some(1), Some(i64::MAX), Some(0)], index),
             ),
-            "0180d095ffbc3105040474696c6c02313780d095ffbc31030900600000000161000002ffffffffffffffffff010900600000000161000006feffffffffffffffff01090060000000016100000707010201feffffffffffffffff01010002ac02",
+            "0280d095ffbc3105040474696c6c02313780d095ffbc31030900600000000161000002ffffffffffffffffff010900600000000161000006feffffffffffffffff01090060000000016100000707010201feffffffffffffffff01010002ac02",
         ),
         (
             written(
@@ -336,7 +345,29 @@ fn the_bytes_of_entries_never_change() {
                 vec![(column("a", "f:q"), Change::Put((*b"bytes").into())), (a(), Change::Delete)],
                 decided(true, &[None, None], Memory::Filter { era: 1 }),
             ),
-            "0180d095ffbc310305056f72646572020c006000000001610000663a7109056279746573090060000000016100000805000001",
+            "0280d095ffbc310305056f72646572020c006000000001610000663a7109056279746573090060000000016100000805000001",
+        ),
+        (
+            written(None, vec![(a(), Change::Expire(Some(START)))], {
+                let effects = Some([Some(Value::Counter(3).lasting(Some(START)))].into());
+                Decision { effects, ..decided(true, &[Some(3)], Memory::None) }
+            }),
+            "0280d095ffbc310001090060000000016100000e80d095ffbc31030106",
+        ),
+        (
+            written(None, vec![(a(), Change::Add(1))], {
+                let effects = Some([Some(Value::Counter(3).lasting(Some(START)))].into());
+                Decision { effects, ..decided(true, &[Some(3)], Memory::None) }
+            }),
+            "0280d095ffbc3108010900600000000161000001020301060380d095ffbc310106",
+        ),
+        (
+            written(
+                None,
+                vec![(a(), Change::Expire(None)), (a(), Change::Append((*b"ab").into()))],
+                decided(true, &[Some(3), Some(3)], Memory::None),
+            ),
+            "0280d095ffbc310002090060000000016100000d090060000000016100000f0261620501060106",
         ),
     ];
     for (number, (written, golden)) in golden.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use jeton_core::Moment;
+use jeton_core::{Moment, mutated};
 
 /// What the threads of an engine tell one another.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub struct Health {
     logged_bytes: AtomicU64,
     /// The latest time in the durable log, in nanoseconds: no restart begins before it, whatever the clocks say.
     logged_time: AtomicU64,
+    /// By shard: what the value store lacks of it was decided at this time or later, in nanoseconds.
+    stored_time: Vec<AtomicU64>,
     /// By shard: the log has grown long, freeze what the stores lack.
     checkpoint_due: Vec<AtomicBool>,
     closing: AtomicBool,
@@ -31,6 +33,8 @@ impl Health {
             upkeep_trouble: Mutex::default(),
             logged_bytes: AtomicU64::new(logged_bytes),
             logged_time: AtomicU64::new(logged_time.as_nanos()),
+            // What was replayed is not stored, and may be of any time.
+            stored_time: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             checkpoint_due: (0..shards).map(|_| AtomicBool::new(false)).collect(),
             closing: AtomicBool::new(false),
             tidying: Default::default(),
@@ -87,6 +91,19 @@ impl Health {
         Moment::from_nanos(self.logged_time.load(Ordering::Relaxed))
     }
 
+    /// Rows of this shard are in the value store, and whatever they lack was decided at this time or later.
+    pub fn stored(&self, shard: usize, time: Moment) {
+        self.stored_time[shard].fetch_max(time.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// What is over at this time is over for every reader, and for everything that a replay would apply to what the value store has. A
+    /// shard that rests holds it back until its next checkpoint.
+    pub fn over_time(&self) -> Moment {
+        let stored = self.stored_time.iter().map(|time| time.load(Ordering::Relaxed)).min().unwrap_or(0);
+        let logged = self.logged_time();
+        if mutated!(OverBeforeStored) { logged } else { logged.min(Moment::from_nanos(stored)) }
+    }
+
     /// How many bytes were logged that some store lacked when it was opened, or since.
     pub fn logged_bytes(&self) -> u64 {
         self.logged_bytes.load(Ordering::Relaxed)
@@ -130,6 +147,21 @@ mod tests {
 
     /// Nothing that is awaited takes as long as this, whatever else the machine does.
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn what_is_over_may_go_when_the_log_and_the_stores_of_all_shards_have_come_so_far() {
+        let at = Moment::from_secs;
+        let health = Health::new(2, 0, at(50));
+        assert_eq!(health.over_time(), at(0), "nothing is stored of what was replayed");
+        health.stored(0, at(60));
+        assert_eq!(health.over_time(), at(0));
+        health.stored(1, at(40));
+        assert_eq!(health.over_time(), at(40));
+        health.stored(1, at(70));
+        assert_eq!(health.over_time(), at(50), "a restart may begin there");
+        health.reached(at(65));
+        assert_eq!(health.over_time(), at(60));
+    }
 
     /// Somebody waits for tidying up, has looked once, and is let go by what `news` does.
     fn is_let_go(news: impl FnOnce(&Health, &AtomicBool)) {

@@ -17,6 +17,7 @@ use crate::ids;
 use crate::keeper::Kept;
 use crate::marks::Marks;
 use crate::options::Options;
+use crate::reply::Refusal;
 use crate::shard::{Shard, Stores};
 use crate::values::{RowKey, Values, ValuesError};
 
@@ -46,6 +47,18 @@ pub enum RecoveryError {
     /// Something stored is not what was written.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// The value store failed when an entry of the log was to be applied to what it has.
+    #[error(
+        "entry {slot} of partition {partition} cannot be replayed, because what a cell held before it cannot be read: {why}"
+    )]
+    Unread {
+        /// Of which partition.
+        partition: u16,
+        /// Its slot.
+        slot: u64,
+        /// What the store said.
+        why: Refusal,
+    },
     /// A store is older than the log's begin: what lies between is gone.
     #[error(
         "the {what} of partition {partition} is complete up to slot {has} only, but the log begins after slot {begins}: \
@@ -261,7 +274,7 @@ fn replay<R: Registers, V: Values, D: Disk>(
                 }
                 next = next.next();
                 let index_has = slot.0 <= kept.ids.get(id);
-                shard.replay(catalog, id, slot.0, bytes, index_has).map_err(RecoveryError::Damaged)?;
+                shard.replay(catalog, id, slot.0, bytes, index_has)?;
                 replayed.entries += 1;
                 replayed.bytes += bytes.len() as u64;
             }
@@ -303,4 +316,109 @@ pub fn share_out<R: Registers, V: Values, D: Disk>(
         recovered.shards.push(shard);
     }
     Ok(recovered)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use jeton_core::{
+        Answer, Cell, Change, Column, Decision, Memory, Operation, Step, TableId, TableSettings, Value, entry,
+    };
+    use jeton_register::disk::FaultDisk;
+
+    use super::*;
+    use crate::ids::IdIndex;
+    use crate::values::{CellKeys, MemoryValues, Rows, cell_key};
+
+    const STEP: Step = Step { slot: 1, time: Moment::from_millis(5) };
+
+    /// A store that cannot be read.
+    struct Unreadable;
+
+    impl Values for Unreadable {
+        fn get(&self, _: &[u8]) -> Result<Option<Vec<u8>>, ValuesError> {
+            Err(ValuesError("no handles".into()))
+        }
+
+        fn scan(&self, _: u8, _: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), ValuesError> {
+            Ok(())
+        }
+
+        fn keys(&self, _: &CellKeys, _: usize, _: &mut dyn FnMut(&[u8])) -> Result<(), ValuesError> {
+            Ok(())
+        }
+
+        fn replace(&self, _: &Rows) -> Result<(), ValuesError> {
+            Ok(())
+        }
+
+        fn tidy(&self, _: u64) -> Result<bool, ValuesError> {
+            Ok(false)
+        }
+
+        fn untidiness(&self) -> usize {
+            0
+        }
+    }
+
+    fn secret() -> Secret {
+        Secret::new([1; 16])
+    }
+
+    fn cell() -> Cell {
+        Cell::new(&secret(), TableId(1), b"row", &Column::unnamed()).unwrap()
+    }
+
+    /// Replays an entry that appends `x` to `text`, in a shard whose partition has come this far. How many bytes of cells it then has
+    /// that the store lacks.
+    fn replay_append<V: Values>(values: V, slot: u64) -> Result<usize, RecoveryError> {
+        let operation = Operation::single(None, cell(), Change::Append((*b"x").into())).unwrap();
+        let answer = Answer { applied: true, slot: 1, millis: 5, values: jeton_core::Values::One(Some(5)) };
+        let mut bytes = Vec::new();
+        entry::begin(STEP, &mut bytes);
+        entry::push(&operation, &Decision { answer, memory: Memory::None, effects: None }, &mut bytes);
+
+        let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
+        let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };
+        let mut partition = Partition::new(cell().partition());
+        if slot > 0 {
+            partition.take(STEP);
+        }
+        let mut shard = Shard::new(secret(), vec![partition], stores, 1 << 20, 1 << 20);
+        let catalog = Catalog::default().create("t", TableSettings::default()).unwrap();
+        shard.replay(&catalog, cell().partition(), 1, &bytes, true)?;
+        Ok(shard.cell_bytes().0)
+    }
+
+    fn holding(text: &str) -> MemoryValues {
+        let (values, mut rows) = (MemoryValues::default(), Rows::default());
+        let value = Value::Bytes(text.as_bytes().into());
+        rows.push(|key| cell_key(&cell(), key), Some(|row: &mut Vec<u8>| value.encode(row)));
+        values.replace(&rows).unwrap();
+        values
+    }
+
+    #[test]
+    fn an_entry_is_applied_to_what_the_store_has_unless_the_store_has_it_too() {
+        assert!(replay_append(holding("text"), 0).unwrap() > 0);
+        assert_eq!(replay_append(holding("textx"), 1).unwrap(), 0);
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_applied_ends_the_start_and_is_named() {
+        let partition = cell().partition().0;
+        let place = format!("entry 1 of partition {partition}");
+        let unread = replay_append(Unreadable, 0).unwrap_err();
+        assert!(matches!(unread, RecoveryError::Unread { .. }), "{unread:?}");
+        for part in [&place, "no handles"] {
+            assert!(unread.to_string().contains(part), "{unread}");
+        }
+        for values in [MemoryValues::default(), holding("textx")] {
+            let contradicted = replay_append(values, 0).unwrap_err();
+            assert!(matches!(contradicted, RecoveryError::Damaged(_)), "{contradicted:?}");
+            assert!(contradicted.to_string().contains(&place), "{contradicted}");
+        }
+        // The store has it: nothing is looked at.
+        assert_eq!(replay_append(Unreadable, 1).unwrap(), 0);
+    }
 }

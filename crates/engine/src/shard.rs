@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Known, Moment, OpId, Partition,
-    PartitionId, Recall, Remembered, Secret, Step, Table, TableId, Value, Verdict, entry, limits, mutated,
+    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Incomplete, Known, Moment, OpId,
+    Partition, PartitionId, Recall, Remembered, Secret, Step, Table, TableId, Value, Verdict, complete,
+    entry, limits, mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
@@ -21,6 +22,7 @@ use jeton_register::{Batch, Log, Slot};
 use crate::cache::Cache;
 use crate::ids::IdIndex;
 use crate::recent::{Ids, Recent};
+use crate::recovery::RecoveryError;
 use crate::reply::{Refusal, Reply, Response};
 use crate::request::Request;
 use crate::values::{Rows, Values, cell_key, partition_key, session_key};
@@ -58,6 +60,8 @@ pub struct FrozenValues {
     pub rows: Rows,
     /// With them the store has everything up to these slots.
     pub slots: Slots,
+    /// Whatever they lack was decided at this time or later.
+    pub time: Moment,
 }
 
 /// The stores that a shard looks things up in.
@@ -157,27 +161,37 @@ impl<V: Values, D: Disk> Shard<V, D> {
         slot: u64,
         bytes: &[u8],
         index_has: bool,
-    ) -> Result<(), String> {
-        let place = |error| format!("entry {slot} of partition {}: {error}", id.0);
-        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
-            return Err(place("not ours".to_owned()));
+    ) -> Result<(), RecoveryError> {
+        let place = |error: &dyn std::fmt::Display| {
+            RecoveryError::Damaged(format!("entry {slot} of partition {}: {error}", id.0))
         };
-        let entry = entry::Entry::read(slot, bytes).map_err(|error| place(error.to_string()))?;
+        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
+            return Err(place(&"not ours"));
+        };
+        let entry = entry::Entry::read(slot, bytes).map_err(|error| place(&error))?;
         let step = entry.step();
         let new = slot > owned.partition.slot();
         if new {
             owned.partition.take(step);
         }
         for decided in entry {
-            let (operation, decision) = decided.map_err(|error| place(error.to_string()))?;
+            let (operation, mut decision) = decided.map_err(|error| place(&error))?;
             let table = catalog
                 .get(operation.table())
-                .ok_or_else(|| place(format!("{} is not in the catalogue", operation.table())))?;
+                .ok_or_else(|| place(&format_args!("{} is not in the catalogue", operation.table())))?;
             let hashes = Hashes::of(&operation, &self.secret, &mut self.scratch);
-            let mut absorb = Replaying { memory: &mut self.memory, index_has };
             if new {
-                owned.partition.apply(table, &operation, hashes, &decision, &mut absorb);
+                for _ in 0..=usize::from(mutated!(ReplayTwice)) {
+                    // What the cells held before: the value store has it as of the partition's slot, and the cache what was replayed since.
+                    complete(&operation, &mut decision, &mut self.memory).map_err(|error| match error {
+                        Incomplete::Contradicted => place(&error),
+                        Incomplete::Recall(why) => RecoveryError::Unread { partition: id.0, slot, why },
+                    })?;
+                    let mut absorb = Replaying { memory: &mut self.memory, index_has };
+                    owned.partition.apply(table, &operation, hashes, &decision, &mut absorb);
+                }
             } else if !mutated!(ReplaySkipsFilter) {
+                let mut absorb = Replaying { memory: &mut self.memory, index_has };
                 jeton_core::recollect(table, &operation, hashes, &decision, step.time, &mut absorb);
             }
         }
@@ -425,7 +439,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 rows.push_bytes(&session_key(id, &client), row.as_deref());
             }
         }
-        self.freezing = Some(FrozenValues { freeze, batch: self.last_batch(), rows, slots: self.slots() });
+        let (batch, slots) = (self.last_batch(), self.slots());
+        self.freezing = Some(FrozenValues { freeze, batch, rows, slots, time: now });
     }
 
     /// Whether something is frozen and not handed out.

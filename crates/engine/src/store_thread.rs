@@ -86,6 +86,7 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
                 if !self.until_done(|keeper| keeper.store_values(&mut frozen)) {
                     return;
                 }
+                self.health.stored(shard, frozen.time);
                 self.tell(shard, Message::ValuesStored(frozen.freeze));
             }
         }

@@ -92,8 +92,9 @@ impl<R: Registers, V: Values, D: Disk> Upkeep<R, V, D> {
         // One piece at a time, so that a backup need not wait for all of it.
         loop {
             let _in_use = self.stores_in_use.read();
+            let over = self.health.over_time().as_nanos() / 1_000_000;
             // Neither waits for the other to be well.
-            let (tidied, merged) = (self.stores.values.tidy(millis), self.index().merge(MERGE_BYTES));
+            let (tidied, merged) = (self.stores.values.tidy(over), self.index().merge(MERGE_BYTES));
             self.health.tidied();
             let more = tidied? | merged?;
             if !more || self.health.closing() {

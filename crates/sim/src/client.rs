@@ -92,23 +92,28 @@ impl Client {
     }
 }
 
-/// A new operation on a row of a table.
-pub fn operation(secret: &Secret, table: u32, id: Option<OpId>, chance: &mut Chance) -> Operation {
+/// A new operation on a row of a table. `wall` is the machine's wall clock in milliseconds.
+pub fn operation(
+    secret: &Secret,
+    table: u32,
+    (id, wall): (Option<OpId>, u64),
+    chance: &mut Chance,
+) -> Operation {
     let add_only = chance.below(10) < 6;
     let rows: &[&str] = if add_only { &ADD_ONLY_ROWS } else { &MIXED_ROWS };
     let row = *chance.pick(rows);
     let count = if chance.one_in(5) { chance.within(2, 4) } else { 1 };
     let mut changes = Vec::new();
     for _ in 0..count {
-        let change = if add_only { Change::Add(chance.below(100) as i64) } else { mixed(chance) };
+        let change = if add_only { Change::Add(chance.below(100) as i64) } else { mixed(wall, chance) };
         let column = *chance.pick(&COLUMNS);
         changes.push((cell(secret, table, row, column), change));
     }
     Operation::batch(id, changes).expect("the operations here are within all limits")
 }
 
-fn mixed(chance: &mut Chance) -> Change {
-    match chance.below(17) {
+fn mixed(wall: u64, chance: &mut Chance) -> Change {
+    match chance.below(24) {
         0..4 => Change::Add(chance.below(200) as i64 - 100),
         4..10 => {
             let delta = chance.below(60) as i64 - 30;
@@ -128,7 +133,20 @@ fn mixed(chance: &mut Chance) -> Change {
             1 => Check::Present,
             _ => Check::Holds(Value::Counter(chance.below(10) as i64)),
         }),
-        _ => Change::Add(*chance.pick(&[i64::MAX, i64::MIN, i64::MAX - 5])),
+        16 => Change::Add(*chance.pick(&[i64::MAX, i64::MIN, i64::MAX - 5])),
+        17..21 => {
+            let soon = *chance.pick(&[300, 3_000, 60_000]);
+            Change::Expire(match chance.below(8) {
+                0 => None,
+                1 => Some(wall.saturating_sub(chance.below(1_000))),
+                2 => Some(u64::MAX - chance.below(2)),
+                _ => Some(wall + chance.below(soon)),
+            })
+        }
+        _ => {
+            let most = if chance.one_in(6) { 2_000 } else { 4 };
+            Change::Append(vec![*chance.pick(b"07-x"); chance.below(most) as usize].into())
+        }
     }
 }
 

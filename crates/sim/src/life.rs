@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use jeton_core::{Hashes, Operation, Secret, SettingsError, TableSettings};
 use jeton_engine::ids::IdIndex;
 use jeton_engine::parts::{Health, Job, Message, StoreTime, Tables};
+use jeton_engine::values::Values as _;
 use jeton_engine::{KeepError, Keeper, Request, Response, Stores, TableError};
 use jeton_register::Failure;
 use jeton_register::disk::FaultDisk;
@@ -119,7 +120,10 @@ impl Life {
                 self.health.set_trouble(None);
                 let (shard, what, message) = match job {
                     Job::Ids { shard, frozen } => (shard, "ids", Message::IdsStored(frozen.freeze)),
-                    Job::Values { shard, frozen } => (shard, "values", Message::ValuesStored(frozen.freeze)),
+                    Job::Values { shard, frozen } => {
+                        self.health.stored(shard, frozen.time);
+                        (shard, "values", Message::ValuesStored(frozen.freeze))
+                    }
                 };
                 self.tell(shard, message);
                 Ok(what)
@@ -155,6 +159,8 @@ impl Life {
                 era.maintain(now);
             }
         }
+        // Of rows in memory nothing is left to do, and nothing fails.
+        drop(self.stores.values.tidy(self.health.over_time().as_nanos() / 1_000_000));
         let eras = self.tables.let_go(now);
         (eras, self.index().drop_expired((now.as_nanos() / 1_000_000).saturating_sub(SLACK_MILLIS)))
     }

@@ -75,6 +75,9 @@ mutations! {
     ValuesBeforeDurable, "values are stored before their batch is durable", ["opening", "history"], 200;
     ReplaySkipsIds, "a replay does not take up the ids that the index lacks", ["recount"], 40;
     ReplaySkipsFilter, "a replay does not fill the filters where the value store is ahead", ["recount"], 100;
+    ReplayTwice, "a replay applies twice what the value store lacks", ["history", "reads", "opening"], 100;
+    ReplayForgetsEnds, "a replay forgets the ends that values were given", ["history", "reads", "opening"], 100;
+    OverBeforeStored, "a value that is over is dropped while the log gives it a later end", ["opening", "history", "reads"], 800;
     ForgetRefusals, "an operation that a bound refused is not remembered", ["recount"], 40;
     IgnorePayload, "another payload under a known id gets the first answer", ["answers"], 20;
     IgnoreEpochs, "a client's ended epoch is taken up again", ["recount"], 100;

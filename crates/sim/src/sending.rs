@@ -67,7 +67,7 @@ impl World {
             let formats = self.model.table(table).settings.formats;
             Some(self.clients[client].id(table, formats, number, wall, chance))
         };
-        let operation = client::operation(&self.model.secret, table, id, chance);
+        let operation = client::operation(&self.model.secret, table, (id, wall), chance);
         self.note(format!("new operation {number} of {}: {}", self.clients[client].name, shown(&operation)));
         let op = self.model.add(Op::new(operation));
         self.stats.count("operation");
@@ -122,6 +122,7 @@ impl World {
         let Some(answer) = self.life.as_ref().and_then(|life| life.read(cell.clone())) else { return };
         let sent = Sent {
             durable: self.model.history.durable(cell.partition().0),
+            millis: self.model.history.millis(cell.partition().0),
             seen: self.clients[client].seen.get(&cell).copied(),
         };
         let least = if is_add_only(&cell) { self.model.sums(&cell).0 } else { 0 };

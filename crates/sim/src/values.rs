@@ -101,8 +101,8 @@ impl Values for SimValues {
         })
     }
 
-    fn tidy(&self, _: u64) -> Result<bool, ValuesError> {
-        Ok(false)
+    fn tidy(&self, reached: u64) -> Result<bool, ValuesError> {
+        self.with(|state| state.rows.tidy(reached))
     }
 
     fn untidiness(&self) -> usize {

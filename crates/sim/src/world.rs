@@ -233,7 +233,13 @@ impl World {
         self.note(format!("   client {client} reads {cell:?} as {held:?}"));
         self.stats.count("read");
         let add_only = is_add_only(cell);
-        self.judge(reads::check(&self.model, cell, sent, held, add_only))?;
+        if held.until().is_some() {
+            self.stats.count("read, with an end");
+        } else if *held == Held::Nothing && self.model.history.held(cell) != Held::Nothing {
+            self.stats.count("read, over");
+        }
+        let latest = self.model.bound.latest(&self.clock);
+        self.judge(reads::check(&self.model, cell, (sent, latest), held, add_only))?;
         // Which acknowledgements a relaxed table may lose, only the log can tell.
         let strict = self.model.table(cell.table().0).strict();
         if add_only && (strict || !self.outside) {

@@ -30,6 +30,8 @@ fn the_fixed_seeds_pass_and_try_everything() {
         ("probably seen", 500),
         ("fresh, beyond a bound", 500),
         ("overflow", 100),
+        ("read, with an end", 500),
+        ("read, over", 200),
         ("full", 200),
         ("era let go", 50),
         ("crash", 1_000),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jeton_core::{
     Absorb, Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Era, Format, Formats, Generation,
     Hashes, IdKey, Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Recall, Rejection,
-    Remembered, Secret, Table, TableId, TableSettings, Value, Verdict, WithoutId, entry,
+    Remembered, Secret, Table, TableId, TableSettings, Value, Verdict, WithoutId, complete, entry,
 };
 
 pub const SECRET: Secret = Secret::new(*b"secret of a test");
@@ -319,7 +319,8 @@ impl World {
             let entry = Entry::read(*slot, bytes).unwrap();
             partition.take(entry.step());
             for one in entry {
-                let (operation, decision) = one.unwrap();
+                let (operation, mut decision) = one.unwrap();
+                complete(&operation, &mut decision, &mut world.store).unwrap();
                 let table = world.catalog.get(TABLE).unwrap();
                 let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
                 partition.apply(table, &operation, hashes, &decision, &mut world.store);

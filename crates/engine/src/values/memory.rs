@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::over::is_over;
 use super::{CellKeys, Rows, Values, ValuesError};
 
 /// Rows in memory.
@@ -65,7 +66,8 @@ impl Values for MemoryValues {
         Ok(())
     }
 
-    fn tidy(&self, _: u64) -> Result<bool, ValuesError> {
+    fn tidy(&self, reached: u64) -> Result<bool, ValuesError> {
+        self.rows().retain(|key, row| !is_over(key, row, reached));
         Ok(false)
     }
 

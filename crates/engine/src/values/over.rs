@@ -1,7 +1,9 @@
 //! Values that are over: their rows go with the next merge that comes across them.
 //!
 //! What must hold: a row is dropped only if its value is over at a time that the durable log has reached. No reader can come before that
-//! time again, not even after a restart with the clock set back, so nobody sees the difference.
+//! time again, not even after a restart with the clock set back, so nobody sees the difference. And only if everything in the log that
+//! the store lacks was decided then or later: a replay applies it to what the store has, and an entry of an earlier time may have taken
+//! the value's end away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +14,7 @@ use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 
 use super::key::is_cell;
 
-/// The time that the log has reached, in milliseconds since 1970.
+/// The time that the log and the store have reached, in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reached(Arc<AtomicU64>);
 
@@ -45,11 +47,14 @@ impl CompactionFilter for Over {
         if !is_cell(item.key()) {
             return Ok(Verdict::Keep);
         }
-        // What cannot be read is kept, for whoever reads it to say so.
-        let over = Value::decode(&mut Reader::new(&item.value()?))
-            .is_ok_and(|value| value.at(self.millis).is_none());
+        let over = is_over(item.key(), &item.value()?, self.millis);
         Ok(if over { Verdict::Remove } else { Verdict::Keep })
     }
+}
+
+/// Whether it is the row of a cell whose value is over at this time. What cannot be read is kept, for whoever reads it to say so.
+pub(super) fn is_over(key: &[u8], row: &[u8], millis: u64) -> bool {
+    is_cell(key) && Value::decode(&mut Reader::new(row)).is_ok_and(|value| value.at(millis).is_none())
 }
 
 #[cfg(test)]

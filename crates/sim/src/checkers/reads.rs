@@ -13,16 +13,30 @@ const RULE: &str = "reads";
 pub struct Sent {
     /// Slots of the partition that were durable.
     pub durable: u64,
+    /// The time of its last entry, in milliseconds.
+    pub millis: u64,
     /// What the client had seen there.
     pub seen: Option<i64>,
 }
 
-/// A cell was read.
-pub fn check(model: &Model, cell: &Cell, sent: &Sent, held: &Held, add_only: bool) -> Checked {
+/// A cell was read, when it was `latest` at the latest.
+pub fn check(
+    model: &Model,
+    cell: &Cell,
+    (sent, latest): (&Sent, u64),
+    held: &Held,
+    add_only: bool,
+) -> Checked {
     let partition = cell.partition().0;
     let strict = model.table(cell.table().0).strict();
     let to = if strict { model.history.durable(partition) } else { model.history.last(partition) };
-    if !model.history.has_held(cell, sent.durable, to, held) {
+    if let Some(until) = held.until()
+        && until <= sent.millis
+    {
+        let what = format!("{cell:?} was read as {held:?}, which was over when the read was sent");
+        return Err(Violation::new(RULE, what));
+    }
+    if !model.history.has_held(cell, (sent.durable, to), latest, held) {
         let what = format!(
             "{cell:?} was read as {held:?}, which it did not hold after slots {} to {to}",
             sent.durable

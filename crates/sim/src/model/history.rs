@@ -59,6 +59,11 @@ impl History {
         self.partition(number).map_or(0, |partition| partition.durable)
     }
 
+    /// The time of a partition's last entry, in milliseconds.
+    pub fn millis(&self, number: u16) -> u64 {
+        self.partition(number).map_or(0, |partition| partition.millis)
+    }
+
     /// An entry was staged.
     pub fn stage(&mut self, number: u16, slot: u64, bytes: &[u8], millis: u64) -> Checked {
         let partition = self.partitions.entry(number).or_default();
@@ -81,8 +86,8 @@ impl History {
 
     /// An operation in the entry that was staged last: does it follow from what was before?
     pub fn apply(&mut self, number: u16, operation: &Operation, answer: &Answer) -> Checked {
-        let slot = self.last(number);
-        let Some(effect) = effect(operation.changes(), |cell| self.held(cell)) else {
+        let (slot, millis) = (self.last(number), self.millis(number));
+        let Some(effect) = effect(operation.changes(), |cell| self.held(cell).at(millis)) else {
             return Err(Violation::new(
                 RULE,
                 format!(
@@ -136,18 +141,19 @@ impl History {
         Ok(())
     }
 
-    /// What a cell holds, by all that was decided.
+    /// What a cell holds, by all that was decided, or held until it was over.
     pub fn held(&self, cell: &Cell) -> Held {
         let last = self.cells.get(cell).and_then(|pasts| pasts.last());
         last.map_or(Held::Nothing, |past| past.held.clone())
     }
 
-    /// Whether a cell held this at some time from after slot `from` to after slot `to`.
-    pub fn has_held(&self, cell: &Cell, from: u64, to: u64, held: &Held) -> bool {
+    /// Whether a cell held this at some time from after slot `from` to after slot `to`, if it is now `latest` at the latest.
+    pub fn has_held(&self, cell: &Cell, (from, to): (u64, u64), latest: u64, held: &Held) -> bool {
         let Some(pasts) = self.cells.get(cell) else { return *held == Held::Nothing };
+        let is_it = |past: &Held| past == held || *held == Held::Nothing && past.clone().at(latest) == *held;
         let begin = pasts.iter().rposition(|past| past.slot <= from);
         let at_begin = begin.map_or(&Held::Nothing, |at| &pasts[at].held);
         let after = &pasts[begin.map_or(0, |at| at + 1)..];
-        at_begin == held || after.iter().any(|past| past.slot <= to && past.held == *held)
+        is_it(at_begin) || after.iter().any(|past| past.slot <= to && is_it(&past.held))
     }
 }

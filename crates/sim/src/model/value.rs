@@ -15,7 +15,7 @@ pub enum Held {
     Counter(i64),
     /// Plain bytes.
     Bytes(Vec<u8>),
-    /// Either, until a time that no run comes to.
+    /// Either, until this time of the store: then nothing.
     Until(u64, Box<Held>),
 }
 
@@ -29,8 +29,14 @@ impl Held {
         }
     }
 
-    fn until(&self) -> Option<u64> {
+    /// When it is over, if it ever is.
+    pub fn until(&self) -> Option<u64> {
         if let Self::Until(until, _) = self { Some(*until) } else { None }
+    }
+
+    /// What is left of it at this time.
+    pub fn at(self, millis: u64) -> Self {
+        if self.until().is_some_and(|until| until <= millis) { Self::Nothing } else { self }
     }
 
     fn lasting(self, until: Option<u64>) -> Self {
