@@ -120,7 +120,7 @@ fn texts_of_ids() {
 #[test]
 fn an_entry_of_a_time_that_no_moment_has_is_refused() {
     let entry = |millis: u64| {
-        let mut bytes = vec![1];
+        let mut bytes = vec![2];
         bytes.put_varint(millis);
         bytes
     };
