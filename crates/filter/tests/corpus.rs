@@ -65,3 +65,27 @@ fn snapshots_of_filters() {
     replay::seeds("snapshot", &seeds);
     replay::each("snapshot", fuzzed::snapshot);
 }
+
+/// A count that is as high as it can be stays there: were it to go on, the next snapshot would be refused.
+#[test]
+fn a_count_at_its_bound_is_no_end() {
+    /// The first of the counts, after the header, seven settings, the key's check and the time.
+    const COUNT: usize = 20 + 9 * 8;
+    let later = NOW.after(WINDOW * 3);
+    let at_bound = |mut snapshot: Vec<u8>| {
+        snapshot[COUNT..COUNT + 8].copy_from_slice(&(1_u64 << 48).to_le_bytes());
+        fuzzed::seal(&mut snapshot);
+        snapshot
+    };
+    let snapshot = at_bound(arrived(settings().build(KEY).unwrap(), 8));
+    let mut filter = ForgetfulFilter::restore(&snapshot, KEY, NOW, 1 << 20).unwrap();
+    filter.insert(b"id", NOW);
+    filter.insert(b"id", later);
+    assert!(filter.status().refreshes_by_age > 1 << 48);
+    assert!(ForgetfulFilter::restore(&filter.snapshot(), KEY, later, 1 << 20).is_ok());
+
+    let snapshot = at_bound(dated(settings().build_dated(KEY).unwrap(), 8));
+    let filter = DatedFilter::restore(&snapshot, KEY, later, 1 << 20).unwrap();
+    assert!(filter.status().refreshes_by_age > 1 << 48);
+    assert!(DatedFilter::restore(&filter.snapshot(), KEY, later, 1 << 20).is_ok());
+}

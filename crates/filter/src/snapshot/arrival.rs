@@ -49,7 +49,7 @@ impl Body for State<'_> {
         let rounds = &self.keeper.rounds;
         sink.numbers(&settings::numbers(&self.keeper.settings))?;
         sink.numbers(&[self.key_check, self.keeper.tick()])?;
-        sink.numbers(&[rounds.refreshes_by_age, rounds.refreshes_by_fill, rounds.resizes])?;
+        sink.counts(&[rounds.refreshes_by_age, rounds.refreshes_by_fill, rounds.resizes])?;
         sink.number(self.lanes.len() as u64)?;
         for (segment, kept) in self.keeper.segments().iter().zip(&self.lanes) {
             let Layout { probes, bits, .. } = segment.layout();
@@ -57,7 +57,8 @@ impl Body for State<'_> {
             sink.number(segment.open_lane().map_or(NO_LANE, |lane| lane as u64))?;
             sink.number(kept.len() as u64)?;
             for (lane, saved) in kept {
-                sink.numbers(&[*lane as u64, saved.first, saved.last, saved.count])?;
+                sink.numbers(&[*lane as u64, saved.first, saved.last])?;
+                sink.counts(&[saved.count])?;
                 sink.words(segment.rows(), segment.words(*lane))?;
             }
         }

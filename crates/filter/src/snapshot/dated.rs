@@ -49,13 +49,15 @@ impl Body for State {
 
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()> {
         sink.numbers(&settings::numbers(&self.settings))?;
-        sink.numbers(&[self.key_check, self.now.as_nanos(), self.retired, self.resizes])?;
+        sink.numbers(&[self.key_check, self.now.as_nanos()])?;
+        sink.counts(&[self.retired, self.resizes])?;
         sink.numbers(&[self.generations.first, self.generations.list.len() as u64])?;
         for slices in &self.generations.list {
             sink.number(slices.len() as u64)?;
             for slice in slices {
                 let Layout { probes, bits, .. } = slice.layout();
-                sink.numbers(&[slice.lines() as u64, u64::from(probes), u64::from(bits), slice.count()])?;
+                sink.numbers(&[slice.lines() as u64, u64::from(probes), u64::from(bits)])?;
+                sink.counts(&[slice.count()])?;
                 sink.words(slice.lines() * LANES, slice.words())?;
             }
         }

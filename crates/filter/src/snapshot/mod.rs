@@ -35,6 +35,9 @@ const VERSION: u16 = 1;
 const HEADER: usize = MAGIC.len() + 2 + 2 + 8;
 const CHECKSUM: usize = 16;
 
+/// The largest count of things that happened. No real one is near it, and a forged one overflows nothing.
+const COUNT_MAX: u64 = 1 << 48;
+
 /// Which filter a snapshot is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -5,7 +5,7 @@ use std::io;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::{CHECKSUM, SnapshotError};
+use super::{CHECKSUM, COUNT_MAX, SnapshotError};
 
 /// Bytes that are read and hashed at a time.
 const CHUNK: usize = 16 << 10;
@@ -59,10 +59,10 @@ impl<'a> Reader<'a> {
         if number <= max { Ok(number) } else { Err(SnapshotError::Invalid(name)) }
     }
 
-    /// A count of things that happened. No real one is near the bound, and a forged one overflows nothing.
+    /// A count of things that happened.
     pub(super) fn count(&mut self, name: &'static str) -> Result<u64, SnapshotError> {
-        const MAX: u64 = 1 << 48;
-        if let count @ 0..=MAX = self.number(name)? { Ok(count) } else { Err(SnapshotError::Invalid(name)) }
+        let count = self.number(name)?;
+        if count <= COUNT_MAX { Ok(count) } else { Err(SnapshotError::Invalid(name)) }
     }
 
     /// Whether so many words are announced; asked before anything is built for them.

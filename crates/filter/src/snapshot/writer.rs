@@ -5,6 +5,8 @@ use std::io;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+use super::COUNT_MAX;
+
 /// Bytes that are hashed and written at a time.
 const CHUNK: usize = 16 << 10;
 
@@ -17,6 +19,11 @@ pub(crate) trait Sink {
 
     fn numbers(&mut self, numbers: &[u64]) -> io::Result<()> {
         numbers.iter().try_for_each(|number| self.number(*number))
+    }
+
+    /// Counts of things that happened, none larger than the reader takes.
+    fn counts(&mut self, counts: &[u64]) -> io::Result<()> {
+        counts.iter().try_for_each(|count| self.number((*count).min(COUNT_MAX)))
     }
 }
 

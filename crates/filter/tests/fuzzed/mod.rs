@@ -43,7 +43,7 @@ pub fn snapshot(data: &[u8]) {
     dated(&bytes, passing, now);
 }
 
-fn seal(bytes: &mut [u8]) {
+pub fn seal(bytes: &mut [u8]) {
     let Some(body) = bytes.len().checked_sub(HEADER + CHECKSUM) else { return };
     bytes[..BEGIN.len()].copy_from_slice(BEGIN);
     bytes[HEADER - 8..HEADER].copy_from_slice(&(body as u64).to_le_bytes());
