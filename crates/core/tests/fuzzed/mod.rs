@@ -11,7 +11,7 @@ use jeton_core::codec::Reader;
 use jeton_core::{
     Absorb, Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation,
     Hashes, IdKey, Memory, Moment, OpId, Operation, Partition, PartitionId, Recall, Remembered, Secret,
-    TableId, TableSettings, Value, Values, entry,
+    TableId, TableSettings, Value, Values, complete, entry,
 };
 
 const SECRET: Secret = Secret::new(*b"secret of a test");
@@ -135,6 +135,7 @@ fn entry_of_a_log(data: &[u8]) {
     let (mut store, mut clients) = (Store::default(), HashSet::new());
     partition.take(step);
     for (operation, decision) in &decided {
+        let mut decision = decision.clone();
         let Some(table) = catalog.get(operation.table()) else { continue };
         // What contradicts the catalogue or what was decided before is asserted, and no question of bytes: an era that is not yet, a
         // client that numbers its operations anew.
@@ -148,8 +149,12 @@ fn entry_of_a_log(data: &[u8]) {
         {
             continue;
         }
+        // What contradicts the values ends a recovery, with an error.
+        if complete(operation, &mut decision, &mut store).is_err() {
+            continue;
+        }
         let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
-        partition.apply(table, operation, hashes, decision, &mut store);
+        partition.apply(table, operation, hashes, &decision, &mut store);
     }
     // It goes on from there.
     let row = partition.encode();
