@@ -68,9 +68,7 @@ async fn serve(config: &Config) -> Result<()> {
     let (folder, options) = {
         let mut options = settings.engine_options();
         // Beside the connections: nobody has to wake another thread.
-        if std::env::var("JETON_THREADS").is_err() {
-            options.runtime = Some(tokio::runtime::Handle::current());
-        }
+        options.runtime = Some(tokio::runtime::Handle::current());
         (settings.data.clone(), options)
     };
     let opened = tokio::task::spawn_blocking(move || open(&folder, options)).await;

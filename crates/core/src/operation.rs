@@ -118,22 +118,15 @@ impl Operation {
         if let Some(id) = &self.id {
             id.check()?;
         }
-        for (cell, change) in self.changes() {
+        self.first.1.check()?;
+        for (cell, change) in &self.rest {
             if cell.table() != self.table() {
                 return Err(OperationError::SeveralTables);
             }
             if cell.partition() != self.partition() {
                 return Err(OperationError::SeveralPartitions);
             }
-            match change {
-                Change::Put(bytes) | Change::Append(bytes) if bytes.len() > CELL_BYTES_MAX => {
-                    return Err(OperationError::CellTooLarge(bytes.len()));
-                }
-                Change::AddWithin { min: Some(min), max: Some(max), .. } if min > max => {
-                    return Err(OperationError::BoundsCrossed { min: *min, max: *max });
-                }
-                _ => {}
-            }
+            change.check()?;
         }
         match self.size_max() {
             size if size > OPERATION_BYTES_MAX => Err(OperationError::TooLarge(size)),
@@ -225,6 +218,18 @@ impl Operation {
 }
 
 impl Change {
+    fn check(&self) -> Result<(), OperationError> {
+        match self {
+            Self::Put(bytes) | Self::Append(bytes) if bytes.len() > CELL_BYTES_MAX => {
+                Err(OperationError::CellTooLarge(bytes.len()))
+            }
+            Self::AddWithin { min: Some(min), max: Some(max), .. } if min > max => {
+                Err(OperationError::BoundsCrossed { min: *min, max: *max })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether it keeps some of what the cell held, so that what the cell holds afterwards is in neither change nor answer, and may be
     /// large. Entries do not hold it: see [`complete`](crate::complete).
     pub(crate) fn keeps(&self) -> bool {

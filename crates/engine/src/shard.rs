@@ -30,6 +30,10 @@ use crate::values::{Rows, Values, cell_key, partition_key, session_key};
 /// Of so many tables the filters are brought near for a batch. The rest waits for its memory when it comes to that.
 const TABLES_NEAR_MAX: usize = 4;
 
+/// For so many requests memory is brought near at a time. Each touches a handful of pages, and what the processor knows of pages are
+/// a few thousand: of more requests the first would be forgotten again before their turn.
+const NEAR_MAX: usize = 64;
+
 /// The head of an entry is shorter than this.
 const ENTRY_HEAD_MAX: usize = 16;
 
@@ -232,66 +236,69 @@ impl<V: Values, D: Disk> Shard<V, D> {
         order.extend(requests.iter().zip(0..).map(|((request, _), at)| (request.partition(), at)));
         order.sort_unstable();
         let mut hints = std::mem::take(&mut self.hints);
-        self.bring_near(catalog, order.iter().map(|(_, at)| requests[*at as usize].0), &mut hints);
         let mut batch = Batch::new();
         let mut open: Option<(Step, PartitionId)> = None;
         let mut entry = Vec::new();
-        for ((id, at), hint) in order.drain(..).zip(hints.drain(..)) {
-            if let Some(hint) = hint {
-                self.memory.cache.hint(hint);
-            }
-            let (request, ticket) = requests[at as usize];
-            let size = request.value_bytes_max();
-            let full = entry.len() + size > self.entry_bytes_max;
-            if full || open.is_some_and(|(_, partition)| partition != id) {
-                close(&mut open, &mut entry, &mut batch);
-            }
-            self.memory.rests_on = 0;
-            let (rests_on, response) = match request {
-                Request::Read { cell } => self.read(catalog, cell, now),
-                Request::Recall { table, id: op_id, partition: _ } => {
-                    self.recall(catalog, (*table, op_id, id), now)
+        for window in order.chunks(NEAR_MAX) {
+            self.bring_near(catalog, window.iter().map(|(_, at)| requests[*at as usize].0), &mut hints);
+            for ((id, at), hint) in window.iter().copied().zip(hints.drain(..)) {
+                if let Some(hint) = hint {
+                    self.memory.cache.hint(hint);
                 }
-                Request::Apply { .. } if size + ENTRY_HEAD_MAX > self.entry_bytes_max => {
-                    let refusal = Refusal::Storage(format!(
-                        "an operation of up to {size} bytes does not fit the log, which takes {}",
-                        self.entry_bytes_max
-                    ));
-                    (0, Response::Applied(Err(refusal)))
+                let (request, ticket) = requests[at as usize];
+                let size = request.value_bytes_max();
+                let full = entry.len() + size > self.entry_bytes_max;
+                if full || open.is_some_and(|(_, partition)| partition != id) {
+                    close(&mut open, &mut entry, &mut batch);
                 }
-                Request::Apply { operation, hashes, .. } => {
-                    let Some(table) = catalog.get(operation.table()) else {
-                        let refusal = Refusal::NoSuchTable(operation.table().to_string());
-                        answer(ticket, 0, Response::Applied(Err(refusal)));
-                        continue;
-                    };
-                    let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
-                        unreachable!("requests are routed to the owner of their partition");
-                    };
-                    let partition = &mut owned.partition;
-                    let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
-                    let verdict = partition.decide(step, table, operation, *hashes, &mut self.memory);
-                    if let Ok(Verdict::Fresh(decision)) = &verdict {
-                        if open.is_none() {
-                            partition.take(step);
-                            owned.batch = self.batch;
-                            entry::begin(step, &mut entry);
-                            open = Some((step, id));
+                self.memory.rests_on = 0;
+                let (rests_on, response) = match request {
+                    Request::Read { cell } => self.read(catalog, cell, now),
+                    Request::Recall { table, id: op_id, partition: _ } => {
+                        self.recall(catalog, (*table, op_id, id), now)
+                    }
+                    Request::Apply { .. } if size + ENTRY_HEAD_MAX > self.entry_bytes_max => {
+                        let refusal = Refusal::Storage(format!(
+                            "an operation of up to {size} bytes does not fit the log, which takes {}",
+                            self.entry_bytes_max
+                        ));
+                        (0, Response::Applied(Err(refusal)))
+                    }
+                    Request::Apply { operation, hashes, .. } => {
+                        let Some(table) = catalog.get(operation.table()) else {
+                            let refusal = Refusal::NoSuchTable(operation.table().to_string());
+                            answer(ticket, 0, Response::Applied(Err(refusal)));
+                            continue;
+                        };
+                        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
+                            unreachable!("requests are routed to the owner of their partition");
+                        };
+                        let partition = &mut owned.partition;
+                        let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
+                        let verdict = partition.decide(step, table, operation, *hashes, &mut self.memory);
+                        if let Ok(Verdict::Fresh(decision)) = &verdict {
+                            if open.is_none() {
+                                partition.take(step);
+                                owned.batch = self.batch;
+                                entry::begin(step, &mut entry);
+                                open = Some((step, id));
+                            }
+                            entry::push(operation, decision, &mut entry);
+                            partition.apply(table, operation, *hashes, decision, &mut self.memory);
                         }
-                        entry::push(operation, decision, &mut entry);
-                        partition.apply(table, operation, *hashes, decision, &mut self.memory);
+                        // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
+                        let vague = matches!(verdict, Ok(Verdict::ProbablySeen))
+                            || matches!(operation.id(), Some(OpId::Sequenced { .. }));
+                        if vague {
+                            self.memory.rests_on = self.memory.rests_on.max(owned.batch);
+                        }
+                        self.response(table, verdict)
                     }
-                    // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
-                    let vague = matches!(verdict, Ok(Verdict::ProbablySeen))
-                        || matches!(operation.id(), Some(OpId::Sequenced { .. }));
-                    if vague {
-                        self.memory.rests_on = self.memory.rests_on.max(owned.batch);
-                    }
-                    self.response(table, verdict)
-                }
-            };
-            answer(ticket, rests_on, response);
+                };
+                answer(ticket, rests_on, response);
+            }
         }
+        order.clear();
         close(&mut open, &mut entry, &mut batch);
         (self.order, self.hints) = (order, hints);
         if batch.is_empty() {
