@@ -1,11 +1,27 @@
-//! New ids: UUIDs of version 7, which every table takes unless it says otherwise.
+//! New ids: UUIDs of version 7, which every table takes unless it says otherwise; and `jeton id`, which prints them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
+use clap::Args;
 use jeton_core::OpId;
 
 use crate::failure::Failure;
+use crate::output;
+
+/// Print new ids, to be kept through all tries of one operation each
+#[derive(Args)]
+pub struct Id {
+    /// How many
+    #[arg(default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+}
+
+impl Id {
+    pub fn run(&self) -> Result<()> {
+        (0..self.count).try_for_each(|_| output::line(&uuid7()?))
+    }
+}
 
 /// Fills bytes with chance.
 pub fn chance(bytes: &mut [u8]) -> Result<()> {

@@ -17,6 +17,18 @@ fn id(server: &Server) -> String {
 }
 
 #[test]
+fn new_ids_are_taken_and_each_counts() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let ids = server.must(&["id", "3"]);
+    for (id, count) in ids.lines().zip(1..) {
+        assert_eq!(server.must(&["add", "home", ID, id]), format!("{count} applied"));
+    }
+    assert_eq!(server.must(&["get", "home"]), "3");
+    assert_eq!(server.run(&["id", "0"]).code, Some(2));
+}
+
+#[test]
 fn an_id_counts_once_and_every_outcome_is_told() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
