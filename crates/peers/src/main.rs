@@ -78,7 +78,7 @@ fn run() -> Result<()> {
         rates::relaxed(&folder.part("relaxed")?, pace);
     }
     if wanted("memory") {
-        memory::run(&folder.part("memory")?, if quick { 200_000 } else { 5_000_000 });
+        memory::run(&folder.part("memory")?, if quick { 200_000 } else { 10_000_000 });
     }
     if wanted("crowd") {
         crowd::run(&folder.part("crowd")?, pace);
