@@ -210,7 +210,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             .await;
             match event {
                 Event::Closed => open = false,
-                Event::Leisure => {}
+                // However little this takes at a time: whoever is ready comes in between.
+                Event::Leisure => stood_back = !self.stands_back,
                 Event::Written(written) => {
                     if !self.written(written, &mut traffic) {
                         return;
@@ -489,17 +490,18 @@ mod tests {
         health: Arc<Health>,
         door: mpsc::Sender<Message>,
         jobs: std_mpsc::Receiver<Job>,
-        thread: std::thread::JoinHandle<()>,
         request: Box<dyn Fn(u64, oneshot::Sender<Response>) -> Message>,
     }
 
-    fn scene() -> Scene {
+    type TestWorker = Worker<Embedded<FaultDisk>, MemoryValues, FaultDisk, SystemClock>;
+
+    fn scene(stands_back: bool, copy_cells: usize) -> (Scene, TestWorker) {
         let disk = FaultDisk::new();
         let segments = embedded::Options::small(1 << 20);
         let registers = Arc::new(Embedded::open(disk.clone(), segments).unwrap());
         let (ids, note) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) };
-        let options = Options { shards: 1, ..Options::default() };
+        let options = Options { shards: 1, copy_cells, ..Options::default() };
         let time = StoreTime::begin(SystemClock::default(), Moment::ZERO, options.clock_ahead_max);
         let time = Arc::new(time.unwrap());
         let found = find(&*registers, &stores, &note, || [7; 16]).unwrap();
@@ -508,12 +510,13 @@ mod tests {
         let Recovered { mut shards, logged, .. } =
             share_out(&*registers, &stores, &catalog, known, &options).unwrap();
         let table = catalog.find("t").unwrap().id;
-        let cell = Cell::new(&found.secret, table, b"row", &Column::unnamed()).unwrap();
         let millis = time.now().as_nanos() / 1_000_000;
         let request = move |number: u64, reply| {
             let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
             let id = OpId::uuid7(bits).unwrap();
-            let operation = Operation::single(Some(id), cell.clone(), Change::Add(1)).unwrap();
+            let row = number.to_be_bytes();
+            let cell = Cell::new(&found.secret, table, &row, &Column::unnamed()).unwrap();
+            let operation = Operation::single(Some(id), cell, Change::Add(1)).unwrap();
             let request = Request::apply(operation, &found.secret, &mut Vec::new());
             Message::Request { request, reply }
         };
@@ -532,10 +535,9 @@ mod tests {
             jobs: job_sender,
             answers: Answers::at_once(),
             bursting: Arc::default(),
-            stands_back: false,
+            stands_back,
         };
-        let thread = std::thread::spawn(move || block_on(worker.run()));
-        Scene { disk, registers, health, door, jobs, thread, request: Box::new(request) }
+        (Scene { disk, registers, health, door, jobs, request: Box::new(request) }, worker)
     }
 
     impl Scene {
@@ -561,7 +563,8 @@ mod tests {
     #[test]
     fn nothing_of_a_batch_that_is_given_up_goes_anywhere() {
         for frozen_before in [true, false].repeat(8) {
-            let scene = scene();
+            let (scene, worker) = scene(false, 512);
+            let thread = std::thread::spawn(move || block_on(worker.run()));
             let acknowledged = block_on(scene.ask(1)).unwrap();
             assert!(matches!(acknowledged, Response::Applied(Ok(Reply::Fresh(_)))), "{acknowledged:?}");
             scene.disk.set_read_only(true);
@@ -577,7 +580,7 @@ mod tests {
             scene.health.close();
             scene.registers.wind_up();
             drop(scene.door);
-            scene.thread.join().unwrap();
+            thread.join().unwrap();
             assert!(block_on(given_up).is_err(), "it was answered");
             assert!(block_on(mark).is_err(), "it was called durable");
             let batch = |job| match job {
@@ -589,6 +592,31 @@ mod tests {
                 handed_out.all(|batch| batch == 1),
                 "what was frozen after it was handed out to be stored"
             );
+        }
+    }
+
+    /// A task among others must not keep them waiting while it copies, though nobody asks it for anything.
+    #[test]
+    fn others_come_in_between_the_steps_of_a_checkpoint() {
+        const CELLS: u64 = 20;
+        for stands_back in [true, false] {
+            let (scene, worker) = scene(stands_back, 1);
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let mut work = std::pin::pin!(worker.run());
+            let mut step = || assert!(work.as_mut().poll(&mut context).is_pending());
+            let mut answers: Vec<_> = (0..CELLS).map(|number| scene.ask(number)).collect();
+            while !answers.is_empty() {
+                step();
+                answers.retain_mut(|answer| answer.try_recv().is_err());
+            }
+            let (reply, _stored) = oneshot::channel();
+            scene.tell(Message::Stored(reply));
+            let mut steps = 0;
+            while !scene.jobs.try_iter().any(|job| matches!(job, Job::Values { .. })) {
+                step();
+                steps += 1;
+            }
+            assert_eq!(steps >= CELLS, stands_back, "{steps} steps");
         }
     }
 }
