@@ -1,0 +1,147 @@
+//! Clocks at work: they tick at every event of their process, and take in what messages carry.
+
+use crate::causality::Causality;
+use crate::generation::Generation;
+use crate::hash::Draw;
+use crate::identity::Identity;
+use crate::shape::{Shape, TickKey};
+use crate::stamp::Stamp;
+
+/// What every logical clock does.
+pub trait Clock {
+    /// What it shows at an event, and what goes with a message.
+    type Stamp: Clone;
+
+    /// An event of the process, such as the sending of a message: its stamp.
+    fn tick(&mut self) -> &Self::Stamp;
+
+    /// The receipt of a message with this stamp, which is an event: its stamp. If it is refused, nothing has happened.
+    fn receive(&mut self, stamp: &Self::Stamp) -> Result<&Self::Stamp, Refusal>;
+
+    /// The stamp of the last event.
+    fn now(&self) -> &Self::Stamp;
+
+    /// Whether the event of the first stamp can have been caused by that of the second.
+    fn after(stamp: &Self::Stamp, other: &Self::Stamp) -> Causality;
+}
+
+/// Why a stamp is not taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is of a clock of another shape.
+    Shape {
+        /// How many counters it has.
+        found: usize,
+        /// How many the clock has.
+        wanted: usize,
+    },
+    /// Its generation is so far ahead that it is made up.
+    Ahead {
+        /// The generation.
+        found: Generation,
+        /// The clock's own.
+        own: Generation,
+    },
+    /// A counter of it is above the limit of the shape.
+    Limit {
+        /// The counter.
+        found: u32,
+        /// The limit.
+        limit: u32,
+    },
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Shape { found, wanted } => {
+                write!(out, "a stamp of {found} counters, for a clock of {wanted}")
+            }
+            Self::Ahead { found, own } => {
+                write!(out, "a stamp of generation {}, for a clock in generation {}", found.0, own.0)
+            }
+            Self::Limit { found, limit } => write!(out, "a counter at {found}, above the limit of {limit}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A clock of constant size.
+#[derive(Debug)]
+pub struct BloomClock {
+    shape: Shape,
+    identity: Identity,
+    /// How many events the process had.
+    events: u64,
+    now: Stamp,
+}
+
+impl BloomClock {
+    /// The clock of a process that begins, with an identity that no clock had before.
+    pub fn begin(shape: Shape, identity: Identity) -> Self {
+        Self { shape, identity, events: 0, now: Stamp::zero(shape.counters) }
+    }
+
+    /// What all have in common that it is compared with.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// How many events the process had.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+}
+
+impl Clock for BloomClock {
+    type Stamp = Stamp;
+
+    fn tick(&mut self) -> &Stamp {
+        let Shape { counters, hashes, key, limit } = self.shape;
+        self.events += 1;
+        let event = match key {
+            TickKey::Event => self.events,
+            TickKey::Process => 0,
+        };
+        let draw = Draw::new(self.identity.number(), event);
+        let drawn = |counters: usize| (0..hashes).map(move |number| draw.counter(number, counters));
+        // One that is drawn twice takes two steps: near the limit the generation may end a step early.
+        let full = drawn(counters).any(|counter| self.now.counters[counter] > limit - hashes);
+        if full {
+            self.now.generation = self.now.generation.next();
+            self.now.counters.fill(0);
+        }
+        for counter in drawn(counters) {
+            self.now.counters[counter] += 1;
+        }
+        &self.now
+    }
+
+    fn receive(&mut self, stamp: &Stamp) -> Result<&Stamp, Refusal> {
+        let (found, wanted) = (stamp.counters.len(), self.shape.counters);
+        if found != wanted {
+            return Err(Refusal::Shape { found, wanted });
+        }
+        let (found, own) = (stamp.generation, self.now.generation);
+        if found.0 > own.0.saturating_add(Generation::AHEAD_MAX) {
+            return Err(Refusal::Ahead { found, own });
+        }
+        // A fold without a branch, for all counters are looked at anyway.
+        let highest = stamp.counters.iter().fold(0, |highest, counter| highest.max(*counter));
+        if highest > self.shape.limit {
+            return Err(Refusal::Limit { found: highest, limit: self.shape.limit });
+        }
+        self.now.merge(stamp);
+        Ok(self.tick())
+    }
+
+    fn now(&self) -> &Stamp {
+        &self.now
+    }
+
+    fn after(stamp: &Stamp, other: &Stamp) -> Causality {
+        stamp.after(other)
+    }
+}

@@ -1,0 +1,70 @@
+//! From the name of an event to the counters that it increments. Two programs that are to understand each other's clocks must agree on this, so it is
+//! written down here to the bit, and never changes.
+//!
+//! Names are numbers: 128 bits of the process (a low and a high half) and the number of the event within it, from 1; 0 for all
+//! events where the process alone is the name ([`TickKey::Process`](crate::TickKey::Process)).
+//!
+//! ```text
+//! mix(x): x ^= x >> 30; x *= 0xbf58476d1ce4e5b9; x ^= x >> 27; x *= 0x94d049bb133111eb; x ^= x >> 31   (modulo 2^64)
+//! seed = mix(mix(mix(low) ^ high) ^ event)
+//! counter number j, from 0: mix(seed + (j + 1) * 0x9e3779b97f4a7c15) modulo the number of counters
+//! ```
+//!
+//! `mix` is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014). By the remainder,
+//! so that the counters of a clock of half the size are sums of two of these.
+
+/// The finaliser of SplitMix64.
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// The counters of an event among so many, one after the other; one may come twice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Draw {
+    seed: u64,
+}
+
+impl Draw {
+    pub(crate) fn new(process: u128, event: u64) -> Self {
+        let (low, high) = (process as u64, (process >> 64) as u64);
+        Self { seed: mix(mix(mix(low) ^ high) ^ event) }
+    }
+
+    /// Counter number `number` of `counters`, which are at least one.
+    #[inline]
+    pub(crate) fn counter(self, number: u32, counters: usize) -> usize {
+        let step = u64::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mix(self.seed.wrapping_add(step)) % counters as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What other implementations can be checked against.
+    #[test]
+    fn the_counters_of_names_never_change() {
+        let drawn = |process, event, counters| {
+            let draw = Draw::new(process, event);
+            [0, 1, 2].map(|number| draw.counter(number, counters))
+        };
+        assert_eq!(drawn(0, 0, 1000), GOLDEN[0]);
+        assert_eq!(drawn(1, 1, 1000), GOLDEN[1]);
+        assert_eq!(drawn(u128::MAX, u64::MAX, 1000), GOLDEN[2]);
+        assert_eq!(drawn(7 << 64 | 9, 3, 64), GOLDEN[3]);
+    }
+
+    /// Computed from the description above by another program.
+    const GOLDEN: [[usize; 3]; 4] = [[535, 700, 679], [611, 613, 73], [96, 118, 124], [63, 29, 14]];
+
+    #[test]
+    fn a_counter_of_half_as_many_is_the_remainder() {
+        for event in 0..1000 {
+            let draw = Draw::new(5, event);
+            assert_eq!(draw.counter(0, 64) % 32, draw.counter(0, 32));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The shape of a clock: what all who compare their stamps have in common.
+
+/// The most counters.
+pub const COUNTERS_MAX: usize = 1 << 16;
+
+/// The most counters that an event increments.
+pub const HASHES_MAX: u32 = 16;
+
+/// What names an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TickKey {
+    /// The process and the number of the event, as published: events of a process are spread over all counters.
+    Event,
+    /// The process alone: all its events increment the same counters, as in the plausible clocks of Torres-Rojas and Ahamad. Tells more
+    /// concurrent events apart wherever it was measured.
+    #[default]
+    Process,
+}
+
+/// What all clocks have in common whose stamps are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    pub(crate) counters: usize,
+    pub(crate) hashes: u32,
+    pub(crate) key: TickKey,
+    pub(crate) limit: u32,
+}
+
+/// A shape that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShapeError(String);
+
+impl std::fmt::Display for ShapeError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+impl Shape {
+    /// So many counters, one of them for each event, named by the process.
+    pub fn new(counters: usize) -> Result<Self, ShapeError> {
+        if !(1..=COUNTERS_MAX).contains(&counters) {
+            return Err(ShapeError(format!("{counters} counters: there are 1 to {COUNTERS_MAX}")));
+        }
+        Ok(Self { counters, hashes: 1, key: TickKey::default(), limit: u32::MAX })
+    }
+
+    /// Each event increments so many counters. More than one pays only where there are many more counters than events
+    /// since what both ends know.
+    pub fn hashes(self, hashes: u32) -> Result<Self, ShapeError> {
+        if !(1..=HASHES_MAX).contains(&hashes) {
+            return Err(ShapeError(format!("{hashes} counters for an event: there are 1 to {HASHES_MAX}")));
+        }
+        if hashes > self.limit {
+            return Err(ShapeError(format!("an event of {hashes} may pass the limit {}", self.limit)));
+        }
+        Ok(Self { hashes, ..self })
+    }
+
+    /// What names an event.
+    #[must_use]
+    pub fn key(self, key: TickKey) -> Self {
+        Self { key, ..self }
+    }
+
+    /// A counter that would pass this begins a new generation. For whoever has few bytes, and for tests.
+    pub fn limit(self, limit: u32) -> Result<Self, ShapeError> {
+        if limit < self.hashes {
+            return Err(ShapeError(format!("a limit of {limit}: an event adds up to {}", self.hashes)));
+        }
+        Ok(Self { limit, ..self })
+    }
+
+    /// How many counters there are.
+    pub fn counters(&self) -> usize {
+        self.counters
+    }
+}
