@@ -1,16 +1,19 @@
-//! What the tests share: ids, rows, settings, an in-memory store behind [`Recall`] and [`Absorb`], and a *world*: one store
+//! What the tests share: ids, rows, settings, an in-memory store, and a *world*: one store
 //! with its catalogue, its partitions, its logs and its time, in which a test reads like a sentence.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 use std::time::Duration;
 
 use jeton_core::{
-    Absorb, Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Era, Format, Formats, Generation,
-    Hashes, IdKey, Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Recall, Rejection,
-    Remembered, Secret, Table, TableId, TableSettings, Value, Verdict, WithoutId, complete, entry,
+    Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Era, Format, Formats, Generation, Hashes,
+    Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Rejection, Secret, Table, TableId,
+    TableSettings, Value, Verdict, WithoutId, complete, entry,
 };
+
+mod store;
+
+pub use store::Store;
 
 pub const SECRET: Secret = Secret::new(*b"secret of a test");
 
@@ -86,46 +89,10 @@ pub fn within(delta: i64, min: Option<i64>, max: Option<i64>) -> Change {
     Change::AddWithin { delta, min, max }
 }
 
-/// Values and answers in memory.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Store {
-    pub values: HashMap<Cell, Value>,
-    pub answers: HashMap<(Generation, IdKey), Remembered>,
-}
-
 impl Store {
     /// Drops the generations that are over, as a store on disk would.
     pub fn forget(&mut self, now: Moment) {
         self.answers.retain(|(generation, _), _| !generation.expired(now));
-    }
-}
-
-impl Recall for Store {
-    type Error = Infallible;
-
-    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Infallible> {
-        Ok(self.values.get(cell).cloned())
-    }
-
-    fn remembered(
-        &mut self,
-        key: IdKey,
-        mut generations: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Infallible> {
-        Ok(generations.find_map(|generation| self.answers.get(&(generation, key)).cloned()))
-    }
-}
-
-impl Absorb for Store {
-    fn store(&mut self, cell: &Cell, value: Option<Value>) {
-        match value {
-            Some(value) => self.values.insert(cell.clone(), value),
-            None => self.values.remove(cell),
-        };
-    }
-
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
-        self.answers.insert((generation, key), remembered);
     }
 }
 

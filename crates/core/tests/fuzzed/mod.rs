@@ -3,16 +3,21 @@
 
 #![allow(dead_code, reason = "each target uses its part")]
 
-use std::collections::{HashMap, HashSet};
-use std::convert::Infallible;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Absorb, Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation,
-    Hashes, IdKey, Memory, Moment, OpId, Operation, Partition, PartitionId, Recall, Remembered, Secret,
-    TableId, TableSettings, Value, Values, complete, entry,
+    Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation, Hashes,
+    Memory, Moment, OpId, Operation, Partition, PartitionId, Remembered, Secret, TableId, TableSettings,
+    Value, Values, complete, entry,
 };
+
+#[allow(clippy::duplicate_mod, reason = "the fuzz target has no other tests beside it to take it from")]
+#[path = "../common/store.rs"]
+mod store;
+
+use store::Store;
 
 const SECRET: Secret = Secret::new(*b"secret of a test");
 const TABLE: TableId = TableId(1);
@@ -171,41 +176,5 @@ fn entry_of_a_log(data: &[u8]) {
                 let Ok(_verdict) = again.decide(next, table, operation, hashes, &mut store);
             }
         }
-    }
-}
-
-/// What an entry leaves behind.
-#[derive(Default)]
-struct Store {
-    values: HashMap<Cell, Value>,
-    answers: HashMap<(Generation, IdKey), Remembered>,
-}
-
-impl Absorb for Store {
-    fn store(&mut self, cell: &Cell, value: Option<Value>) {
-        match value {
-            Some(value) => self.values.insert(cell.clone(), value),
-            None => self.values.remove(cell),
-        };
-    }
-
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
-        self.answers.insert((generation, key), remembered);
-    }
-}
-
-impl Recall for Store {
-    type Error = Infallible;
-
-    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Infallible> {
-        Ok(self.values.get(cell).cloned())
-    }
-
-    fn remembered(
-        &mut self,
-        key: IdKey,
-        mut generations: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Infallible> {
-        Ok(generations.find_map(|generation| self.answers.get(&(generation, key)).cloned()))
     }
 }

@@ -1,0 +1,42 @@
+//! Values and answers in memory, for tests and for what is fuzzed.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use jeton_core::{Absorb, Cell, Generation, IdKey, Recall, Remembered, Value};
+
+/// Values and answers in memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Store {
+    pub values: HashMap<Cell, Value>,
+    pub answers: HashMap<(Generation, IdKey), Remembered>,
+}
+
+impl Recall for Store {
+    type Error = Infallible;
+
+    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Infallible> {
+        Ok(self.values.get(cell).cloned())
+    }
+
+    fn remembered(
+        &mut self,
+        key: IdKey,
+        mut generations: impl Iterator<Item = Generation>,
+    ) -> Result<Option<Remembered>, Infallible> {
+        Ok(generations.find_map(|generation| self.answers.get(&(generation, key)).cloned()))
+    }
+}
+
+impl Absorb for Store {
+    fn store(&mut self, cell: &Cell, value: Option<Value>) {
+        match value {
+            Some(value) => self.values.insert(cell.clone(), value),
+            None => self.values.remove(cell),
+        };
+    }
+
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
+        self.answers.insert((generation, key), remembered);
+    }
+}
