@@ -29,6 +29,7 @@
 mod bytes;
 mod causality;
 mod clock;
+pub mod estimate;
 mod generation;
 mod hash;
 mod identity;
