@@ -19,7 +19,7 @@ pub struct Malformed(pub(crate) &'static str);
 
 impl std::fmt::Display for Malformed {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "not a stamp of this shape: {}", self.0)
+        write!(out, "not the bytes that are expected here: {}", self.0)
     }
 }
 
@@ -39,6 +39,12 @@ pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 impl Reader<'_> {
     pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
         let (first, rest) = self.0.split_first().ok_or(Malformed("it ends too early"))?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    pub(crate) fn bytes<const MANY: usize>(&mut self) -> Result<[u8; MANY], Malformed> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(Malformed("it ends too early"))?;
         self.0 = rest;
         Ok(*first)
     }

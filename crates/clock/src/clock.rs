@@ -71,17 +71,31 @@ impl std::error::Error for Refusal {}
 /// A clock of constant size.
 #[derive(Debug)]
 pub struct BloomClock {
-    shape: Shape,
-    identity: Identity,
+    pub(crate) shape: Shape,
+    pub(crate) identity: Identity,
     /// How many events the process had.
-    events: u64,
-    now: Stamp,
+    pub(crate) events: u64,
+    pub(crate) now: Stamp,
 }
 
 impl BloomClock {
     /// The clock of a process that begins, with an identity that no clock had before.
     pub fn begin(shape: Shape, identity: Identity) -> Self {
         Self { shape, identity, events: 0, now: Stamp::zero(shape.counters) }
+    }
+
+    /// The clock of a process that begins, with an identity that no clock had before, and knows all that this stamp knows: what the stamp is of is before
+    /// all that it does. For one that comes to others that began long ago, and for one that lost its clock and kept a stamp of it.
+    ///
+    /// The stamp is trusted to be of this system: its generation may be any, other than that of one that is
+    /// [received](Clock::receive).
+    pub fn join(shape: Shape, identity: Identity, known: &Stamp) -> Result<Self, Refusal> {
+        known.check(&shape)?;
+        let (found, own) = (known.generation, Generation::default());
+        if found > Generation::SAVED_MAX {
+            return Err(Refusal::Ahead { found, own });
+        }
+        Ok(Self { shape, identity, events: 0, now: known.clone() })
     }
 
     /// What all have in common that it is compared with.
@@ -120,18 +134,10 @@ impl Clock for BloomClock {
     }
 
     fn receive(&mut self, stamp: &Stamp) -> Result<&Stamp, Refusal> {
-        let (found, wanted) = (stamp.counters.len(), self.shape.counters);
-        if found != wanted {
-            return Err(Refusal::Shape { found, wanted });
-        }
+        stamp.check(&self.shape)?;
         let (found, own) = (stamp.generation, self.now.generation);
         if found.0 > own.0.saturating_add(Generation::AHEAD_MAX) {
             return Err(Refusal::Ahead { found, own });
-        }
-        // A fold without a branch, for all counters are looked at anyway.
-        let highest = stamp.counters.iter().fold(0, |highest, counter| highest.max(*counter));
-        if highest > self.shape.limit {
-            return Err(Refusal::Limit { found: highest, limit: self.shape.limit });
         }
         self.now.merge(stamp);
         Ok(self.tick())

@@ -13,6 +13,9 @@ impl Generation {
     /// not bring the end of all numbers near.
     pub const AHEAD_MAX: u64 = 1 << 20;
 
+    /// No clock that was saved is later. There are as many generations after it.
+    pub(crate) const SAVED_MAX: Self = Self(u64::MAX >> 1);
+
     pub(crate) fn next(self) -> Self {
         let Some(next) = self.0.checked_add(1) else {
             unreachable!("2^64 generations: each message brings at most 2^20, each generation takes a tick")

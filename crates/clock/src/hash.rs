@@ -20,6 +20,15 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
+/// A check of bytes, as [saved clocks](crate::Saved) have it.
+pub(crate) fn check(bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(bytes.len() as u64, |check, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(check ^ u64::from_le_bytes(word))
+    })
+}
+
 /// The counters of an event among so many, one after the other; one may come twice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draw {

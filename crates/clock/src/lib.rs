@@ -24,7 +24,7 @@
 //!
 //! What must hold: **an event that caused another is never told to be certainly not before it**, whatever happens: messages out of order, lost or
 //! twice, counters at their limit, processes that come and go. It rests on one promise of whoever uses it: a process that lost its
-//! clock takes a new [`Identity`].
+//! clock takes a new [`Identity`]. One that ends in order keeps it ([`Saved`]).
 
 mod bytes;
 mod causality;
@@ -33,6 +33,7 @@ pub mod estimate;
 mod generation;
 mod hash;
 mod identity;
+mod saved;
 mod session;
 mod shape;
 mod stamp;
@@ -43,6 +44,7 @@ pub use causality::{Causality, Relation};
 pub use clock::{BloomClock, Clock, Refusal};
 pub use generation::Generation;
 pub use identity::Identity;
+pub use saved::Saved;
 pub use session::{OutOfStep, Reading, Writing};
 pub use shape::{COUNTERS_MAX, HASHES_MAX, Shape, ShapeError, TickKey};
 pub use stamp::Stamp;

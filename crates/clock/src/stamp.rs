@@ -1,7 +1,9 @@
 //! A stamp: what a clock shows at an event, and what goes with a message.
 
 use crate::causality::{Causality, Relation};
+use crate::clock::Refusal;
 use crate::generation::Generation;
+use crate::shape::Shape;
 
 /// What a Bloom clock shows at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -67,6 +69,20 @@ impl Stamp {
         let (low, high) = self.counters.split_at(self.counters.len() / 2);
         let sums: Option<Vec<u32>> = low.iter().zip(high).map(|(low, high)| low.checked_add(*high)).collect();
         Some(Self { generation: self.generation, counters: sums?.into() })
+    }
+
+    /// Whether it can be of a clock of this shape. What comes by [`read`](Self::read) always is.
+    pub fn check(&self, shape: &Shape) -> Result<(), Refusal> {
+        let (found, wanted) = (self.counters.len(), shape.counters);
+        if found != wanted {
+            return Err(Refusal::Shape { found, wanted });
+        }
+        // A fold without a branch, for all counters are looked at anyway.
+        let highest = self.counters.iter().fold(0, |highest, counter| highest.max(*counter));
+        if highest > shape.limit {
+            return Err(Refusal::Limit { found: highest, limit: shape.limit });
+        }
+        Ok(())
     }
 
     /// Takes in what the other knows: a later generation as a whole, of the same the greater of each counter, nothing of an earlier one.

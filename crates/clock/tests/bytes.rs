@@ -140,7 +140,7 @@ fn stamps_are_as_described() {
     let few = shape.limit(100).unwrap();
     assert!(Stamp::read(&expected, &few).is_err(), "above the limit");
     let error = Stamp::read(&[], &shape).unwrap_err();
-    assert_eq!(error.to_string(), "not a stamp of this shape: it ends too early");
+    assert_eq!(error.to_string(), "not the bytes that are expected here: it ends too early");
 }
 
 #[test]
