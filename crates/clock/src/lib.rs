@@ -30,6 +30,8 @@ mod bytes;
 mod causality;
 mod clock;
 pub mod estimate;
+#[cfg(feature = "serde")]
+mod form;
 mod generation;
 mod hash;
 mod identity;
@@ -48,4 +50,4 @@ pub use saved::Saved;
 pub use session::{OutOfStep, Reading, Writing};
 pub use shape::{COUNTERS_MAX, HASHES_MAX, Shape, ShapeError, TickKey};
 pub use stamp::Stamp;
-pub use vector::{VectorClock, VectorStamp};
+pub use vector::{PROCESSES_MAX, VectorClock, VectorStamp};

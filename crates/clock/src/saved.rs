@@ -31,6 +31,10 @@ use crate::shape::{Shape, TickKey};
 /// The first byte.
 const SAVED: u8 = 4;
 
+/// No saved clock has more bytes: a counter has up to five, and all else fits into 128.
+#[cfg(feature = "serde")]
+pub(crate) const SAVED_BYTES_MAX: usize = 128 + 5 * crate::shape::COUNTERS_MAX;
+
 /// A clock that was stopped. There is one for each [`BloomClock::save`], and it cannot be copied; but what it is written to can, so see
 /// [`BloomClock::restore`].
 ///

@@ -5,9 +5,16 @@ use crate::clock::{Clock, Refusal};
 
 /// What a vector clock shows at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct VectorStamp(Box<[u64]>);
+pub struct VectorStamp(pub(crate) Box<[u64]>);
+
+/// The most processes.
+pub const PROCESSES_MAX: usize = 1 << 20;
 
 impl VectorStamp {
+    /// No stamp that is read has more events of a process: a clock that took it in has as many to come.
+    #[cfg(feature = "serde")]
+    pub(crate) const EVENTS_MAX: u64 = u64::MAX >> 1;
+
     /// How many events of each process are known.
     pub fn events(&self) -> &[u64] {
         &self.0
@@ -51,9 +58,9 @@ impl VectorClock {
     ///
     /// # Panics
     ///
-    /// If there is no such process.
+    /// If there is no such process, or there are more than [`PROCESSES_MAX`].
     pub fn begin(process: usize, processes: usize) -> Self {
-        assert!(process < processes, "process {process} of {processes}");
+        assert!(process < processes && processes <= PROCESSES_MAX, "process {process} of {processes}");
         Self { process, now: VectorStamp(vec![0; processes].into()) }
     }
 }
