@@ -17,6 +17,7 @@ enum Bench {
 /// What there is to measure, by name.
 const BENCHES: &[(&str, Bench)] = &[
     ("filter", Bench::Target { package: "forgetful-filter", target: "versus" }),
+    ("clock", Bench::Target { package: "bloom-clock", target: "versus" }),
     ("engine", Bench::Target { package: "jeton-engine", target: "versus" }),
     ("peers", Bench::Peers),
 ];

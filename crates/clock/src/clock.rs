@@ -2,7 +2,7 @@
 
 use crate::causality::Causality;
 use crate::generation::Generation;
-use crate::hash::Draw;
+use crate::hash::Places;
 use crate::identity::Identity;
 use crate::shape::{Shape, TickKey};
 use crate::stamp::Stamp;
@@ -76,12 +76,14 @@ pub struct BloomClock {
     /// How many events the process had.
     pub(crate) events: u64,
     pub(crate) now: Stamp,
+    /// What an event increments; for all alike, if the process alone is their name.
+    places: Places,
 }
 
 impl BloomClock {
     /// The clock of a process that begins, with an identity that no clock had before.
     pub fn begin(shape: Shape, identity: Identity) -> Self {
-        Self { shape, identity, events: 0, now: Stamp::zero(shape.counters) }
+        Self::at(shape, identity, 0, Stamp::zero(shape.counters))
     }
 
     /// The clock of a process that begins, with an identity that no clock had before, and knows all that this stamp knows: what the stamp is of is before
@@ -95,7 +97,13 @@ impl BloomClock {
         if found > Generation::SAVED_MAX {
             return Err(Refusal::Ahead { found, own });
         }
-        Ok(Self { shape, identity, events: 0, now: known.clone() })
+        Ok(Self::at(shape, identity, 0, known.clone()))
+    }
+
+    /// After so many events, the last of which has this stamp.
+    pub(crate) fn at(shape: Shape, identity: Identity, events: u64, now: Stamp) -> Self {
+        let places = Places::of(&shape, &identity, 0);
+        Self { shape, identity, events, now, places }
     }
 
     /// What all have in common that it is compared with.
@@ -113,22 +121,19 @@ impl Clock for BloomClock {
     type Stamp = Stamp;
 
     fn tick(&mut self) -> &Stamp {
-        let Shape { counters, hashes, key, limit } = self.shape;
+        let Shape { hashes, key, limit, .. } = self.shape;
         self.events += 1;
-        let event = match key {
-            TickKey::Event => self.events,
-            TickKey::Process => 0,
-        };
-        let draw = Draw::new(self.identity.number(), event);
-        let drawn = |counters: usize| (0..hashes).map(move |number| draw.counter(number, counters));
-        // One that is drawn twice takes two steps: near the limit the generation may end a step early.
-        let full = drawn(counters).any(|counter| self.now.counters[counter] > limit - hashes);
-        if full {
-            self.now.generation = self.now.generation.next();
-            self.now.counters.fill(0);
+        if key == TickKey::Event {
+            self.places = Places::of(&self.shape, &self.identity, self.events);
         }
-        for counter in drawn(counters) {
-            self.now.counters[counter] += 1;
+        let (places, counters) = (self.places.drawn(&self.shape), &mut self.now.counters);
+        // One that is drawn twice takes two steps: near the limit the generation may end a step early.
+        if places.iter().any(|place| counters[usize::from(*place)] > limit - hashes) {
+            self.now.generation = self.now.generation.next();
+            counters.fill(0);
+        }
+        for place in places {
+            counters[usize::from(*place)] += 1;
         }
         &self.now
     }

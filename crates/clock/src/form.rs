@@ -99,10 +99,10 @@ impl Serialize for VectorStamp {
 impl<'de> Deserialize<'de> for VectorStamp {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let numbers = Numbers::<u64, PROCESSES_MAX>::deserialize(from)?.0;
-        match numbers.iter().find(|number| **number > VectorStamp::EVENTS_MAX) {
+        match numbers.iter().find(|number| **number > VectorStamp::READ_MAX) {
             // Whoever took it in would soon have no next number.
             Some(number) => {
-                Err(D::Error::invalid_value(Unexpected::Unsigned(*number), &"a number of events, below 2^63"))
+                Err(D::Error::invalid_value(Unexpected::Unsigned(*number), &"a number of events, below 2^62"))
             }
             None => Ok(Self(numbers.into())),
         }

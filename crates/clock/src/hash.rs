@@ -13,6 +13,9 @@
 //! `mix` is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014). By the remainder,
 //! so that the counters of a clock of half the size are sums of two of these.
 
+use crate::identity::Identity;
+use crate::shape::{COUNTERS_MAX, HASHES_MAX, Shape};
+
 /// The finaliser of SplitMix64.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -46,6 +49,30 @@ impl Draw {
     pub(crate) fn counter(self, number: u32, counters: usize) -> usize {
         let step = u64::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mix(self.seed.wrapping_add(step)) % counters as u64) as usize
+    }
+}
+
+/// The counters of an event, drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Places([u16; HASHES_MAX as usize]);
+
+const _: () = assert!(COUNTERS_MAX <= 1 << 16, "a place has 16 bits");
+
+impl Places {
+    /// Of the event with this number, or of all if it is 0.
+    pub(crate) fn of(shape: &Shape, identity: &Identity, event: u64) -> Self {
+        let draw = Draw::new(identity.number(), event);
+        let mut places = [0; HASHES_MAX as usize];
+        for (place, number) in places.iter_mut().zip(0..shape.hashes) {
+            *place = draw.counter(number, shape.counters) as u16;
+        }
+        Self(places)
+    }
+
+    /// As many as the shape has for an event.
+    #[inline]
+    pub(crate) fn drawn(&self, shape: &Shape) -> &[u16] {
+        &self.0[..shape.hashes as usize]
     }
 }
 

@@ -88,7 +88,7 @@ impl Saved {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let BloomClock { shape, identity, events, now } = &self.0;
+        let BloomClock { shape, identity, events, now, .. } = &self.0;
         let mut out = vec![SAVED];
         put(shape.counters as u64, &mut out);
         put(shape.hashes.into(), &mut out);
@@ -140,7 +140,7 @@ impl Saved {
         {
             return Err(Malformed("fewer counted than there were events"));
         }
-        Ok(Self(BloomClock { shape, identity, events, now }))
+        Ok(Self(BloomClock::at(shape, identity, events, now)))
     }
 }
 
