@@ -20,11 +20,16 @@ use crate::slice::Slice;
 use crate::status::{LastPressure, Pressure, Status};
 use crate::tally::Tally;
 
-/// Slices of one generation: each next one has half the share of the target that the one before had.
-pub(crate) const SLICES_MAX: usize = 8;
+/// Slices of one generation; their shares of the target sum up to less than all of it, see [`share`].
+pub(crate) const SLICES_MAX: usize = 16;
 
-/// A further slice holds this many times the ids of the one before, and what was expected at least.
-const SLICE_GROWTH: f64 = 6.0;
+/// A further slice holds this many times the ids of the one before, and what was expected at least, as long as slices
+/// are small: a surge is then looked up in few of them.
+const SMALL_SLICE_GROWTH: f64 = 6.0;
+
+/// After a slice of 1 MiB the next one holds no more than all before it together: ids fall everywhere in a slice, so all
+/// of it is in memory from its first thousand ids on, and a filter that has just grown takes twice what its ids need.
+const LARGE_LINES: usize = 16_384;
 
 /// The smallest slice: 1 KiB.
 const LINES_MIN: usize = 16;
@@ -73,13 +78,11 @@ impl DatedPlan {
         settings.check()?;
         let window_ns = settings.window_ns();
         let period_ns = window_ns.div_ceil(u64::from(settings.generations));
-        let (first_share, headroom) = match settings.growth {
-            Growth::Elastic => (0.5, HEADROOM),
-            Growth::Fixed => (1.0, 1.0),
+        let (share, headroom): (fn(usize) -> f64, f64) = match settings.growth {
+            Growth::Elastic => (share, HEADROOM),
+            Growth::Fixed => (|_| 1.0, 1.0),
         };
-        let densities = std::array::from_fn(|slice| {
-            Density::for_probability(settings.target * first_share / f64::from(1_u32 << slice))
-        });
+        let densities = std::array::from_fn(|slice| Density::for_probability(settings.target * share(slice)));
         let generation_ids = settings.expected_ids as f64 * period_ns as f64 / window_ns as f64 * headroom;
         let skew_ns = settings.skew_ns();
         let generations_max = window_ns.saturating_add(skew_ns).div_ceil(period_ns) as usize + 2;
@@ -127,6 +130,12 @@ impl DatedPlan {
     fn lines_for(&self, slice: usize, ids: f64) -> usize {
         lines_for_words(self.density(slice).slots_for(ids)).max(LINES_MIN)
     }
+}
+
+/// The share of the target that a slice of a growing generation has. The inverse squares sum up to π²/6, 1.645: all
+/// slices together stay within the target, and a late slice, which holds the most ids, needs few bits more than the first.
+fn share(slice: usize) -> f64 {
+    0.6 / ((slice + 1) as f64).powi(2)
 }
 
 pub(crate) struct DatedKeeper {
@@ -178,7 +187,12 @@ impl DatedKeeper {
             Growth::Fixed => Err(Pressure::Fixed),
             Growth::Elastic if held == SLICES_MAX => Err(Pressure::SegmentCap),
             Growth::Elastic => {
-                let ids = (last.ids_max() as f64 * SLICE_GROWTH).max(self.plan.generation_ids);
+                let ids = if last.lines() < LARGE_LINES {
+                    last.ids_max() as f64 * SMALL_SLICE_GROWTH
+                } else {
+                    slices.iter().map(|slice| slice.ids_max() as f64).sum()
+                }
+                .max(self.plan.generation_ids);
                 let lines = self.plan.lines_for(held, ids);
                 if lines <= self.lines_left() { Ok(lines) } else { Err(Pressure::MemoryCap) }
             }

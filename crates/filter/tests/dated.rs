@@ -57,6 +57,25 @@ fn empty_generations_cost_nothing_and_old_ones_are_freed() {
     }
 }
 
+/// Ids fall everywhere in a slice, so all of it is in memory soon after it was opened: room ahead of the ids is paid for.
+#[test]
+fn many_ids_in_a_filter_that_was_told_of_few_take_twice_the_memory_they_need_at_most() {
+    // A slice at an error of 1e-3 takes 19 bits an id, and one of the last, with a smaller share of the error, 26.
+    const BITS_MAX: usize = 2 * 28;
+    let mut filter = settings().expected_ids(1_000).build_dated(key()).unwrap();
+    let now = seconds(10.0);
+    for number in 0..1_500_000 {
+        filter.insert(&id(number), now, now).unwrap();
+        let ids = number as usize + 1;
+        if ids >= 400_000 && ids.is_multiple_of(50_000) {
+            let bits = filter.status().bytes * 8 / ids;
+            assert!(bits <= BITS_MAX, "{bits} bits for each of {ids} ids");
+        }
+    }
+    let status = filter.status();
+    assert!(status.false_positive_rate <= 1e-3 && status.pressure.is_none(), "{status:?}");
+}
+
 /// One delivery of an id: which, how long after it was minted, and how the clock then stands.
 #[derive(Debug, Clone)]
 struct Delivery {
