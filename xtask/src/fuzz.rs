@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 use crate::process::{cargo, run, succeeds};
 
 /// The targets, as `fuzz/Cargo.toml` has them.
-const TARGETS: &[&str] = &["resp_request", "resp_reply", "http_body", "id", "entry", "log", "snapshot"];
+const TARGETS: &[&str] =
+    &["resp_request", "resp_reply", "http_body", "id", "entry", "log", "snapshot", "clock"];
 
 /// What is asked of the sanitizer. A file can ask for filters of any size, and then it matters what becomes of a refusal: so there is a
 /// bound on what is given at once. Whoever did not expect to be refused ends the process, and that is a finding.

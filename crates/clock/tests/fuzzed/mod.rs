@@ -1,0 +1,185 @@
+//! What must hold for any bytes at all, read as stamps, as a session or as a saved clock. The fuzz target includes this file, so that what it
+//! finds fails here in the same way.
+//!
+//! The first byte of the input chooses a shape and what the rest is. A session is of messages, each after a byte with its length.
+
+#[path = "../common/counting.rs"]
+mod counting;
+
+use bloom_clock::{
+    BloomClock, Causality, Clock, Identity, OutOfStep, Reading, Saved, Shape, Stamp, TickKey, estimate,
+};
+use counting::counted;
+
+/// How the rest is read: this and the shapes are a byte.
+pub const STAMP: u8 = 0;
+pub const SESSION: u8 = 1;
+pub const SAVED: u8 = 2;
+/// Without a check: it is made right, for nobody guesses it.
+pub const UNSEALED: u8 = 3;
+
+/// The shape of this number, times 4 in the first byte.
+pub fn shape(number: u8) -> Shape {
+    let shape = |counters, hashes, key, limit| {
+        let shape = Shape::new(counters)?.hashes(hashes)?.key(key);
+        shape.limit(limit)
+    };
+    let shape = match number % 4 {
+        0 => shape(8, 1, TickKey::Process, u32::MAX),
+        1 => shape(3, 2, TickKey::Event, 9),
+        2 => shape(64, 3, TickKey::Event, u32::MAX),
+        _ => shape(1, 1, TickKey::Process, 1),
+    };
+    shape.expect("a shape")
+}
+
+/// Refused, or what it says it is, and clocks go on from it.
+pub fn clock(data: &[u8]) {
+    let Some((choice, bytes)) = data.split_first() else { return };
+    let shape = shape(choice >> 2);
+    match choice % 4 {
+        STAMP => stamp(bytes, &shape),
+        SESSION => session(bytes, shape),
+        SAVED => saved(bytes, &shape),
+        _ => saved(&sealed(bytes), &shape),
+    }
+}
+
+/// What is read takes the memory of the counters of the shape, and no more.
+fn within<T>(shape: &Shape, read: impl FnOnce() -> T) -> T {
+    let mut outcome = None;
+    let (_, peak) = counted(|| outcome = Some(read()));
+    assert!(peak <= shape.counters() * size_of::<u32>(), "{peak} bytes for {} counters", shape.counters());
+    outcome.expect("it was read")
+}
+
+fn written(stamp: &Stamp) -> Vec<u8> {
+    let mut out = Vec::new();
+    stamp.write(&mut out);
+    out
+}
+
+fn stamp(bytes: &[u8], shape: &Shape) {
+    let Ok(stamp) = within(shape, || Stamp::read(bytes, shape)) else { return };
+    assert_eq!(written(&stamp), bytes, "a stamp has one spelling");
+    assert!(stamp.check(shape).is_ok());
+    if let Some(folded) = stamp.fold() {
+        assert_eq!(folded.sum(), stamp.sum());
+    }
+    let mut clock = BloomClock::begin(*shape, Identity::from_random([7; 16]));
+    let begun = clock.tick().clone();
+    for (y, z) in [(&begun, &stamp), (&stamp, &begun), (&stamp, &stamp)] {
+        assert!((0.0..=1.0).contains(&estimate::precedes(y, z)));
+    }
+    match clock.receive(&stamp).cloned() {
+        Ok(received) => {
+            assert_eq!(received.after(&stamp), Causality::Possibly);
+            assert_eq!(received.after(&begun), Causality::Possibly);
+            assert!(received.check(shape).is_ok());
+        }
+        Err(_) => assert_eq!(clock.now(), &begun, "what is refused changes nothing"),
+    }
+}
+
+fn session(mut bytes: &[u8], shape: Shape) {
+    let mut reading = Reading::new(shape);
+    let mut last: Option<Stamp> = None;
+    while let Some((length, rest)) = bytes.split_first() {
+        let (message, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        bytes = rest;
+        match within(&shape, || reading.read(message).map(|_| ())) {
+            // The one before it is still needed, and still there.
+            Err(OutOfStep::Missing) => assert_eq!(message.first(), Some(&2)),
+            Err(OutOfStep::Malformed(_)) => {}
+            Ok(()) => last = Some(understood(message, &mut reading, last, &shape)),
+        }
+    }
+}
+
+/// The stamp that was read, from the message alone or with the one before, by other means.
+fn understood(message: &[u8], reading: &mut Reading, last: Option<Stamp>, shape: &Shape) -> Stamp {
+    let number = 1 + message[1..].iter().take_while(|byte| **byte >= 0x80).count() + 1;
+    let stamp = match message[0] {
+        3 => Stamp::read(&message[number..], shape).expect("a whole stamp"),
+        _ => {
+            let mut counters = last.as_ref().expect("the one before").counters().to_vec();
+            let mut rest = message[number..].iter();
+            let mut next = || {
+                let mut shift = 0;
+                let mut value = 0_u64;
+                for byte in &mut rest {
+                    value |= u64::from(byte & 0x7f) << shift;
+                    shift += 7;
+                    if *byte < 0x80 {
+                        break;
+                    }
+                }
+                value
+            };
+            let mut at = 0;
+            for _ in 0..next() {
+                at += next() as usize;
+                counters[at] += u32::try_from(next()).expect("a rise");
+                at += 1;
+            }
+            let last = last.expect("the one before");
+            let stamp = with_counters(last.generation().0, &counters, shape);
+            assert_ne!(stamp.after(&last), Causality::CertainlyNot);
+            stamp
+        }
+    };
+    // To be asked for it again, the session must be where it is said to be: a whole one with the same number is taken at any time.
+    let mut again = vec![3];
+    again.extend(&message[1..number]);
+    again.extend(written(&stamp));
+    assert_eq!(reading.read(&again), Ok(&stamp));
+    stamp
+}
+
+fn with_counters(generation: u64, counters: &[u32], shape: &Shape) -> Stamp {
+    let base = counters.iter().copied().min().expect("a counter");
+    let mut bytes = vec![1];
+    let above = counters.iter().map(|counter| u64::from(counter - base));
+    for number in [counters.len() as u64, generation, base.into()].into_iter().chain(above) {
+        let mut rest = number;
+        while rest >= 0x80 {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+    }
+    Stamp::read(&bytes, shape).expect("within the shape")
+}
+
+fn saved(bytes: &[u8], shape: &Shape) {
+    let Ok(saved) = within(shape, || Saved::read(bytes, shape)) else { return };
+    assert_eq!(saved.shape(), *shape);
+    let Ok(mut clock) = BloomClock::restore(saved, || Ok::<(), ()>(())) else {
+        unreachable!("it was erased")
+    };
+    let (last, events) = (clock.now().clone(), clock.events());
+    let next = clock.tick().clone();
+    assert_eq!((next.after(&last), last.after(&next)), (Causality::Possibly, Causality::CertainlyNot));
+    assert_eq!(clock.events(), events + 1);
+    // There is a last number that is read, and nobody comes near it.
+    const LAST: u64 = u64::MAX >> 1;
+    let again = clock.save().into_bytes();
+    let near = events == LAST || last.generation().0 == LAST;
+    assert!(near || Saved::read(&again, shape).is_ok(), "a clock that goes on can be saved again");
+    let Ok(saved) = Saved::read(bytes, shape) else { unreachable!("it was read before") };
+    assert_eq!(saved.into_bytes(), bytes, "a saved clock has one spelling");
+}
+
+/// With the check that is described.
+pub fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mix = |mut x: u64| {
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    };
+    let check = bytes.chunks(8).fold(bytes.len() as u64, |check, chunk| {
+        let word = chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        mix(check ^ word)
+    });
+    [bytes, &check.to_le_bytes()].concat()
+}
