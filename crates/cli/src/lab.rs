@@ -1,4 +1,4 @@
-//! `jeton lab`: the figures of the paper, measured again.
+//! `jeton lab`: the figures of the papers, measured again.
 
 mod ticker;
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use jeton_lab::Report;
+use jeton_lab::{Report, Setting};
 use ratatui::crossterm::terminal;
 
 use self::ticker::Ticker;
@@ -18,10 +18,11 @@ use crate::output;
 /// Columns of the labels in what is told about a figure.
 const LABEL: usize = 17;
 
-/// Measure the figures of the paper again, as data and as plots
+/// Measure the figures of the papers again, as data and as plots
 ///
 /// Each figure is written as a table (CSV) and as a picture (SVG and PNG), and what came out is told beside what the
-/// paper says. The figures are the same each time: their time is virtual and their ids are fixed.
+/// paper says. The figures are the same each time: their time is virtual, their ids are fixed, and chance comes from a seed. Only files
+/// that end in -times differ. A sweep that was interrupted goes on where it was: run it again, with the same directory.
 #[derive(Args)]
 pub struct Lab {
     /// Which figure; all of them with a report, or a list of them
@@ -31,12 +32,17 @@ pub struct Lab {
     /// Where the files go; created if need be
     #[arg(long, value_name = "DIR", default_value = "lab-out")]
     out: PathBuf,
+
+    /// Another seed gives other executions: for the figures of the Bloom clock
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
 }
 
 fn choices() -> PossibleValuesParser {
     let figures =
         jeton_lab::figures().iter().map(|figure| PossibleValue::new(figure.name).help(figure.title));
-    let every = PossibleValue::new("all").help("Every figure, and a report of them in report.html");
+    let every =
+        PossibleValue::new("all").help("Every figure but the sweep, and a report of them in report.html");
     let list = PossibleValue::new("list").help("Only tell which figures there are");
     PossibleValuesParser::new(figures.chain([every, list]))
 }
@@ -46,13 +52,18 @@ impl Lab {
         if self.figure == "list" {
             return list();
         }
+        let setting = self.setting()?;
         prepare(&self.out)?;
         let reports = match self.figure.as_str() {
-            "all" => jeton_lab::run_all(&self.out, &mut Ticker::on_stderr()),
-            name => jeton_lab::run(name, &self.out, &mut Ticker::on_stderr()).map(|report| vec![report]),
+            "all" => jeton_lab::run_all(&setting, &mut Ticker::on_stderr()),
+            name => jeton_lab::run(name, &setting, &mut Ticker::on_stderr()).map(|report| vec![report]),
         };
         let reports = reports.map_err(|why| {
-            Failure::of(why, "the figures could not be finished", "see that there is room, then run it again")
+            Failure::of(
+                why,
+                "the figures could not be finished",
+                "mend that, see that there is room, then run it again",
+            )
         })?;
         for report in &reports {
             output::line(&text_of(report, width()))?;
@@ -62,11 +73,27 @@ impl Lab {
         }
         Ok(())
     }
+
+    /// A seed that changes nothing would be believed to: it is refused.
+    fn setting(&self) -> Result<Setting> {
+        let mut setting = Setting::new(&self.out);
+        if let Some(seed) = self.seed {
+            let figure = jeton_lab::figures().iter().find(|figure| figure.name == self.figure);
+            if figure.is_some_and(|figure| !figure.has_seed()) {
+                let why = anyhow::anyhow!("its ids are fixed, and nothing in it is chance");
+                let what = format!("{} has no seed", self.figure);
+                return Err(Failure::of(why, what, "leave --seed out"));
+            }
+            setting.seed = seed;
+        }
+        Ok(setting)
+    }
 }
 
 fn list() -> Result<()> {
+    let width = jeton_lab::figures().iter().map(|figure| figure.name.len()).max().unwrap_or(0);
     for figure in jeton_lab::figures() {
-        output::line(&format!("{:<7} {}", figure.name, figure.title))?;
+        output::line(&format!("{:<width$}  {}", figure.name, figure.title))?;
     }
     Ok(())
 }

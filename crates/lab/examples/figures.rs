@@ -1,9 +1,7 @@
 //! Runs the figures named on the command line, or all: `cargo run --release --example figures -- DIR [NAME...]`.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
-use jeton_lab::{Figure, Progress};
+use jeton_lab::{Figure, Progress, Setting};
 
 struct Lines;
 
@@ -21,12 +19,12 @@ impl Progress for Lines {
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let directory = PathBuf::from(arguments.next().context("usage: figures DIR [NAME...]")?);
+    let setting = Setting::new(arguments.next().context("usage: figures DIR [NAME...]")?);
     let names: Vec<String> = arguments.collect();
     let reports = if names.is_empty() {
-        jeton_lab::run_all(&directory, &mut Lines)?
+        jeton_lab::run_all(&setting, &mut Lines)?
     } else {
-        names.iter().map(|name| jeton_lab::run(name, &directory, &mut Lines)).collect::<Result<_>>()?
+        names.iter().map(|name| jeton_lab::run(name, &setting, &mut Lines)).collect::<Result<_>>()?
     };
     for report in reports {
         println!("{}", report.summary());

@@ -34,6 +34,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
         table: agreement::table("bits_per_filter", &points, &AUTHORS),
         chart: agreement::chart(TITLE, x, y, &points, &AUTHORS),
         finding: finding(&points),
+        more: Vec::new(),
     })
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
             meter.step();
         }
     }
-    Ok(Outcome { table: table(&points), chart: chart(&points), finding: finding(&points) })
+    Ok(Outcome { table: table(&points), chart: chart(&points), finding: finding(&points), more: Vec::new() })
 }
 
 fn measure(period_s: u64, batch: u64) -> Result<Point> {

@@ -44,6 +44,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
         table: table(&prototype, &published),
         chart: chart(&prototype, &published),
         finding: finding(&prototype, &published),
+        more: Vec::new(),
     })
 }
 

@@ -1,19 +1,23 @@
-//! Every figure of the evaluation of the forgetful Bloom filter, as data and as a plot.
+//! Every figure of the evaluation of the forgetful Bloom filter, and the figures that the Bloom clock still lacked, as data and as plots.
 //!
 //! Subramanyam, Gupta, Leslie and Wang, *Idempotent Distributed Counters Using a Forgetful Bloom Filter*, Figs. 8 to
 //! 13, rebuilt on [`forgetful_filter::paper`] and driven with the schedules of the authors' prototype
-//! (github.com/rajath26/FBFPrototype). One figure is ours: the production filter against Algorithm 3 in a surge.
+//! (github.com/rajath26/FBFPrototype). One figure is ours: the production filter against Algorithm 3 in a surge. The
+//! figures of the Bloom clock answer the questions with which Kshemkalyani and Misra end; `docs/bloom-clock.md` has the answers.
 //!
-//! What must hold: time is virtual and every key is fixed, so a figure gives the same CSV each time it is run.
+//! What must hold: time is virtual, every key is fixed and chance comes from a seed, so a figure gives the same CSV each time it is run. Only files
+//! whose name ends in `-times` are measured by a real clock.
 //!
 //! ```no_run
-//! let report = jeton_lab::run("fig8", "figures".as_ref(), &mut jeton_lab::Silent)?;
+//! let setting = jeton_lab::Setting::new("figures");
+//! let report = jeton_lab::run("fig8", &setting, &mut jeton_lab::Silent)?;
 //! println!("{}", report.summary());
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
 mod agreement;
 mod chart;
+mod clocks;
 mod csv;
 mod fig08;
 mod fig09;
@@ -32,12 +36,13 @@ mod rivals;
 mod schedule;
 mod surge;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use outcome::Outcome;
 pub use outcome::{Finding, Report};
+use outcome::{Outcome, Plate};
+use progress::Meter;
 pub use progress::{Progress, Silent};
 
 /// One figure of the lab.
@@ -46,74 +51,132 @@ pub struct Figure {
     pub name: &'static str,
     /// What it shows.
     pub title: &'static str,
-    run: fn(&mut progress::Meter<'_>) -> Result<Outcome>,
+    /// Whether it takes so long that it is run only by name.
+    pub long: bool,
+    work: Work,
+}
+
+/// How a figure comes about.
+enum Work {
+    /// From nothing: it is always the same.
+    Fixed(fn(&mut Meter<'_>) -> Result<Outcome>),
+    /// From a seed.
+    Seeded(fn(&Setting, &mut Meter<'_>) -> Result<Outcome>),
+}
+
+impl Figure {
+    const fn fixed(
+        name: &'static str,
+        title: &'static str,
+        run: fn(&mut Meter<'_>) -> Result<Outcome>,
+    ) -> Self {
+        Self { name, title, long: false, work: Work::Fixed(run) }
+    }
+
+    /// Whether another seed gives other numbers.
+    pub fn has_seed(&self) -> bool {
+        matches!(self.work, Work::Seeded(_))
+    }
+}
+
+/// Where the files of a figure go, and from what its chance comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// It is created if need be.
+    pub directory: PathBuf,
+    /// For the figures that have one.
+    pub seed: u64,
+}
+
+impl Setting {
+    /// The seed of the numbers in the documentation.
+    pub const SEED: u64 = 1;
+
+    /// Files in this directory, from the usual seed.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), seed: Self::SEED }
+    }
 }
 
 /// All figures, in the order of the report.
 pub fn figures() -> &'static [Figure] {
-    &[
-        Figure { name: "fig8", title: fig08::TITLE, run: fig08::run },
-        Figure { name: "fig9", title: fig09::TITLE, run: fig09::run },
-        Figure { name: "fig10", title: fig10::TITLE, run: fig10::run },
-        Figure { name: "fig11", title: fig11::TITLE, run: fig11::run },
-        Figure { name: "fig12", title: fig12::TITLE, run: fig12::run },
-        Figure { name: "fig13", title: fig13::TITLE, run: fig13::run },
-        Figure { name: "surge", title: surge::TITLE, run: surge::run },
-    ]
+    const FIGURES: &[Figure] = &[
+        Figure::fixed("fig8", fig08::TITLE, fig08::run),
+        Figure::fixed("fig9", fig09::TITLE, fig09::run),
+        Figure::fixed("fig10", fig10::TITLE, fig10::run),
+        Figure::fixed("fig11", fig11::TITLE, fig11::run),
+        Figure::fixed("fig12", fig12::TITLE, fig12::run),
+        Figure::fixed("fig13", fig13::TITLE, fig13::run),
+        Figure::fixed("surge", surge::TITLE, surge::run),
+        Figure { name: "bloom-clock", title: clocks::TITLE, long: false, work: Work::Seeded(clocks::run) },
+        Figure {
+            name: "bloom-clock-sweep",
+            title: clocks::SWEEP_TITLE,
+            long: true,
+            work: Work::Seeded(clocks::run_sweep),
+        },
+    ];
+    FIGURES
 }
 
-/// Runs one figure and writes `<name>.csv`, `<name>.svg` and `<name>.png` into the directory, which is created if
-/// need be.
+/// Runs one figure and writes `<name>.csv`, `<name>.svg` and `<name>.png` into the directory, and what else belongs to it.
 ///
 /// # Errors
-/// When there is no such figure, or a file cannot be written.
-pub fn run(name: &str, out_dir: &Path, progress: &mut dyn Progress) -> Result<Report> {
+/// When there is no such figure, a file cannot be written, or what must hold does not.
+pub fn run(name: &str, setting: &Setting, progress: &mut dyn Progress) -> Result<Report> {
     let Some(figure) = figures().iter().find(|figure| figure.name == name) else {
         let known: Vec<_> = figures().iter().map(|figure| figure.name).collect();
         bail!("no figure is called {name:?}; there are {}", known.join(", "));
     };
     progress.start(1, 1, figure);
-    let report = make(figure, out_dir, progress)?.0;
+    let report = make(figure, setting, progress)?.0;
     progress.finish(figure);
     Ok(report)
 }
 
-/// Runs every figure, and writes `report.html` with all of them beside their files.
+/// Runs every figure but the long ones, and writes `report.html` with all of them beside their files.
 ///
 /// # Errors
-/// When a file cannot be written.
-pub fn run_all(out_dir: &Path, progress: &mut dyn Progress) -> Result<Vec<Report>> {
+/// As [`run`].
+pub fn run_all(setting: &Setting, progress: &mut dyn Progress) -> Result<Vec<Report>> {
+    let figures: Vec<&Figure> = figures().iter().filter(|figure| !figure.long).collect();
     let mut made = Vec::new();
-    for (index, figure) in figures().iter().enumerate() {
-        progress.start(index + 1, figures().len(), figure);
-        made.push(make(figure, out_dir, progress)?);
+    for (index, figure) in figures.iter().enumerate() {
+        progress.start(index + 1, figures.len(), figure);
+        made.push(make(figure, setting, progress)?);
         progress.finish(figure);
     }
-    write(&out_dir.join("report.html"), report::html(&made).as_bytes())?;
+    write(&setting.directory.join("report.html"), report::html(&made).as_bytes())?;
     Ok(made.into_iter().map(|(report, _)| report).collect())
 }
 
-/// The report of a figure, and its plot as SVG text.
-fn make(figure: &Figure, out_dir: &Path, progress: &mut dyn Progress) -> Result<(Report, String)> {
-    std::fs::create_dir_all(out_dir).with_context(|| format!("cannot create {}", out_dir.display()))?;
-    let outcome = (figure.run)(&mut progress::Meter::new(progress))?;
-    let svg = plot::svg(&outcome.chart);
-    let file = |extension: &str| out_dir.join(format!("{}.{extension}", figure.name));
-    let files = [
-        (file("csv"), outcome.table.render().into_bytes()),
-        (file("svg"), svg.clone().into_bytes()),
-        (file("png"), png::from_svg(&svg)?),
-    ];
-    for (path, content) in &files {
-        write(path, content)?;
-    }
-    let report = Report {
-        name: figure.name,
-        title: figure.title,
-        finding: outcome.finding,
-        files: files.map(|(path, _)| path).to_vec(),
+/// The report of a figure, and its plots as SVG text.
+fn make(figure: &Figure, setting: &Setting, progress: &mut dyn Progress) -> Result<(Report, Vec<String>)> {
+    let directory = &setting.directory;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    let meter = &mut Meter::new(progress);
+    let Outcome { table, chart, finding, more } = match figure.work {
+        Work::Fixed(run) => run(meter)?,
+        Work::Seeded(run) => run(setting, meter)?,
     };
-    Ok((report, svg))
+    let (mut files, mut plots) = (Vec::new(), Vec::new());
+    for Plate { suffix, table, chart } in std::iter::once(Plate::new("", Some(table), chart)).chain(more) {
+        let svg = plot::svg(&chart);
+        let contents = [
+            ("csv", table.map(|table| table.render().into_bytes())),
+            ("svg", Some(svg.clone().into_bytes())),
+            ("png", Some(png::from_svg(&svg)?)),
+        ];
+        for (extension, content) in contents {
+            if let Some(content) = content {
+                let path = directory.join(format!("{}{suffix}.{extension}", figure.name));
+                write(&path, &content)?;
+                files.push(path);
+            }
+        }
+        plots.push(svg);
+    }
+    Ok((Report { name: figure.name, title: figure.title, finding, files }, plots))
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {

@@ -25,7 +25,7 @@ pub struct Report {
     pub title: &'static str,
     /// Paper, measurement, difference.
     pub finding: Finding,
-    /// The CSV, the SVG and the PNG.
+    /// The CSV, the SVG and the PNG, and those of the plates beside it.
     pub files: Vec<PathBuf>,
 }
 
@@ -42,4 +42,21 @@ pub(crate) struct Outcome {
     pub(crate) table: Table,
     pub(crate) chart: Chart,
     pub(crate) finding: Finding,
+    /// Further plots of the same run.
+    pub(crate) more: Vec<Plate>,
+}
+
+/// One more plot of a figure.
+pub(crate) struct Plate {
+    /// What its files are called after the name of the figure.
+    pub(crate) suffix: &'static str,
+    /// Its data, if it is not in the table of the figure.
+    pub(crate) table: Option<Table>,
+    pub(crate) chart: Chart,
+}
+
+impl Plate {
+    pub(crate) fn new(suffix: &'static str, table: Option<Table>, chart: Chart) -> Self {
+        Self { suffix, table, chart }
+    }
 }

@@ -142,9 +142,12 @@ fn draw_lines(out: &mut String, x_axis: &Axis, y_axis: &Axis, area: Area, series
 
 /// Markers may stand out over the frame, but not lie outside.
 fn draw_markers(out: &mut String, x_axis: &Axis, y_axis: &Axis, area: Area, series: &Series) {
-    let within = |y: &f64| (area.y - 0.1..=area.y + area.height + 0.1).contains(y);
+    let within = |&(x, y): &(f64, f64)| {
+        (area.x - 0.1..=area.x + area.width + 0.1).contains(&x)
+            && (area.y - 0.1..=area.y + area.height + 0.1).contains(&y)
+    };
     let spots = series.points.iter().filter_map(|&(x, y)| spot(x_axis, y_axis, area, x, y));
-    for (x, y) in spots.filter(|(_, y)| within(y)) {
+    for (x, y) in spots.filter(within) {
         mark(out, x, y, series.colour, series.marker);
     }
 }

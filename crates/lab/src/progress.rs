@@ -39,7 +39,12 @@ impl<'a> Meter<'a> {
     }
 
     pub(crate) fn step(&mut self) {
-        self.done += 1;
+        self.steps(1);
+    }
+
+    /// Several at once: for work that takes as long as they.
+    pub(crate) fn steps(&mut self, steps: usize) {
+        self.done += steps;
         self.progress.advance((self.done as f64 / self.steps as f64).min(1.0));
     }
 }

@@ -25,43 +25,56 @@ figure svg .title{display:none}\
 @media print{h2{break-before:page}}";
 
 /// The page for the figures and their plots.
-pub(crate) fn html(figures: &[(Report, String)]) -> String {
+pub(crate) fn html(figures: &[(Report, Vec<String>)]) -> String {
     let mut page = String::new();
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>The forgetful Bloom filter, measured again</title><style>{STYLE}</style></head><body><main>\n\
-         <h1>The forgetful Bloom filter, measured again</h1>\n\
+         <title>The papers behind Jeton, measured again</title><style>{STYLE}</style></head><body><main>\n\
+         <h1>The papers behind Jeton, measured again</h1>\n\
          <p>Subramanyam, Gupta, Leslie and Wang, <i>Idempotent Distributed Counters Using a Forgetful Bloom \
          Filter</i>, evaluate their filter in Figures 8 to 13. Here each of them is rebuilt from the paper's \
          algorithms and from the insertion schedules of the authors' prototype \
          (github.com/rajath26/FBFPrototype). Time is virtual and the keys are fixed: the same numbers come out of \
          every run. Figures 11 to 13 of the paper show the rate that Eq. (3) predicts; here the measured rate \
-         stands beside it.</p>\n<nav>"
+         stands beside it.</p>\n\
+         <p>Kshemkalyani and Misra, <i>The Bloom Clock to Characterize Causality in Distributed Systems</i>, leave the \
+         measuring to others. Here it is, on executions drawn from a seed, against the truth of vector clocks.</p>\n<nav>"
     );
     for (report, _) in figures {
         let _ = write!(page, "<a href=\"#{0}\">{0}</a>", report.name);
     }
     page.push_str("</nav>\n");
-    for (report, svg) in figures {
+    for (report, plots) in figures {
         let Finding { paper_says, we_measure, why_they_differ } = &report.finding;
         let _ = write!(
             page,
             "<section id=\"{name}\"><h2>{title}</h2>\n\
              <dl><dt>The paper says</dt><dd>{}</dd><dt>We measure</dt><dd>{}</dd><dt>Why they differ</dt><dd>{}</dd></dl>\n\
-             <figure role=\"img\" aria-label=\"{title}\">{svg}</figure>\n\
-             <p class=\"files\">Data: <a href=\"{name}.csv\">{name}.csv</a> · plot: <a href=\"{name}.svg\">SVG</a>, \
-             <a href=\"{name}.png\">PNG</a></p></section>\n",
+             {plots}<p class=\"files\">{files}</p></section>\n",
             sentence(paper_says),
             sentence(we_measure),
             sentence(why_they_differ),
             name = report.name,
             title = escape(report.title),
+            plots = plots.iter().map(|svg| plate(svg, report.title)).collect::<String>(),
+            files = links(report),
         );
     }
     page.push_str("</main></body></html>\n");
     page
+}
+
+fn plate(svg: &str, title: &str) -> String {
+    format!("<figure role=\"img\" aria-label=\"{}\">{svg}</figure>\n", escape(title))
+}
+
+/// The files of a figure, which lie beside the page.
+fn links(report: &Report) -> String {
+    let names = report.files.iter().filter_map(|file| file.file_name()?.to_str());
+    let links: Vec<String> = names.map(|name| format!("<a href=\"{0}\">{0}</a>", escape(name))).collect();
+    links.join(" · ")
 }
 
 /// The findings are written to stand in a line; on the page each is a sentence.
@@ -82,8 +95,9 @@ mod tests {
             we_measure: "b < a".into(),
             why_they_differ: "they & we count differently".into(),
         };
-        let report = Report { name: "fig0", title: "Fig. 0: <nothing>", finding, files: Vec::new() };
-        let page = html(&[(report, "<svg></svg>".into())]);
+        let report =
+            Report { name: "fig0", title: "Fig. 0: <nothing>", finding, files: vec!["out/fig0.csv".into()] };
+        let page = html(&[(report, vec!["<svg></svg>".into()])]);
         for part in
             ["A &lt; b.", "B &lt; a.", "They &amp; we count differently.", "<svg></svg>", "href=\"fig0.csv\""]
         {

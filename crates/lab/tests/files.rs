@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jeton_lab::{Figure, Progress, Silent, figures, run};
+use jeton_lab::{Figure, Progress, Setting, Silent, figures, run};
 
 /// A directory of this test's own, empty at the start.
 fn fresh_directory(name: &str) -> PathBuf {
@@ -38,7 +38,7 @@ impl Progress for Heard {
 fn a_figure_is_a_csv_an_svg_a_png_and_a_line_and_the_same_ones_twice() {
     let (first, second) = (fresh_directory("first"), fresh_directory("second"));
     let mut heard = Heard::default();
-    let report = run("fig12", &first, &mut heard).unwrap();
+    let report = run("fig12", &Setting::new(&first), &mut heard).unwrap();
     assert_eq!((heard.started, heard.last_share, heard.finished), (vec!["1/1 fig12".to_owned()], 1.0, 1));
 
     let read =
@@ -56,7 +56,7 @@ fn a_figure_is_a_csv_an_svg_a_png_and_a_line_and_the_same_ones_twice() {
     }
     assert!(!line.contains('\n') && !line.contains("NaN"), "{line}");
 
-    run("fig12", &second, &mut Silent).unwrap();
+    run("fig12", &Setting::new(&second), &mut Silent).unwrap();
     for extension in ["csv", "svg", "png"] {
         assert!(read(&first, extension) == read(&second, extension), "two runs gave two {extension} files");
     }
@@ -64,7 +64,7 @@ fn a_figure_is_a_csv_an_svg_a_png_and_a_line_and_the_same_ones_twice() {
 
 #[test]
 fn an_unknown_figure_is_refused_with_the_known_ones() {
-    let error = run("fig7", &fresh_directory("unknown"), &mut Silent).unwrap_err().to_string();
+    let error = run("fig7", &Setting::new(fresh_directory("unknown")), &mut Silent).unwrap_err().to_string();
     assert!(figures().iter().all(|figure| error.contains(figure.name)), "{error}");
 }
 
@@ -73,6 +73,6 @@ fn a_directory_that_cannot_be_written_is_named() {
     let file = fresh_directory("occupied");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, b"a file, not a directory").unwrap();
-    let error = format!("{:#}", run("fig12", &file, &mut Silent).unwrap_err());
+    let error = format!("{:#}", run("fig12", &Setting::new(&file), &mut Silent).unwrap_err());
     assert!(error.contains("occupied"), "{error}");
 }

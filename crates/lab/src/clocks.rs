@@ -1,0 +1,94 @@
+//! The laboratory of the Bloom clock: how well it tells events apart, at what size, for how many processes.
+//!
+//! Kshemkalyani and Misra, *The Bloom Clock to Characterize Causality in Distributed Systems* (2020), end with three questions: more than 1,000 processes; the
+//! best parameters for so many; where a Bloom clock can stand for a vector clock. The numbers for the answers come from here: executions drawn from a
+//! seed ([`execution`]), the truth from vector clocks ([`truth`]), the clocks of [`bloom_clock`] on the same events ([`trial`]).
+//!
+//! What must hold: the same seed gives the same tables, to the byte; times are in a table of their own. No clock ever denies a cause: if one does, the lab stops.
+
+mod chance;
+mod charts;
+mod estimate;
+mod execution;
+mod finding;
+mod journal;
+mod kinds;
+mod parallel;
+mod replay;
+mod slice;
+mod sweep;
+mod tables;
+mod times;
+mod topology;
+mod trial;
+mod truth;
+mod wire;
+
+use anyhow::Result;
+
+use self::sweep::Sweep;
+use self::topology::Topology;
+use self::trial::Effort;
+use crate::Setting;
+use crate::outcome::{Outcome, Plate};
+use crate::progress::Meter;
+
+pub(crate) const TITLE: &str = "Bloom clock: false positives, estimates, bytes, times";
+pub(crate) const SWEEP_TITLE: &str = "Bloom clock, the long sweep: up to 5,000 processes; can be interrupted";
+
+/// What the quick figure compares.
+const QUICK: Effort = Effort { sampled: 600, estimated: 80 };
+
+/// What the long sweep compares: as many events as the replications of the paper.
+const LONG: Effort = Effort { sampled: 2000, estimated: 100 };
+
+/// The quick figure.
+pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
+    let seed = setting.seed;
+    let cells = sweep::quick();
+    let sweep = Sweep { cells: &cells, effort: QUICK, fixed: false, seed };
+    let mut setups: Vec<_> =
+        [10, 32, 64, 100, 300, 1000, 5000].map(|processes| (Topology::Uniform, processes)).into();
+    for topology in [Topology::Ring, Topology::ClientServer, Topology::Community] {
+        setups.extend([100, 1000].map(|processes| (topology, processes)));
+    }
+    // The bytes and the times take about as long as so many steps.
+    const WIRE: usize = 40;
+    const TIME: usize = 10;
+    meter.expect(sweep.steps() + WIRE * setups.len() + TIME * times::SIZES.len());
+    let trials = sweep.run(None, meter)?;
+    let wires = wire::measure(&setups, seed, || meter.steps(WIRE))?;
+    let timings = times::measure(seed, || meter.steps(TIME))?;
+    Ok(Outcome {
+        table: tables::accuracy(&trials),
+        chart: charts::sizes_of(&trials),
+        finding: finding::of(&trials, Some(&wires)),
+        more: vec![
+            Plate::new("-distance", Some(tables::distances(&trials)), charts::distances(&trials)),
+            Plate::new("-topology", None, charts::topologies(&trials)),
+            Plate::new("-calibration", Some(tables::calibration(&trials)), charts::calibration(&trials)),
+            Plate::new("-bytes", Some(tables::bytes(&wires)), charts::bytes(&wires)),
+            Plate::new("-times", Some(tables::times(&timings)), charts::times(&timings)),
+        ],
+    })
+}
+
+/// The long sweep. What is done is in `bloom-clock-sweep.journal`.
+pub(crate) fn run_sweep(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
+    let cells = sweep::long();
+    let sweep = Sweep { cells: &cells, effort: LONG, fixed: true, seed: setting.seed };
+    meter.expect(sweep.steps());
+    let trials = sweep.run(Some(&setting.directory.join("bloom-clock-sweep.journal")), meter)?;
+    Ok(Outcome {
+        table: tables::accuracy(&trials),
+        chart: charts::sizes_of(&trials),
+        finding: finding::of(&trials, None),
+        more: vec![
+            Plate::new("-distance", Some(tables::distances(&trials)), charts::distances(&trials)),
+            Plate::new("-matched", Some(tables::matched(&trials)), charts::shares(&trials)),
+            Plate::new("-hashes", None, charts::hashes(&trials)),
+            Plate::new("-topology", None, charts::topologies(&trials)),
+            Plate::new("-calibration", Some(tables::calibration(&trials)), charts::calibration(&trials)),
+        ],
+    })
+}

@@ -1,0 +1,91 @@
+//! The estimates of the paper for pairs of a sample, and what was true of the same pairs.
+//!
+//! Only pairs that are told to be possible have one: by the step reading, nothing else enters the estimates of a slice.
+
+use bloom_clock::estimate::Odds;
+use bloom_clock::{Causality, Stamp};
+
+use super::slice::ratio;
+use super::truth::Truth;
+
+/// Classes of pr_p, each a tenth.
+pub(crate) const CLASSES: usize = 10;
+
+/// Pairs that are told to be possible.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) pairs: u64,
+    /// Those where it is so.
+    pub(crate) causes: u64,
+}
+
+/// The estimates of a slice beside the truth.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Estimate {
+    /// Ordered pairs.
+    pub(crate) pairs: u64,
+    /// Those that are told to be possible, by their pr_p.
+    pub(crate) classes: [Told; CLASSES],
+    /// How many of these are false, by the estimate.
+    pub(crate) false_sum: f64,
+}
+
+impl Estimate {
+    /// Of at most so many of the events, evenly.
+    pub(crate) fn of(stamps: &[Stamp], truth: &Truth, most: usize) -> Self {
+        let count = stamps.len().min(most);
+        let chosen: Vec<usize> = (0..count).map(|number| number * stamps.len() / count).collect();
+        let mut estimate = Self::default();
+        for &second in &chosen {
+            for &first in chosen.iter().filter(|first| **first != second) {
+                estimate.pairs += 1;
+                // Asked first, because an estimate takes a thousand times as long.
+                if stamps[second].after(&stamps[first]) != Causality::Possibly {
+                    continue;
+                }
+                let odds = Odds::of(&stamps[first], &stamps[second]);
+                let class = (odds.precedes() * CLASSES as f64) as usize;
+                let told = &mut estimate.classes[class.min(CLASSES - 1)];
+                told.pairs += 1;
+                told.causes += u64::from(first < second && truth.caused(first, second));
+                estimate.false_sum += odds.positive_false();
+            }
+        }
+        estimate
+    }
+
+    /// Adds the pairs of another sample.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.pairs += other.pairs;
+        self.false_sum += other.false_sum;
+        for (told, more) in self.classes.iter_mut().zip(&other.classes) {
+            told.pairs += more.pairs;
+            told.causes += more.causes;
+        }
+    }
+
+    pub(crate) fn told(&self) -> Told {
+        let pairs = self.classes.iter().map(|told| told.pairs).sum();
+        Told { pairs, causes: self.classes.iter().map(|told| told.causes).sum() }
+    }
+
+    /// Of the positives, the share that is true: as estimated, and as it is.
+    pub(crate) fn precision(&self) -> (f64, f64) {
+        let Told { pairs, causes } = self.told();
+        (if pairs == 0 { 0.0 } else { 1.0 - self.false_sum / pairs as f64 }, ratio(causes, pairs))
+    }
+
+    /// Of all pairs, the share that is told rightly.
+    pub(crate) fn accuracy(&self) -> (f64, f64) {
+        let Told { pairs, causes } = self.told();
+        (1.0 - self.false_sum / self.pairs.max(1) as f64, 1.0 - ratio(pairs - causes, self.pairs))
+    }
+
+    /// Of the pairs that are not causes, the share that is told to be possible.
+    pub(crate) fn fpr(&self) -> (f64, f64) {
+        let Told { pairs, causes } = self.told();
+        let negatives = (self.pairs - pairs) as f64 + self.false_sum;
+        let estimated = if negatives > 0.0 { self.false_sum / negatives } else { 0.0 };
+        (estimated, ratio(pairs - causes, self.pairs - causes))
+    }
+}

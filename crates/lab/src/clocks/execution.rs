@@ -1,0 +1,225 @@
+//! Executions: what happens in a distributed system, one event after the other.
+//!
+//! At each turn a process receives one of the messages that are there for it, any of them: channels are not FIFO. If there is none, it has an event of its
+//! own, or sends.
+//!
+//! What must hold: a message is received once, by whom it was sent to, after it was sent; and never are more than [`PER_PROCESS`] messages for each process under way,
+//! so that whoever replays an execution needs bounded memory.
+
+use std::collections::VecDeque;
+
+use super::chance::Chance;
+use super::topology::Topology;
+
+/// For each process, so many messages may be under way in all. Who would send one more lets the turn pass.
+const PER_PROCESS: usize = 8;
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// Something between no two processes.
+    Internal,
+    /// A message goes into this slot of those under way.
+    Send(u32),
+    /// The message of this slot arrives, and the slot is free again.
+    Receive(u32),
+}
+
+/// An event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) process: u32,
+    /// Its number within the process, from 1.
+    pub(crate) number: u32,
+    pub(crate) what: What,
+}
+
+/// The events of all processes in the order in which they happen.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    pub(crate) processes: usize,
+    pub(crate) events: Vec<Event>,
+    /// The most messages under way at once.
+    pub(crate) slots: usize,
+}
+
+/// How an execution comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) processes: usize,
+    pub(crate) topology: Topology,
+    /// Of a hundred turns without a message to receive, how many are internal events.
+    pub(crate) internal: u32,
+    pub(crate) events: usize,
+}
+
+impl Plan {
+    pub(crate) fn play(&self, mut chance: Chance) -> Execution {
+        assert!(self.processes >= 2 && self.internal < 100, "somebody sends to somebody: {self:?}");
+        let mut play = Play {
+            numbers: vec![0; self.processes],
+            inboxes: vec![Vec::new(); self.processes],
+            owed: vec![VecDeque::new(); self.processes],
+            waits: vec![false; self.processes],
+            free: Vec::new(),
+            slots: 0,
+            plan: *self,
+        };
+        let mut events = Vec::with_capacity(self.events);
+        while events.len() < self.events {
+            let process = self.topology.turn(self.processes, &mut chance);
+            // Somebody can always do something: who receives is never held up.
+            if let Some(what) = play.turn(process, &mut chance) {
+                play.numbers[process] += 1;
+                events.push(Event { process: process as u32, number: play.numbers[process], what });
+            }
+        }
+        Execution { processes: self.processes, events, slots: play.slots }
+    }
+}
+
+/// A message that is under way.
+#[derive(Debug, Clone, Copy)]
+struct Message {
+    from: usize,
+    slot: u32,
+}
+
+/// An execution while it happens.
+struct Play {
+    plan: Plan,
+    /// How many events each process had.
+    numbers: Vec<u32>,
+    inboxes: Vec<Vec<Message>>,
+    /// Whom a server has to answer.
+    owed: Vec<VecDeque<usize>>,
+    /// Which clients wait for an answer.
+    waits: Vec<bool>,
+    free: Vec<u32>,
+    slots: usize,
+}
+
+impl Play {
+    /// What the process does in its turn, if anything.
+    fn turn(&mut self, process: usize, chance: &mut Chance) -> Option<What> {
+        if let Some(client) = self.owed[process].pop_front() {
+            return self.send(process, client);
+        }
+        let waiting = self.inboxes[process].len();
+        if waiting > 0 {
+            let message = self.inboxes[process].swap_remove(chance.below(waiting));
+            if self.plan.topology.serves(process, self.plan.processes) {
+                self.owed[process].push_back(message.from);
+            }
+            self.waits[process] = false;
+            self.free.push(message.slot);
+            return Some(What::Receive(message.slot));
+        }
+        if chance.percent(self.plan.internal) {
+            return Some(What::Internal);
+        }
+        if self.plan.topology.serves(process, self.plan.processes) || self.waits[process] {
+            return None;
+        }
+        let peer = self.plan.topology.peer(process, self.plan.processes, chance);
+        self.send(process, peer)
+    }
+
+    fn send(&mut self, from: usize, to: usize) -> Option<What> {
+        if self.free.is_empty() && self.slots == PER_PROCESS * self.plan.processes {
+            return None;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots += 1;
+            (self.slots - 1) as u32
+        });
+        self.waits[from] = self.plan.topology == Topology::ClientServer;
+        self.inboxes[to].push(Message { from, slot });
+        Some(What::Send(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(topology: Topology, internal: u32) -> Plan {
+        Plan { processes: 40, topology, internal, events: 20_000 }
+    }
+
+    #[test]
+    fn messages_arrive_once_after_they_were_sent_and_the_slots_are_bounded() {
+        for topology in Topology::ALL {
+            for internal in [0, 50, 90] {
+                let execution = plan(topology, internal).play(Chance::new(7));
+                assert!(execution.slots <= 40 * PER_PROCESS);
+                let mut under_way = vec![false; execution.slots];
+                let mut numbers = [0; 40];
+                let mut counts = [0; 3];
+                for event in &execution.events {
+                    numbers[event.process as usize] += 1;
+                    assert_eq!(event.number, numbers[event.process as usize]);
+                    match event.what {
+                        What::Internal => counts[0] += 1,
+                        What::Send(slot) => {
+                            counts[1] += 1;
+                            assert!(!std::mem::replace(&mut under_way[slot as usize], true));
+                        }
+                        What::Receive(slot) => {
+                            counts[2] += 1;
+                            assert!(std::mem::replace(&mut under_way[slot as usize], false));
+                        }
+                    }
+                }
+                // Of what is sent most arrives; and the more is internal, the less is sent.
+                assert!(counts[1] - counts[2] <= 400, "{topology:?} {internal}: {counts:?}");
+                assert!((counts[0] == 0) == (internal == 0), "{topology:?} {internal}: {counts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn channels_are_not_fifo_and_servers_answer_whom_they_heard() {
+        let execution = plan(Topology::Ring, 0).play(Chance::new(3));
+        // In a ring each process hears of one other only: an older message received after a younger one.
+        let mut sent_at = vec![0; execution.slots];
+        let mut last = vec![0; execution.processes];
+        let mut overtaken = 0;
+        for (at, event) in execution.events.iter().enumerate() {
+            match event.what {
+                What::Send(slot) => sent_at[slot as usize] = at,
+                What::Receive(slot) => {
+                    let sent = sent_at[slot as usize];
+                    overtaken += usize::from(sent < last[event.process as usize]);
+                    last[event.process as usize] = last[event.process as usize].max(sent);
+                }
+                What::Internal => {}
+            }
+        }
+        assert!(overtaken > 100, "{overtaken}");
+
+        let execution = plan(Topology::ClientServer, 0).play(Chance::new(3));
+        let mut debts = 0_i64;
+        for event in &execution.events {
+            if Topology::ClientServer.serves(event.process as usize, execution.processes) {
+                match event.what {
+                    What::Receive(_) => debts += 1,
+                    What::Send(_) => debts -= 1,
+                    What::Internal => {}
+                }
+                assert!((0..=2).contains(&debts), "two servers owe {debts} answers");
+            }
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_all() {
+        for topology in Topology::ALL {
+            let plan = plan(topology, 50);
+            let (first, again, other) =
+                (plan.play(Chance::new(1)), plan.play(Chance::new(1)), plan.play(Chance::new(2)));
+            assert_eq!(first.events, again.events);
+            assert_ne!(first.events, other.events);
+        }
+    }
+}

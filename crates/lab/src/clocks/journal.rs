@@ -1,0 +1,195 @@
+//! Trials on disk, so that a sweep of many can be interrupted and go on.
+//!
+//! A first line with version, seed and effort; then for each trial a line for each verdict, and a last one with the rest and a checksum.
+//!
+//! What must hold: a trial is read back as it was, to the bit, or not at all. What a crash left half-written is dropped and done again; a journal of
+//! another seed, effort or version is refused, never mixed with this one.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write as _};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::estimate::{Estimate, Told};
+use super::slice::{Class, Tally};
+use super::trial::{Effort, Kind, Setup, Trial, Verdict};
+
+/// Another number whenever the same seed gives other trials, or the lines mean something else.
+const VERSION: u32 = 1;
+
+/// Where finished trials go.
+pub(crate) struct Journal {
+    file: File,
+}
+
+/// A trial as it is found: the name of its setup, and the rest.
+pub(crate) struct Found {
+    name: String,
+    runs: u32,
+    events: [u64; 3],
+    sampled: usize,
+    verdicts: Vec<Verdict>,
+}
+
+impl Found {
+    /// The trial, if it is of this setup, of so many runs, and of these clocks.
+    pub(crate) fn of(&self, setup: Setup, runs: u32, kinds: &[Kind]) -> Option<Trial> {
+        let Found { name, runs: found, events, sampled, verdicts } = self;
+        let same = *name == setup.name() && *found == runs;
+        let same = same && verdicts.iter().map(|verdict| &verdict.kind).eq(kinds);
+        let (events, sampled) = (*events, *sampled);
+        same.then(|| Trial { setup, runs, events, sampled, verdicts: verdicts.clone() })
+    }
+}
+
+impl Journal {
+    /// The journal at this path, which is created if need be, and the trials in it.
+    pub(crate) fn open(path: &Path, seed: u64, effort: Effort) -> Result<(Self, Vec<Found>)> {
+        let name = || path.display();
+        let Effort { sampled, estimated } = effort;
+        let header = format!(
+            "bloom-clock-sweep version {VERSION} seed {seed} sampled {sampled} estimated {estimated}\n"
+        );
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = opened.with_context(|| format!("cannot open {}", name()))?;
+        // Two that write the same journal would spoil it. The lock goes with the file.
+        file.try_lock().with_context(|| format!("{} is in use by another run", name()))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).with_context(|| format!("cannot read {}", name()))?;
+        if !header.as_bytes().starts_with(&bytes) && !bytes.starts_with(header.as_bytes()) {
+            let found = String::from_utf8_lossy(&bytes);
+            bail!(
+                "{} is of another sweep ({:?}, not {:?}): remove it to begin again, or choose another directory",
+                name(),
+                found.lines().next().unwrap_or_default().chars().take(80).collect::<String>(),
+                header.trim_end()
+            );
+        }
+        let rest = bytes.strip_prefix(header.as_bytes());
+        let (found, length) = rest.map_or((Vec::new(), 0), read);
+        let keep = rest.map_or(0, |_| header.len() + length) as u64;
+        let mended = (|| {
+            file.set_len(keep)?;
+            file.seek(SeekFrom::Start(keep))?;
+            if keep == 0 {
+                file.write_all(header.as_bytes())?;
+            }
+            file.sync_all()
+        })();
+        mended.with_context(|| format!("cannot write {}", name()))?;
+        Ok((Self { file }, found))
+    }
+
+    /// Adds a trial. When this returns, it is there for good.
+    pub(crate) fn add(&mut self, trial: &Trial) -> Result<()> {
+        let written = self.file.write_all(text(trial).as_bytes()).and_then(|()| self.file.sync_data());
+        written.context("cannot write the journal of the sweep")
+    }
+}
+
+fn text(trial: &Trial) -> String {
+    let mut text = String::new();
+    for Verdict { kind, tally, estimate } in &trial.verdicts {
+        let Kind { by_event, counters, hashes } = kind;
+        let Tally { classes, backward, backward_false, equal } = tally;
+        let _ = write!(
+            text,
+            "verdict {} {counters} {hashes} {backward} {backward_false} {equal}",
+            u8::from(*by_event)
+        );
+        for Class { pairs, causes, false_positives } in classes {
+            let _ = write!(text, " {pairs} {causes} {false_positives}");
+        }
+        if let Some(Estimate { pairs, classes, false_sum }) = estimate {
+            let _ = write!(text, " {pairs} {}", false_sum.to_bits());
+            for Told { pairs, causes } in classes {
+                let _ = write!(text, " {pairs} {causes}");
+            }
+        }
+        text.push('\n');
+    }
+    let [internal, sent, received] = trial.events;
+    let sum = checksum(text.as_bytes());
+    let _ = writeln!(
+        text,
+        "trial {} {} {internal} {sent} {received} {} {} {sum}",
+        trial.setup.name(),
+        trial.runs,
+        trial.sampled,
+        trial.verdicts.len()
+    );
+    text
+}
+
+/// The whole trials from the beginning on, and how many bytes they are.
+fn read(bytes: &[u8]) -> (Vec<Found>, usize) {
+    let (mut found, mut length) = (Vec::new(), 0);
+    let mut verdicts = Vec::new();
+    let mut at = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let began = at;
+        at += line.len();
+        let Some(line) = std::str::from_utf8(line).ok().and_then(|line| line.strip_suffix('\n')) else {
+            break;
+        };
+        if let Some(verdict) = line.strip_prefix("verdict ") {
+            let Some(verdict) = read_verdict(verdict) else { break };
+            verdicts.push(verdict);
+        } else {
+            let sum = checksum(&bytes[length..began]);
+            let Some(trial) = read_trial(line, std::mem::take(&mut verdicts), sum) else { break };
+            found.push(trial);
+            length = at;
+        }
+    }
+    (found, length)
+}
+
+fn read_trial(line: &str, verdicts: Vec<Verdict>, sum: u64) -> Option<Found> {
+    let mut words = line.strip_prefix("trial ")?.split(' ');
+    let name = words.next()?.to_owned();
+    let numbers: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let &[runs, internal, sent, received, sampled, count, found] = numbers.as_slice() else { return None };
+    if found != sum || count != verdicts.len() as u64 {
+        return None;
+    }
+    let events = [internal, sent, received];
+    Some(Found { name, runs: runs.try_into().ok()?, events, sampled: sampled.try_into().ok()?, verdicts })
+}
+
+fn read_verdict(line: &str) -> Option<Verdict> {
+    let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let mut numbers = numbers.into_iter();
+    let kind = Kind {
+        by_event: numbers.next()? == 1,
+        counters: numbers.next()?.try_into().ok()?,
+        hashes: numbers.next()?.try_into().ok()?,
+    };
+    let mut tally = Tally {
+        backward: numbers.next()?,
+        backward_false: numbers.next()?,
+        equal: numbers.next()?,
+        ..Tally::default()
+    };
+    for class in &mut tally.classes {
+        *class = Class { pairs: numbers.next()?, causes: numbers.next()?, false_positives: numbers.next()? };
+    }
+    let mut estimate = None;
+    if let Some(pairs) = numbers.next() {
+        let mut all = Estimate { pairs, false_sum: f64::from_bits(numbers.next()?), ..Estimate::default() };
+        for told in &mut all.classes {
+            *told = Told { pairs: numbers.next()?, causes: numbers.next()? };
+        }
+        estimate = Some(all);
+    }
+    numbers.next().is_none().then_some(Verdict { kind, tally, estimate })
+}
+
+/// FNV-1a: against torn writes, not against malice.
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,55 @@
+//! Which clocks are tried on so many processes.
+
+use super::trial::Kind;
+
+/// Counters for each process, in hundredths.
+pub(crate) const SHARES: [usize; 5] = [3, 10, 30, 100, 300];
+
+/// Counters whatever the processes.
+const FIXED: [usize; 5] = [64, 128, 256, 512, 1024];
+
+/// So many hashes are tried.
+const HASHES: std::ops::RangeInclusive<u32> = 1..=4;
+
+/// Clocks with more counters than this are not tried.
+const COUNTERS_MAX: usize = 5000;
+
+/// So many counters for a hundred processes are how many for these.
+pub(crate) fn counters(share: usize, processes: usize) -> usize {
+    share * processes / 100
+}
+
+/// The clocks for so many processes; with the fixed numbers of counters too, or only with shares.
+pub(crate) fn kinds(processes: usize, fixed: bool) -> Vec<Kind> {
+    let shares = SHARES.iter().map(|share| counters(*share, processes));
+    // Three and more times as many counters as a vector clock has only show that it is better by far.
+    let fixed = FIXED.into_iter().filter(|counters| fixed && *counters <= (4 * processes).max(64));
+    let mut sizes: Vec<usize> =
+        shares.chain(fixed).filter(|counters| (3..=COUNTERS_MAX).contains(counters)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let kinds = sizes.into_iter().flat_map(|counters| {
+        [true, false]
+            .into_iter()
+            .flat_map(move |by_event| HASHES.map(move |hashes| Kind { by_event, counters, hashes }))
+    });
+    kinds.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_shares_of_the_processes_and_round_numbers() {
+        let sizes = |processes, fixed| {
+            let mut sizes: Vec<_> = kinds(processes, fixed).iter().map(|kind| kind.counters).collect();
+            sizes.dedup();
+            sizes
+        };
+        assert_eq!(sizes(10, true), [3, 10, 30, 64]);
+        assert_eq!(sizes(1000, false), [30, 100, 300, 1000, 3000]);
+        assert_eq!(sizes(5000, true), [64, 128, 150, 256, 500, 512, 1024, 1500, 5000]);
+        assert_eq!(kinds(10, false).len(), 3 * 8);
+    }
+}

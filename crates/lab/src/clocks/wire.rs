@@ -1,0 +1,222 @@
+//! How many bytes a stamp takes on the wire: Bloom clocks against vector clocks.
+//!
+//! Both are written the same way: whole as the smallest number and each number less that one, in seven bits a byte; or, in a session, only what rose since
+//! the last stamp. A session is what one process sends, over one connection, to whomever: a sender that is connected to each of its peers has rarer sessions and longer
+//! differences. One stamp of 64 of a session is whole.
+//!
+//! What must hold: a vector clock gets every trick that a Bloom clock gets.
+
+use anyhow::Result;
+use bloom_clock::{VectorClock, Writing};
+
+use super::execution::{Execution, What};
+use super::parallel;
+use super::replay::replay;
+use super::slice::Slice;
+use super::topology::Topology;
+use super::trial::{Kind, Lot, Setup};
+
+/// So many processes, evenly among all, are those whose sessions are measured.
+const SENDERS: usize = 32;
+
+/// The place of a process among those that are measured.
+fn place(process: u32, processes: usize) -> Option<usize> {
+    let every = processes.div_ceil(SENDERS);
+    let process = process as usize;
+    process.is_multiple_of(every).then_some(process / every)
+}
+
+/// The first byte of a whole stamp of a session, as the library writes it.
+const NUMBERED: u8 = 3;
+
+/// One stamp of so many of a session is whole.
+const WHOLE_EVERY: f64 = 64.0;
+
+/// The bytes of stamps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Lengths {
+    stamps: u64,
+    bytes: u64,
+}
+
+impl Lengths {
+    fn add(&mut self, bytes: usize) {
+        self.stamps += 1;
+        self.bytes += bytes as u64;
+    }
+
+    fn mean(&self) -> f64 {
+        self.bytes as f64 / self.stamps.max(1) as f64
+    }
+}
+
+/// What stamps of a clock take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Wire {
+    pub(crate) topology: Topology,
+    pub(crate) processes: usize,
+    /// The counters of a Bloom clock; nothing for a vector clock.
+    pub(crate) counters: Option<usize>,
+    pub(crate) stamps: u64,
+    /// In 32 bits a counter, or 64 bits a process.
+    pub(crate) plain: u64,
+    pub(crate) whole: f64,
+    pub(crate) difference: f64,
+}
+
+impl Wire {
+    /// The mean in a session: differences, and now and then a whole one.
+    pub(crate) fn session(&self) -> f64 {
+        (self.whole + (WHOLE_EVERY - 1.0) * self.difference) / WHOLE_EVERY
+    }
+}
+
+/// The clocks of a comparison.
+pub(crate) const COUNTERS: [usize; 3] = [64, 256, 1024];
+
+/// All clocks on all of these, as many processes and topologies.
+pub(crate) fn measure(setups: &[(Topology, usize)], seed: u64, mut step: impl FnMut()) -> Result<Vec<Wire>> {
+    let of = |(topology, processes): &(Topology, usize)| -> Result<Vec<Wire>> {
+        let (topology, processes) = (*topology, *processes);
+        let slice = Slice::Mid;
+        let setup = Setup { topology, processes, slice, internal: 0 };
+        let lot = Lot { setup, run: 0, seed };
+        let execution = lot.play();
+        let from = slice.range(processes).start;
+        let mut wires = vec![vector(&execution, topology, from)];
+        for counters in COUNTERS {
+            wires.push(bloom(&lot, &execution, counters, from)?);
+        }
+        Ok(wires)
+    };
+    parallel::map(setups, of, |_| step()).into_iter().collect::<Result<Vec<_>>>().map(|all| all.concat())
+}
+
+fn bloom(lot: &Lot, execution: &Execution, counters: usize, from: usize) -> Result<Wire> {
+    let kind = Kind { by_event: false, counters, hashes: 1 };
+    let clocks = lot.clocks(&kind)?;
+    let mut sessions: Vec<Writing> = (0..SENDERS).map(|_| Writing::default()).collect();
+    let (mut whole, mut difference) = (Lengths::default(), Lengths::default());
+    let mut bytes = Vec::new();
+    replay(execution, clocks, |at, event, stamp| {
+        let sender = place(event.process, execution.processes).and_then(|place| sessions.get_mut(place));
+        let (Some(session), What::Send(_)) = (sender, event.what) else { return };
+        bytes.clear();
+        session.write(stamp, &mut bytes);
+        if at < from {
+            return;
+        }
+        if bytes[0] != NUMBERED {
+            difference.add(bytes.len());
+        }
+        bytes.clear();
+        stamp.write(&mut bytes);
+        whole.add(bytes.len());
+    });
+    Ok(Wire {
+        topology: lot.setup.topology,
+        processes: execution.processes,
+        counters: Some(counters),
+        stamps: whole.stamps,
+        plain: 4 * counters as u64,
+        whole: whole.mean(),
+        difference: difference.mean(),
+    })
+}
+
+fn vector(execution: &Execution, topology: Topology, from: usize) -> Wire {
+    let processes = execution.processes;
+    let clocks: Vec<_> = (0..processes).map(|process| VectorClock::begin(process, processes)).collect();
+    let mut last: Vec<(u64, Vec<u64>)> = vec![(0, vec![0; processes]); SENDERS];
+    let (mut whole, mut difference) = (Lengths::default(), Lengths::default());
+    replay(execution, clocks, |at, event, stamp| {
+        let sender = place(event.process, processes).and_then(|place| last.get_mut(place));
+        let (Some((number, last)), What::Send(_)) = (sender, event.what) else { return };
+        if at >= from {
+            whole.add(whole_vector(stamp.events()));
+            difference.add(difference_of(*number, last, stamp.events()));
+        }
+        *number += 1;
+        last.copy_from_slice(stamp.events());
+    });
+    Wire {
+        topology,
+        processes,
+        counters: None,
+        stamps: whole.stamps,
+        plain: 8 * processes as u64,
+        whole: whole.mean(),
+        difference: difference.mean(),
+    }
+}
+
+/// Bytes of a number, seven bits in each.
+fn length(number: u64) -> usize {
+    (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// As the library writes a stamp: kind, how many, the smallest, and each less that one. There are no generations.
+fn whole_vector(events: &[u64]) -> usize {
+    let base = events.iter().copied().min().unwrap_or(0);
+    let numbers: usize = events.iter().map(|number| length(number - base)).sum();
+    1 + length(events.len() as u64) + length(base) + numbers
+}
+
+/// As the library writes a difference: kind, its number, how many rose, and for each how many were passed over and by how much it rose.
+fn difference_of(number: u64, last: &[u64], now: &[u64]) -> usize {
+    let (mut count, mut bytes, mut next) = (0, 0, 0);
+    for (at, (last, now)) in last.iter().zip(now).enumerate() {
+        if now > last {
+            count += 1;
+            bytes += length((at - next) as u64) + length(now - last);
+            next = at + 1;
+        }
+    }
+    1 + length(number) + length(count) + bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use bloom_clock::{BloomClock, Clock, Identity, Shape, Stamp, TickKey};
+
+    use super::*;
+
+    /// A stamp with these counters, which are found by trying: the library makes none from numbers.
+    fn stamps(counters: usize, events: usize) -> Vec<Stamp> {
+        let shape = Shape::new(counters).unwrap().key(TickKey::Event);
+        let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(7));
+        (0..events).map(|_| clock.tick().clone()).collect()
+    }
+
+    #[test]
+    fn vectors_are_written_as_stamps_are() {
+        let stamps = stamps(100, 40_000);
+        let numbers =
+            |stamp: &Stamp| stamp.counters().iter().map(|counter| u64::from(*counter)).collect::<Vec<_>>();
+        let mut session = Writing::default();
+        let mut bytes = Vec::new();
+        for (number, at) in (0..40_000).step_by(777).enumerate() {
+            bytes.clear();
+            stamps[at].write(&mut bytes);
+            // But for the generation, a byte.
+            assert_eq!(bytes.len() - 1, whole_vector(&numbers(&stamps[at])));
+            bytes.clear();
+            session.write(&stamps[at], &mut bytes);
+            if number > 0 {
+                let last = numbers(&stamps[at - 777]);
+                assert_eq!(bytes.len(), difference_of(number as u64, &last, &numbers(&stamps[at])));
+            }
+        }
+        assert_eq!([0, 127, 128, u64::MAX].map(length), [1, 1, 2, 10]);
+    }
+
+    #[test]
+    fn a_vector_clock_is_shorter_for_few_and_longer_for_many() {
+        let wires = measure(&[(Topology::Uniform, 32), (Topology::Uniform, 300)], 1, || {}).unwrap();
+        let [few, few_bloom, _, _, many, many_bloom, ..] = wires[..] else { panic!("{wires:?}") };
+        assert!(few.whole < few_bloom.whole, "{few:?} {few_bloom:?}");
+        assert!(many.whole > 3.0 * many_bloom.whole, "{many:?} {many_bloom:?}");
+        assert!(many.difference < many.whole && many_bloom.difference < many_bloom.whole);
+        assert!(few.stamps > 1000 && many.stamps > 1000);
+    }
+}
