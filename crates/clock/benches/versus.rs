@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use bloom_clock::{
-    BloomClock, Causality, Clock, Identity, Shape, Stamp, TickKey, VectorClock, VectorStamp, estimate,
+    BloomClock, Causality, Clock, Identity, Shape, Stamp, TickKey, VectorClock, VectorStamp, Writing,
+    estimate,
 };
 
 /// Rounds of each comparison; one more warms up.
@@ -28,6 +29,7 @@ fn main() {
     table("Compare, the first counter says no", 1, refused());
     execution.print_share();
     table("Compare, random pairs of an execution of 1,000 processes", 1, execution.pairs());
+    execution.print_bytes();
     table("Tick", 1, ticks());
     table("Receive", 1, execution.receives());
     table("Estimate", 0, estimates());
@@ -154,6 +156,8 @@ fn refused<'a>() -> Vec<Contender<'a>> {
 /// Stamps of an execution in which every event receives the message of a recent one, as each clock has them.
 struct Execution {
     blooms: Vec<Vec<Stamp>>,
+    /// All stamps of the first process.
+    of_one: Vec<Vec<Stamp>>,
     vectors: Vec<VectorStamp>,
     /// Indices of two events.
     pairs: Vec<(usize, usize)>,
@@ -180,19 +184,20 @@ impl Execution {
         // The process, and how many events ago what it receives was sent.
         let step = |_| (chance(&mut seed) % PROCESSES, chance(&mut seed) % Self::RECENT);
         let steps: Vec<(usize, usize)> = (0..events).map(step).collect();
-        let blooms = COUNTERS.map(|counters| {
+        let runs = COUNTERS.map(|counters| {
             Self::run(&steps, |process| {
                 BloomClock::begin(shape(counters).key(TickKey::Process), identity(process))
             })
         });
-        let vectors = Self::run(&steps, |process| VectorClock::begin(process, PROCESSES));
+        let [vectors, _] = Self::run(&steps, |process| VectorClock::begin(process, PROCESSES));
         let pair = |_| (chance(&mut seed) % Self::KEPT, chance(&mut seed) % Self::KEPT);
-        Self { blooms: blooms.into(), vectors, pairs: (0..4096).map(pair).collect() }
+        let [blooms, of_one] = [0, 1].map(|which| runs.iter().map(|run| run[which].clone()).collect());
+        Self { blooms, of_one, vectors, pairs: (0..4096).map(pair).collect() }
     }
 
-    fn run<C: Clock>(steps: &[(usize, usize)], begin: impl Fn(usize) -> C) -> Vec<C::Stamp> {
+    fn run<C: Clock>(steps: &[(usize, usize)], begin: impl Fn(usize) -> C) -> [Vec<C::Stamp>; 2] {
         let mut clocks: Vec<C> = (0..PROCESSES).map(begin).collect();
-        let (mut recent, mut kept) = (std::collections::VecDeque::new(), Vec::new());
+        let (mut recent, mut kept, mut of_one) = (std::collections::VecDeque::new(), Vec::new(), Vec::new());
         for (at, (process, back)) in steps.iter().enumerate() {
             let clock = &mut clocks[*process];
             let stamp = match recent.get(*back) {
@@ -202,14 +207,33 @@ impl Execution {
             if at % Self::EVERY == 0 {
                 kept.push(stamp.clone());
             }
+            if *process == 0 {
+                of_one.push(stamp.clone());
+            }
             recent.push_front(stamp.clone());
             recent.truncate(Self::RECENT);
         }
-        kept
+        [kept, of_one]
     }
 
     fn pair(&self, number: u32) -> (usize, usize) {
         self.pairs[number as usize % self.pairs.len()]
+    }
+
+    /// How long stamps are: in memory, alone, and one after the other of one process.
+    fn print_bytes(&self) {
+        println!(
+            "\n| Bytes of a stamp of that execution | in memory | alone | in a session |\n|---|--:|--:|--:|"
+        );
+        for ((counters, stamps), of_one) in COUNTERS.iter().zip(&self.blooms).zip(&self.of_one) {
+            let mut alone = Vec::new();
+            stamps.iter().for_each(|stamp| stamp.write(&mut alone));
+            let (mut writing, mut session) = (Writing::default(), Vec::new());
+            of_one.iter().for_each(|stamp| writing.write(stamp, &mut session));
+            let (alone, session) = (alone.len() / stamps.len(), session.len() / of_one.len());
+            println!("| Bloom clock, m = {counters} | {} | {alone} | {session} |", 4 * counters);
+        }
+        println!("| vector clock, n = {PROCESSES} | {} | | |", 8 * PROCESSES);
     }
 
     /// How many of the pairs are caused.

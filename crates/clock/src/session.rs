@@ -2,7 +2,8 @@
 //!
 //! A difference: a byte 2, its number in the session (modulo 2^64, from 0), how many counters changed, and for each how many were passed over since
 //! the last that changed, and by how much it rose. It can be read by whoever has read the one before, and by nobody else:
-//! after a loss the reader says so, and is to be sent a whole one. Every [`WHOLE_EVERY`]th is whole anyway, and so is the first of a generation.
+//! after a loss the reader says so, and is to be sent a whole one. Every [`WHOLE_EVERY`]th is whole anyway, and so is the first of a generation,
+//! and one that is shorter so.
 
 use crate::bytes::{Malformed, Reader, WHOLE, put, read_whole};
 use crate::shape::Shape;
@@ -30,12 +31,8 @@ impl Writing {
         let number = self.next;
         self.next = number.wrapping_add(1);
         match self.last.as_ref().filter(|last| !number.is_multiple_of(WHOLE_EVERY) && follows(last, stamp)) {
-            Some(last) => write_difference(number, last, stamp, out),
-            None => {
-                out.push(NUMBERED);
-                put(number, out);
-                stamp.write(out);
-            }
+            Some(last) => write_shorter(number, last, stamp, out),
+            None => write_numbered(number, stamp, out),
         }
         match &mut self.last {
             Some(last) if last.counters.len() == stamp.counters.len() => {
@@ -57,6 +54,28 @@ fn follows(last: &Stamp, stamp: &Stamp) -> bool {
     last.generation == stamp.generation
         && last.counters.len() == stamp.counters.len()
         && last.counters.iter().zip(&stamp.counters).all(|(last, now)| last <= now)
+}
+
+fn write_numbered(number: u64, stamp: &Stamp, out: &mut Vec<u8>) {
+    out.push(NUMBERED);
+    put(number, out);
+    stamp.write(out);
+}
+
+/// The difference, unless so many counters rose that the whole is shorter.
+fn write_shorter(number: u64, last: &Stamp, stamp: &Stamp, out: &mut Vec<u8>) {
+    let begin = out.len();
+    write_difference(number, last, stamp, out);
+    let middle = out.len();
+    // A whole one has at least a byte for each counter.
+    if middle - begin > stamp.counters.len() {
+        write_numbered(number, stamp, out);
+        if out.len() - middle < middle - begin {
+            out.drain(begin..middle);
+        } else {
+            out.truncate(middle);
+        }
+    }
 }
 
 fn write_difference(number: u64, last: &Stamp, stamp: &Stamp, out: &mut Vec<u8>) {

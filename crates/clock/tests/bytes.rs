@@ -56,8 +56,13 @@ proptest! {
         let mut readers: Vec<Reading> = (0..3).map(|_| Reading::new(shape)).collect();
         for (process, stamp) in run(shape, &steps) {
             let mut out = Vec::new();
+            out.push(7); // what is there before stays
             writers[process].write(&stamp, &mut out);
+            prop_assert_eq!(out.remove(0), 7);
             prop_assert_eq!(readers[process].read(&out), Ok(&stamp));
+            // The byte and the number of a whole one; a difference is never longer.
+            let number = 1 + out[1..].iter().position(|byte| *byte < 0x80).unwrap() + 1;
+            prop_assert!(out.len() <= number + bytes(&stamp).len(), "{} bytes", out.len());
         }
     }
 
