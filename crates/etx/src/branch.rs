@@ -1,0 +1,145 @@
+//! The name of a branch: the part of a try that is in one database.
+//!
+//! Databases know it as an XA identifier of two parts. The first (`gtrid`) names the try, the second (`bqual`) who works on it, in which
+//! database, and on which connection, so that whoever finds the branch can look up its outcome, and end a connection that hangs.
+//! Both are digits of a fixed width: a name has one spelling, and nothing else is taken for one.
+
+use crate::{Executor, RequestId, Try};
+
+/// Marks our names among those of others, as the format of an XA identifier: "JETX".
+const FORMAT: u32 = 0x4a45_5458;
+
+/// What PostgreSQL's one-part names begin with.
+const PREFIX: &str = "etx1:";
+
+/// The name of a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BranchName {
+    /// Those who share databases and do not know of each other are told apart by this.
+    pub cluster: u32,
+    /// The request.
+    pub request: RequestId,
+    /// Its try.
+    pub attempt: Try,
+    /// Who works on it.
+    pub executor: Executor,
+    /// Which of the databases, by their order in the cluster's settings.
+    pub resource: u8,
+    /// The connection that made it, by the database's own number.
+    pub connection: u64,
+}
+
+/// A name that is not ours to touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the name of a branch of ours")]
+pub struct NotOurs;
+
+impl BranchName {
+    /// The format of the XA identifier.
+    pub const FORMAT: u32 = FORMAT;
+
+    /// The part that names the try: 50 digits.
+    pub fn gtrid(&self) -> String {
+        let RequestId { session, sequence } = self.request;
+        format!("{:08x}{session:032x}{sequence:08x}{:02x}", self.cluster, self.attempt.0)
+    }
+
+    /// The part that names the branch: 54 digits.
+    pub fn bqual(&self) -> String {
+        let Executor { server, incarnation, work } = self.executor;
+        let (resource, connection) = (self.resource, self.connection);
+        format!("{server:04x}{incarnation:016x}{work:016x}{resource:02x}{connection:016x}")
+    }
+
+    /// The branch with this two-part name.
+    pub fn from_xid(format: u32, gtrid: &[u8], bqual: &[u8]) -> Result<Self, NotOurs> {
+        if format != FORMAT {
+            return Err(NotOurs);
+        }
+        let (mut try_part, mut branch_part) = (Digits(gtrid), Digits(bqual));
+        let name = Self {
+            cluster: try_part.take(8)? as u32,
+            request: RequestId { session: try_part.take(32)?, sequence: try_part.take(8)? as u32 },
+            attempt: Try(try_part.take(2)? as u8),
+            executor: Executor {
+                server: branch_part.take(4)? as u16,
+                incarnation: branch_part.take(16)? as u64,
+                work: branch_part.take(16)? as u64,
+            },
+            resource: branch_part.take(2)? as u8,
+            connection: branch_part.take(16)? as u64,
+        };
+        let tries = 1..=crate::TRIES_MAX;
+        let whole = try_part.0.is_empty() && branch_part.0.is_empty();
+        if whole && tries.contains(&name.attempt.0) { Ok(name) } else { Err(NotOurs) }
+    }
+
+    /// The name as PostgreSQL has it: one part, of 110 characters.
+    pub fn gid(&self) -> String {
+        format!("{PREFIX}{}:{}", self.gtrid(), self.bqual())
+    }
+
+    /// The branch with this one-part name.
+    pub fn from_gid(gid: &str) -> Result<Self, NotOurs> {
+        let (gtrid, bqual) =
+            gid.strip_prefix(PREFIX).and_then(|parts| parts.split_once(':')).ok_or(NotOurs)?;
+        Self::from_xid(FORMAT, gtrid.as_bytes(), bqual.as_bytes())
+    }
+}
+
+/// Hexadecimal digits in lower case, most significant first.
+struct Digits<'a>(&'a [u8]);
+
+impl Digits<'_> {
+    fn take(&mut self, count: usize) -> Result<u128, NotOurs> {
+        let (digits, rest) = self.0.split_at_checked(count).ok_or(NotOurs)?;
+        self.0 = rest;
+        digits.iter().try_fold(0, |number, digit| match digit {
+            b'0'..=b'9' => Ok(number << 4 | u128::from(digit - b'0')),
+            b'a'..=b'f' => Ok(number << 4 | u128::from(digit - b'a' + 10)),
+            _ => Err(NotOurs),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> BranchName {
+        BranchName {
+            cluster: 0xc1,
+            request: RequestId { session: 0x0192_8f00_dead_7000_8000_0000_0000_00ff, sequence: 12 },
+            attempt: Try(3),
+            executor: Executor { server: 2, incarnation: u64::MAX, work: 9 },
+            resource: 1,
+            connection: 4_711,
+        }
+    }
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        let name = name();
+        assert_eq!(BranchName::from_gid(&name.gid()), Ok(name));
+        let (gtrid, bqual) = (name.gtrid(), name.bqual());
+        assert_eq!(BranchName::from_xid(FORMAT, gtrid.as_bytes(), bqual.as_bytes()), Ok(name));
+        // XA grants 64 bytes to each part, PostgreSQL 200 to the whole.
+        assert!(gtrid.len() <= 64 && bqual.len() <= 64 && name.gid().len() < 200);
+    }
+
+    #[test]
+    fn what_others_prepared_is_not_taken_for_ours() {
+        let gid = name().gid();
+        let longer = format!("{gid}0");
+        let upper = gid.replace('f', "F");
+        let foreign = gid.replace("etx1", "etx2");
+        let parts = gid.replacen(':', ";", 2);
+        let never_tried = gid.replacen("0c03:", "0c00:", 1);
+        assert_ne!(never_tried, gid);
+        for other in ["", "etx1:", &gid[..gid.len() - 1], &longer, &upper, &foreign, &parts, &never_tried] {
+            assert_eq!(BranchName::from_gid(other), Err(NotOurs), "{other}");
+        }
+        let (gtrid, bqual) = (name().gtrid(), name().bqual());
+        assert_eq!(BranchName::from_xid(1, gtrid.as_bytes(), bqual.as_bytes()), Err(NotOurs));
+    }
+}

@@ -1,0 +1,15 @@
+//! Who works on a try.
+
+/// One piece of work on one try. No two are ever the same: a server draws an incarnation at random each time it starts, and counts.
+///
+/// A decision to commit names the executor whose branches are meant. So servers that work on the same try, because one thinks
+/// the other dead, need not be kept from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Executor {
+    /// The application server.
+    pub server: u16,
+    /// Which life of it.
+    pub incarnation: u64,
+    /// Which work of that life.
+    pub work: u64,
+}

@@ -1,0 +1,25 @@
+//! e-Transactions: a request takes effect exactly once across databases, and its client gets the one committed answer.
+//!
+//! After Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication* (HPL-2000-46). A request is tried by application servers,
+//! at first one, later any; a try does its work in one branch in each database, all of them vote, and what becomes of the try is written into a
+//! write-once register, with the answer. Whoever finds it there carries it out. What differs from the paper's pseudo-code, and why, is in `docs/etx.md`.
+//!
+//! What must hold, in the paper's names:
+//! - *T.1* a client that goes on asking gets an answer; *T.2* a database that voted learns the outcome.
+//! - *A.1* an answer is given only if every database has committed; *A.2* of the tries of a request one commits at most; *A.3* no two databases
+//!   disagree.
+//! - *V.1* an answer was computed from the request; *V.2* a database commits only if all have voted yes.
+
+mod branch;
+mod decision;
+mod executor;
+mod request;
+mod resource;
+mod value;
+
+pub use branch::{BranchName, NotOurs};
+pub use decision::Outcome;
+pub use executor::Executor;
+pub use request::{RequestId, TRIES_MAX, Try};
+pub use resource::{Branch, Failure, Resource, Standing, Vote};
+pub use value::{Row, Value};

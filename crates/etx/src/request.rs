@@ -1,0 +1,29 @@
+//! What is asked for, and its tries.
+
+/// How often a request is tried before it is given up for good, with an answer that says so.
+pub const TRIES_MAX: u8 = 64;
+
+/// The name of a request. It is given by the client, before it asks for the first time, and never given again.
+///
+/// A session is dated, as a UUIDv7 is: requests of a session that is older than the window are refused, so that what is remembered of them can go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId {
+    /// The session: the bits of a UUIDv7.
+    pub session: u128,
+    /// Which request of the session, from 1 on. A request that stands alone is the first of a session of its own.
+    pub sequence: u32,
+}
+
+/// A try of a request, numbered from 1 to [`TRIES_MAX`]. One is begun only when the one before it is decided to abort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Try(pub u8);
+
+impl Try {
+    /// The first of a request.
+    pub const FIRST: Self = Self(1);
+
+    /// The next one, if the request is not given up.
+    pub fn next(self) -> Option<Self> {
+        (self.0 < TRIES_MAX).then_some(Self(self.0 + 1))
+    }
+}

@@ -1,0 +1,23 @@
+//! What goes into a statement and comes out of it.
+
+/// A value, in what all databases have in common.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction, which may be rounded.
+    Float(f64),
+    /// A number with a fraction, exact: as the database spells it.
+    Decimal(String),
+    /// Text.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+}
+
+/// A row of what a statement returns: names of columns with their values, in the statement's order.
+pub type Row = Vec<(String, Value)>;
