@@ -291,3 +291,17 @@ fn slug(title: &str) -> String {
 pub(crate) fn escape(content: &str) -> String {
     content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_outside_the_area_are_not_drawn() {
+        let points = [(0.5, 0.5), (1.0, 1.0), (2.0, 0.5), (0.5, 1.2)];
+        let series = Series::new("", Colour::Blue, Line::None, Marker::Disc).with_points(points);
+        let panel = Panel { heading: "", y: Axis::linear("", 0.0, 1.0), series: vec![series], height: 100.0 };
+        let chart = Chart { title: "", x: Axis::linear("", 0.0, 1.0), panels: vec![panel] };
+        assert_eq!(svg(&chart).matches("<circle").count(), 2);
+    }
+}

@@ -56,15 +56,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn play(&self, mut chance: Chance) -> Execution {
         assert!(self.processes >= 2 && self.internal < 100, "somebody sends to somebody: {self:?}");
-        let mut play = Play {
-            numbers: vec![0; self.processes],
-            inboxes: vec![Vec::new(); self.processes],
-            owed: vec![VecDeque::new(); self.processes],
-            waits: vec![false; self.processes],
-            free: Vec::new(),
-            slots: 0,
-            plan: *self,
-        };
+        let mut play = Play::new(*self);
         let mut events = Vec::with_capacity(self.events);
         while events.len() < self.events {
             let process = self.topology.turn(self.processes, &mut chance);
@@ -100,6 +92,18 @@ struct Play {
 }
 
 impl Play {
+    fn new(plan: Plan) -> Self {
+        Self {
+            numbers: vec![0; plan.processes],
+            inboxes: vec![Vec::new(); plan.processes],
+            owed: vec![VecDeque::new(); plan.processes],
+            waits: vec![false; plan.processes],
+            free: Vec::new(),
+            slots: 0,
+            plan,
+        }
+    }
+
     /// What the process does in its turn, if anything.
     fn turn(&mut self, process: usize, chance: &mut Chance) -> Option<What> {
         if let Some(client) = self.owed[process].pop_front() {
@@ -176,6 +180,22 @@ mod tests {
                 assert!((counts[0] == 0) == (internal == 0), "{topology:?} {internal}: {counts:?}");
             }
         }
+    }
+
+    #[test]
+    fn nobody_sends_while_too_many_messages_are_under_way() {
+        let mut play = Play::new(plan(Topology::Uniform, 0));
+        let most = 40 * PER_PROCESS;
+        for slot in 0..most {
+            assert_eq!(play.send(0, 1), Some(What::Send(slot as u32)));
+        }
+        assert_eq!(play.send(0, 1), None);
+        let mut chance = Chance::new(1);
+        assert_eq!(play.turn(2, &mut chance), None, "the turn passes");
+        let Some(What::Receive(slot)) = play.turn(1, &mut chance) else {
+            panic!("there is something to receive")
+        };
+        assert_eq!(play.turn(2, &mut chance), Some(What::Send(slot)), "the slot is used again");
     }
 
     #[test]

@@ -8,8 +8,9 @@ pub(crate) const SHARES: [usize; 5] = [3, 10, 30, 100, 300];
 /// Counters whatever the processes.
 const FIXED: [usize; 5] = [64, 128, 256, 512, 1024];
 
-/// So many hashes are tried.
+/// So many hashes are tried, and for the fixed numbers of counters only the first of them.
 const HASHES: std::ops::RangeInclusive<u32> = 1..=4;
+const HASHES_FIXED: u32 = 2;
 
 /// Clocks with more counters than this are not tried.
 const COUNTERS_MAX: usize = 5000;
@@ -21,19 +22,21 @@ pub(crate) fn counters(share: usize, processes: usize) -> usize {
 
 /// The clocks for so many processes; with the fixed numbers of counters too, or only with shares.
 pub(crate) fn kinds(processes: usize, fixed: bool) -> Vec<Kind> {
-    let shares = SHARES.iter().map(|share| counters(*share, processes));
+    let shares: Vec<usize> = SHARES.iter().map(|share| counters(*share, processes)).collect();
     // Three and more times as many counters as a vector clock has only show that it is better by far.
     let fixed = FIXED.into_iter().filter(|counters| fixed && *counters <= (4 * processes).max(64));
-    let mut sizes: Vec<usize> =
-        shares.chain(fixed).filter(|counters| (3..=COUNTERS_MAX).contains(counters)).collect();
+    let mut sizes: Vec<usize> = shares.iter().copied().chain(fixed).collect();
+    sizes.retain(|counters| (3..=COUNTERS_MAX).contains(counters));
     sizes.sort_unstable();
     sizes.dedup();
-    let kinds = sizes.into_iter().flat_map(|counters| {
-        [true, false]
-            .into_iter()
-            .flat_map(move |by_event| HASHES.map(move |hashes| Kind { by_event, counters, hashes }))
-    });
-    kinds.collect()
+    let mut kinds = Vec::new();
+    for counters in sizes {
+        for by_event in [true, false] {
+            let wanted = |hashes: &u32| shares.contains(&counters) || *hashes <= HASHES_FIXED;
+            kinds.extend(HASHES.filter(wanted).map(|hashes| Kind { by_event, counters, hashes }));
+        }
+    }
+    kinds
 }
 
 #[cfg(test)]
@@ -50,6 +53,6 @@ mod tests {
         assert_eq!(sizes(10, true), [3, 10, 30, 64]);
         assert_eq!(sizes(1000, false), [30, 100, 300, 1000, 3000]);
         assert_eq!(sizes(5000, true), [64, 128, 150, 256, 500, 512, 1024, 1500, 5000]);
-        assert_eq!(kinds(10, false).len(), 3 * 8);
+        assert_eq!((kinds(10, false).len(), kinds(10, true).len()), (3 * 8, 3 * 8 + 4));
     }
 }

@@ -173,6 +173,10 @@ mod tests {
             assert_eq!(run(&cells, 1, Some(&part)).unwrap(), at_once, "{length} bytes");
             assert_eq!(std::fs::read(&part).unwrap(), bytes, "{length} bytes");
         }
+        // What follows the last whole trial is dropped, however long it is.
+        std::fs::write(&part, [&bytes[..two.len()], &vec![b'x'; 2 * bytes.len()]].concat()).unwrap();
+        assert_eq!(run(&cells, 1, Some(&part)).unwrap(), at_once);
+        assert_eq!(std::fs::read(&part).unwrap(), bytes);
         // A byte that was changed is found: its trial and those after it are done again.
         let mut damaged = bytes.clone();
         let digit = two.len() - 300;

@@ -1,7 +1,7 @@
 //! How many bytes a stamp takes on the wire: Bloom clocks against vector clocks.
 //!
 //! Both are written the same way: whole as the smallest number and each number less that one, in seven bits a byte; or, in a session, only what rose since
-//! the last stamp. A session is what one process sends, over one connection, to whomever: a sender that is connected to each of its peers has rarer sessions and longer
+//! the last stamp, unless the whole is shorter. A session is what one process sends, over one connection, to whomever: a sender that is connected to each of its peers has rarer sessions and longer
 //! differences. One stamp of 64 of a session is whole.
 //!
 //! What must hold: a vector clock gets every trick that a Bloom clock gets.
@@ -26,11 +26,8 @@ fn place(process: u32, processes: usize) -> Option<usize> {
     process.is_multiple_of(every).then_some(process / every)
 }
 
-/// The first byte of a whole stamp of a session, as the library writes it.
-const NUMBERED: u8 = 3;
-
 /// One stamp of so many of a session is whole.
-const WHOLE_EVERY: f64 = 64.0;
+const WHOLE_EVERY: u64 = 64;
 
 /// The bytes of stamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,13 +58,14 @@ pub(crate) struct Wire {
     /// In 32 bits a counter, or 64 bits a process.
     pub(crate) plain: u64,
     pub(crate) whole: f64,
+    /// In a session, between two that are whole anyway.
     pub(crate) difference: f64,
 }
 
 impl Wire {
     /// The mean in a session: differences, and now and then a whole one.
     pub(crate) fn session(&self) -> f64 {
-        (self.whole + (WHOLE_EVERY - 1.0) * self.difference) / WHOLE_EVERY
+        (self.whole + (WHOLE_EVERY - 1) as f64 * self.difference) / WHOLE_EVERY as f64
     }
 }
 
@@ -95,18 +93,19 @@ pub(crate) fn measure(setups: &[(Topology, usize)], seed: u64, mut step: impl Fn
 fn bloom(lot: &Lot, execution: &Execution, counters: usize, from: usize) -> Result<Wire> {
     let kind = Kind { by_event: false, counters, hashes: 1 };
     let clocks = lot.clocks(&kind)?;
-    let mut sessions: Vec<Writing> = (0..SENDERS).map(|_| Writing::default()).collect();
+    let mut sessions: Vec<(u64, Writing)> = (0..SENDERS).map(|_| (0, Writing::default())).collect();
     let (mut whole, mut difference) = (Lengths::default(), Lengths::default());
     let mut bytes = Vec::new();
     replay(execution, clocks, |at, event, stamp| {
         let sender = place(event.process, execution.processes).and_then(|place| sessions.get_mut(place));
-        let (Some(session), What::Send(_)) = (sender, event.what) else { return };
+        let (Some((number, session)), What::Send(_)) = (sender, event.what) else { return };
         bytes.clear();
         session.write(stamp, &mut bytes);
+        *number += 1;
         if at < from {
             return;
         }
-        if bytes[0] != NUMBERED {
+        if !(*number - 1).is_multiple_of(WHOLE_EVERY) {
             difference.add(bytes.len());
         }
         bytes.clear();
@@ -134,7 +133,9 @@ fn vector(execution: &Execution, topology: Topology, from: usize) -> Wire {
         let (Some((number, last)), What::Send(_)) = (sender, event.what) else { return };
         if at >= from {
             whole.add(whole_vector(stamp.events()));
-            difference.add(difference_of(*number, last, stamp.events()));
+            if !number.is_multiple_of(WHOLE_EVERY) {
+                difference.add(in_session(*number, last, stamp.events()));
+            }
         }
         *number += 1;
         last.copy_from_slice(stamp.events());
@@ -160,6 +161,11 @@ fn whole_vector(events: &[u64]) -> usize {
     let base = events.iter().copied().min().unwrap_or(0);
     let numbers: usize = events.iter().map(|number| length(number - base)).sum();
     1 + length(events.len() as u64) + length(base) + numbers
+}
+
+/// As the library writes a stamp between two that are whole anyway: the shorter one, of the difference and of the whole with its number.
+fn in_session(number: u64, last: &[u64], now: &[u64]) -> usize {
+    difference_of(number, last, now).min(1 + length(number) + whole_vector(now))
 }
 
 /// As the library writes a difference: kind, its number, how many rose, and for each how many were passed over and by how much it rose.
@@ -195,6 +201,7 @@ mod tests {
             |stamp: &Stamp| stamp.counters().iter().map(|counter| u64::from(*counter)).collect::<Vec<_>>();
         let mut session = Writing::default();
         let mut bytes = Vec::new();
+        let mut wholes = 0;
         for (number, at) in (0..40_000).step_by(777).enumerate() {
             bytes.clear();
             stamps[at].write(&mut bytes);
@@ -204,9 +211,19 @@ mod tests {
             session.write(&stamps[at], &mut bytes);
             if number > 0 {
                 let last = numbers(&stamps[at - 777]);
-                assert_eq!(bytes.len(), difference_of(number as u64, &last, &numbers(&stamps[at])));
+                let (length, whole) =
+                    (in_session(number as u64, &last, &numbers(&stamps[at])), bytes[0] != 2);
+                assert_eq!(bytes.len(), length + usize::from(whole), "but for the generation again");
+                wholes += usize::from(whole);
             }
         }
+        assert!(wholes > 10, "nearly all counters rise between two of these");
+        let (first, second) = (numbers(&stamps[100]), numbers(&stamps[107]));
+        session = Writing::default();
+        session.write(&stamps[100], &mut bytes);
+        bytes.clear();
+        session.write(&stamps[107], &mut bytes);
+        assert_eq!((bytes[0], bytes.len()), (2, in_session(1, &first, &second)));
         assert_eq!([0, 127, 128, u64::MAX].map(length), [1, 1, 2, 10]);
     }
 
