@@ -4,7 +4,7 @@
 //! database, and on which connection, so that whoever finds the branch can look up its outcome, and end a connection that hangs.
 //! Both are digits of a fixed width: a name has one spelling, and nothing else is taken for one.
 
-use crate::{Executor, RequestId, Try};
+use crate::{Executor, Home, RequestId, Try};
 
 /// Marks our names among those of others, as the format of an XA identifier: "JETX".
 const FORMAT: u32 = 0x4a45_5458;
@@ -21,9 +21,11 @@ pub struct BranchName {
     pub request: RequestId,
     /// Its try.
     pub attempt: Try,
+    /// Where the decision about the try is kept.
+    pub home: Home,
     /// Who works on it.
     pub executor: Executor,
-    /// Which of the databases, by their order in the cluster's settings.
+    /// Which of the databases, by its number in the cluster's settings.
     pub resource: u8,
     /// The connection that made it, by the database's own number.
     pub connection: u64,
@@ -38,10 +40,11 @@ impl BranchName {
     /// The format of the XA identifier.
     pub const FORMAT: u32 = FORMAT;
 
-    /// The part that names the try: 50 digits.
+    /// The part that names the try: 52 digits.
     pub fn gtrid(&self) -> String {
         let RequestId { session, sequence } = self.request;
-        format!("{:08x}{session:032x}{sequence:08x}{:02x}", self.cluster, self.attempt.0)
+        let (cluster, home) = (self.cluster, self.home.number());
+        format!("{cluster:08x}{session:032x}{sequence:08x}{:02x}{home:02x}", self.attempt.0)
     }
 
     /// The part that names the branch: 54 digits.
@@ -61,6 +64,7 @@ impl BranchName {
             cluster: try_part.take(8)? as u32,
             request: RequestId { session: try_part.take(32)?, sequence: try_part.take(8)? as u32 },
             attempt: Try(try_part.take(2)? as u8),
+            home: Home::from_number(try_part.take(2)? as u8),
             executor: Executor {
                 server: branch_part.take(4)? as u16,
                 incarnation: branch_part.take(16)? as u64,
@@ -74,7 +78,7 @@ impl BranchName {
         if whole && tries.contains(&name.attempt.0) { Ok(name) } else { Err(NotOurs) }
     }
 
-    /// The name as PostgreSQL has it: one part, of 110 characters.
+    /// The name as PostgreSQL has it: one part, of 112 characters.
     pub fn gid(&self) -> String {
         format!("{PREFIX}{}:{}", self.gtrid(), self.bqual())
     }
@@ -111,6 +115,7 @@ mod tests {
             cluster: 0xc1,
             request: RequestId { session: 0x0192_8f00_dead_7000_8000_0000_0000_00ff, sequence: 12 },
             attempt: Try(3),
+            home: Home::Registers,
             executor: Executor { server: 2, incarnation: u64::MAX, work: 9 },
             resource: 1,
             connection: 4_711,
@@ -124,6 +129,8 @@ mod tests {
         let (gtrid, bqual) = (name.gtrid(), name.bqual());
         assert_eq!(BranchName::from_xid(FORMAT, gtrid.as_bytes(), bqual.as_bytes()), Ok(name));
         // XA grants 64 bytes to each part, PostgreSQL 200 to the whole.
+        let elsewhere = BranchName { home: Home::Resource(1), ..name };
+        assert_eq!(BranchName::from_gid(&elsewhere.gid()), Ok(elsewhere));
         assert!(gtrid.len() <= 64 && bqual.len() <= 64 && name.gid().len() < 200);
     }
 
@@ -134,7 +141,7 @@ mod tests {
         let upper = gid.replace('f', "F");
         let foreign = gid.replace("etx1", "etx2");
         let parts = gid.replacen(':', ";", 2);
-        let never_tried = gid.replacen("0c03:", "0c00:", 1);
+        let never_tried = gid.replacen("0c03ff:", "0c00ff:", 1);
         assert_ne!(never_tried, gid);
         for other in ["", "etx1:", &gid[..gid.len() - 1], &longer, &upper, &foreign, &parts, &never_tried] {
             assert_eq!(BranchName::from_gid(other), Err(NotOurs), "{other}");

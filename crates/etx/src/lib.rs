@@ -20,6 +20,6 @@ mod value;
 pub use branch::{BranchName, NotOurs};
 pub use decision::Outcome;
 pub use executor::Executor;
-pub use request::{RequestId, TRIES_MAX, Try};
+pub use request::{Attempt, Home, RequestId, TRIES_MAX, Try};
 pub use resource::{Branch, Failure, Resource, Standing, Vote};
 pub use value::{Row, Value};

@@ -27,3 +27,41 @@ impl Try {
         (self.0 < TRIES_MAX).then_some(Self(self.0 + 1))
     }
 }
+
+/// Where the decisions about a request are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Home {
+    /// In the registers that the servers share.
+    Registers,
+    /// In one of the databases, by its number: a row that is committed together with what the request does there. That database needs no vote.
+    Resource(u8),
+}
+
+impl Home {
+    /// Stands for the registers among the numbers of databases.
+    const REGISTERS: u8 = u8::MAX;
+
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Registers => Self::REGISTERS,
+            Self::Resource(number) => number,
+        }
+    }
+
+    pub(crate) fn from_number(number: u8) -> Self {
+        if number == Self::REGISTERS { Self::Registers } else { Self::Resource(number) }
+    }
+}
+
+/// A piece of work: somebody at work on a try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt {
+    /// The request.
+    pub request: RequestId,
+    /// Which try of it.
+    pub number: Try,
+    /// Who works on it.
+    pub executor: crate::Executor,
+    /// Where the decision will be.
+    pub home: Home,
+}

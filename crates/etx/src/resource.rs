@@ -8,7 +8,7 @@
 
 use async_trait::async_trait;
 
-use crate::{BranchName, Executor, Outcome, RequestId, Row, Try, Value};
+use crate::{Attempt, BranchName, Executor, Outcome, RequestId, Row, Try, Value};
 
 /// A database that branches can be begun in, and that knows those which are prepared.
 #[async_trait]
@@ -17,12 +17,7 @@ pub trait Resource: Send + Sync {
     fn name(&self) -> &str;
 
     /// Begins a branch, on a connection that nobody else uses until the branch has ended.
-    async fn begin(
-        &self,
-        request: RequestId,
-        attempt: Try,
-        executor: Executor,
-    ) -> Result<Box<dyn Branch>, Failure>;
+    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure>;
 
     /// All branches of ours that are prepared, whoever made them.
     async fn prepared(&self) -> Result<Vec<Standing>, Failure>;
