@@ -22,6 +22,17 @@ const REDIS: Need = Need {
     debian_packages: &["redis-server"],
 };
 
+const POSTGRESQL: Need = Need {
+    what: "PostgreSQL (`initdb`)",
+    // Debian keeps the versions apart, and none of them in the path.
+    is_met: || is_installed("initdb") || has_program(Path::new("/usr/lib/postgresql"), "bin/initdb"),
+    debian_packages: &["postgresql"],
+};
+
+/// Servers end with who started them, even if that one is killed.
+const SETPRIV: Need =
+    Need { what: "`setpriv`", is_met: || is_installed("setpriv"), debian_packages: &["util-linux"] };
+
 const NEEDS: &[Need] = &[
     // Building this program took a linker, but perhaps another one, by somebody's cargo configuration. On a machine
     // without any, `.ci/run` is the command to begin with.
@@ -34,6 +45,16 @@ const NEEDS: &[Need] = &[
     },
     // What we answer is compared with what Redis answers.
     REDIS,
+    // Databases that take part in transactions: instances of the tests' own, in folders of their own. What the packages start by themselves
+    // is not used.
+    POSTGRESQL,
+    Need {
+        what: "MariaDB (`mariadbd`)",
+        // Debian keeps it where only root looks.
+        is_met: || is_installed("mariadbd") || Path::new("/usr/sbin/mariadbd").is_file(),
+        debian_packages: &["mariadb-server"],
+    },
+    SETPRIV,
     // The Python client is tested in an environment of its own.
     Need {
         what: "Python with venv",
@@ -43,17 +64,7 @@ const NEEDS: &[Need] = &[
 ];
 
 /// Those whom `cargo xtask bench peers` measures us against.
-const RIVALS: &[Need] = &[
-    REDIS,
-    Need {
-        what: "PostgreSQL (`initdb`)",
-        // Debian keeps the versions apart, and none of them in the path.
-        is_met: || is_installed("initdb") || has_program(Path::new("/usr/lib/postgresql"), "bin/initdb"),
-        debian_packages: &["postgresql"],
-    },
-    // They end with the benchmark, even if it is killed.
-    Need { what: "`setpriv`", is_met: || is_installed("setpriv"), debian_packages: &["util-linux"] },
-];
+const RIVALS: &[Need] = &[REDIS, POSTGRESQL, SETPRIV];
 
 /// Installs what the tests miss, or fails with what to install.
 pub fn prepare() -> Result<()> {

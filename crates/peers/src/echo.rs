@@ -4,14 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use rustix::process::Signal;
+use jeton_testbed::{Server, Signal, bound_command, free_address};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::contender::Contender;
 use crate::jeton;
 use crate::resp::Client;
-use crate::server::{Server, bound_command, free_address};
 
 /// Starts one as a process of its own.
 pub fn start(folder: &Path) -> Result<(Server, Contender)> {

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::Signal;
+use jeton_testbed::{Server, Signal, bound_command, free_address};
 
 use crate::contender::Contender;
 use crate::resp::{Client, ID, NUMBER, Resp};
-use crate::server::{Server, bound_command, free_address};
 use crate::workload::COUNTERS;
 
 /// The table whose additions are answered when they are durable.

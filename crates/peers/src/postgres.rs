@@ -1,16 +1,11 @@
 //! PostgreSQL from the system's packages, with the recipes for exact additions that it offers.
 
-use std::net::SocketAddr;
-use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
-use rustix::process::Signal;
+use anyhow::{Context, Result};
 
 use crate::contender::Contender;
-use crate::server::{Server, User, bound_command, free_address};
 use crate::wire::{Form, Prepared, Session, connect};
 use crate::workload::COUNTERS;
 
@@ -27,18 +22,12 @@ const SETTINGS: &[(&str, &str)] = &[
     ("jit", "off"),
     // A prepared statement is planned once.
     ("plan_cache_mode", "force_generic_plan"),
-    ("listen_addresses", "127.0.0.1"),
-    ("unix_socket_directories", ""),
 ];
 
 /// The settings in words for the output.
 pub fn settings() -> String {
-    let shown = SETTINGS.iter().filter(|(name, _)| !name.contains("addresses") && !name.contains("socket"));
-    shown.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    SETTINGS.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
 }
-
-/// The user that the package made, for whom is not allowed to run it as himself.
-const OWNER: User = User { name: "postgres" };
 
 /// A way to add exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,67 +146,21 @@ impl Recipe {
 }
 
 /// A running PostgreSQL.
-pub struct Postgres {
-    pub server: Server,
-    address: SocketAddr,
-}
-
-/// The folder with its programs: Debian keeps the versions apart, and none of them in the path.
-fn programs() -> Result<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let newest = versions
-        .filter_map(|entry| {
-            Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path().join("bin")))
-        })
-        .filter(|(_, folder)| folder.join("initdb").is_file())
-        .max_by_key(|(version, _)| *version);
-    let in_path =
-        || std::env::split_paths(&std::env::var_os("PATH")?).find(|folder| folder.join("initdb").is_file());
-    newest.map(|(_, folder)| folder).or_else(in_path).context("PostgreSQL is not installed (no `initdb`)")
-}
+pub struct Postgres(jeton_testbed::Postgres);
 
 /// Its version.
 pub fn version() -> String {
-    programs().map_or("PostgreSQL is not installed".into(), |folder| {
-        crate::server::version(&folder.join("postgres"))
-    })
-}
-
-/// The number of a user or of his group.
-fn number_of(user: User, which: &str) -> Result<u32> {
-    let output = Command::new("id").args([which, user.name]).output()?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    text.parse().with_context(|| format!("there is no user `{}`", user.name))
+    jeton_testbed::postgres_version()
 }
 
 impl Postgres {
     pub fn start(folder: &Path) -> Result<Self> {
-        let programs = programs()?;
-        let data = folder.join("postgres");
-        std::fs::create_dir_all(&data)?;
-        let is_root = rustix::process::geteuid().is_root();
-        let user = is_root.then_some(OWNER);
-        if let Some(user) = user {
-            chown(&data, Some(number_of(user, "-u")?), Some(number_of(user, "-g")?))?;
-        }
-        let output = bound_command(&programs.join("initdb"), user, Signal::KILL)
-            .args(["-U", "bench", "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync", "-D"])
-            .arg(&data)
-            .current_dir("/")
-            .output()?;
-        if !output.status.success() {
-            // Mostly a folder above that this user may not pass.
-            bail!("initdb: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        let address = free_address()?;
-        let mut command = bound_command(&programs.join("postgres"), user, Signal::QUIT);
-        command.arg("-D").arg(&data).arg("-p").arg(address.port().to_string()).current_dir("/");
-        for (name, value) in SETTINGS {
-            command.arg("-c").arg(format!("{name}={value}"));
-        }
-        let mut server = Server::start("PostgreSQL", command, Signal::QUIT, folder.join("postgres.log"))?;
-        server.await_ready(|| Session::open(&mut connect(address)?, "")?.query("SELECT 1").map(drop))?;
-        Ok(Self { server, address })
+        Ok(Self(jeton_testbed::Postgres::start(folder, SETTINGS)?))
+    }
+
+    /// Its first process.
+    pub fn process(&self) -> u32 {
+        self.0.process().expect("it runs as long as it is kept")
     }
 
     /// Somebody who follows a recipe, on tables of his own.
@@ -233,7 +176,7 @@ impl Postgres {
     }
 
     fn follower(&self, recipe: Recipe, tables: &str) -> Result<Contender> {
-        let address = self.address;
+        let address = self.0.address();
         let mut stream = connect(address)?;
         let mut session = Session::open(&mut stream, "")?;
         for statement in recipe.setup(tables) {
@@ -243,7 +186,7 @@ impl Postgres {
             Prepared { sql: recipe.statement(tables), form: recipe.form(), options: recipe.options() };
         let name = format!("PostgreSQL, {}", recipe.name());
         let sum = format!("SELECT coalesce(sum(value), 0) FROM counters_{tables}");
-        Ok(Contender::new(&name, address, Arc::new(dialect), self.server.process()).with_sum(move || {
+        Ok(Contender::new(&name, address, Arc::new(dialect), self.process()).with_sum(move || {
             let rows = Session::open(&mut connect(address)?, "")?.query(&sum)?;
             Ok(rows.first().context("no sum")?.parse()?)
         }))

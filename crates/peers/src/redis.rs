@@ -5,11 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use rustix::process::Signal;
+use jeton_testbed::{Server, Signal, bound_command, free_address};
 
 use crate::contender::Contender;
 use crate::resp::{Client, ID, NUMBER, RAW_ID, Resp};
-use crate::server::{Server, bound_command, free_address};
 use crate::workload::COUNTERS;
 
 /// An id is remembered for a day, and a duplicate is told the value of now.

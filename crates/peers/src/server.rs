@@ -1,107 +1,9 @@
-//! A server as a process of ours: started in a folder, awaited, measured from outside, and ended whatever happens.
+//! A server as a process of ours, measured from outside.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-
-/// How long a server may take to answer for the first time, and to go when it is told to.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How often a condition of another process is looked at: it cannot be awaited.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// A running server. Dropped, it is told to go, and killed with its process group if it does not.
-pub struct Server {
-    name: &'static str,
-    child: Child,
-    stop: Signal,
-    log: PathBuf,
-}
-
-/// Another user to run as.
-#[derive(Clone, Copy)]
-pub struct User {
-    pub name: &'static str,
-}
-
-/// A command that dies with this process, even if this one is killed: `setpriv` replaces itself by the program. It
-/// tells the kernel about the parent after the change of user, which would make the kernel forget it.
-pub fn bound_command(program: &Path, user: Option<User>, stop: Signal) -> Command {
-    let mut command = Command::new("setpriv");
-    let signal = if stop == Signal::QUIT { "QUIT" } else { "KILL" };
-    command.args(["--pdeathsig", signal]);
-    if let Some(User { name }) = user {
-        command.args(["--reuid", name, "--regid", name, "--clear-groups"]);
-    }
-    command.arg("--").arg(program).stdin(Stdio::null());
-    command
-}
-
-impl Server {
-    /// Starts a command in a process group of its own; what it says goes to a file beside its folder.
-    pub fn start(name: &'static str, mut command: Command, stop: Signal, log: PathBuf) -> Result<Self> {
-        use std::os::unix::process::CommandExt;
-        let file = File::create(&log).with_context(|| format!("no log for {name}"))?;
-        command.stdout(file.try_clone()?).stderr(file).process_group(0);
-        let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-        Ok(Self { name, child, stop, log })
-    }
-
-    /// Waits until it is ready by its own answer.
-    pub fn await_ready(&mut self, mut ready: impl FnMut() -> Result<()>) -> Result<()> {
-        let started = Instant::now();
-        loop {
-            let error = match ready() {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            if let Some(status) = self.child.try_wait()? {
-                bail!("{} ended with {status}: {}", self.name, self.last_words());
-            }
-            if started.elapsed() > PATIENCE {
-                bail!("{} does not answer within {PATIENCE:?} ({error:#}): {}", self.name, self.last_words());
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
-
-    /// The end of what it said.
-    fn last_words(&self) -> String {
-        let text = std::fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(8)..].join(" / ")
-    }
-
-    /// Its process.
-    pub fn process(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return };
-        let _gone_already = kill_process(pid, self.stop);
-        let started = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < PATIENCE {
-            std::thread::sleep(LOOK);
-        }
-        let _nobody_left = kill_process_group(pid, Signal::KILL);
-        let _its_status = self.child.wait();
-    }
-}
-
-/// An address that nobody listens at.
-pub fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
-}
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 /// Seconds of processor that a process and all its descendants have used, those that ended included.
 pub fn processor_seconds(process: u32) -> f64 {
@@ -183,16 +85,5 @@ mod tests {
         assert_eq!(usage(stat), Some((42, 7, 4330)));
         assert!(processor_seconds(std::process::id()) >= 0.0);
         assert!(resident_bytes(std::process::id()) > 0);
-    }
-
-    #[test]
-    fn a_server_that_ends_at_once_is_not_waited_for() {
-        let log = std::env::temp_dir().join(format!("jeton-peers-{}", std::process::id()));
-        let mut command = bound_command(Path::new("sh"), None, Signal::TERM);
-        command.args(["-c", "echo no room; exit 3"]);
-        let mut server = Server::start("a server", command, Signal::TERM, log.clone()).unwrap();
-        let error = server.await_ready(|| bail!("not yet")).unwrap_err().to_string();
-        assert!(error.contains("no room") && error.contains("3"), "{error}");
-        std::fs::remove_file(log).unwrap();
     }
 }

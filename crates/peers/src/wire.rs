@@ -60,7 +60,7 @@ impl<'a> Session<'a> {
         let mut out = Vec::new();
         message(0, &mut out, |out| {
             put_i32(out, 196_608);
-            for word in ["user", "bench", "database", "postgres", "options", options] {
+            for word in ["user", jeton_testbed::POSTGRES_USER, "database", "postgres", "options", options] {
                 out.extend_from_slice(word.as_bytes());
                 out.push(0);
             }

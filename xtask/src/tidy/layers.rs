@@ -24,11 +24,12 @@ const LAYERS: &[(&str, Below)] = &[
     ("register", Below::These(&["core"])),
     ("engine", Below::These(&["register"])),
     ("etx", Below::These(&["engine"])),
+    ("xa", Below::These(&["etx"])),
     ("geo", Below::These(&["engine"])),
     // The protocol, for both ends; and who may do what. Neither knows the database.
     ("resp", Below::These(&[])),
     ("access", Below::These(&[])),
-    ("server", Below::These(&["etx", "geo", "resp", "access"])),
+    ("server", Below::These(&["etx", "xa", "geo", "resp", "access"])),
     // A client links no engine into the program of its user.
     ("client", Below::These(&["core", "resp"])),
     // The figures of the papers need the structures of the papers, not the database.
@@ -36,8 +37,10 @@ const LAYERS: &[(&str, Below)] = &[
     ("cli", Below::These(&["server", "client", "lab"])),
     // Feeds what reads the bytes of strangers.
     ("fuzz", Below::Everything),
+    // Databases of others, for tests and comparisons.
+    ("testbed", Below::These(&[])),
     // The rivals, and everybody under the same load.
-    ("peers", Below::These(&["resp"])),
+    ("peers", Below::These(&["resp", "testbed"])),
     // They look at the whole, and nothing is built on them.
     ("sim", Below::Everything),
     ("xtask", Below::Everything),
