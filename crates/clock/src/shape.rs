@@ -27,12 +27,30 @@ pub struct Shape {
 }
 
 /// A shape that cannot be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShapeError(String);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShapeError(Wrong);
+
+/// Not a text: what is read of a stranger must not allocate to be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrong {
+    Counters(usize),
+    Hashes(u32),
+    HashesPastLimit { hashes: u32, limit: u32 },
+    Limit { limit: u32, hashes: u32 },
+}
 
 impl std::fmt::Display for ShapeError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.0)
+        match self.0 {
+            Wrong::Counters(counters) => write!(out, "{counters} counters: there are 1 to {COUNTERS_MAX}"),
+            Wrong::Hashes(hashes) => {
+                write!(out, "{hashes} counters for an event: there are 1 to {HASHES_MAX}")
+            }
+            Wrong::HashesPastLimit { hashes, limit } => {
+                write!(out, "an event of {hashes} may pass the limit {limit}")
+            }
+            Wrong::Limit { limit, hashes } => write!(out, "a limit of {limit}: an event adds up to {hashes}"),
+        }
     }
 }
 
@@ -42,7 +60,7 @@ impl Shape {
     /// So many counters, one of them for each event, named by the process.
     pub fn new(counters: usize) -> Result<Self, ShapeError> {
         if !(1..=COUNTERS_MAX).contains(&counters) {
-            return Err(ShapeError(format!("{counters} counters: there are 1 to {COUNTERS_MAX}")));
+            return Err(ShapeError(Wrong::Counters(counters)));
         }
         Ok(Self { counters, hashes: 1, key: TickKey::default(), limit: u32::MAX })
     }
@@ -51,10 +69,10 @@ impl Shape {
     /// since what both ends know.
     pub fn hashes(self, hashes: u32) -> Result<Self, ShapeError> {
         if !(1..=HASHES_MAX).contains(&hashes) {
-            return Err(ShapeError(format!("{hashes} counters for an event: there are 1 to {HASHES_MAX}")));
+            return Err(ShapeError(Wrong::Hashes(hashes)));
         }
         if hashes > self.limit {
-            return Err(ShapeError(format!("an event of {hashes} may pass the limit {}", self.limit)));
+            return Err(ShapeError(Wrong::HashesPastLimit { hashes, limit: self.limit }));
         }
         Ok(Self { hashes, ..self })
     }
@@ -68,7 +86,7 @@ impl Shape {
     /// A counter that would pass this begins a new generation. For whoever has few bytes, and for tests.
     pub fn limit(self, limit: u32) -> Result<Self, ShapeError> {
         if limit < self.hashes {
-            return Err(ShapeError(format!("a limit of {limit}: an event adds up to {}", self.hashes)));
+            return Err(ShapeError(Wrong::Limit { limit, hashes: self.hashes }));
         }
         Ok(Self { limit, ..self })
     }

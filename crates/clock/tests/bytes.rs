@@ -149,6 +149,34 @@ fn stamps_are_as_described() {
 }
 
 #[test]
+fn differences_are_as_described() {
+    let shape = Shape::new(4).unwrap().limit(9).unwrap();
+    let mut reader = Reading::new(shape);
+    let first = [3, 0, 1, 4, 0, 0, 1, 0, 0, 9];
+    assert_eq!(reader.read(&first).unwrap().counters(), [1, 0, 0, 9]);
+    for (wrong, why) in [
+        (&[2, 1][..], "it ends too early"),
+        (&[2, 1, 1, 0], "it ends too early"),
+        (&[2, 1, 0, 0], "bytes are left over"),
+        (&[2, 1, 5], "more changes than counters"),
+        (&[2, 1, 1, 4, 1], "a counter beyond the last"),
+        (&[2, 1, 2, 3, 0, 0, 1], "a rise of nothing, or above the limit"),
+        (&[2, 1, 1, 0, 0], "a rise of nothing, or above the limit"),
+        (&[2, 1, 1, 3, 1], "a rise of nothing, or above the limit"),
+        (&[2, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f], "a rise of nothing, or above the limit"),
+        (&[3, 1, 2, 4, 0, 0, 1, 0, 0, 9], "another kind of bytes, or a later version"),
+        (&[3, 1, 1, 4, 0, 0, 1, 0, 0, 9, 0], "bytes are left over"),
+        (&[4, 1], "another kind of bytes, or a later version"),
+    ] {
+        let refused = reader.read(wrong).unwrap_err();
+        assert!(matches!(refused, OutOfStep::Malformed(_)), "{wrong:?}");
+        assert!(refused.to_string().ends_with(why), "{wrong:?}: {refused}");
+    }
+    // Nothing of it has changed anything.
+    assert_eq!(reader.read(&[2, 1, 2, 0, 2, 1, 8]).unwrap().counters(), [3, 0, 8, 9]);
+}
+
+#[test]
 fn a_difference_is_short_and_needs_the_one_before() {
     let shape = Shape::new(64).unwrap();
     let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(1));

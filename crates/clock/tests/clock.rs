@@ -85,6 +85,14 @@ fn shapes_have_limits() {
     assert!(shape.hashes(2).unwrap().limit(1).is_err());
     assert!(shape.limit(1).unwrap().hashes(2).is_err());
     assert!(shape.limit(0).is_err());
+    for (error, text) in [
+        (Shape::new(0), "0 counters: there are 1 to 65536"),
+        (shape.hashes(17), "17 counters for an event: there are 1 to 16"),
+        (shape.limit(1).unwrap().hashes(2), "an event of 2 may pass the limit 1"),
+        (shape.hashes(2).unwrap().limit(1), "a limit of 1: an event adds up to 2"),
+    ] {
+        assert_eq!(error.unwrap_err().to_string(), text);
+    }
 }
 
 #[test]

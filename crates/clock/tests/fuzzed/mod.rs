@@ -125,6 +125,7 @@ fn understood(message: &[u8], reading: &mut Reading, last: Option<Stamp>, shape:
             let last = last.expect("the one before");
             let stamp = with_counters(last.generation().0, &counters, shape);
             assert_ne!(stamp.after(&last), Causality::CertainlyNot);
+            assert_eq!(message[number..], difference(&last, &stamp), "a difference has one spelling");
             stamp
         }
     };
@@ -136,11 +137,23 @@ fn understood(message: &[u8], reading: &mut Reading, last: Option<Stamp>, shape:
     stamp
 }
 
-fn with_counters(generation: u64, counters: &[u32], shape: &Shape) -> Stamp {
-    let base = counters.iter().copied().min().expect("a counter");
-    let mut bytes = vec![1];
-    let above = counters.iter().map(|counter| u64::from(counter - base));
-    for number in [counters.len() as u64, generation, base.into()].into_iter().chain(above) {
+/// What changed, as it is described.
+fn difference(last: &Stamp, stamp: &Stamp) -> Vec<u8> {
+    let rises = last.counters().iter().zip(stamp.counters()).map(|(last, now)| u64::from(now - last));
+    let rises: Vec<(usize, u64)> = rises.enumerate().filter(|(_, rise)| *rise > 0).collect();
+    let mut numbers = vec![rises.len() as u64];
+    let mut next = 0;
+    for (at, rise) in rises {
+        numbers.extend([(at - next) as u64, rise]);
+        next = at + 1;
+    }
+    spelled(numbers)
+}
+
+/// Numbers, as they are described.
+fn spelled(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in numbers {
         let mut rest = number;
         while rest >= 0x80 {
             bytes.push(rest as u8 | 0x80);
@@ -148,6 +161,14 @@ fn with_counters(generation: u64, counters: &[u32], shape: &Shape) -> Stamp {
         }
         bytes.push(rest as u8);
     }
+    bytes
+}
+
+fn with_counters(generation: u64, counters: &[u32], shape: &Shape) -> Stamp {
+    let base = counters.iter().copied().min().expect("a counter");
+    let above = counters.iter().map(|counter| u64::from(counter - base));
+    let numbers = [counters.len() as u64, generation, base.into()].into_iter().chain(above);
+    let bytes = [vec![1], spelled(numbers)].concat();
     Stamp::read(&bytes, shape).expect("within the shape")
 }
 
