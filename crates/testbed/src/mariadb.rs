@@ -107,12 +107,16 @@ impl MariaDb {
 
     /// Kills it.
     pub fn kill(&mut self) {
-        self.server.take().map(Server::kill);
+        if let Some(server) = self.server.take() {
+            server.kill();
+        }
     }
 
     /// Ends it in order.
     pub fn stop(&mut self) {
-        self.server.take().map(|server| server.stop(Signal::TERM));
+        if let Some(server) = self.server.take() {
+            server.stop(Signal::TERM);
+        }
     }
 
     /// Starts it where it was, after it was ended in order if it still ran.
@@ -123,12 +127,16 @@ impl MariaDb {
 
     /// Stops it where it is; connections stay open.
     pub fn pause(&self) {
-        self.server.as_ref().map(Server::pause);
+        if let Some(server) = &self.server {
+            server.pause();
+        }
     }
 
     /// Lets it go on.
     pub fn resume(&self) {
-        self.server.as_ref().map(Server::resume);
+        if let Some(server) = &self.server {
+            server.resume();
+        }
     }
 }
 

@@ -124,12 +124,16 @@ impl Postgres {
 
     /// Kills all of its processes at once.
     pub fn kill(&mut self) {
-        self.server.take().map(Server::kill);
+        if let Some(server) = self.server.take() {
+            server.kill();
+        }
     }
 
     /// Ends it in order: transactions are rolled back, connections closed.
     pub fn stop(&mut self) {
-        self.server.take().map(|server| server.stop(Signal::INT));
+        if let Some(server) = self.server.take() {
+            server.stop(Signal::INT);
+        }
     }
 
     /// Starts it where it was, after it was ended in order if it still ran.
@@ -140,12 +144,16 @@ impl Postgres {
 
     /// Stops all of its processes where they are; connections stay open.
     pub fn pause(&self) {
-        self.server.as_ref().map(Server::pause);
+        if let Some(server) = &self.server {
+            server.pause();
+        }
     }
 
     /// Lets them go on.
     pub fn resume(&self) {
-        self.server.as_ref().map(Server::resume);
+        if let Some(server) = &self.server {
+            server.resume();
+        }
     }
 }
 

@@ -127,7 +127,8 @@ async fn forward(mut client: TcpStream, to: SocketAddr, state: &State) {
     let (asks, answers) = (state.weather.subscribe(), state.weather.subscribe());
     let both = async {
         let mut server = TcpStream::connect(to).await?;
-        (client.set_nodelay(true)?, server.set_nodelay(true)?);
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.split();
         tokio::select! {
