@@ -150,7 +150,7 @@ pub(crate) fn shares(trials: &[Trial]) -> Chart {
         height: 150.0,
     };
     Chart {
-        title: "The Bloom clock: the same counters for each process, the same quality",
+        title: "The Bloom clock: quality by counters for each process",
         x: Axis::linear("Share of pairs at a distance that are cause and effect", 0.0, 1.0),
         panels: vec![
             panel("0.1 counters for each process, events named by their process", 10, false),

@@ -61,20 +61,22 @@ pub(crate) fn of(trials: &[Trial], wires: Option<&[Wire]>) -> Finding {
     }
 }
 
+/// Settings with fewer false positives say little.
+const TELLING: u64 = 100;
+
 /// In how many settings of clocks with names as published one hash is best, and how many there are.
 fn one_hash_is_best(trials: &[Trial]) -> (usize, usize) {
     let (mut best, mut all) = (0, 0);
     for trial in trials {
         let sizes: BTreeSet<usize> = trial.verdicts.iter().map(|verdict| verdict.kind.counters).collect();
         for size in sizes {
-            let rates = (1..=4)
-                .filter_map(|hashes| trial.verdict(true, size, hashes))
-                .map(|verdict| verdict.tally.fpr());
-            let rates: Vec<f64> = rates.collect();
-            let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-            if let Some(first) = rates.first() {
+            let tallies =
+                (1..=4).map(|hashes| trial.verdict(true, size, hashes).map(|verdict| &verdict.tally));
+            let Some(tallies) = tallies.collect::<Option<Vec<_>>>() else { continue };
+            if tallies[0].false_positives() >= TELLING {
+                let least = tallies.iter().map(|tally| tally.fpr()).fold(f64::INFINITY, f64::min);
                 all += 1;
-                best += usize::from(*first <= least * (1.0 + SAME));
+                best += usize::from(tallies[0].fpr() <= least * (1.0 + SAME));
             }
         }
     }
@@ -116,4 +118,35 @@ fn crossing(wires: &[Wire]) -> Option<String> {
         many_bloom.session(),
         many.session(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::slice::{Class, Tally};
+    use super::super::trial::{Kind, Setup, Verdict};
+    use super::*;
+
+    #[test]
+    fn one_hash_is_best_where_it_has_the_fewest_and_there_are_enough_to_tell() {
+        let setup = Setup { topology: Topology::Ring, processes: 9, slice: Slice::Mid, internal: 0 };
+        let verdict = |counters, hashes, false_positives| {
+            let mut tally = Tally { backward: 10_000, ..Tally::default() };
+            tally.classes[0] = Class { pairs: 10_000, causes: 0, false_positives };
+            Verdict { kind: Kind { by_event: true, counters, hashes }, tally, estimate: None }
+        };
+        let rates = [
+            (3, [500, 600, 700, 800]),
+            (4, [500, 499, 600, 600]),
+            (5, [500, 400, 600, 600]),
+            (6, [50, 9, 9, 9]),
+        ];
+        let mut verdicts: Vec<Verdict> = Vec::new();
+        for (counters, rates) in rates {
+            verdicts.extend((1..).zip(rates).map(|(hashes, rate)| verdict(counters, hashes, rate)));
+        }
+        // Of this size not all were tried.
+        verdicts.extend([verdict(7, 1, 500), verdict(7, 2, 600)]);
+        let trial = Trial { setup, runs: 1, events: [0; 3], sampled: 100, verdicts };
+        assert_eq!(one_hash_is_best(&[trial]), (2, 3));
+    }
 }

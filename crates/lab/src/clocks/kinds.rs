@@ -53,6 +53,11 @@ mod tests {
         assert_eq!(sizes(10, true), [3, 10, 30, 64]);
         assert_eq!(sizes(1000, false), [30, 100, 300, 1000, 3000]);
         assert_eq!(sizes(5000, true), [64, 128, 150, 256, 500, 512, 1024, 1500, 5000]);
+        // A share of 64 processes is one of the round numbers.
+        let mut unlike = kinds(64, true);
+        unlike.sort();
+        unlike.dedup();
+        assert_eq!(unlike.len(), kinds(64, true).len());
         assert_eq!((kinds(10, false).len(), kinds(10, true).len()), (3 * 8, 3 * 8 + 4));
     }
 }

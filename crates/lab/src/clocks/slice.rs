@@ -22,8 +22,6 @@ pub(crate) enum Slice {
 }
 
 impl Slice {
-    pub(crate) const ALL: [Self; 3] = [Self::Near, Self::Mid, Self::Square];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Near => "near",

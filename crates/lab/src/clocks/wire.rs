@@ -224,6 +224,10 @@ mod tests {
         bytes.clear();
         session.write(&stamps[107], &mut bytes);
         assert_eq!((bytes[0], bytes.len()), (2, in_session(1, &first, &second)));
+        // 127 are passed over between the two that rose: one byte still.
+        let mut risen = [0; 129];
+        (risen[0], risen[128]) = (1, 1);
+        assert_eq!(difference_of(1, &[0; 129], &risen), 7);
         assert_eq!([0, 127, 128, u64::MAX].map(length), [1, 1, 2, 10]);
     }
 
