@@ -41,7 +41,8 @@ pub fn clock(data: &[u8]) {
         STAMP => stamp(bytes, &shape),
         SESSION => session(bytes, shape),
         SAVED => saved(bytes, &shape),
-        _ => saved(&sealed(bytes), &shape),
+        UNSEALED => saved(&sealed(bytes), &shape),
+        _ => unreachable!("there are four"),
     }
 }
 
