@@ -325,7 +325,7 @@ pub(crate) fn times(timings: &[Timing]) -> Chart {
                 }
             }
         }
-        Panel { heading, y: Axis::log("Nanoseconds", 1.0, 1e5), series: all, height: 200.0 }
+        Panel { heading, y: Axis::log("Nanoseconds", 0.1, 1e5), series: all, height: 200.0 }
     };
     Chart {
         title: "Time for each operation, measured on one machine",
