@@ -7,7 +7,8 @@
 //! What must hold of every engine ([`Registers`]):
 //! - *One value.* All answers about a register, ever, name the same value.
 //! - *Durable.* What a write or a read has answered survives every crash.
-//! - *A trimmed register stays written.* After a trim its value is gone, and a write to it is refused, for ever.
+//! - *A trimmed register stays written.* After a trim its value is gone, and a write to it is refused, for ever. The same holds of all
+//!   registers of a log that is retired. Both are tested in the same atomic step as the write: a writer that slept meanwhile is refused.
 //! - *An unknown outcome is resolved by writing again*: the answer says whether the value was there already.
 
 /// Whether a planted bug acts here.

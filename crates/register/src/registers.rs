@@ -4,7 +4,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-use crate::{Batch, Failure, Log, Slot};
+use crate::{Batch, Failure, Log, Slot, Space};
 
 /// A store of write-once registers, and of a few plain rows beside them.
 ///
@@ -49,6 +49,11 @@ pub trait Registers: Send + Sync + 'static {
     /// one changes nothing.
     fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send;
 
+    /// Forgets every log of a dated space whose id is below this, those included that were never written. Their registers stay
+    /// written, for ever: a write to one is [`Written::Trimmed`], a read is [`Failure::Trimmed`]. A lower id than one before changes
+    /// nothing. [`Failure::Invalid`] if the space is not dated.
+    fn retire(&self, space: Space, below: u128) -> impl Future<Output = Result<(), Failure>> + Send;
+
     /// Stores a plain row, durably and whole or not at all, unless the row there has a higher slot: then nothing changes, and
     /// the answer is false.
     fn put_row(&self, name: &str, row: Row) -> impl Future<Output = Result<bool, Failure>> + Send;
@@ -81,7 +86,7 @@ pub enum Written {
     Fresh,
     /// It held this value already (which may be equal to what was to be written).
     Taken(Bytes),
-    /// It was written once, and its value is trimmed.
+    /// It was written once, and its value is trimmed; or its log is retired.
     Trimmed,
 }
 
@@ -117,8 +122,13 @@ pub trait Room: std::fmt::Debug + std::any::Any + Send {}
 pub struct Extent {
     /// Everything up to here is trimmed.
     pub trimmed: Slot,
-    /// The highest slot that was ever written durably; [`Slot::ZERO`] if none.
+    /// The highest slot that was ever written durably; [`Slot::ZERO`] if none, or if that is forgotten.
     pub last: Slot,
+}
+
+impl Extent {
+    /// Of a log that is retired.
+    pub const RETIRED: Self = Self { trimmed: Slot::MAX, last: Slot::ZERO };
 }
 
 /// A plain row: a checkpoint, with the slot up to which it speaks.

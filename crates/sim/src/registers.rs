@@ -13,7 +13,7 @@ use bytes::Bytes;
 use jeton_register::disk::FaultDisk;
 use jeton_register::embedded::rows::{self, Trouble};
 use jeton_register::embedded::{Journal, OpenError, Options, Sequence, Staged};
-use jeton_register::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Written};
+use jeton_register::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Space, Written};
 
 /// A register that was staged.
 #[derive(Debug, Clone)]
@@ -224,6 +224,11 @@ impl Registers for SimRegisters {
 
     fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send {
         let staged = self.inner().journal.trim(log, through);
+        async move { staged.and_then(|sequence| self.inner().flush_until(sequence)) }
+    }
+
+    fn retire(&self, space: Space, below: u128) -> impl Future<Output = Result<(), Failure>> + Send {
+        let staged = self.inner().journal.retire(space, below);
         async move { staged.and_then(|sequence| self.inner().flush_until(sequence)) }
     }
 

@@ -5,6 +5,7 @@
 
 mod races;
 mod registers;
+mod retired;
 mod rows;
 mod subject;
 
@@ -18,7 +19,7 @@ use crate::{Log, Registers};
 pub struct Terms {
     /// A value of so many bytes is taken.
     pub value_bytes_max: usize,
-    /// The suite may use this log and the 99 after it, which must be empty.
+    /// The suite may use this log and the 99 after it, which must be empty. So must be all dated logs: it retires them.
     pub first_log: u16,
 }
 
@@ -32,6 +33,13 @@ impl Terms {
     fn log(&self, number: u16) -> Log {
         assert!(number < 100);
         Log::partition(self.first_log + number)
+    }
+
+    /// Dated logs, in their order. The first ones have ids below half of all, and others above: an engine must not take them for
+    /// negative.
+    fn session(&self, number: u16) -> Log {
+        assert!(number < 1000);
+        Log::transaction((1 << 127) - 30 + u128::from(self.first_log) * 1000 + u128::from(number))
     }
 }
 
@@ -57,11 +65,16 @@ pub async fn conformance<R: Registers>(terms: Terms, open: impl AsyncFn() -> R) 
     check!(races::one_winner, "of racing writers one wins, and all are told of it");
     check!(races::sleepers, "a writer that slept while others trimmed is refused");
     check!(races::prefix, "batches of one caller become readable in their order");
+    check!(retired::far_slots, "a dated log may begin anywhere and have any gaps");
+    check!(retired::stays_written, "a register of a retired log stays written");
+    check!(retired::retires_upwards, "a lower mark for retiring changes nothing");
+    check!(retired::sleepers, "a writer that slept while others retired its log is refused");
     check!(rows::keeps_rows, "a row is kept whole, and replaced whole");
     check!(rows::orders_rows, "a row is never replaced by one with a lower slot");
     drop(engine);
     engine = Arc::new(open().await);
     check!(registers::are_there_again, "registers and trim points are there after opening again");
+    check!(retired::are_retired_again, "retired logs stay so after opening again");
     check!(rows::are_there_again, "rows are there after opening again");
     passed
 }

@@ -10,7 +10,8 @@ use super::subject::Subject;
 use crate::block_on::block_on;
 use crate::{Batch, Registers, Slot, Written};
 
-const WRITERS: usize = 8;
+/// How many callers there are at once.
+pub const WRITERS: usize = 8;
 const SLOTS: u64 = 64;
 
 /// What one writer was told about one slot: its answer, and whether a try before it ended in doubt.
@@ -115,7 +116,7 @@ pub async fn prefix<R: Registers>(subject: &Subject<R>, terms: &Terms) {
 }
 
 /// Runs the race on all writers' threads, and collects what they bring home.
-fn together<T: Send>(race: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub fn together<T: Send>(race: impl Fn(usize) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let race = &race;
         let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || race(writer))).collect();

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 
-use crate::{Batch, Extent, Failure, Log, Registers, Row, Slot, Written};
+use crate::{Batch, Extent, Failure, Log, Registers, Row, Slot, Space, Written};
 
 /// How often a request is made before the check gives up.
 const TRIES_MAX: usize = 100_000;
@@ -127,6 +127,20 @@ impl<R: Registers> Subject<R> {
 
     pub async fn trim(&self, log: Log, through: Slot) {
         self.insist("trim", async || self.engine.trim(log, through).await).await;
+    }
+
+    pub async fn retire(&self, space: Space, below: u128) {
+        self.insist("retire", async || self.engine.retire(space, below).await).await;
+    }
+
+    /// That logs of this space cannot be retired.
+    pub async fn ensure_invalid(&self, space: Space, below: u128) {
+        self.insist("retire", async || match self.engine.retire(space, below).await {
+            Err(Failure::Invalid(_)) => Ok(()),
+            Err(failure) => Err(failure),
+            Ok(()) => panic!("conformance: {}: logs of {space:?} were retired", self.check),
+        })
+        .await;
     }
 
     /// The answer, which counts for nothing if an earlier try ended in doubt.

@@ -3,7 +3,7 @@
 //! | thread | what it does |
 //! |---|---|
 //! | `jeton-log` | takes what was staged, persists it, settles it, wakes who waited; no timer: a flush holds what arrived during the last one |
-//! | `jeton-keeper` | makes the next segment, puts trimmed ones away |
+//! | `jeton-keeper` | makes the next segment, puts trimmed ones away, looks through the oldest one for what is to be carried on |
 //! | `jeton-rows` | stores and fetches rows, which may be large: the log waits for none of them |
 //!
 //! What must hold: the journal is never held while the disk is written to. A caller's thread reads from the disk, but only
@@ -23,7 +23,9 @@ use super::options::Options;
 use super::row_queue::RowQueue;
 use super::waiters::Waiters;
 use crate::disk::Disk;
-use crate::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Written, start_thread};
+use crate::{
+    Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Space, Written, start_thread,
+};
 
 /// How long the log thread waits before it tries again to write what found no room, if nobody asks for room before.
 const STALL_PAUSE: Duration = Duration::from_millis(200);
@@ -311,6 +313,11 @@ impl<D: Disk> Registers for Embedded<D> {
 
     fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send {
         let staged = self.shared.with(|state| state.journal.trim(log, through));
+        self.shared.wait(staged)
+    }
+
+    fn retire(&self, space: Space, below: u128) -> impl Future<Output = Result<(), Failure>> + Send {
+        let staged = self.shared.with(|state| state.journal.retire(space, below));
         self.shared.wait(staged)
     }
 

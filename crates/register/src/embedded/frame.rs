@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::location::{Location, Sequence};
 use super::segment::BLOCK_BYTES;
-use crate::Slot;
+use crate::{Log, Slot, Space};
 
 /// The bytes of a frame before its records.
 pub const HEADER_BYTES: usize = 40;
@@ -37,10 +37,32 @@ pub struct Frame {
     pub at: Location,
     /// The header's place, and the records so far. Whole blocks once sealed.
     pub bytes: Vec<u8>,
-    /// The trims that take effect when it is durable: which log, and how far.
-    pub trims: Vec<(u32, Slot)>,
+    /// The trims that take effect when it is durable.
+    pub trims: Vec<Trim>,
+    /// The registers that are where they were carried to when it is durable.
+    pub carried: Vec<Carried>,
+    /// The logs that are retired when it is durable.
+    pub retired: Vec<(Space, u128)>,
     /// The segments that may go when it is durable.
     pub released: Option<u32>,
+}
+
+/// A trim that was staged.
+#[derive(Debug, Clone, Copy)]
+pub struct Trim {
+    pub log: Log,
+    pub through: Slot,
+    /// Where its record is.
+    pub at: Location,
+}
+
+/// A register whose copy was staged.
+#[derive(Debug, Clone, Copy)]
+pub struct Carried {
+    pub log: Log,
+    pub slot: Slot,
+    pub from: Location,
+    pub to: Location,
 }
 
 impl Frame {
@@ -48,7 +70,7 @@ impl Frame {
     pub fn begin(sequence: Sequence, at: Location, mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         bytes.resize(HEADER_BYTES, 0);
-        Self { sequence, at, bytes, trims: Vec::new(), released: None }
+        Self { sequence, at, bytes, ..Self::default() }
     }
 
     /// Where the next record would be.
@@ -94,6 +116,12 @@ pub enum Absent {
     Nothing,
     /// A frame was here, or a part of one.
     Broken,
+}
+
+/// The bytes of records in the frame whose header this is, unless it is none of this life of this segment. Its hash is not looked at.
+pub fn payload_bytes(header: &[u8; HEADER_BYTES], segment: u32) -> Option<u32> {
+    let small = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    (small(8) == MAGIC && small(24) == segment && small(28) == 0).then(|| small(12))
 }
 
 /// The frame at the start of these bytes, if a whole one of this life of this segment is there.

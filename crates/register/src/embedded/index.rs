@@ -1,143 +1,161 @@
-//! Where every register is: in memory, a word for each register that is not trimmed.
+//! Where every register is, in memory: which logs there are, and how far each is trimmed.
+//!
+//! Logs that are not dated are few and stay for ever; they have numbers. Dated ones come and go by the million, and are found by their
+//! names, in order, so that those below an id can be taken away together.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
+use super::cells::Cells;
 use super::location::{Location, Sequence};
-use crate::{Extent, Log, Slot};
+use crate::{Extent, Log, Slot, Space};
 
-/// All logs, by name and by number.
+/// All logs.
 #[derive(Debug, Default)]
 pub struct Index {
     by_name: HashMap<Log, u32>,
-    logs: Vec<LogState>,
-    /// The log that was looked up last: neighbours in a batch are often of one log.
+    lasting: Vec<(Log, LogState)>,
+    /// The lasting log that was looked up last: neighbours in a batch are often of one log.
     recent: Option<(Log, u32)>,
+    dated: BTreeMap<Space, BTreeMap<u128, LogState>>,
 }
 
 impl Index {
-    pub fn len(&self) -> usize {
-        self.logs.len()
+    /// How many logs are not dated.
+    pub fn lasting_len(&self) -> usize {
+        self.lasting.len()
     }
 
-    pub fn find(&self, log: Log) -> Option<u32> {
+    /// How many logs are dated.
+    pub fn dated_len(&self) -> usize {
+        self.dated.values().map(BTreeMap::len).sum()
+    }
+
+    /// The number of a log that is there and not dated.
+    pub fn number(&self, log: Log) -> Option<u32> {
         match self.recent {
             Some((recent, number)) if recent == log => Some(number),
             _ => self.by_name.get(&log).copied(),
         }
     }
 
-    /// The number of a log, which is added if it is new.
-    pub fn number(&mut self, log: Log) -> u32 {
-        let number = self.find(log).unwrap_or_else(|| {
-            let number = self.logs.len() as u32;
-            self.logs.push(LogState::new(log));
+    pub fn find(&self, log: Log) -> Option<&LogState> {
+        if log.space.is_dated() {
+            return self.dated.get(&log.space)?.get(&log.id);
+        }
+        self.number(log).map(|number| self.numbered(number))
+    }
+
+    pub fn find_mut(&mut self, log: Log) -> Option<&mut LogState> {
+        if log.space.is_dated() {
+            return self.dated.get_mut(&log.space)?.get_mut(&log.id);
+        }
+        self.number(log).map(|number| &mut self.lasting[number as usize].1)
+    }
+
+    /// A log, which is added if it is new.
+    pub fn entry(&mut self, log: Log) -> &mut LogState {
+        if log.space.is_dated() {
+            let logs = self.dated.entry(log.space).or_default();
+            return logs.entry(log.id).or_insert_with(|| LogState::new(log.space));
+        }
+        let number = self.number(log).unwrap_or_else(|| {
+            let number = self.lasting.len() as u32;
+            self.lasting.push((log, LogState::new(log.space)));
             self.by_name.insert(log, number);
             number
         });
         self.recent = Some((log, number));
-        number
+        &mut self.lasting[number as usize].1
     }
 
-    pub fn log(&self, number: u32) -> &LogState {
-        &self.logs[number as usize]
+    /// The log with this number.
+    pub fn numbered(&self, number: u32) -> &LogState {
+        &self.lasting[number as usize].1
     }
 
-    pub fn log_mut(&mut self, number: u32) -> &mut LogState {
-        &mut self.logs[number as usize]
+    /// The logs that are not dated, in the order they were first seen.
+    pub fn lasting(&self) -> impl Iterator<Item = &(Log, LogState)> {
+        self.lasting.iter()
     }
 
-    /// In the order they were first seen.
-    pub fn iter(&self) -> impl Iterator<Item = &LogState> {
-        self.logs.iter()
+    /// Takes the logs of a dated space away whose ids are below this one.
+    pub fn retire(&mut self, space: Space, below: u128) -> impl Iterator<Item = LogState> + use<> {
+        let logs = self.dated.entry(space).or_default();
+        let kept = logs.split_off(&below);
+        std::mem::replace(logs, kept).into_values()
     }
 }
 
 /// One log.
 #[derive(Debug)]
 pub struct LogState {
-    pub log: Log,
     /// Everything up to here is trimmed, durably.
     pub trimmed: Slot,
     /// Everything up to here is going to be: no write is taken any more.
     pub wanted: Slot,
     /// The frame that makes it so.
     pub wanted_in: Sequence,
+    /// Where the trim point of a dated log is written down. Those of other logs are at the start of every segment.
+    pub mark: Location,
     /// The highest slot that was ever written, among those that are no longer in the cells.
     floor: Slot,
-    /// Where the registers above the trim point are. The last one is never empty.
-    cells: VecDeque<Location>,
+    /// Where the registers above the trim point are.
+    cells: Cells,
 }
 
 impl LogState {
-    fn new(log: Log) -> Self {
+    fn new(space: Space) -> Self {
+        let dated = space.is_dated();
         Self {
-            log,
             trimmed: Slot::ZERO,
             wanted: Slot::ZERO,
             wanted_in: Sequence::ZERO,
+            mark: Location::NONE,
             floor: Slot::ZERO,
-            cells: VecDeque::new(),
+            cells: if dated { Cells::Sparse(Default::default()) } else { Cells::Dense(Default::default()) },
         }
     }
 
     /// Where a register above the trim point is.
     pub fn cell(&self, slot: Slot) -> Location {
         debug_assert!(slot > self.trimmed);
-        usize::try_from(slot.0 - self.trimmed.0 - 1)
-            .ok()
-            .and_then(|index| self.cells.get(index).copied())
-            .unwrap_or(Location::NONE)
+        self.cells.get(self.trimmed, slot)
     }
 
-    /// How far above the highest register of the cells a slot is.
+    /// How many slots that take memory lie between the highest register of the cells and this one.
     pub fn gap(&self, slot: Slot) -> u64 {
-        (slot.0 - self.trimmed.0 - 1).saturating_sub(self.cells.len() as u64)
+        self.cells.gap(self.trimmed, slot)
     }
 
-    /// How far above the highest register that was ever written a slot is.
+    /// The same, from the highest register that was ever written.
     pub fn gap_ever(&self, slot: Slot) -> u64 {
-        slot.0.saturating_sub(self.last().max(self.floor).max(self.trimmed).0).saturating_sub(1)
+        let above = slot.0.saturating_sub(self.last().max(self.floor).max(self.trimmed).0).saturating_sub(1);
+        self.gap(slot).min(above)
     }
 
     /// Makes room for a register above the trim point. False if there is no memory for it.
     pub fn try_reserve(&mut self, slot: Slot) -> bool {
-        let cells = usize::try_from(slot.0 - self.trimmed.0).unwrap_or(usize::MAX);
-        self.cells.try_reserve(cells.saturating_sub(self.cells.len())).is_ok()
+        self.cells.try_reserve(self.trimmed, slot)
     }
 
     pub fn put(&mut self, slot: Slot, location: Location) {
-        debug_assert!(self.cell(slot).is_none());
-        let index = (slot.0 - self.trimmed.0 - 1) as usize;
-        if index >= self.cells.len() {
-            self.cells.resize(index, Location::NONE);
-            self.cells.push_back(location);
-        } else {
-            self.cells[index] = location;
-        }
+        debug_assert!(slot > self.trimmed);
+        self.cells.put(self.trimmed, slot, location);
     }
 
     /// Trims, and tells of every register that was there.
-    pub fn trim(&mut self, through: Slot, mut gone: impl FnMut(Location)) {
-        while self.trimmed < through {
-            let Some(location) = self.cells.pop_front() else {
-                self.trimmed = through;
-                break;
-            };
-            self.trimmed = self.trimmed.next();
-            if !location.is_none() {
-                self.floor = self.floor.max(self.trimmed);
-                gone(location);
-            }
-        }
-        if self.cells.len() * 4 < self.cells.capacity() {
-            self.cells.shrink_to(self.cells.len() * 2);
+    pub fn trim(&mut self, through: Slot, gone: impl FnMut(Location)) {
+        if through > self.trimmed {
+            let highest = self.cells.take_through(self.trimmed, through, gone);
+            self.floor = self.floor.max(highest.unwrap_or_default());
+            self.trimmed = through;
         }
         self.wanted = self.wanted.max(self.trimmed);
     }
 
     /// The highest slot that was ever written, durable or not.
     pub fn last(&self) -> Slot {
-        if self.cells.is_empty() { self.floor } else { Slot(self.trimmed.0 + self.cells.len() as u64) }
+        self.cells.last(self.trimmed).unwrap_or(self.floor)
     }
 
     /// Some slot up to this one was the highest that was ever written.
@@ -147,21 +165,18 @@ impl LogState {
 
     /// How far the log reaches, counting only what is before this end.
     pub fn extent(&self, durable: Location) -> Extent {
-        let is_there = |location: &&Location| !location.is_none() && **location < durable;
-        let last =
-            self.cells.iter().rev().position(|location| is_there(&location)).map_or(self.floor, |back| {
-                Slot(self.trimmed.0 + (self.cells.len() - back) as u64).max(self.floor)
-            });
-        Extent { trimmed: self.trimmed, last }
+        let last = self.cells.last_before(self.trimmed, durable).unwrap_or_default();
+        Extent { trimmed: self.trimmed, last: last.max(self.floor) }
     }
 
     /// The registers from a slot on which are before this end.
     pub fn from(&self, slot: Slot, durable: Location) -> impl Iterator<Item = (Slot, Location)> {
-        let skip = usize::try_from(slot.0 - self.trimmed.0 - 1).unwrap_or(usize::MAX);
-        self.cells
-            .range(skip.min(self.cells.len())..)
-            .enumerate()
-            .filter(move |(_, location)| !location.is_none() && **location < durable)
-            .map(move |(index, &location)| (Slot(slot.0 + index as u64), location))
+        self.cells.from(self.trimmed, slot).filter(move |(_, location)| *location < durable)
+    }
+
+    /// The places of everything in the log that is needed.
+    pub fn places(&self) -> impl Iterator<Item = Location> {
+        let mark = Some(self.mark).filter(|mark| !mark.is_none());
+        self.cells.from(self.trimmed, self.trimmed.next()).map(|(_, location)| location).chain(mark)
     }
 }

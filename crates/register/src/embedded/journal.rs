@@ -8,7 +8,8 @@
 //! - *Nothing decided is taken back.* All that can refuse a batch is asked before its first record is staged.
 //! - *Nothing is answered before it is durable*, nor anything that rests on it: every answer comes with the frame it must wait for.
 //! - *One frame at a time is on its way to the disk.* So only the last frame of a log can be torn.
-//! - *A segment is released only when every register in it is trimmed durably*, and put away only when its release is durable.
+//! - *A segment is released only when nothing in it is needed any more, durably*: every register in it is trimmed, retired or carried to a later
+//!   segment. It is put away only when its release is durable.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,19 +17,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-use super::frame::{self, Frame, OVERHEAD_MAX};
+use super::carrying::Carrying;
+use super::frame::{self, Frame, OVERHEAD_MAX, Trim};
 use super::index::Index;
 use super::location::{Location, Sequence};
 use super::open_error::{Fatal, OpenError};
-use super::options::{BATCH_WRITES_MAX, GAP_SLOTS_MAX, Options, READ_REGISTERS_MAX, SPARES_MAX, cost};
+use super::options::{
+    BATCH_WRITES_MAX, DATED_LOGS_MAX, GAP_SLOTS_MAX, Options, READ_REGISTERS_MAX, SPARES_MAX, cost,
+};
 use super::reading::{Reading, Source, Window, damaged};
 use super::record::{self, REGISTER_OVERHEAD_MAX, Record, TRIM_BYTES_MAX, Taken};
 use super::recovery;
+use super::retirement::Retirements;
 use super::room::{Errand, Make, Outcome, Promise};
-use super::segment::{BLOCK_BYTES, Header, Segment};
+use super::segment::{self, BLOCK_BYTES, Header, Segment};
 use super::staged::Staged;
+use super::tally::Tally;
 use crate::disk::{Disk, is_want_of_room};
-use crate::{Batch, Extent, Failure, Log, Permit, Slot, Written};
+use crate::{Batch, Extent, Failure, Log, Permit, Slot, Space, Written};
 
 /// How many buffers are kept to be used again: one is filled while another is written.
 const BUFFERS_MAX: usize = 2;
@@ -40,6 +46,7 @@ pub struct Journal<D: Disk> {
     pub(super) options: Options,
     pub(super) identity: u64,
     pub(super) index: Index,
+    pub(super) retirements: Retirements,
     /// Kept from batch to batch so that staging allocates nothing.
     pub(super) numbers: Vec<Option<u32>>,
 
@@ -73,6 +80,7 @@ pub struct Journal<D: Disk> {
     /// Segments whose release is durable, and whose files may be used again.
     pub(super) put_away: Vec<Segment<D::File>>,
     pub(super) spares: Vec<String>,
+    pub(super) carrying: Carrying,
     pub(super) errand_out: bool,
     /// Somebody was refused for want of the next segment.
     pub(super) pressed: bool,
@@ -139,11 +147,14 @@ impl<D: Disk> Journal<D> {
             if written[index] != Written::Fresh {
                 continue;
             }
-            let number = self.numbers[index].unwrap_or_else(|| self.index.number(log));
-            if mutated!(SkipTrimCheck) && slot <= self.index.log(number).trimmed {
+            let already = match self.numbers[index] {
+                Some(number) => Some(self.index.numbered(number)),
+                None => self.index.find(log),
+            };
+            if mutated!(SkipTrimCheck) && already.is_some_and(|state| slot <= state.trimmed) {
                 continue;
             }
-            let already = self.index.log(number).cell(slot);
+            let already = already.map_or(Location::NONE, |state| state.cell(slot));
             if mutated!(OverwriteSlot) && !already.is_none() {
                 continue;
             }
@@ -155,10 +166,11 @@ impl<D: Disk> Journal<D> {
             }
             let frame = self.frame_for(REGISTER_OVERHEAD_MAX + value.len());
             let location = frame.end();
-            record::put_register(&mut frame.bytes, log, slot, value);
+            record::put_register(&mut frame.bytes, log, slot, value, false);
+            let bytes = (frame.end().offset() - location.offset()) as usize;
             until = until.max(frame.sequence);
-            self.index.log_mut(number).put(slot, location);
-            self.segments.back_mut().expect("a journal has a segment").live += 1;
+            self.index.entry(log).put(slot, location);
+            self.newest().tally.add(log.space, bytes);
         }
         Ok((written, until))
     }
@@ -173,16 +185,24 @@ impl<D: Disk> Journal<D> {
         numbers.clear();
         let value_bytes_max = self.options.value_bytes_max();
         let mut until = Sequence::ZERO;
-        let mut new_logs = 0;
+        let (mut new_lasting, mut new_dated) = (0, 0);
         let mut written = Vec::with_capacity(batch.len());
         for (index, (log, slot, value)) in batch.iter().enumerate() {
             if value.len() > value_bytes_max {
                 let len = value.len();
                 return Err(Failure::TooLarge(format!("a value of {len} bytes; at most {value_bytes_max}")));
             }
-            let number = self.index.find(log);
+            let number = if log.space.is_dated() { None } else { self.index.number(log) };
             numbers.push(number);
-            let state = number.map(|number| self.index.log(number));
+            if let Some(wanted_in) = self.retirements.wanted(log) {
+                until = until.max(wanted_in);
+                written.push(Written::Trimmed);
+                continue;
+            }
+            let state = match number {
+                Some(number) => Some(self.index.numbered(number)),
+                None => self.index.find(log),
+            };
             written.push(match state {
                 Some(state) if slot <= state.wanted && !mutated!(SkipTrimCheck) => {
                     until = until.max(state.wanted_in);
@@ -196,28 +216,34 @@ impl<D: Disk> Journal<D> {
                     Written::Taken(value)
                 }
                 _ => {
-                    let gap = state.map_or(slot.0 - 1, |state| state.gap(slot));
+                    let gap = match state {
+                        Some(state) => state.gap(slot),
+                        None if log.space.is_dated() => 0,
+                        None => slot.0 - 1,
+                    };
                     if gap > GAP_SLOTS_MAX && !follows_in_batch(batch, index, log, slot) {
                         return Err(Failure::TooLarge(format!(
                             "{log} slot {slot} leaves {gap} slots empty below it; at most {GAP_SLOTS_MAX}"
                         )));
                     }
-                    new_logs += usize::from(state.is_none());
+                    let new = if log.space.is_dated() { &mut new_dated } else { &mut new_lasting };
+                    *new += usize::from(state.is_none());
                     Written::Fresh
                 }
             });
         }
         // Counts a log twice that is new twice in the batch: the limit may be met a little early.
-        if new_logs > 0 {
-            self.check_logs(new_logs)?;
-        }
+        self.check_logs(new_lasting, new_dated)?;
         Ok((written, if until > self.durable { until } else { Sequence::ZERO }))
     }
 
     /// Forgets the values of a log up to here, once the frame of the number returned is durable.
     pub fn trim(&mut self, log: Log, through: Slot) -> Result<Sequence, Failure> {
         self.check_alive()?;
-        let wanted = self.index.find(log).map(|number| self.index.log(number));
+        if let Some(retired_in) = self.retirements.wanted(log) {
+            return Ok(retired_in);
+        }
+        let wanted = self.index.find(log);
         if let Some(state) = wanted
             && through <= state.wanted
         {
@@ -227,26 +253,58 @@ impl<D: Disk> Journal<D> {
             return Ok(Sequence::ZERO);
         }
         if wanted.is_none() {
-            self.check_logs(1)?;
+            let dated = usize::from(log.space.is_dated());
+            self.check_logs(1 - dated, dated)?;
         }
+        self.check_room_to_forget()?;
+        Ok(self.stage_trim(log, through))
+    }
+
+    /// Stages a trim point for which there is room.
+    pub(super) fn stage_trim(&mut self, log: Log, through: Slot) -> Sequence {
+        let last = self.index.entry(log).last();
+        let frame = self.frame_for(TRIM_BYTES_MAX);
+        let at = frame.end();
+        record::put_trim(&mut frame.bytes, log, through, last);
+        frame.trims.push(Trim { log, through, at });
+        let (sequence, bytes) = (frame.sequence, (frame.end().offset() - at.offset()) as usize);
+        if log.space.is_dated() {
+            self.newest().tally.add(log.space, bytes);
+        }
+        let state = self.index.entry(log);
+        if through > state.wanted {
+            (state.wanted, state.wanted_in) = (through, sequence);
+        }
+        sequence
+    }
+
+    /// Forgets all logs of a dated space below an id, once the frame of the number returned is durable.
+    pub fn retire(&mut self, space: Space, below: u128) -> Result<Sequence, Failure> {
+        self.check_alive()?;
+        space.check_dated()?;
+        if let Some(retired_in) = self.retirements.covers(space, below) {
+            return Ok(retired_in);
+        }
+        self.check_room_to_forget()?;
+        let frame = self.frame_for(TRIM_BYTES_MAX);
+        record::put_retired(&mut frame.bytes, space, below);
+        frame.retired.push((space, below));
+        let sequence = frame.sequence;
+        self.retirements.want(space, below, sequence);
+        Ok(sequence)
+    }
+
+    /// Whether what makes room can be written.
+    fn check_room_to_forget(&mut self) -> Result<(), Failure> {
         if let Some(stall) = &self.stall {
             self.try_write = true;
             return Err(Failure::Full(stall.clone()));
         }
-        // A block is left for the release that the trim may lead to.
+        // A block is left for the release that it may lead to.
         if !self.has_room(TRIM_BYTES_MAX + OVERHEAD_MAX + BLOCK_BYTES as usize) {
             return Err(self.refusal());
         }
-        let number = self.index.number(log);
-        let last = self.index.log(number).last();
-        let frame = self.frame_for(TRIM_BYTES_MAX);
-        record::put_trim(&mut frame.bytes, log, through, last);
-        frame.trims.push((number, through));
-        let sequence = frame.sequence;
-        let state = self.index.log_mut(number);
-        state.wanted = through;
-        state.wanted_in = sequence;
-        Ok(sequence)
+        Ok(())
     }
 
     /// The next frame to be persisted, if there is one and none is on its way.
@@ -300,19 +358,19 @@ impl<D: Disk> Journal<D> {
         debug_assert_eq!(frame.sequence, self.durable.next());
         self.durable = frame.sequence;
         self.durable_end = frame.end();
-        for &(number, through) in &frame.trims {
-            let segments = &mut self.segments;
-            let first = segments.front().map_or(0, |segment| segment.number);
-            self.index.log_mut(number).trim(through, |location| {
-                segments[(location.segment() - first) as usize].live -= 1;
-            });
-        }
+        self.settle_trims(&frame);
+        self.settle_carried(&frame);
+        self.settle_retired(&frame);
         if let Some(through) = frame.released {
             while self.segments.front().is_some_and(|segment| segment.number <= through) {
                 self.put_away.extend(self.segments.pop_front());
             }
             // A file that is given back may be all that was wanted.
             self.try_room = true;
+        }
+        let turned = frame.at.offset() == BLOCK_BYTES;
+        if turned || !frame.trims.is_empty() || !frame.retired.is_empty() || frame.released.is_some() {
+            self.weigh();
         }
         if self.buffers.len() < BUFFERS_MAX
             && let Ok(frame) = Arc::try_unwrap(frame)
@@ -323,13 +381,40 @@ impl<D: Disk> Journal<D> {
         Ok(self.durable)
     }
 
+    fn settle_trims(&mut self, frame: &Frame) {
+        let Self { index, segments, .. } = self;
+        for &Trim { log, through, at } in &frame.trims {
+            let mut gone =
+                |location: Location| segment::of(segments, location.segment()).tally.remove(log.space);
+            let state = index.find_mut(log).expect("a log is there until what retires it is settled");
+            state.trim(through, &mut gone);
+            if log.space.is_dated() {
+                let before = std::mem::replace(&mut state.mark, at);
+                if !before.is_none() {
+                    gone(before);
+                }
+            }
+        }
+    }
+
+    fn settle_retired(&mut self, frame: &Frame) {
+        for &(space, below) in &frame.retired {
+            self.retirements.settle(space, below);
+            for state in self.index.retire(space, below) {
+                for place in state.places() {
+                    segment::of(&mut self.segments, place.segment()).tally.remove(space);
+                }
+            }
+        }
+    }
+
     /// Stages the release of the oldest segments, if nothing in them is needed any more.
     fn release(&mut self) {
         let last = self.segments.back().map_or(0, |segment| segment.number);
         let through = self
             .segments
             .iter()
-            .take_while(|segment| segment.live == 0 && segment.number < last)
+            .take_while(|segment| segment.tally.is_empty() && segment.number < last)
             .last()
             .map_or(0, |segment| segment.number);
         if through > self.released && self.has_room(TRIM_BYTES_MAX + OVERHEAD_MAX) {
@@ -348,22 +433,26 @@ impl<D: Disk> Journal<D> {
     /// How far a log reaches, durably.
     pub fn extent(&self, log: Log) -> Result<Extent, Failure> {
         self.check_alive()?;
-        let number = self.index.find(log);
-        Ok(number.map_or_else(Extent::default, |number| self.index.log(number).extent(self.durable_end)))
+        if self.retirements.holds(log) {
+            return Ok(Extent::RETIRED);
+        }
+        Ok(self.index.find(log).map_or_else(Extent::default, |state| state.extent(self.durable_end)))
     }
 
     /// Plans a read of durable registers. The plan can be run without the journal.
     pub fn read(&self, log: Log, from: Slot, limit: usize) -> Result<Reading<D::File>, Failure> {
         self.check_alive()?;
-        let number = self.index.find(log);
-        let trimmed = number.map_or(Slot::ZERO, |number| self.index.log(number).trimmed);
-        if from <= trimmed {
+        let state = self.index.find(log);
+        let trimmed = match state {
+            _ if self.retirements.holds(log) => Slot::MAX,
+            Some(state) => state.trimmed,
+            None => Slot::ZERO,
+        };
+        if from <= trimmed || self.retirements.holds(log) {
             return Err(Failure::Trimmed { log, through: trimmed });
         }
-        let registers: Vec<_> = number.map_or_else(Vec::new, |number| {
-            let durable = self.index.log(number).from(from, self.durable_end);
-            durable.take(limit.min(READ_REGISTERS_MAX)).collect()
-        });
+        let durable = state.into_iter().flat_map(|state| state.from(from, self.durable_end));
+        let registers: Vec<_> = durable.take(limit.min(READ_REGISTERS_MAX)).collect();
         let mut needed: Vec<u32> = registers.iter().map(|(_, location)| location.segment()).collect();
         needed.sort_unstable();
         needed.dedup();
@@ -391,23 +480,25 @@ impl<D: Disk> Journal<D> {
                 (segment.number, keep)
             })
             .collect();
+        let look = self.look();
         let number = self.segments.back().map_or(1, |segment| segment.number + 1);
         let make = self.wants_next().then(|| Make {
             header: Header { number, bytes: self.options.segment_bytes, identity: self.identity },
             spare: self.spares.pop(),
         });
-        Some(Errand { disk: Arc::clone(&self.disk), put_away, make, outcome: None })
+        Some(Errand { disk: Arc::clone(&self.disk), put_away, make, look, outcome: None })
     }
 
     /// Whether [`Journal::take_errand`] would return one.
     pub fn wants_errand(&self) -> bool {
-        let due = self.wants_next() || !self.put_away.is_empty();
+        let due = self.wants_next() || !self.put_away.is_empty() || self.wants_look();
         due && !self.errand_out && self.fatal.is_none() && (self.trouble.is_none() || self.try_room)
     }
 
     fn wants_next(&self) -> bool {
         let Some(segment) = self.segments.back() else { return false };
-        self.next.is_none() && (self.pressed || self.position() > segment.bytes / 2)
+        let wanted = self.pressed || self.position() > segment.bytes / 2 || self.lacks_room_to_carry();
+        self.next.is_none() && wanted
     }
 
     /// Takes back an errand that was run.
@@ -431,10 +522,13 @@ impl<D: Disk> Journal<D> {
         }
         if let (Some(file), Some(make)) = (made, errand.make) {
             let Header { number, bytes, .. } = make.header;
-            self.next = Some(Segment { number, bytes, file, live: 0 });
+            self.next = Some(Segment { number, bytes, file, tally: Tally::default() });
             self.pressed = false;
             // There may not have been room for it before.
             self.release();
+        }
+        if let Some(look) = errand.look {
+            self.carry(look);
         }
         Ok(())
     }
@@ -455,10 +549,14 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    fn check_logs(&self, more: usize) -> Result<(), Failure> {
+    /// Whether so many more logs can be.
+    fn check_logs(&self, lasting: usize, dated: usize) -> Result<(), Failure> {
         let most = self.options.logs_max();
-        if self.index.len() + more > most {
+        if lasting > 0 && self.index.lasting_len() + lasting > most {
             return Err(Failure::TooLarge(format!("more than {most} logs")));
+        }
+        if dated > 0 && self.index.dated_len() + dated > DATED_LOGS_MAX {
+            return Err(Failure::Full(format!("{DATED_LOGS_MAX} dated logs are there; none is retired")));
         }
         Ok(())
     }
@@ -497,22 +595,23 @@ impl<D: Disk> Journal<D> {
         let Some(next) = &self.next else { return rest };
         // The record that does not fit any more leaves its room unused; the frame after it begins with the trim points.
         let unused = self.options.value_bytes_max() + REGISTER_OVERHEAD_MAX + OVERHEAD_MAX;
-        let trim_points = (self.index.len() + 1) * TRIM_BYTES_MAX + OVERHEAD_MAX;
+        let marks = self.index.lasting_len() + 1 + self.retirements.len() + 1;
+        let trim_points = marks * TRIM_BYTES_MAX + OVERHEAD_MAX;
         rest.saturating_sub(unused) + ((next.bytes - BLOCK_BYTES) as usize).saturating_sub(trim_points)
     }
 
-    fn has_room(&self, bytes: usize) -> bool {
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.promised.load(Ordering::Relaxed) + bytes <= self.rest()
     }
 
-    fn staged_bytes(&self) -> usize {
+    pub(super) fn staged_bytes(&self) -> usize {
         let flying = self.flying.as_ref().map_or(0, |frame| frame.bytes.len());
         let full: usize = self.full.iter().map(|frame| frame.bytes.len()).sum();
         flying + full + self.open.as_ref().map_or(0, |frame| frame.bytes.len())
     }
 
     /// The frame to append a record of so many bytes to.
-    fn frame_for(&mut self, bytes: usize) -> &mut Frame {
+    pub(super) fn frame_for(&mut self, bytes: usize) -> &mut Frame {
         let segment_bytes = self.segments.back().map_or(0, |segment| segment.bytes) as usize;
         let end = self
             .open
@@ -524,17 +623,25 @@ impl<D: Disk> Journal<D> {
             self.at = Location::new(next.number, BLOCK_BYTES);
             self.segments.push_back(next);
         }
-        let Self { open, index, at, next_sequence, buffers, .. } = self;
+        let Self { open, index, retirements, at, next_sequence, buffers, .. } = self;
         open.get_or_insert_with(|| {
             let mut frame = Frame::begin(*next_sequence, *at, buffers.pop().unwrap_or_default());
             *next_sequence = next_sequence.next();
             if at.offset() == BLOCK_BYTES {
-                for state in index.iter() {
-                    record::put_trim(&mut frame.bytes, state.log, state.wanted, state.last());
+                for (log, state) in index.lasting() {
+                    record::put_trim(&mut frame.bytes, *log, state.wanted, state.last());
+                }
+                for (space, below) in retirements.marks() {
+                    record::put_retired(&mut frame.bytes, space, below);
                 }
             }
             frame
         })
+    }
+
+    /// The segment that frames go to.
+    pub(super) fn newest(&mut self) -> &mut Segment<D::File> {
+        self.segments.back_mut().expect("a journal has a segment")
     }
 
     fn segment(&self, number: u32) -> &Segment<D::File> {
@@ -542,7 +649,7 @@ impl<D: Disk> Journal<D> {
         &self.segments[(number - first) as usize]
     }
 
-    fn source(&self, number: u32) -> Source<D::File> {
+    pub(super) fn source(&self, number: u32) -> Source<D::File> {
         let segment = self.segment(number);
         Source { segment: number, bytes: segment.bytes, file: Arc::clone(&segment.file) }
     }
@@ -551,7 +658,7 @@ impl<D: Disk> Journal<D> {
     fn value(&self, log: Log, slot: Slot, location: Location) -> Result<(Bytes, Sequence), Failure> {
         if location < self.durable_end {
             let source = self.source(location.segment());
-            let mut window = Window::default();
+            let mut window = Window::for_registers(1);
             let value = window.value(&source, log, slot, location)?;
             return Ok((Bytes::copy_from_slice(value), Sequence::ZERO));
         }
@@ -569,7 +676,7 @@ impl<D: Disk> Journal<D> {
         let frame = self.frame_of(location)?;
         let mut bytes = frame.bytes.get((location.offset() - frame.at.offset()) as usize..)?;
         match record::take(&mut bytes) {
-            Taken::Record(Record::Register { log: its_log, slot: its_slot, value })
+            Taken::Record(Record::Register { log: its_log, slot: its_slot, value, .. })
                 if (its_log, its_slot) == (log, slot) =>
             {
                 Some(Bytes::copy_from_slice(value))

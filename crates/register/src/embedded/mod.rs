@@ -10,9 +10,12 @@
 //! Two layers. A [`Journal`] has no thread and never waits: a simulator drives it step by step. [`Embedded`] is the journal at work,
 //! with the threads that drive it.
 //!
-//! A log that is trimmed more slowly than the others holds the segments of all: they are released oldest first, so that a segment
-//! that is missing can be told from one that was released.
+//! Segments are released oldest first, so that one that is missing can be told from one that was released. So a log that is trimmed more
+//! slowly than the others holds the segments of all; except that dated logs, which live for a window, hold them only until what they have
+//! in the oldest is carried to the newest.
 
+mod carrying;
+mod cells;
 mod engine;
 mod frame;
 mod index;
@@ -23,12 +26,14 @@ mod options;
 mod reading;
 mod record;
 mod recovery;
+mod retirement;
 mod room;
 mod row_queue;
 pub mod rows;
 mod segment;
 mod staged;
 mod stall;
+mod tally;
 mod varint;
 mod waiters;
 
@@ -37,8 +42,8 @@ pub use journal::Journal;
 pub use location::Sequence;
 pub use open_error::{Fatal, OpenError};
 pub use options::{
-    BATCH_BYTES_MAX, BATCH_WRITES_MAX, GAP_SLOTS_MAX, LOGS_MAX, Options, READ_BYTES_MAX, READ_REGISTERS_MAX,
-    SPARES_MAX, VALUE_BYTES_MAX,
+    BATCH_BYTES_MAX, BATCH_WRITES_MAX, DATED_LOGS_MAX, GAP_SLOTS_MAX, LOGS_MAX, Options, READ_BYTES_MAX,
+    READ_REGISTERS_MAX, SPARES_MAX, VALUE_BYTES_MAX,
 };
 pub use reading::Reading;
 pub use room::Errand;

@@ -14,10 +14,12 @@ pub const VALUE_BYTES_MAX: usize = 1 << 20;
 pub const BATCH_WRITES_MAX: usize = 65_536;
 /// The most bytes of one batch, counting what its records take; fewer if segments are small.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
-/// How many slots may be left empty between a log's highest register and the next one written.
+/// How many slots may be left empty between the highest register of a log that is not dated and the next one written.
 pub const GAP_SLOTS_MAX: u64 = 4096;
-/// The most logs in one store; fewer if segments are small.
+/// The most logs in one store that are not dated; fewer if segments are small.
 pub const LOGS_MAX: usize = 65_536;
+/// The most dated logs in one store that are not retired: each takes some two hundred bytes of memory.
+pub const DATED_LOGS_MAX: usize = 4 << 20;
 /// The most registers that one read returns.
 pub const READ_REGISTERS_MAX: usize = 65_536;
 /// The most bytes of values that one read returns, except that it returns one register whatever its size.

@@ -16,6 +16,9 @@ use crate::{Failure, Log, Slot};
 /// How much is read at once: neighbours in a log are often neighbours in the file.
 const WINDOW_BYTES: usize = 64 << 10;
 
+/// How much is read for one register: as much as the system reads at least.
+const SINGLE_BYTES: usize = 4 << 10;
+
 /// A file that a plan needs.
 #[derive(Debug)]
 pub struct Source<F> {
@@ -36,7 +39,7 @@ pub struct Reading<F> {
 impl<F: DiskFile> Reading<F> {
     /// Reads what was planned, or less if it is large. Needs no lock.
     pub fn run(&self) -> Result<Vec<(Slot, Bytes)>, Failure> {
-        let mut window = Window::default();
+        let mut window = Window::for_registers(self.registers.len());
         let mut values = Vec::new();
         let mut ranges = Vec::with_capacity(self.registers.len());
         for &(slot, location) in &self.registers {
@@ -59,13 +62,20 @@ impl<F: DiskFile> Reading<F> {
 }
 
 /// A part of a segment, read ahead.
-#[derive(Default)]
 pub struct Window {
     start: Location,
     bytes: Vec<u8>,
+    /// How much is read at once.
+    step: usize,
 }
 
 impl Window {
+    /// For so many registers.
+    pub fn for_registers(count: usize) -> Self {
+        let step = if count > 1 { WINDOW_BYTES } else { SINGLE_BYTES };
+        Self { start: Location::NONE, bytes: Vec::new(), step }
+    }
+
     /// The value of a register, checked.
     pub fn value<F: DiskFile>(
         &mut self,
@@ -74,7 +84,7 @@ impl Window {
         slot: Slot,
         location: Location,
     ) -> Result<&[u8], Failure> {
-        let mut wanted = WINDOW_BYTES;
+        let mut wanted = self.step;
         if !self.holds(location, 1) {
             self.read(source, location, wanted)?;
         }
@@ -82,7 +92,7 @@ impl Window {
             let inside = (location.offset() - self.start.offset()) as usize;
             let mut rest = &self.bytes[inside..];
             match record::take(&mut rest) {
-                Taken::Record(Record::Register { log: its_log, slot: its_slot, value })
+                Taken::Record(Record::Register { log: its_log, slot: its_slot, value, .. })
                     if (its_log, its_slot) == (log, slot) =>
                 {
                     let end = self.bytes.len() - rest.len();

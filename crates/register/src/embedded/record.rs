@@ -1,10 +1,14 @@
-//! What a frame holds: registers, trim points, and the segments that are no longer needed.
+//! What a frame holds: registers, trim points, which logs are retired, and the segments that are no longer needed.
 //!
 //! ```text
 //! register:  check u32 · 1 · space u8 · id varint · slot varint · length varint · value
 //! trim:      check u32 · 2 · space u8 · id varint · trimmed varint · last varint
 //! released:  check u32 · 3 · segment varint
+//! retired:   check u32 · 4 · space u8 · id varint
+//! carried:   check u32 · 5 · as a register
 //! ```
+//!
+//! The last two are of version 2 of the format. A register that is *carried* was written before, in a segment that is to be released.
 //!
 //! The check is over everything in the record after it. The frame has a hash of its own; the check is for readers of a single
 //! register, who must notice a disk that went bad since the start.
@@ -17,6 +21,8 @@ use crate::{Log, Slot, Space};
 const REGISTER: u8 = 1;
 const TRIM: u8 = 2;
 const RELEASED: u8 = 3;
+const RETIRED: u8 = 4;
+const CARRIED: u8 = 5;
 
 const CHECK_BYTES: usize = 4;
 
@@ -26,22 +32,24 @@ const LOG_BYTES_MAX: usize = 1 + varint::U128_BYTES_MAX;
 /// The most bytes that a register's record takes besides its value.
 pub const REGISTER_OVERHEAD_MAX: usize = CHECK_BYTES + 1 + LOG_BYTES_MAX + 2 * varint::U64_BYTES_MAX;
 
-/// The most bytes of a trim record.
+/// The most bytes of a trim record; others without a value take no more.
 pub const TRIM_BYTES_MAX: usize = CHECK_BYTES + 1 + LOG_BYTES_MAX + 2 * varint::U64_BYTES_MAX;
 
 /// A record, read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// A register was written.
-    Register { log: Log, slot: Slot, value: &'a [u8] },
+    /// A register was written; or carried here from where it was written.
+    Register { log: Log, slot: Slot, value: &'a [u8], carried: bool },
     /// A log is trimmed up to here; `last` is the highest slot that was ever written in it before this record.
     Trim { log: Log, trimmed: Slot, last: Slot },
     /// The segments up to this number are no longer needed.
     Released { through: u32 },
+    /// The logs of a dated space whose ids are below this one are retired.
+    Retired { space: Space, below: u128 },
 }
 
-pub fn put_register(bytes: &mut Vec<u8>, log: Log, slot: Slot, value: &[u8]) {
-    put(bytes, REGISTER, |bytes| {
+pub fn put_register(bytes: &mut Vec<u8>, log: Log, slot: Slot, value: &[u8], carried: bool) {
+    put(bytes, if carried { CARRIED } else { REGISTER }, |bytes| {
         put_log(bytes, log);
         varint::put(bytes, slot.0);
         varint::put(bytes, value.len() as u64);
@@ -59,6 +67,10 @@ pub fn put_trim(bytes: &mut Vec<u8>, log: Log, trimmed: Slot, last: Slot) {
 
 pub fn put_released(bytes: &mut Vec<u8>, through: u32) {
     put(bytes, RELEASED, |bytes| varint::put(bytes, through.into()));
+}
+
+pub fn put_retired(bytes: &mut Vec<u8>, space: Space, below: u128) {
+    put(bytes, RETIRED, |bytes| put_log(bytes, Log { space, id: below }));
 }
 
 fn put(bytes: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
@@ -114,7 +126,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Taken<'a> {
 fn parse<'a>(rest: &mut &'a [u8]) -> Result<Record<'a>, Option<usize>> {
     let whole = rest.len();
     match take_byte(rest)? {
-        REGISTER => {
+        kind @ (REGISTER | CARRIED) => {
             let log = take_log(rest)?;
             let slot = Slot(varint::take(rest).ok_or(None)?);
             let len = varint::take(rest).and_then(|len| usize::try_from(len).ok()).ok_or(None)?;
@@ -123,7 +135,7 @@ fn parse<'a>(rest: &mut &'a [u8]) -> Result<Record<'a>, Option<usize>> {
             }
             let (value, after) = rest.split_at(len);
             *rest = after;
-            Ok(Record::Register { log, slot, value })
+            Ok(Record::Register { log, slot, value, carried: kind == CARRIED })
         }
         TRIM => {
             let log = take_log(rest)?;
@@ -134,6 +146,10 @@ fn parse<'a>(rest: &mut &'a [u8]) -> Result<Record<'a>, Option<usize>> {
         RELEASED => {
             let through = varint::take(rest).and_then(|number| u32::try_from(number).ok()).ok_or(None)?;
             Ok(Record::Released { through })
+        }
+        RETIRED => {
+            let Log { space, id } = take_log(rest)?;
+            Ok(Record::Retired { space, below: id })
         }
         _ => Err(None),
     }

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::carrying::Carrying;
 use super::frame::{self, Absent, Found};
 use super::index::Index;
 use super::journal::Journal;
@@ -17,14 +18,17 @@ use super::location::{Location, Sequence};
 use super::open_error::OpenError;
 use super::options::{GAP_SLOTS_MAX, Options, SPARES_MAX};
 use super::record::{self, Record, Taken};
+use super::retirement::Retirements;
 use super::room::{Errand, Make};
 use super::rows;
 use super::segment::{self, BLOCK_BYTES, FOLDER, Header, HeaderError, Segment};
+use super::tally::Tally;
 use crate::disk::{Disk, DiskFile};
 
 /// What the scan found so far.
 struct Scan {
     index: Index,
+    retirements: Retirements,
     /// The last good frame: its number, its hash, where it begins and where it ends.
     sequence: Sequence,
     hash: u64,
@@ -62,6 +66,7 @@ pub fn open<D: Disk>(disk: Arc<D>, options: Options) -> Result<Journal<D>, OpenE
         _guard: guard,
         identity,
         index: scan.index,
+        retirements: scan.retirements,
         numbers: Vec::new(),
         segments: VecDeque::new(),
         next: None,
@@ -79,6 +84,7 @@ pub fn open<D: Disk>(disk: Arc<D>, options: Options) -> Result<Journal<D>, OpenE
         released: scan.released,
         put_away: Vec::new(),
         spares,
+        carrying: Carrying::default(),
         errand_out: false,
         pressed: false,
         trouble: None,
@@ -103,6 +109,7 @@ pub fn open<D: Disk>(disk: Arc<D>, options: Options) -> Result<Journal<D>, OpenE
         let (segment, _) = open_segment(&*journal.disk, number)?;
         journal.put_away.push(segment);
     }
+    journal.weigh();
     Ok(journal)
 }
 
@@ -142,7 +149,7 @@ fn tidy_up<D: Disk>(disk: &D, options: &Options) -> Result<(Vec<u32>, Vec<String
 fn make_first<D: Disk>(disk: &Arc<D>, options: &Options) -> Result<u32, OpenError> {
     let header = Header { number: 1, bytes: options.segment_bytes, identity: options.identity };
     let make = Some(Make { header, spare: None });
-    let mut errand = Errand { disk: Arc::clone(disk), put_away: Vec::new(), make, outcome: None };
+    let mut errand = Errand { disk: Arc::clone(disk), put_away: Vec::new(), make, look: None, outcome: None };
     errand.run();
     match errand.outcome.and_then(|outcome| outcome.error) {
         Some((_, source)) => {
@@ -176,7 +183,8 @@ fn open_segment<D: Disk>(disk: &D, number: u32) -> Result<(Segment<D::File>, Hea
     if u64::from(header.bytes) != len {
         return Err(damage(number, 0, format!("the file has {len} bytes instead of {}", header.bytes)));
     }
-    Ok((Segment { number, bytes: header.bytes, file: Arc::new(file), live: 0 }, header))
+    let file = Arc::new(file);
+    Ok((Segment { number, bytes: header.bytes, file, tally: Tally::default() }, header))
 }
 
 fn scan<F: DiskFile>(segments: &mut VecDeque<Segment<F>>, identity: u64) -> Result<Scan, OpenError> {
@@ -184,6 +192,7 @@ fn scan<F: DiskFile>(segments: &mut VecDeque<Segment<F>>, identity: u64) -> Resu
     let beginning = Location::new(first, BLOCK_BYTES);
     let mut scan = Scan {
         index: Index::default(),
+        retirements: Retirements::default(),
         sequence: Sequence::ZERO,
         hash: 0,
         begin: beginning,
@@ -266,65 +275,87 @@ impl Scan {
     ) -> Result<(), OpenError> {
         self.sequence = found.sequence;
         self.hash = found.hash;
-        let first = segments.front().map_or(0, |segment| segment.number);
         let mut rest = found.payload;
         while !rest.is_empty() {
             let inside = (frame::HEADER_BYTES + found.payload.len() - rest.len()) as u32;
             let location = Location::new(at.segment(), at.offset() + inside);
-            let mut gone = |location: Location| segments[(location.segment() - first) as usize].live -= 1;
-            match record::take(&mut rest) {
-                Taken::Record(Record::Register { log, slot, .. }) => {
-                    let number = self.index.number(log);
-                    let state = self.index.log_mut(number);
-                    if slot <= state.trimmed {
-                        return Err(damage(
-                            location.segment(),
-                            location.offset(),
-                            "a trimmed register is written",
-                        ));
-                    }
-                    if !state.cell(slot).is_none() {
-                        return Err(damage(
-                            location.segment(),
-                            location.offset(),
-                            "a register is written twice",
-                        ));
-                    }
-                    // No writer leaves so many empty; and a number that is wrong must not decide how much memory is taken.
-                    if state.gap_ever(slot) > GAP_SLOTS_MAX || !state.try_reserve(slot) {
-                        return Err(damage(
-                            location.segment(),
-                            location.offset(),
-                            "a register is too far above the others of its log",
-                        ));
-                    }
-                    state.put(slot, location);
-                    segments[(location.segment() - first) as usize].live += 1;
+            let before = rest.len();
+            let taken = record::take(&mut rest);
+            let bytes = before - rest.len();
+            let good = match taken {
+                Taken::Record(record) => self.take_record(record, location, bytes, segments),
+                Taken::Cut(_) | Taken::Bad => Err("a whole frame holds a broken record"),
+            };
+            good.map_err(|why| damage(location.segment(), location.offset(), why))?;
+        }
+        Ok(())
+    }
+
+    /// The error says what no writer would have written.
+    fn take_record<F>(
+        &mut self,
+        record: Record<'_>,
+        location: Location,
+        bytes: usize,
+        segments: &mut VecDeque<Segment<F>>,
+    ) -> Result<(), &'static str> {
+        match record {
+            Record::Register { log, .. } | Record::Trim { log, .. } if self.retirements.holds(log) => {
+                return Err("a retired log is written");
+            }
+            Record::Register { log, slot, carried, .. } => {
+                let state = self.index.entry(log);
+                if slot <= state.trimmed {
+                    return Err("a trimmed register is written");
                 }
-                Taken::Record(Record::Trim { log, trimmed, last }) => {
-                    let number = self.index.number(log);
-                    let state = self.index.log_mut(number);
-                    state.trim(trimmed, &mut gone);
-                    state.raise_floor(last);
+                if carried && !log.space.is_dated() {
+                    return Err("a register is carried whose log is not dated");
                 }
-                Taken::Record(Record::Released { through }) => {
-                    let holds = |segment: &Segment<F>| segment.number <= through && segment.live > 0;
-                    if through >= location.segment() || segments.iter().any(holds) {
-                        return Err(damage(
-                            location.segment(),
-                            location.offset(),
-                            "a segment is released that is still needed",
-                        ));
+                let there = state.cell(slot);
+                if !there.is_none() {
+                    if !carried {
+                        return Err("a register is written twice");
                     }
-                    self.released = self.released.max(through);
+                    segment::of(segments, there.segment()).tally.remove(log.space);
                 }
-                Taken::Cut(_) | Taken::Bad => {
-                    return Err(damage(
-                        location.segment(),
-                        location.offset(),
-                        "a whole frame holds a broken record",
-                    ));
+                // No writer leaves so many empty; and a number that is wrong must not decide how much memory is taken.
+                if state.gap_ever(slot) > GAP_SLOTS_MAX || !state.try_reserve(slot) {
+                    return Err("a register is too far above the others of its log");
                 }
+                state.put(slot, location);
+                segment::of(segments, location.segment()).tally.add(log.space, bytes);
+            }
+            Record::Trim { log, trimmed, last } => {
+                let state = self.index.entry(log);
+                let mut gone =
+                    |location: Location| segment::of(segments, location.segment()).tally.remove(log.space);
+                state.trim(trimmed, &mut gone);
+                state.raise_floor(last);
+                if log.space.is_dated() {
+                    let before = std::mem::replace(&mut state.mark, location);
+                    if !before.is_none() {
+                        gone(before);
+                    }
+                    segment::of(segments, location.segment()).tally.add(log.space, bytes);
+                }
+            }
+            Record::Retired { space, below } => {
+                if !space.is_dated() {
+                    return Err("logs are retired that are not dated");
+                }
+                self.retirements.settle(space, below);
+                for state in self.index.retire(space, below) {
+                    for place in state.places() {
+                        segment::of(segments, place.segment()).tally.remove(space);
+                    }
+                }
+            }
+            Record::Released { through } => {
+                let holds = |segment: &Segment<F>| segment.number <= through && !segment.tally.is_empty();
+                if through >= location.segment() || segments.iter().any(holds) {
+                    return Err("a segment is released that is still needed");
+                }
+                self.released = self.released.max(through);
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::carrying::Look;
 use super::segment::{self, Header};
 use crate::disk::{Disk, DiskFile};
 use crate::registers::Room;
@@ -42,6 +43,7 @@ pub struct Errand<D: Disk> {
     /// Segments that are no longer needed, and whether to keep their files.
     pub(super) put_away: Vec<(u32, bool)>,
     pub(super) make: Option<Make>,
+    pub(super) look: Option<Look<D::File>>,
     pub(super) outcome: Option<Outcome<D::File>>,
 }
 
@@ -75,6 +77,9 @@ impl<D: Disk> Errand<D> {
             return;
         }
         outcome.all_put_away = true;
+        if let Some(look) = &mut self.look {
+            look.run();
+        }
         if let Some(make) = &mut self.make {
             // What was put away just now is the first to be used again.
             make.spare = make.spare.take().or_else(|| outcome.spares.pop());

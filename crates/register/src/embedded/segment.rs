@@ -8,7 +8,11 @@
 //! What must hold: a file has the name of a segment only while its header, durable, says the same number. So a name whose
 //! header says something else was damaged, never half made.
 
+use std::collections::VecDeque;
+
 use xxhash_rust::xxh3::xxh3_64;
+
+use super::tally::Tally;
 
 /// Frames begin at multiples of this: the page of the system, so that overwriting one never needs to read it first.
 pub const BLOCK_BYTES: u32 = 4096;
@@ -23,8 +27,9 @@ pub const MAKING: &str = "log/making";
 pub const SPARE: &str = "spare-";
 
 const MAGIC: &[u8; 8] = b"JETONLOG";
-/// The version of the format.
-pub const VERSION: u32 = 1;
+/// The version of the format that is written. Version 1 is read as well: it lacks two kinds of records.
+pub const VERSION: u32 = 2;
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=VERSION;
 const HEADER_BYTES: usize = 48;
 
 /// A segment in use or ready to be.
@@ -34,8 +39,14 @@ pub struct Segment<F> {
     /// Its length, with the header.
     pub bytes: u32,
     pub file: std::sync::Arc<F>,
-    /// How many of its registers are not trimmed.
-    pub live: u64,
+    /// What in it is needed.
+    pub tally: Tally,
+}
+
+/// A segment among those in use, which are numbered without gaps.
+pub fn of<F>(segments: &mut VecDeque<Segment<F>>, number: u32) -> &mut Segment<F> {
+    let first = segments.front().map_or(0, |segment| segment.number);
+    &mut segments[(number - first) as usize]
 }
 
 /// The name of a segment's file.
@@ -94,7 +105,7 @@ impl Header {
             return Err(HeaderError::Bad("this is not the header of a log segment"));
         }
         let version = word(8) as u32;
-        if version != VERSION {
+        if !VERSIONS.contains(&version) {
             return Err(HeaderError::Version(version));
         }
         if word(40) != xxh3_64(&header[..40]) {

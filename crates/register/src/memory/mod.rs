@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 pub use self::faults::Faults;
 use self::faults::{Chance, Mishap};
-use crate::{Batch, Extent, Failure, Log, Permit, Registers, Row, Slot, Written};
+use crate::{Batch, Extent, Failure, Log, Permit, Registers, Row, Slot, Space, Written};
 
 /// Registers in memory. A handle: clones are the same store.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +27,8 @@ pub struct Memory {
 #[derive(Debug)]
 struct State {
     logs: BTreeMap<Log, Cells>,
+    /// The logs below these are retired.
+    retired: BTreeMap<Space, u128>,
     rows: BTreeMap<String, Row>,
     faults: Faults,
     chance: Chance,
@@ -49,6 +51,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             logs: BTreeMap::new(),
+            retired: BTreeMap::new(),
             rows: BTreeMap::new(),
             faults: Faults::default(),
             chance: Chance(0),
@@ -156,6 +159,9 @@ impl State {
         batch
             .iter()
             .map(|(log, slot, value)| {
+                if self.is_retired(log) {
+                    return Written::Trimmed;
+                }
                 let cells = self.logs.entry(log).or_default();
                 if slot <= cells.extent.trimmed {
                     return Written::Trimmed;
@@ -168,6 +174,17 @@ impl State {
                 Written::Fresh
             })
             .collect()
+    }
+
+    fn is_retired(&self, log: Log) -> bool {
+        self.retired.get(&log.space).is_some_and(|&below| log.id < below)
+    }
+
+    fn extent(&self, log: Log) -> Extent {
+        if self.is_retired(log) {
+            return Extent::RETIRED;
+        }
+        self.logs.get(&log).map(|cells| cells.extent).unwrap_or_default()
     }
 
     /// Lets some of the late writes happen.
@@ -206,27 +223,40 @@ impl Registers for Memory {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Failure>> + Send {
         self.answer(|state, _| {
-            let empty = Cells::default();
-            let cells = state.logs.get(&log).unwrap_or(&empty);
-            if from <= cells.extent.trimmed {
-                return Err(Failure::Trimmed { log, through: cells.extent.trimmed });
+            let through = state.extent(log).trimmed;
+            if from <= through {
+                return Err(Failure::Trimmed { log, through });
             }
-            let values = cells.values.range(from..).take(limit);
-            Ok(values.map(|(&slot, value)| (slot, value.clone())).collect())
+            let values = state.logs.get(&log).into_iter().flat_map(|cells| cells.values.range(from..));
+            Ok(values.take(limit).map(|(&slot, value)| (slot, value.clone())).collect())
         })
     }
 
     fn extent(&self, log: Log) -> impl Future<Output = Result<Extent, Failure>> + Send {
-        self.answer(|state, _| Ok(state.logs.get(&log).map(|cells| cells.extent).unwrap_or_default()))
+        self.answer(|state, _| Ok(state.extent(log)))
     }
 
     fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send {
         self.answer(|state, _| {
+            if state.is_retired(log) {
+                return Ok(());
+            }
             let cells = state.logs.entry(log).or_default();
             if through > cells.extent.trimmed {
                 cells.extent.trimmed = through;
                 cells.values.retain(|&slot, _| slot > through);
             }
+            Ok(())
+        })
+    }
+
+    fn retire(&self, space: Space, below: u128) -> impl Future<Output = Result<(), Failure>> + Send {
+        self.answer(|state, _| {
+            space.check_dated()?;
+            let mark = state.retired.entry(space).or_default();
+            *mark = below.max(*mark);
+            let below = *mark;
+            state.logs.retain(|log, _| log.space != space || log.id >= below);
             Ok(())
         })
     }

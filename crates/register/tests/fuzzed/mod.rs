@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use jeton_register::disk::{Disk, DiskFile, FaultDisk};
 use jeton_register::embedded::{Journal, Options};
-use jeton_register::{Batch, Extent, Log, Slot};
+use jeton_register::{Batch, Extent, Log, Slot, Space};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const SEGMENT: &str = "log/0000000001.log";
@@ -69,13 +69,15 @@ pub fn log(data: &[u8]) {
     let mut journal = Journal::open(disk.clone(), options()).expect("it opened before");
     assert_eq!(all(&journal), before);
 
-    let log = Log::partition(1);
-    let next = Slot(journal.extent(log).expect("an open log").last.0.saturating_add(1));
     let mut batch = Batch::new();
-    batch.push(log, next, b"more");
-    let written = journal.admit(1, 4).and_then(|permit| journal.stage(&batch, permit));
+    for log in [Log::partition(1), Log::transaction(3)] {
+        let next = Slot(journal.extent(log).expect("an open log").last.0.saturating_add(1));
+        batch.push(log, next, b"more");
+    }
+    let written = journal.admit(2, 8).and_then(|permit| journal.stage(&batch, permit));
+    let retired = journal.retire(Space::Transaction, 2);
     settle(&mut journal);
-    if written.is_ok() {
+    if written.is_ok() || retired.is_ok() {
         let after = all(&journal);
         drop(journal);
         let journal = Journal::open(disk, options()).expect("what it wrote itself");
@@ -103,7 +105,7 @@ type Registers = Vec<(Slot, Vec<u8>)>;
 
 /// All there is of the logs that the seeds speak of, damage included: it is told the same way again.
 fn all(journal: &Journal<FaultDisk>) -> Vec<(Extent, Option<Registers>)> {
-    let logs = [0, 1, 2].map(Log::partition).into_iter();
+    let logs = [0, 1, 2].map(Log::partition).into_iter().chain([1, 2, 3].map(Log::transaction));
     logs.map(|log| {
         let extent = journal.extent(log).expect("an open log");
         let from = Slot(extent.trimmed.0.saturating_add(1));
@@ -197,8 +199,9 @@ pub fn input_of(segment: &[u8], frames: usize) -> Vec<u8> {
 /// How long a record is without its check, if all its numbers are small.
 fn body_bytes(record: &[u8]) -> usize {
     match record[0] {
-        1 => 5 + usize::from(record[4]),
+        1 | 5 => 5 + usize::from(record[4]),
         2 => 5,
+        4 => 3,
         _ => 2,
     }
 }

@@ -302,9 +302,9 @@ fn an_old_version_and_a_wrong_length_are_named() {
     let disk = FaultDisk::new();
     drop(Journal::open(disk.clone(), options()).unwrap());
     let old = disk.copy();
-    old.flip_bit("log/0000000001.log", 8, 1);
+    old.flip_bit("log/0000000001.log", 8, 0);
     let error = Journal::open(old, options()).err().unwrap();
-    assert!(matches!(error, OpenError::Version { found: 3, expected: 1, .. }), "{error}");
+    assert!(matches!(error, OpenError::Version { found: 3, expected: 2, .. }), "{error}");
     assert!(error.to_string().contains("log/0000000001.log"), "{error}");
     let mut bad = options();
     bad.segment_bytes = 100_000;

@@ -10,6 +10,8 @@ mod engines;
 mod hooked;
 mod journal;
 mod lock;
+mod session_crashes;
+mod sessions;
 mod support;
 mod threads;
 mod trouble;
