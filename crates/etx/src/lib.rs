@@ -15,11 +15,15 @@ mod decision;
 mod executor;
 mod request;
 mod resource;
+mod sweep;
 mod value;
+mod work;
 
 pub use branch::{BranchName, NotOurs};
-pub use decision::Outcome;
+pub use decision::{Answer, Commit, Decision, Outcome, Participant};
 pub use executor::Executor;
 pub use request::{Attempt, Home, RequestId, TRIES_MAX, Try};
 pub use resource::{Branch, Failure, Resource, Standing, Vote};
+pub use sweep::{Found, Sweep, Sweeping};
 pub use value::{Row, Value};
+pub use work::{Computed, Ending, Event, Question, Step, Voice, Work};

@@ -58,7 +58,8 @@ pub trait Branch: Send {
     async fn vote(&mut self) -> Vote;
 
     /// Commits the branch at once, without a vote, together with a row that is the decision of the try. If another decision stands
-    /// already, the branch is rolled back. What stands, for sure: if the answer of the database was lost, it was looked up.
+    /// already, the branch is rolled back. What stands, for sure: if the answer of the database was lost, it was looked up. After an error, what
+    /// stands is found out by [`Resource::write_decision`].
     async fn commit_deciding(self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, Failure>;
 
     /// Ends the branch, on its own connection if that is still there. `Ok` means: it has ended that way, for sure.
@@ -117,8 +118,14 @@ pub enum Failure {
         /// What to do.
         remedy: String,
     },
-    /// The branch was to be committed, all had voted, and it is neither prepared nor committed: somebody ended it by hand. It must not go unnoticed, and nothing can repair it but a human.
-    #[error("{resource}: the branch {gid} was to be committed and is gone; {why}")]
+    /// The session is among those that are forgotten: nothing is written about it any more.
+    #[error("{resource}: what is known of this session is forgotten")]
+    Forgotten {
+        /// The database.
+        resource: String,
+    },
+    /// The branch ended against what was decided: somebody ended it by hand. It must not go unnoticed, and nothing can repair it but a human.
+    #[error("{resource}: the branch {gid} ended against the decision; {why}")]
     Damage {
         /// The database.
         resource: String,
