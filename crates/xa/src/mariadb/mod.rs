@@ -1,0 +1,203 @@
+//! MariaDB as a participant.
+//!
+//! A branch is an XA transaction; where its try is decided in this database, it is a plain one, for it is never prepared. The session holds a lock with
+//! the executor's name while the branch is open or prepared: by that it is found, and ended if need be.
+//!
+//! It cannot be told from outside whether a branch changed anything, so every branch that executed a statement is marked and prepared. That is right also for one
+//! that did not: a prepared branch without a change is gone with its session.
+
+mod branch;
+mod connection;
+mod decisions;
+mod error;
+mod recovery;
+mod schema;
+mod value;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jeton_etx::{Attempt, Branch, BranchName, Executor, Failure, Home, Outcome, Resource, Standing};
+use jeton_etx::{RequestId, Try};
+use mysql_async::{Opts, OptsBuilder};
+
+use crate::control::{Patience, Texts, Trouble, first};
+use crate::names::at_work;
+use crate::pool::{Lease, Pool};
+use crate::settings::Settings;
+use branch::MariaDbBranch;
+use connection::Connection;
+
+/// Connections beside those of branches, so that branches are ended even if all of them wait for one another.
+const CONTROL_MAX: usize = 4;
+
+/// A MariaDB database that takes part in transactions. All servers of a cluster must use the same account.
+pub struct MariaDb {
+    shared: Arc<Shared>,
+}
+
+/// What branches and the resource have in common.
+pub(crate) struct Shared {
+    settings: Settings,
+    options: Opts,
+    branches: Pool<Connection>,
+    control: Pool<Connection>,
+    #[cfg(feature = "mutations")]
+    rolled_back: std::sync::Mutex<std::collections::HashSet<BranchName>>,
+}
+
+impl MariaDb {
+    /// A database by its URL. Nothing is connected yet.
+    pub fn new(url: &str, settings: Settings) -> Result<Self, Failure> {
+        let options = Opts::from_url(url).map_err(|error| {
+            settings.setup(error, "give a URL such as mysql://account:password@host:3306/database")
+        })?;
+        let seconds = |time: std::time::Duration| time.as_secs().max(1);
+        let session = format!(
+            "SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', innodb_lock_wait_timeout = {lock}, \
+             lock_wait_timeout = {lock}, max_statement_time = {}, idle_transaction_timeout = {}",
+            settings.statement_max.as_secs_f64(),
+            seconds(settings.idle_max),
+            lock = seconds(settings.lock_max),
+        );
+        // A socket would be another way than the one that was given.
+        let options = OptsBuilder::from_opts(options)
+            .prefer_socket(false)
+            .tcp_nodelay(true)
+            .stmt_cache_size(256)
+            .init(vec![session])
+            .into();
+        let (branches, control) =
+            (Pool::new(settings.branches_max, settings.wait_max), Pool::new(CONTROL_MAX, settings.wait_max));
+        #[cfg(feature = "mutations")]
+        let rolled_back = Default::default();
+        let shared = Shared {
+            settings,
+            options,
+            branches,
+            control,
+            #[cfg(feature = "mutations")]
+            rolled_back,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Makes the tables that are missing, and tries out whether a branch can be prepared. Returns what is not wrong and still should be known.
+    pub async fn ensure_schema(&self) -> Result<Vec<String>, Failure> {
+        self.shared.ensure_schema().await
+    }
+}
+
+impl Shared {
+    /// A connection of a pool, or a new one.
+    async fn lease(&self, pool: &Pool<Connection>) -> Result<Lease<Connection>, Failure> {
+        let room = pool.room().await;
+        let mut room = room.map_err(|_| self.settings.passing("no connection came free in time"))?;
+        match room.idle_one.take() {
+            Some(connection) => Ok(room.lease(connection, true)),
+            None => Ok(room.lease(Connection::open(&self.options, &self.settings).await?, false)),
+        }
+    }
+
+    /// Asks something on a connection beside those of branches. It must be safe to ask it twice.
+    async fn ask(&self, sql: &str) -> Result<Texts, Trouble> {
+        loop {
+            let mut lease = self.lease(&self.control).await?;
+            match lease.connection.run(&self.settings, sql).await {
+                Err(trouble) if trouble.is_lost && lease.was_idle => {}
+                Err(trouble) if trouble.is_lost => return Err(trouble),
+                answer => {
+                    lease.give_back();
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// The lock of an executor's session. Locks are those of the whole server, which may be several resources.
+    fn lock_name(&self, executor: Executor) -> String {
+        format!("{}:{:02x}", at_work(executor), self.settings.number)
+    }
+}
+
+#[async_trait]
+impl Resource for MariaDb {
+    fn name(&self) -> &str {
+        &self.shared.settings.name
+    }
+
+    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
+        let shared = &self.shared;
+        let settings = &shared.settings;
+        let is_home = attempt.home == Home::Resource(settings.number);
+        let lock = shared.lock_name(attempt.executor);
+        let patience = Patience::new(settings.lock_max);
+        loop {
+            let mut lease = shared.lease(&shared.branches).await?;
+            let name = BranchName {
+                cluster: settings.cluster,
+                request: attempt.request,
+                attempt: attempt.number,
+                home: attempt.home,
+                executor: attempt.executor,
+                resource: settings.number,
+                connection: lease.connection.id,
+            };
+            let start = match is_home {
+                true => "START TRANSACTION".to_owned(),
+                false => format!("XA START {}", xid(&name)),
+            };
+            let begin = format!("SELECT GET_LOCK('{lock}', 0); {start}");
+            match lease.connection.run(settings, &begin).await {
+                Ok(rows) if first(&rows) == Some("1") => {
+                    return Ok(Box::new(MariaDbBranch::new(Arc::clone(shared), lease, name, is_home)));
+                }
+                // A session of an earlier try of this executor still has the lock. Nobody needs it any more.
+                Ok(_) => {
+                    drop(lease);
+                    shared.end_sessions(attempt.executor).await?;
+                    if !patience.again().await {
+                        return Err(settings.passing("an earlier session of the executor does not go"));
+                    }
+                }
+                // It died while it lay idle. Nothing has been done on it.
+                Err(trouble) if trouble.is_lost && lease.was_idle => {}
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+    }
+
+    async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+        self.shared.prepared().await
+    }
+
+    async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+        self.shared.decide(branch, outcome).await
+    }
+
+    async fn write_decision(
+        &self,
+        request: RequestId,
+        attempt: Try,
+        decision: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
+        self.shared.write_decision(request, attempt, decision).await
+    }
+
+    async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure> {
+        self.shared.read_decision(request, attempt).await
+    }
+
+    async fn forget(&self, below: u128) -> Result<(), Failure> {
+        self.shared.forget(below).await
+    }
+
+    async fn fence(&self, executor: Executor) -> Result<(), Failure> {
+        self.shared.fence(executor).await
+    }
+}
+
+/// The name of a branch in statements.
+fn xid(name: &BranchName) -> String {
+    format!("'{}','{}',{}", name.gtrid(), name.bqual(), BranchName::FORMAT)
+}

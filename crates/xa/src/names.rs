@@ -1,0 +1,63 @@
+//! What things are called in the databases.
+
+use jeton_etx::Executor;
+
+/// A connection on which an executor works says so by this name. Also the name of the executor in the table of fences.
+pub fn at_work(executor: Executor) -> String {
+    let Executor { server, incarnation, work } = executor;
+    format!("etx:{server:04x}{incarnation:016x}{work:016x}")
+}
+
+/// Where the names of branches of these sessions begin and end, for the table of marks: names are of fixed width and begin with cluster
+/// and session, so those of older sessions are a range.
+pub fn marks_below(cluster: u32, session: u128) -> (String, String) {
+    (format!("etx1:{cluster:08x}"), format!("etx1:{cluster:08x}{session:032x}"))
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _never_fails = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The bytes of hexadecimal digits.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jeton_etx::{BranchName, Home, RequestId, Try};
+
+    #[test]
+    fn names_fit_where_databases_cut_them() {
+        let executor = Executor { server: u16::MAX, incarnation: u64::MAX, work: u64::MAX };
+        // PostgreSQL cuts names of applications at 63 bytes, MariaDB refuses locks beyond 64.
+        assert!(at_work(executor).len() + 3 <= 63);
+    }
+
+    #[test]
+    fn marks_of_older_sessions_are_a_range() {
+        let gid = |cluster, session| {
+            let executor = Executor { server: 1, incarnation: 2, work: 3 };
+            let request = RequestId { session, sequence: 1 };
+            let (attempt, home) = (Try::FIRST, Home::Registers);
+            BranchName { cluster, request, attempt, home, executor, resource: 0, connection: 4 }.gid()
+        };
+        let (from, to) = marks_below(7, 100);
+        let is_in = |gid: String| gid >= from && gid < to;
+        assert!(is_in(gid(7, 0)) && is_in(gid(7, 99)));
+        assert!(!is_in(gid(7, 100)) && !is_in(gid(6, 99)) && !is_in(gid(8, 99)));
+    }
+
+    #[test]
+    fn bytes_are_read_as_written() {
+        assert_eq!(unhex(&hex(&[0, 15, 255])), Some(vec![0, 15, 255]));
+        assert_eq!((unhex("0"), unhex("zz"), unhex("")), (Some(vec![0]), None, Some(vec![])));
+    }
+}

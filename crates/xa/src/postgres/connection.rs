@@ -1,0 +1,127 @@
+//! A session of PostgreSQL.
+
+use std::collections::HashMap;
+
+use jeton_etx::{Failure, Row, Value};
+use tokio::task::JoinHandle;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
+
+use super::error::trouble;
+use super::value::{Parameter, read_row};
+use crate::control::{Texts, Trouble, first};
+use crate::settings::Settings;
+
+/// How many statements a connection remembers how to execute.
+const STATEMENTS_MAX: usize = 256;
+
+/// A connection. Dropped, it is closed at once, whatever it waits for.
+pub struct Connection {
+    client: Client,
+    statements: HashMap<String, Statement>,
+    task: JoinHandle<()>,
+    /// The process that serves it.
+    pub process: u64,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // The client alone would wait for answers that are still to come.
+        self.task.abort();
+    }
+}
+
+impl Connection {
+    pub async fn open(config: &Config, settings: &Settings) -> Result<Self, Failure> {
+        let connect = async { config.connect(NoTls).await.map_err(|error| trouble(settings, &error).failure) };
+        let (client, connection) = settings.in_time(settings.wait_max, connect).await?;
+        let task = tokio::spawn(async move {
+            // Whoever asks something on it is told how it ended.
+            let _how_it_ended = connection.await;
+        });
+        let mut connection = Self { client, statements: HashMap::new(), task, process: 0 };
+        // The last one lets a session that waits for a lock notice that nobody waits for it.
+        let session = format!(
+            "SET lock_timeout = {}; SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
+             SET client_connection_check_interval = 1000; SET synchronous_commit = on; SELECT pg_backend_pid()",
+            settings.lock_max.as_millis(),
+            settings.statement_max.as_millis(),
+            settings.idle_max.as_millis(),
+        );
+        let answer = connection.run(settings, &session).await?;
+        let process = first(&answer).and_then(|text| text.parse().ok());
+        connection.process = process.ok_or_else(|| settings.passing("a session without a process"))?;
+        Ok(connection)
+    }
+
+    pub fn is_open(&self) -> bool {
+        !self.client.is_closed()
+    }
+
+    /// Executes statements without parameters, in one message. They end with the first error.
+    pub async fn run(&self, settings: &Settings, sql: &str) -> Result<Texts, Trouble> {
+        let answer = tokio::time::timeout(settings.answer_max(), self.client.simple_query(sql)).await;
+        let messages = match answer {
+            Ok(answer) => answer.map_err(|error| trouble(settings, &error))?,
+            Err(_) => return Err(settings.passing("no answer").into()),
+        };
+        let texts = messages.into_iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect())
+            }
+            _ => None,
+        });
+        Ok(texts.collect())
+    }
+
+    /// Executes a statement with parameters.
+    pub async fn execute(
+        &mut self,
+        settings: &Settings,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Vec<Row>, Trouble> {
+        match tokio::time::timeout(settings.answer_max(), self.query(settings, sql, values)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(settings.passing("no answer").into()),
+        }
+    }
+
+    async fn query(
+        &mut self,
+        settings: &Settings,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Vec<Row>, Trouble> {
+        let statement = match self.statements.get(sql) {
+            Some(statement) => statement.clone(),
+            None => {
+                let statement = self.client.prepare(sql).await.map_err(|error| trouble(settings, &error))?;
+                if self.statements.len() >= STATEMENTS_MAX {
+                    self.statements.clear();
+                }
+                self.statements.insert(sql.to_owned(), statement.clone());
+                statement
+            }
+        };
+        let wrong = |why: String| Trouble { is_lost: false, ..settings.statement("parameters", why).into() };
+        if statement.params().len() != values.len() {
+            let (wanted, given) = (statement.params().len(), values.len());
+            return Err(wrong(format!("the statement has {wanted} parameters, and {given} were given")));
+        }
+        let parameters: Vec<Parameter<'_>> = values.iter().map(Parameter).collect();
+        for (place, (parameter, kind)) in parameters.iter().zip(statement.params()).enumerate() {
+            parameter.check(kind).map_err(|why| wrong(format!("parameter {}: {why}", place + 1)))?;
+        }
+        let references: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|one| one as _).collect();
+        let rows = match self.client.query(&statement, &references).await {
+            Ok(rows) => rows,
+            Err(error) => {
+                // What it returns may have changed since it was prepared.
+                self.statements.remove(sql);
+                return Err(trouble(settings, &error));
+            }
+        };
+        rows.iter().map(|row| read_row(row).map_err(wrong)).collect()
+    }
+}
