@@ -22,6 +22,7 @@ const LAYERS: &[(&str, Below)] = &[
     // The database, from the inside out.
     ("core", Below::These(&["filter", "clock"])),
     ("register", Below::These(&["core"])),
+    ("register-postgres", Below::These(&["register"])),
     ("engine", Below::These(&["register"])),
     ("etx", Below::These(&["engine"])),
     ("xa", Below::These(&["etx"])),

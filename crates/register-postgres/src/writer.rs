@@ -1,0 +1,198 @@
+//! The writer: what waits is gathered into one statement, so that one commit serves all.
+//!
+//! There is no timer: a group is whatever came while the last one was on its way. What must hold: groups are written one after the other; and when one
+//! fails, what waits behind it is refused. Otherwise something would become durable before what its caller wrote first.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use jeton_register::{Batch, Failure, Log, Permit, Slot, Written};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Config, Error};
+
+use crate::connection::{Link, Session};
+use crate::failure::{Trouble, unreachable};
+use crate::id::Id;
+use crate::options::Options;
+
+/// The most of one statement.
+const GROUP_WRITES_MAX: usize = 4096;
+const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// How often a group is begun anew: because it stood in the way of another transaction, or because of a register that was neither empty nor
+/// there, which only somebody can bring about who deletes rows by hand.
+const ROUNDS_MAX: usize = 64;
+
+/// A batch that waits.
+pub struct Waiting {
+    pub batch: Batch,
+    /// Its room in the queue.
+    pub permit: Permit,
+    pub reply: oneshot::Sender<Result<Vec<Written>, Failure>>,
+}
+
+/// Writes what comes, until nothing can come any more.
+pub async fn run(config: Config, options: Options, mut queue: mpsc::UnboundedReceiver<Waiting>) {
+    let mut link = Link::new(config, options);
+    let mut next = None;
+    loop {
+        let first = match next.take() {
+            Some(waiting) => waiting,
+            None => match queue.recv().await {
+                Some(waiting) => waiting,
+                None => return,
+            },
+        };
+        let (mut writes, mut bytes) = (first.batch.len(), first.batch.value_bytes());
+        let mut group = vec![first];
+        while let Ok(waiting) = queue.try_recv() {
+            writes += waiting.batch.len();
+            bytes += waiting.batch.value_bytes();
+            if writes > GROUP_WRITES_MAX || bytes > GROUP_BYTES_MAX {
+                next = Some(waiting);
+                break;
+            }
+            group.push(waiting);
+        }
+        if let Err(failure) = write(&mut link, group).await {
+            let behind = next.take().into_iter().chain(std::iter::from_fn(|| queue.try_recv().ok()));
+            for waiting in behind {
+                let text = format!("what came before it failed: {failure}");
+                drop(waiting.reply.send(Err(Failure::Unavailable(text))));
+            }
+        }
+    }
+}
+
+/// Writes a group and answers it.
+async fn write(link: &mut Link, group: Vec<Waiting>) -> Result<(), Failure> {
+    let result = write_all(link, group.iter().flat_map(|waiting| waiting.batch.iter()).collect()).await;
+    let failure = result.as_ref().err().cloned();
+    let mut answers = result.map(Vec::into_iter);
+    for Waiting { batch, permit, reply } in group {
+        let answer = match &mut answers {
+            Ok(written) => Ok(written.by_ref().take(batch.len()).collect()),
+            Err(failure) => Err(failure.clone()),
+        };
+        drop(permit);
+        // Whoever does not wait any more does not want to know.
+        drop(reply.send(answer));
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+type Write<'a> = (Log, Slot, &'a [u8]);
+
+async fn write_all(link: &mut Link, writes: Vec<Write<'_>>) -> Result<Vec<Written>, Failure> {
+    if writes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let deadline = Instant::now() + link.options().connect_patience;
+    let patience = link.options().answer_patience;
+    let session = link.session(deadline).await.map_err(|error| unreachable(&error))?;
+    let mut answers: Vec<Option<Written>> = vec![None; writes.len()];
+    // Once a row may have been inserted, only an answer can tell what is there.
+    let mut began = false;
+    for _ in 0..ROUNDS_MAX {
+        let open: Vec<usize> = (0..writes.len()).filter(|&place| answers[place].is_none()).collect();
+        if open.is_empty() {
+            return Ok(answers.into_iter().flatten().collect());
+        }
+        let trouble = match timeout(patience, round(&session, &writes, &open, &mut answers)).await {
+            Ok(Ok(())) => {
+                began = true;
+                continue;
+            }
+            Ok(Err(error)) => Trouble::of(&error),
+            Err(_) => Trouble::Lost("no answer".into()),
+        };
+        match trouble {
+            Trouble::Again(_) => {}
+            Trouble::Refused(failure) if !began && answers.iter().all(Option::is_none) => {
+                return Err(failure);
+            }
+            Trouble::Refused(failure) => return Err(Failure::Unknown(failure.to_string())),
+            Trouble::Lost(text) => {
+                link.give_up(&session);
+                return Err(Failure::Unknown(text));
+            }
+        }
+    }
+    Err(Failure::Unknown(format!("no answer in {ROUNDS_MAX} rounds")))
+}
+
+/// Writes those that have no answer yet, and finds an answer for each of them; or for none, if it fails before anything is inserted.
+async fn round(
+    session: &Session,
+    writes: &[Write<'_>],
+    open: &[usize],
+    answers: &mut [Option<Written>],
+) -> Result<(), Error> {
+    let (client, statements) = (&session.client, &session.statements);
+    let keys = Keys::of(writes, open);
+    let values: Vec<&[u8]> = open.iter().map(|&place| writes[place].2).collect();
+    let names: &[&(dyn ToSql + Sync)] = &[&keys.spaces, &keys.logs, &keys.slots];
+    let whole: &[&(dyn ToSql + Sync)] = &[&keys.spaces, &keys.logs, &keys.slots, &values];
+    // Sent together; the second begins when the first is committed.
+    let (inserted, marked) = tokio::join!(
+        biased;
+        client.query(&statements.insert, whole),
+        client.query(&statements.marked, names),
+    );
+    let inserted = inserted?;
+    let mut first: HashMap<(i16, Id, i64), usize> = HashMap::with_capacity(inserted.len());
+    for row in &inserted {
+        first.insert((row.get(0), row.get(1), row.get(2)), usize::MAX);
+    }
+    for index in (0..open.len()).rev() {
+        if let Some(place) = first.get_mut(&keys.key(index)) {
+            *place = open[index];
+        }
+    }
+    // From here on something is inserted: nothing may be told of it but by what is there.
+    for place in first.into_values() {
+        answers[place] = Some(Written::Fresh);
+    }
+    for row in marked? {
+        answers[open[row.get::<_, i64>(0) as usize - 1]] = Some(Written::Trimmed);
+    }
+    let left: Vec<usize> = open.iter().copied().filter(|&place| answers[place].is_none()).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let keys = Keys::of(writes, &left);
+    let rows = client.query(&statements.values, &[&keys.spaces, &keys.logs, &keys.slots]).await?;
+    for row in rows {
+        let place = left[row.get::<_, i64>(0) as usize - 1];
+        answers[place] = match row.get::<_, Option<&[u8]>>(2) {
+            _ if row.get(1) => Some(Written::Trimmed),
+            Some(value) => Some(Written::Taken(Bytes::copy_from_slice(value))),
+            None => None,
+        };
+    }
+    Ok(())
+}
+
+/// The names of registers, as the database takes them.
+struct Keys {
+    spaces: Vec<i16>,
+    logs: Vec<Id>,
+    slots: Vec<i64>,
+}
+
+impl Keys {
+    fn of(writes: &[Write<'_>], places: &[usize]) -> Self {
+        let names = || places.iter().map(|&place| (writes[place].0, writes[place].1));
+        Self {
+            spaces: names().map(|(log, _)| log.space as i16).collect(),
+            logs: names().map(|(log, _)| Id(log.id)).collect(),
+            slots: names().map(|(_, slot)| slot.0 as i64).collect(),
+        }
+    }
+
+    fn key(&self, index: usize) -> (i16, Id, i64) {
+        (self.spaces[index], self.logs[index], self.slots[index])
+    }
+}

@@ -1,0 +1,101 @@
+//! A server that does not answer: what is told, and how it goes on.
+
+use std::time::Duration;
+
+use jeton_register::{Failure, Log, Permit, Registers, Row, Slot, Written, block_on};
+use jeton_register_postgres::{Options, PostgresRegisters};
+
+use super::support::{Place, batch_of, taken, write};
+
+fn impatient() -> Options {
+    let mut options = Options::default();
+    options.connect_patience = Duration::from_millis(200);
+    options.answer_patience = Duration::from_millis(500);
+    options
+}
+
+#[test]
+fn an_answer_that_does_not_come_is_doubt_and_what_waits_behind_it_is_refused() {
+    let place = Place::new();
+    let engine = block_on(PostgresRegisters::open(&place.postgres.url(), impatient())).unwrap();
+    let log = Log::partition(1);
+    let one = |slot: u64| write(&engine, &[(log, slot, b"mine")]);
+    block_on(one(1)).unwrap();
+    place.postgres.pause();
+    // The first is on its way before the others come, which make a group behind it.
+    let first = one(2);
+    std::thread::sleep(Duration::from_millis(100));
+    let behind: Vec<_> = (3..10).map(one).collect();
+    let failure = block_on(first).unwrap_err();
+    assert!(matches!(failure, Failure::Unknown(_)), "{failure}");
+    for waiting in behind {
+        let failure = block_on(waiting).unwrap_err();
+        assert!(matches!(failure, Failure::Unavailable(_)), "{failure}");
+    }
+    // Nobody is there: what is asked now does not happen.
+    let failure = block_on(one(20)).unwrap_err();
+    assert!(matches!(failure, Failure::Unavailable(_)), "{failure}");
+    let failure = block_on(engine.read(log, Slot(1), 1)).unwrap_err();
+    assert!(matches!(failure, Failure::Unavailable(_)), "{failure}");
+    let row = Row { slot: Slot(1), bytes: "row".into() };
+    let failure = block_on(engine.put_row("row", row)).unwrap_err();
+    assert!(matches!(failure, Failure::Unknown(_) | Failure::Unavailable(_)), "{failure}");
+    place.postgres.resume();
+    // The doubt is resolved by writing again.
+    let written = loop {
+        match block_on(one(2)) {
+            Ok(mut written) => break written.remove(0),
+            Err(Failure::Unavailable(_) | Failure::Unknown(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert!(written == Written::Fresh || written == taken(b"mine"), "{written:?}");
+    assert_eq!(block_on(write(&engine, &[(log, 2, b"yours")])), Ok(vec![taken(b"mine")]));
+    assert_eq!(block_on(one(3)), Ok(vec![Written::Fresh]), "what was refused did not happen");
+}
+
+#[test]
+fn a_queue_that_is_full_is_busy_and_what_was_admitted_is_taken() {
+    let place = Place::new();
+    let mut options = Options::default();
+    options.waiting_writes_max = 10;
+    let engine = block_on(PostgresRegisters::open(&place.postgres.url(), options)).unwrap();
+    let log = Log::partition(1);
+    let permits: Vec<Permit> = (0..10).map(|_| engine.admit(1, 1).unwrap()).collect();
+    assert!(matches!(engine.admit(1, 1), Err(Failure::Busy(_))));
+    assert!(matches!(block_on(write(&engine, &[(log, 99, b"x")])), Err(Failure::Busy(_))));
+    let slots = 1..=10;
+    let waiting: Vec<_> = permits
+        .into_iter()
+        .zip(slots)
+        .map(|(permit, slot)| engine.write(batch_of(&[(log, slot, b"x")]), permit))
+        .collect();
+    for written in waiting {
+        assert_eq!(block_on(written), Ok(vec![Written::Fresh]));
+    }
+    assert!(engine.admit(10, 1).is_ok(), "room is given back");
+}
+
+#[test]
+fn what_is_beyond_the_limits_is_refused() {
+    let place = Place::new();
+    let engine = place.open();
+    let log = Log::partition(1);
+    let limits = engine.limits();
+    let large = vec![1; limits.value_bytes_max + 1];
+    assert!(matches!(block_on(write(&engine, &[(log, 1, &large)])), Err(Failure::TooLarge(_))));
+    assert!(matches!(engine.admit(limits.batch_writes_max + 1, 0), Err(Failure::TooLarge(_))));
+    assert!(matches!(engine.admit(1, limits.batch_bytes_max + 1), Err(Failure::TooLarge(_))));
+    assert!(matches!(block_on(write(&engine, &[(log, 1 << 63, b"x")])), Err(Failure::Invalid(_))));
+    assert!(matches!(block_on(engine.get_row("../row")), Err(Failure::Invalid(_))));
+    // As large as may be, all at once.
+    let value = vec![1; limits.value_bytes_max];
+    let writes: Vec<_> = (1..=8).map(|slot| (log, slot, value.as_slice())).collect();
+    assert_eq!(block_on(write(&engine, &writes)), Ok(vec![Written::Fresh; 8]));
+    // A read stops where it becomes large.
+    assert_eq!(block_on(engine.read(log, Slot(1), 100)).unwrap().len(), 4);
+    let many: Vec<_> =
+        (1..=limits.batch_writes_max as u64).map(|slot| (Log::partition(2), slot, b"x".as_slice())).collect();
+    assert_eq!(block_on(write(&engine, &many)).unwrap().len(), many.len());
+    assert_eq!(block_on(engine.read(Log::partition(2), Slot(1), usize::MAX)).unwrap().len(), many.len());
+}

@@ -1,0 +1,11 @@
+//! The tests of the registers in PostgreSQL: the suite that every engine passes, on a server that is well, killed, or behind a network that breaks; and
+//! what is special about a database.
+
+#![allow(clippy::unwrap_used, reason = "what a test's helper cannot do fails the test")]
+
+mod hardship;
+mod opening;
+mod races;
+mod suite;
+mod support;
+mod tables;

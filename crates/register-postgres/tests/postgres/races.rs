@@ -1,0 +1,96 @@
+//! Statements that begin before a mark is set and end after it, brought about on purpose.
+
+use jeton_register::{Failure, Log, Registers, Slot, Space, Written, block_on};
+
+use super::support::{Hand, Place, taken, write};
+
+/// How many sessions wait for another one.
+const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+
+/// Somebody who writes a register and does not commit: whoever writes the same one waits.
+fn hold(place: &Place, log: Log, slot: u64) -> Hand {
+    let hand = place.client();
+    let (space, id) = (log.space as i16, log.id);
+    let id = format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        id >> 96,
+        id >> 80 & 0xffff,
+        id >> 64 & 0xffff,
+        id >> 48 & 0xffff,
+        id & 0xffff_ffff_ffff
+    );
+    hand.say(&format!("BEGIN; INSERT INTO jeton_register VALUES ({space}, '{id}', {slot}, 'held')"));
+    hand
+}
+
+#[test]
+fn a_register_that_is_trimmed_while_a_statement_waits_is_not_fresh_again() {
+    let place = Place::new();
+    let (engine, other) = (place.open(), place.open());
+    let (before, log) = (Log::partition(1), Log::partition(2));
+    assert_eq!(block_on(write(&engine, &[(log, 3, b"first")])), Ok(vec![Written::Fresh]));
+    let holder = hold(&place, before, 1);
+    let watcher = place.client();
+    // The statement begins, sees no trim point, and waits for the holder.
+    let late = write(&other, &[(before, 1, b"late"), (log, 3, b"late")]);
+    watcher.await_count(WAITING, 1);
+    block_on(engine.trim(log, Slot(5))).unwrap();
+    holder.say("ROLLBACK");
+    let written = block_on(late).unwrap();
+    assert_eq!(written, [Written::Fresh, Written::Trimmed], "slot 3 was fresh once already");
+    assert_eq!(block_on(engine.read(log, Slot(3), 1)), Err(Failure::Trimmed { log, through: Slot(5) }));
+    assert_eq!(block_on(write(&engine, &[(log, 3, b"again")])), Ok(vec![Written::Trimmed]));
+}
+
+#[test]
+fn a_register_whose_log_is_retired_while_a_statement_waits_is_not_fresh_again() {
+    let place = Place::new();
+    let (engine, other) = (place.open(), place.open());
+    let (before, log) = (Log::partition(1), Log::transaction(7));
+    assert_eq!(block_on(write(&engine, &[(log, 3, b"first")])), Ok(vec![Written::Fresh]));
+    let holder = hold(&place, before, 1);
+    let watcher = place.client();
+    let late = write(&other, &[(before, 1, b"late"), (log, 3, b"late"), (log, 4, b"late")]);
+    watcher.await_count(WAITING, 1);
+    block_on(engine.retire(Space::Transaction, 8)).unwrap();
+    holder.say("COMMIT");
+    let written = block_on(late).unwrap();
+    assert_eq!(written, [taken(b"held"), Written::Trimmed, Written::Trimmed]);
+    assert_eq!(block_on(write(&engine, &[(log, 3, b"again")])), Ok(vec![Written::Trimmed]));
+    // What the late statement left behind goes with the next retirement.
+    block_on(engine.retire(Space::Transaction, 8)).unwrap();
+    assert_eq!(watcher.count("SELECT count(*) FROM jeton_register WHERE space = 2"), 0);
+}
+
+#[test]
+fn a_value_is_taken_that_was_not_committed_when_the_statement_began() {
+    let place = Place::new();
+    let engine = place.open();
+    let log = Log::partition(1);
+    let (holder, watcher) = (hold(&place, log, 1), place.client());
+    let late = write(&engine, &[(log, 1, b"late"), (log, 2, b"late")]);
+    watcher.await_count(WAITING, 1);
+    holder.say("COMMIT");
+    assert_eq!(block_on(late), Ok(vec![taken(b"held"), Written::Fresh]));
+}
+
+#[test]
+fn batches_that_cross_each_other_come_to_an_end() {
+    let place = Place::new();
+    let engines = [place.open(), place.open()];
+    let log = Log::partition(1);
+    std::thread::scope(|scope| {
+        for (engine, forward) in engines.iter().zip([true, false]) {
+            scope.spawn(move || {
+                for first in (0..4000).step_by(100) {
+                    let slots = first + 1..=first + 100;
+                    let slots: Vec<u64> = if forward { slots.collect() } else { slots.rev().collect() };
+                    let value = [u8::from(forward)];
+                    let writes: Vec<_> = slots.iter().map(|slot| (log, *slot, value.as_slice())).collect();
+                    block_on(write(engine, &writes)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(block_on(engines[0].read(log, Slot(1), 5000)).unwrap().len(), 4000);
+}
