@@ -73,16 +73,19 @@ impl Index {
         &self.lasting[number as usize].1
     }
 
+    pub fn numbered_mut(&mut self, number: u32) -> &mut LogState {
+        &mut self.lasting[number as usize].1
+    }
+
     /// The logs that are not dated, in the order they were first seen.
     pub fn lasting(&self) -> impl Iterator<Item = &(Log, LogState)> {
         self.lasting.iter()
     }
 
-    /// Takes the logs of a dated space away whose ids are below this one.
-    pub fn retire(&mut self, space: Space, below: u128) -> impl Iterator<Item = LogState> + use<> {
-        let logs = self.dated.entry(space).or_default();
-        let kept = logs.split_off(&below);
-        std::mem::replace(logs, kept).into_values()
+    /// Takes the oldest log of a dated space away, if its id is below this one.
+    pub fn take_below(&mut self, space: Space, below: u128) -> Option<LogState> {
+        let oldest = self.dated.get_mut(&space)?.first_entry()?;
+        (*oldest.key() < below).then(|| oldest.remove())
     }
 }
 

@@ -39,6 +39,9 @@ use crate::{Batch, Extent, Failure, Log, Permit, Slot, Space, Written};
 /// How many buffers are kept to be used again: one is filled while another is written.
 const BUFFERS_MAX: usize = 2;
 
+/// How many retired logs go in one step.
+const PURGED_AT_ONCE: usize = 4096;
+
 /// The store without threads and without waiting.
 pub struct Journal<D: Disk> {
     pub(super) disk: Arc<D>,
@@ -169,7 +172,10 @@ impl<D: Disk> Journal<D> {
             record::put_register(&mut frame.bytes, log, slot, value, false);
             let bytes = (frame.end().offset() - location.offset()) as usize;
             until = until.max(frame.sequence);
-            self.index.entry(log).put(slot, location);
+            match self.numbers[index] {
+                Some(number) => self.index.numbered_mut(number).put(slot, location),
+                None => self.index.entry(log).put(slot, location),
+            }
             self.newest().tally.add(log.space, bytes);
         }
         Ok((written, until))
@@ -360,7 +366,10 @@ impl<D: Disk> Journal<D> {
         self.durable_end = frame.end();
         self.settle_trims(&frame);
         self.settle_carried(&frame);
-        self.settle_retired(&frame);
+        for &(space, below) in &frame.retired {
+            self.retirements.settle(space, below);
+        }
+        self.purge();
         if let Some(through) = frame.released {
             while self.segments.front().is_some_and(|segment| segment.number <= through) {
                 self.put_away.extend(self.segments.pop_front());
@@ -369,7 +378,7 @@ impl<D: Disk> Journal<D> {
             self.try_room = true;
         }
         let turned = frame.at.offset() == BLOCK_BYTES;
-        if turned || !frame.trims.is_empty() || !frame.retired.is_empty() || frame.released.is_some() {
+        if turned || !frame.trims.is_empty() || frame.released.is_some() {
             self.weigh();
         }
         if self.buffers.len() < BUFFERS_MAX
@@ -397,14 +406,23 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    fn settle_retired(&mut self, frame: &Frame) {
-        for &(space, below) in &frame.retired {
-            self.retirements.settle(space, below);
-            for state in self.index.retire(space, below) {
+    /// Lets some of the retired logs go. That they are retired says the mark: so it need not be all of them at once, while others wait.
+    pub(super) fn purge(&mut self) {
+        let mut rest = PURGED_AT_ONCE;
+        for (space, below) in self.retirements.to_purge() {
+            while rest > 0 {
+                let Some(state) = self.index.take_below(space, below) else { break };
                 for place in state.places() {
                     segment::of(&mut self.segments, place.segment()).tally.remove(space);
                 }
+                rest -= 1;
             }
+        }
+        if rest > 0 {
+            self.retirements.purged();
+        }
+        if rest < PURGED_AT_ONCE {
+            self.weigh();
         }
     }
 
@@ -491,7 +509,10 @@ impl<D: Disk> Journal<D> {
 
     /// Whether [`Journal::take_errand`] would return one.
     pub fn wants_errand(&self) -> bool {
-        let due = self.wants_next() || !self.put_away.is_empty() || self.wants_look();
+        let due = self.wants_next()
+            || !self.put_away.is_empty()
+            || self.wants_look()
+            || self.retirements.wants_purge();
         due && !self.errand_out && self.fatal.is_none() && (self.trouble.is_none() || self.try_room)
     }
 
@@ -529,6 +550,10 @@ impl<D: Disk> Journal<D> {
         }
         if let Some(look) = errand.look {
             self.carry(look);
+        }
+        if self.retirements.wants_purge() {
+            self.purge();
+            self.release();
         }
         Ok(())
     }

@@ -344,7 +344,7 @@ impl Scan {
                     return Err("logs are retired that are not dated");
                 }
                 self.retirements.settle(space, below);
-                for state in self.index.retire(space, below) {
+                while let Some(state) = self.index.take_below(space, below) {
                     for place in state.places() {
                         segment::of(segments, place.segment()).tally.remove(space);
                     }

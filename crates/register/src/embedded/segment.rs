@@ -27,7 +27,7 @@ pub const MAKING: &str = "log/making";
 pub const SPARE: &str = "spare-";
 
 const MAGIC: &[u8; 8] = b"JETONLOG";
-/// The version of the format that is written. Version 1 is read as well: it lacks two kinds of records.
+/// The version of the format that is written. Version 1 is read as well: it lacks two kinds of records. A segment of version 1 that is not full is filled on.
 pub const VERSION: u32 = 2;
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=VERSION;
 const HEADER_BYTES: usize = 48;

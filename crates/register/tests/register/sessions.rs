@@ -190,3 +190,50 @@ fn a_value_from_a_time_of_larger_segments_stays_where_it_is() {
     drive(&mut journal).unwrap();
     assert!(segments(&disk) <= 2, "{} segments", segments(&disk));
 }
+
+#[test]
+fn what_is_forgotten_while_it_is_looked_for_is_not_carried() {
+    for retiring in [false, true] {
+        let disk = FaultDisk::new();
+        let mut journal = Journal::open(disk.clone(), options()).unwrap();
+        let mut batch = Batch::new();
+        for number in 1..=40 {
+            batch.push(Log::transaction(number), Slot(1), &[number as u8; 100]);
+        }
+        write(&mut journal, &batch).unwrap();
+        let mut forgotten = 0;
+        for slot in 1..=400 {
+            stage(&mut journal, &one(1, slot, &[7; 1500])).unwrap();
+            journal.trim(log(1), Slot(slot)).unwrap();
+            while let Some(mut staged) = journal.take_staged() {
+                staged.persist();
+                journal.settle(staged).unwrap();
+            }
+            // Between the look at a segment and what follows from it, one more session is on its way to be forgotten.
+            while let Some(mut errand) = journal.take_errand() {
+                errand.run();
+                if slot > 100 && forgotten < 39 {
+                    forgotten += 1;
+                    if retiring {
+                        journal.retire(Space::Transaction, forgotten + 1).unwrap();
+                    } else {
+                        journal.trim(Log::transaction(forgotten), Slot(1)).unwrap();
+                    }
+                }
+                journal.end_errand(errand).unwrap();
+            }
+        }
+        drive(&mut journal).unwrap();
+        assert!(forgotten > 10 && segments(&disk) <= 7, "{forgotten}, {} segments", segments(&disk));
+        drop(journal);
+        let mut journal = Journal::open(disk, options()).unwrap();
+        for number in 1..=40 {
+            let written = write(&mut journal, &session(number, 1, b"late")).unwrap().remove(0);
+            let is_taken = matches!(&written, Written::Taken(value) if **value == [number as u8; 100]);
+            assert!(
+                if number > forgotten { is_taken } else { written == Written::Trimmed },
+                "{number}: {written:?}"
+            );
+        }
+    }
+}
