@@ -38,7 +38,7 @@ pub struct MariaDb {
 }
 
 impl MariaDb {
-    /// Makes a database called `test` in a folder, and starts it, with a binary log or without. The settings (`--name=value`) are added to ours, and win. The
+    /// Makes a database called `jeton` in a folder, and starts it, with a binary log or without. The settings (`--name=value`) are added to ours, and win. The
     /// folder must be one that other users may pass through.
     pub fn start(folder: &Path, binlog: bool, settings: &[&str]) -> Result<Self> {
         let mut mariadb = Self {
@@ -58,7 +58,7 @@ impl MariaDb {
         command.arg(format!("--datadir={}", mariadb.data().display())).current_dir("/");
         run("mariadb-install-db", command)?;
         // A database is a folder.
-        User::make_folder(user, &mariadb.data().join("test"))?;
+        User::make_folder(user, &mariadb.data().join("jeton"))?;
         mariadb.launch()?;
         Ok(mariadb)
     }
@@ -92,7 +92,7 @@ impl MariaDb {
 
     /// What a client connects with that goes by another address, such as that of a [`Proxy`](crate::Proxy).
     pub fn url_by(address: SocketAddr) -> String {
-        format!("mysql://root@{address}/test")
+        format!("mysql://root@{address}/jeton")
     }
 
     /// Its process, while it runs.

@@ -18,6 +18,10 @@ pub enum Mutation {
     RollbackTrusted,
     /// MariaDB: no mark. A branch that changed nothing is gone with its connection, though it voted.
     MarkOmitted,
+    /// MariaDB: a branch is ended in the moment in which its session goes. `XA COMMIT` then says that all is well.
+    PartingNotAwaited,
+    /// MariaDB's driver: an error of any statement of a message but the first is shown only to who asks once more. A vote that failed looks like a yes.
+    LateErrorIgnored,
     /// Both: the fence is no row, so an executor that begins again after it is not stopped.
     FenceForgotten,
 }

@@ -5,14 +5,53 @@
 
 /// Statements that end a transaction, begin one, or change how it ends.
 const CONTROL: &[&str] = &[
-    "ABORT", "BEGIN", "CHECKPOINT", "COMMIT", "DISCARD", "END", "RELEASE", "RESET", "ROLLBACK", "SAVEPOINT", "SET",
-    "START", "XA", "LISTEN", "UNLISTEN", "NOTIFY", "PREPARE", "EXECUTE", "DEALLOCATE", "DECLARE",
+    "ABORT",
+    "BEGIN",
+    "CHECKPOINT",
+    "COMMIT",
+    "DISCARD",
+    "END",
+    "RELEASE",
+    "RESET",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "SET",
+    "START",
+    "XA",
+    "LISTEN",
+    "UNLISTEN",
+    "NOTIFY",
+    "PREPARE",
+    "EXECUTE",
+    "DEALLOCATE",
+    "DECLARE",
 ];
 
 /// Statements before which MariaDB commits on its own.
 const COMMITTING: &[&str] = &[
-    "ALTER", "ANALYZE", "BACKUP", "CACHE", "CHANGE", "CHECK", "CREATE", "DROP", "FLUSH", "GRANT", "INSTALL", "KILL",
-    "LOAD", "LOCK", "OPTIMIZE", "RENAME", "REPAIR", "REVOKE", "SHUTDOWN", "STOP", "TRUNCATE", "UNINSTALL", "UNLOCK",
+    "ALTER",
+    "ANALYZE",
+    "BACKUP",
+    "CACHE",
+    "CHANGE",
+    "CHECK",
+    "CREATE",
+    "DROP",
+    "FLUSH",
+    "GRANT",
+    "INSTALL",
+    "KILL",
+    "LOAD",
+    "LOCK",
+    "OPTIMIZE",
+    "RENAME",
+    "REPAIR",
+    "REVOKE",
+    "SHUTDOWN",
+    "STOP",
+    "TRUNCATE",
+    "UNINSTALL",
+    "UNLOCK",
 ];
 
 /// Whether the statement would take the transaction out of our hands.
@@ -40,7 +79,8 @@ pub fn mentions(statement: &str, word: &str) -> bool {
 fn first_word(statement: &str) -> String {
     let mut rest = statement;
     loop {
-        rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == '(' || letter == ';');
+        rest =
+            rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == '(' || letter == ';');
         let end = if rest.starts_with("/*!") || rest.starts_with("/*M!") {
             return "SET".into();
         } else if rest.starts_with("/*") {
@@ -62,15 +102,25 @@ mod tests {
 
     #[test]
     fn what_takes_the_transaction_away_is_seen_under_comments() {
-        for statement in
-            ["commit", " ROLLBACK work", "-- x\nCommit", "/* a */ /* b */begin", "xa end 'a'", "set autocommit=1", "/*!50000 COMMIT */"]
-        {
+        for statement in [
+            "commit",
+            " ROLLBACK work",
+            "-- x\nCommit",
+            "/* a */ /* b */begin",
+            "xa end 'a'",
+            "set autocommit=1",
+            "/*!50000 COMMIT */",
+        ] {
             assert!(is_control(statement), "{statement}");
         }
-        for statement in ["UPDATE t SET a = 1", "(SELECT 1)", "", "-- COMMIT", "insert into commit values (1)", "commits"] {
+        for statement in
+            ["UPDATE t SET a = 1", "(SELECT 1)", "", "-- COMMIT", "insert into commit values (1)", "commits"]
+        {
             assert!(!is_control(statement), "{statement}");
         }
-        assert!(commits_by_itself("create table t (n int)") && !commits_by_itself("INSERT INTO t VALUES (1)"));
+        assert!(
+            commits_by_itself("create table t (n int)") && !commits_by_itself("INSERT INTO t VALUES (1)")
+        );
         assert!(is_reading("(select 1)") && !is_reading("with a as (select 1) delete from b"));
     }
 

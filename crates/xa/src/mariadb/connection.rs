@@ -50,9 +50,14 @@ impl Connection {
                 let rows: Vec<mysql_async::Row> = result.collect().await?;
                 texts.extend(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()));
                 if result.is_empty() {
-                    return Ok(texts);
+                    break;
                 }
             }
+            // An error of any statement but the first is kept back until something is asked of the result again.
+            if !mutated!(LateErrorIgnored) {
+                result.drop_result().await?;
+            }
+            Ok(texts)
         };
         match tokio::time::timeout(settings.answer_max(), answer).await {
             Ok(answer) => answer.map_err(|error: mysql_async::Error| trouble(settings, &error)),
@@ -67,7 +72,8 @@ impl Connection {
         sql: &str,
         values: &[Value],
     ) -> Result<Vec<Row>, Trouble> {
-        let refusal = |code: &str, why: String| Trouble { is_lost: false, ..settings.statement(code, why).into() };
+        let refusal =
+            |code: &str, why: String| Trouble { is_lost: false, ..settings.statement(code, why).into() };
         if !is_reading(sql)
             && let Some(table) = self.strangers.iter().find(|table| mentions(sql, table))
         {

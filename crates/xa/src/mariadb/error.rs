@@ -9,6 +9,8 @@ use crate::settings::Settings;
 pub const UNKNOWN_BRANCH: &str = "1397";
 /// The branch is gone: it had changed nothing, and its session is gone too.
 pub const ROLLED_BACK: &str = "1402";
+/// A lock that another has.
+pub const LOCKED: &str = "1205";
 /// A key that is there already.
 pub const DUPLICATE: &str = "1062";
 /// Null where there must be something.
@@ -50,14 +52,17 @@ fn is_lost(code: u16) -> bool {
 /// May be different the next time.
 fn is_passing(code: u16) -> bool {
     // Full disk, memory; connections, of all and of one; locks, deadlocks, also those of XA; a row that changed; a time that ran out.
-    let codes = [1020, 1021, 1037, 1038, 1041, 1040, 1203, 1226, 1205, 1213, 1402, 1613, 1614, 1969, 1129, 4031];
+    let codes =
+        [1020, 1021, 1037, 1038, 1041, 1040, 1203, 1226, 1205, 1213, 1402, 1613, 1614, 1969, 1129, 4031];
     is_lost(code) || codes.contains(&code)
 }
 
 /// What to do about an error that is in how the database is set up.
 fn remedy(code: u16) -> Option<&'static str> {
     match code {
-        1044 | 1142 | 1143 | 1227 => Some("grant the account what it needs; all servers must use the same account"),
+        1044 | 1142 | 1143 | 1227 => {
+            Some("grant the account what it needs; all servers must use the same account")
+        }
         1045 | 1698 => Some("correct account and password"),
         1049 | 1046 => Some("create the database, or name it in the URL"),
         1290 | 1836 => Some("it is read-only; give the address of the primary"),

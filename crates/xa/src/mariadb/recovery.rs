@@ -1,10 +1,24 @@
 //! Branches whose connection is not ours any more: listed, ended, and kept from coming about.
 
+use std::time::Duration;
+
 use jeton_etx::{BranchName, Executor, Failure, Outcome, Standing};
 
 use super::{Shared, error, xid};
 use crate::control::{Patience, first};
 use crate::names::at_work;
+
+/// How long after the end of a session its branches are left alone.
+const PARTING: Duration = Duration::from_millis(100);
+
+/// What the mark of a branch tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Committed,
+    Absent,
+    /// It is written and not committed.
+    Open,
+}
 
 impl Shared {
     pub async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
@@ -26,55 +40,74 @@ impl Shared {
 
     /// "No such branch" is said of one that is committed, rolled back, or was never prepared; but also of one whose session is still there, and of one that
     /// another is just ending. The list tells the latter: a branch is on it until it has ended.
+    ///
+    /// And "done" is said, though nothing is, in the moment in which the session of the owner has let go of the branch and the engine not yet of the session. Then the branch
+    /// is on no list any more, and keeps its locks until MariaDB is started again. So that moment is waited for, and the mark is looked at in the end.
     pub async fn decide(&self, name: &BranchName, outcome: Outcome) -> Result<(), Failure> {
         let (xid, gid) = (xid(name), name.gid());
         let word = match outcome {
             Outcome::Commit => "COMMIT",
             Outcome::Abort => "ROLLBACK",
         };
-        let patience = Patience::new(self.settings.lock_max);
+        let patience = Patience::new(self.settings.lock_max + PARTING);
         let mut looks = 0;
         loop {
-            let failure = match self.ask(&format!("XA {word} {xid}")).await {
-                Ok(_) if outcome == Outcome::Abort => {
-                    self.remember_rolled_back(name);
-                    return Ok(());
-                }
-                Ok(_) => {
-                    return if self.is_marked(&gid).await? {
-                        Ok(())
-                    } else {
-                        Err(self.settings.damage(gid, "it was committed and has left no mark"))
-                    };
-                }
-                Err(trouble) if trouble.code == error::UNKNOWN_BRANCH && mutated!(UnknownIsDone) => return Ok(()),
-                Err(trouble) if trouble.code == error::UNKNOWN_BRANCH => trouble.failure,
-                // It had changed nothing, not even set a mark, so it is none of ours. Or an abort, which is as well.
-                Err(trouble) if trouble.code == error::ROLLED_BACK => trouble.failure,
-                Err(trouble) => return Err(trouble.into()),
-            };
-            if self.prepared().await?.iter().any(|standing| standing.name == *name) {
-                // Its session holds on to it. If there is none, another is just ending it.
-                self.end_sessions(name.executor).await?;
-            } else {
-                // Looked at after the list: whoever ended it has done so by now.
-                match (self.is_marked(&gid).await?, outcome) {
-                    (true, Outcome::Commit) | (false, Outcome::Abort) => return Ok(()),
-                    (true, Outcome::Abort) => {
-                        return Err(self.settings.damage(gid, "it was to be rolled back and is committed"));
+            if self.is_listed(name).await? {
+                self.await_parting(name).await?;
+                match self.ask(&format!("XA {word} {xid}")).await {
+                    Ok(_) if outcome == Outcome::Abort => self.remember_rolled_back(name),
+                    Ok(_) => {}
+                    Err(trouble) if trouble.code == error::UNKNOWN_BRANCH && mutated!(UnknownIsDone) => {
+                        return Ok(());
                     }
-                    // Twice, so that no moment between the two looks is taken for the end.
-                    (false, Outcome::Commit) if looks > 0 => {
-                        let why = "it is neither prepared nor committed: it was rolled back by hand";
-                        return Err(self.settings.damage(gid, why));
-                    }
-                    (false, Outcome::Commit) => looks += 1,
+                    // Another is just ending it, or has ended it; or, without a mark, it is none of ours.
+                    Err(trouble)
+                        if [error::UNKNOWN_BRANCH, error::ROLLED_BACK].contains(&trouble.code.as_str()) => {}
+                    Err(trouble) => return Err(trouble.into()),
                 }
+            }
+            // Looked at after the list: whoever ended it has done so by now.
+            let mark = self.mark(&gid).await?;
+            match (mark, outcome) {
+                (Mark::Committed, Outcome::Commit) | (Mark::Absent, Outcome::Abort) => return Ok(()),
+                (Mark::Committed, Outcome::Abort) => {
+                    return Err(self.settings.damage(gid, "it was to be rolled back and is committed"));
+                }
+                // Twice, so that no moment between the two looks is taken for the end.
+                (Mark::Absent, Outcome::Commit) if looks > 0 => {
+                    let why = "it is neither prepared nor committed: it was rolled back by hand";
+                    return Err(self.settings.damage(gid, why));
+                }
+                (Mark::Absent, Outcome::Commit) => looks += 1,
+                // It is being ended, or being prepared; or the engine has it and nothing else knows.
+                (Mark::Open, _) => {}
             }
             if !patience.again().await {
-                return Err(self.settings.passing(failure));
+                return Err(if mark == Mark::Open && !self.is_listed(name).await? {
+                    let why = format!("it has the branch {gid} and does not know it");
+                    self.settings.setup(why, "restart MariaDB: the branch is prepared then, and can be ended")
+                } else {
+                    self.settings.passing(format_args!("the branch {gid} does not end"))
+                });
             }
         }
+    }
+
+    async fn is_listed(&self, name: &BranchName) -> Result<bool, Failure> {
+        Ok(self.prepared().await?.iter().any(|standing| standing.name == *name))
+    }
+
+    /// Ends the session that made a branch, if it is still there, and waits until the engine has noticed that it is gone. There is nothing to look at for the latter; it
+    /// is a matter of microseconds, unless the machine is busy.
+    async fn await_parting(&self, name: &BranchName) -> Result<(), Failure> {
+        let owner = format!("SELECT IS_USED_LOCK('{}')", self.lock_name(name.executor));
+        if first(&self.ask(&owner).await?) == Some(name.connection.to_string().as_str()) {
+            self.end_sessions(name.executor).await?;
+        }
+        if !mutated!(PartingNotAwaited) {
+            tokio::time::sleep(PARTING).await;
+        }
+        Ok(())
     }
 
     /// An engine without a binary log may have it again after a crash, prepared. So it is looked for for ever, and this is for a planted bug only.
@@ -83,8 +116,15 @@ impl Shared {
         self.rolled_back.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*_name);
     }
 
-    async fn is_marked(&self, gid: &str) -> Result<bool, Failure> {
-        Ok(!self.ask(&format!("SELECT 1 FROM etx_mark WHERE gid = '{gid}'")).await?.is_empty())
+    /// Reads with a lock, and so sees a mark that is not committed, too.
+    async fn mark(&self, gid: &str) -> Result<Mark, Failure> {
+        let look = format!("SELECT 1 FROM etx_mark WHERE gid = '{gid}' LOCK IN SHARE MODE NOWAIT");
+        match self.ask(&look).await {
+            Ok(rows) if rows.is_empty() => Ok(Mark::Absent),
+            Ok(_) => Ok(Mark::Committed),
+            Err(trouble) if trouble.code == error::LOCKED => Ok(Mark::Open),
+            Err(trouble) => Err(trouble.into()),
+        }
     }
 
     pub async fn fence(&self, executor: Executor) -> Result<(), Failure> {

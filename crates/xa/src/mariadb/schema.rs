@@ -45,13 +45,18 @@ impl Shared {
         if let Ok(rows) = self.ask("SELECT @@wsrep_on").await
             && first(&rows) == Some("1")
         {
-            return Err(settings.setup("it is a Galera cluster, which has no XA", "use a MariaDB without Galera"));
+            return Err(
+                settings.setup("it is a Galera cluster, which has no XA", "use a MariaDB without Galera")
+            );
         }
         if flush != "1" {
-            warnings.push("innodb_flush_log_at_trx_commit is not 1: a vote is forgotten when the machine stops".into());
+            warnings.push(
+                "innodb_flush_log_at_trx_commit is not 1: a vote is forgotten when the machine stops".into(),
+            );
         }
         if binlog == "1" {
-            warnings.push("it writes a binary log: XA is not replicated safely, so a replica may differ".into());
+            warnings
+                .push("it writes a binary log: XA is not replicated safely, so a replica may differ".into());
         }
         self.make_tables().await?;
         self.try_out().await?;
@@ -59,7 +64,9 @@ impl Shared {
         let strangers = lease.connection.strangers();
         if !strangers.is_empty() {
             let tables = strangers.join(", ");
-            warnings.push(format!("tables that take no part in transactions, and cannot be written to: {tables}"));
+            warnings.push(format!(
+                "tables that take no part in transactions, and cannot be written to: {tables}"
+            ));
         }
         lease.give_back();
         Ok(warnings)

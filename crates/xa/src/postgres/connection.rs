@@ -33,7 +33,8 @@ impl Drop for Connection {
 
 impl Connection {
     pub async fn open(config: &Config, settings: &Settings) -> Result<Self, Failure> {
-        let connect = async { config.connect(NoTls).await.map_err(|error| trouble(settings, &error).failure) };
+        let connect =
+            async { config.connect(NoTls).await.map_err(|error| trouble(settings, &error).failure) };
         let (client, connection) = settings.in_time(settings.wait_max, connect).await?;
         let task = tokio::spawn(async move {
             // Whoever asks something on it is told how it ended.
@@ -87,12 +88,7 @@ impl Connection {
         }
     }
 
-    async fn query(
-        &mut self,
-        settings: &Settings,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<Vec<Row>, Trouble> {
+    async fn query(&mut self, settings: &Settings, sql: &str, values: &[Value]) -> Result<Vec<Row>, Trouble> {
         let statement = match self.statements.get(sql) {
             Some(statement) => statement.clone(),
             None => {

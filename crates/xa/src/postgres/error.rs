@@ -38,9 +38,8 @@ fn is_passing(code: &str) -> bool {
     // Connection; resources such as connections and memory; operator's doing, such as a restart; system, such as a disk.
     let classes = ["08", "53", "58"];
     // Serialization, deadlock, unknown completion; a lock not had, one in the way of an object; a time that ran out, a restart; idle too long.
-    let codes = [
-        "40001", "40P01", "40003", "55P03", "55006", "57014", "57P01", "57P02", "57P03", "57P05", "25P03",
-    ];
+    let codes =
+        ["40001", "40P01", "40003", "55P03", "55006", "57014", "57P01", "57P02", "57P03", "57P05", "25P03"];
     classes.iter().any(|class| code.starts_with(class)) || codes.contains(&code)
 }
 

@@ -37,7 +37,8 @@ impl Shared {
         }
         let prepared_max: usize = prepared_max.parse().unwrap_or(0);
         if prepared_max == 0 {
-            let remedy = "set max_prepared_transactions in postgresql.conf, to 200 say, and restart PostgreSQL";
+            let remedy =
+                "set max_prepared_transactions in postgresql.conf, to 200 say, and restart PostgreSQL";
             return Err(self.settings.setup("prepared transactions are disabled", remedy));
         }
         if prepared_max < self.settings.branches_max {

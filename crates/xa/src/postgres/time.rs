@@ -45,7 +45,11 @@ fn date(days_since_2000: i64) -> String {
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    if year > 0 { format!("{year:04}-{month:02}-{day:02}") } else { format!("{:04}-{month:02}-{day:02} BC", 1 - year) }
+    if year > 0 {
+        format!("{year:04}-{month:02}-{day:02}")
+    } else {
+        format!("{:04}-{month:02}-{day:02} BC", 1 - year)
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ impl Parameter<'_> {
     pub fn check(&self, kind: &Type) -> Result<(), String> {
         let is_text = [Type::TEXT, Type::VARCHAR, Type::BPCHAR, Type::UNKNOWN, Type::NAME].contains(kind);
         let is_number =
-            [Type::INT2, Type::INT4, Type::INT8, Type::FLOAT4, Type::FLOAT8, Type::NUMERIC, Type::OID].contains(kind);
+            [Type::INT2, Type::INT4, Type::INT8, Type::FLOAT4, Type::FLOAT8, Type::NUMERIC, Type::OID]
+                .contains(kind);
         let fits = match self.0 {
             Value::Null => true,
             // The rest is what people write in quotes.
@@ -126,9 +127,14 @@ fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
         }
         // Nothing: what a function without a result returns.
         Type::VOID => Ok(Value::Null),
-        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::JSON | Type::UNKNOWN | Type::XML | Type::CHAR => {
-            text(raw)
-        }
+        Type::TEXT
+        | Type::VARCHAR
+        | Type::BPCHAR
+        | Type::NAME
+        | Type::JSON
+        | Type::UNKNOWN
+        | Type::XML
+        | Type::CHAR => text(raw),
         _ if matches!(kind.kind(), tokio_postgres::types::Kind::Enum(_)) => text(raw),
         _ => Err(format!("its type {} is not known here; let the statement cast it to text", kind.name())),
     }

@@ -1,0 +1,20 @@
+//! PostgreSQL as a participant, on a real one.
+mod scenes;
+
+use scenes::{Engine, Scene, Stage};
+
+const OWN: &[(&str, Scene)] = scenes![
+    postgres_only::a_branch_that_changed_nothing_is_over,
+    postgres_only::a_check_at_the_end_fails_the_vote,
+    postgres_only::prepared_branches_have_an_age,
+    postgres_only::a_stale_statement_is_prepared_again,
+    postgres_only::a_wrong_setup_is_told_with_a_remedy,
+];
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let mut stage = Stage::build(Engine::Postgres).await?;
+    let failed = scenes::play(&mut stage, scenes::COMMON).await + scenes::play(&mut stage, OWN).await;
+    anyhow::ensure!(failed == 0, "{failed} failed");
+    Ok(())
+}
