@@ -35,7 +35,7 @@ pub trait Resource: Send + Sync {
         decision: &[u8],
     ) -> Result<Vec<u8>, Failure>;
 
-    /// The decision of a try, if it is kept in this database and stands.
+    /// The decision of a try, if it is kept in this database and stands. [`Failure::Forgotten`] if there may have been one.
     async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure>;
 
     /// Forgets marks and decisions of all sessions below this one. From then on no decision is written for them.

@@ -40,7 +40,7 @@ async fn main() -> anyhow::Result<()> {
                     missed.push(format!("{name} fails without a planted bug: {error:#}"));
                 }
                 plant(Some(*mutation));
-                stage.rounds = 1_000;
+                stage.rounds = 3_000;
                 match stage.play(*scene).await {
                     Ok(()) => missed.push(format!("{mutation:?} was not noticed by {name}")),
                     Err(error) => println!("{}: {mutation:?} was noticed: {error:#}", engine.word()),
