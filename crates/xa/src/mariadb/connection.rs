@@ -92,7 +92,8 @@ impl Connection {
             Ok(answer) => answer.map_err(|error: mysql_async::Error| trouble(settings, &error))?,
             Err(_) => return Err(settings.passing("no answer").into()),
         };
-        rows.into_iter().map(|row| read_row(row).map_err(|why| refusal("column", why))).collect()
+        let rows: Result<Vec<Row>, String> = rows.into_iter().map(read_row).collect();
+        rows.map_err(|why| refusal("column", why))
     }
 
     /// Whether the session is in a transaction, by the last answer.

@@ -49,7 +49,7 @@ impl Shared {
             Outcome::Commit => "COMMIT",
             Outcome::Abort => "ROLLBACK",
         };
-        let patience = Patience::new(self.settings.lock_max + PARTING);
+        let patience = Patience::new(self.settings.statement_max);
         let mut looks = 0;
         loop {
             if self.is_listed(name).await? {

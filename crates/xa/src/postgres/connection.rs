@@ -118,6 +118,7 @@ impl Connection {
                 return Err(trouble(settings, &error));
             }
         };
-        rows.iter().map(|row| read_row(row).map_err(wrong)).collect()
+        let rows: Result<Vec<Row>, String> = rows.iter().map(read_row).collect();
+        rows.map_err(wrong)
     }
 }

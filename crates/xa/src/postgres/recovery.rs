@@ -32,7 +32,7 @@ impl Shared {
             Outcome::Commit => "COMMIT",
             Outcome::Abort => "ROLLBACK",
         };
-        let patience = Patience::new(self.settings.lock_max);
+        let patience = Patience::new(self.settings.statement_max);
         let mut looks = 0;
         loop {
             let failure = match self.ask(&format!("{word} PREPARED '{gid}'")).await {

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use jeton_etx::{Attempt, Branch, Executor, Home, RequestId, Resource, Try, Value};
+use anyhow::{Context, Result, ensure};
+use jeton_etx::{Attempt, Branch, Executor, Home, Outcome, RequestId, Resource, Try, Value};
 use jeton_testbed::{MariaDb as MariaDbServer, Postgres as PostgresServer, Proxy};
 use jeton_xa::{MariaDb, Postgres, Settings};
 use mysql_async::prelude::Queryable;
@@ -133,10 +133,14 @@ impl Stage {
     pub async fn play(&mut self, scene: Scene) -> Result<()> {
         self.proxy = Proxy::start(self.server.address()).await?;
         (self.own, self.other) = Self::servers(&self.server, &self.proxy, settings()).await?;
-        scene(self).await?;
-        for standing in self.other.prepared().await? {
-            bail!("left behind: {}", standing.name.gid());
+        let played = scene(self).await;
+        let left = self.other.prepared().await?;
+        for standing in &left {
+            // Not for the next scene.
+            self.other.decide(&standing.name, Outcome::Abort).await?;
         }
+        played?;
+        ensure!(left.is_empty(), "left behind: {left:?}");
         Ok(())
     }
 
@@ -249,7 +253,8 @@ pub async fn mariadb(server: &MariaDbServer) -> Result<mysql_async::Conn> {
 }
 
 pub fn settings() -> Settings {
-    Settings { lock_max: Duration::from_secs(1), ..Settings::new("the bank", CLUSTER, NUMBER) }
+    let (lock_max, statement_max) = (Duration::from_secs(1), Duration::from_secs(10));
+    Settings { lock_max, statement_max, ..Settings::new("the bank", CLUSTER, NUMBER) }
 }
 
 /// A number that was not there before.
