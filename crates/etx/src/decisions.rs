@@ -24,7 +24,7 @@ pub struct Decisions<R> {
 
 /// The register of a try: the sessions have logs, and each request of a session has as many slots as it may have tries.
 fn register(request: RequestId, attempt: Try) -> (Log, Slot) {
-    let slot = (u64::from(request.sequence) - 1) * u64::from(TRIES_MAX) + u64::from(attempt.0);
+    let slot = u64::from(request.sequence) * u64::from(TRIES_MAX) + u64::from(attempt.0);
     (Log::transaction(request.session), Slot(slot))
 }
 
@@ -124,4 +124,22 @@ impl<R: Registers> Decisions<R> {
 
 fn decoded(bytes: &[u8]) -> Result<Known, String> {
     Decision::decode(bytes).map(|decision| Known::Stands(Some(decision))).map_err(|why| why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_try_of_every_request_has_a_register_of_its_own() {
+        let slots = |sequence| {
+            let request = RequestId { session: 9, sequence };
+            (1..=TRIES_MAX).map(move |attempt| register(request, Try(attempt)).1)
+        };
+        let mut all: Vec<Slot> = [0, 1, 2, u32::MAX].into_iter().flat_map(slots).collect();
+        assert!(all.is_sorted() && all[0] > Slot::ZERO);
+        let count = all.len();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
 }

@@ -302,7 +302,8 @@ fn heard(known: Known) -> Event {
 /// Ends what an executor does in every database that can be reached. Where that fails, its branches are found by sweeps.
 pub(crate) async fn fence<R: Registers>(server: &Server<R>, executor: Executor) {
     let mut fencing = JoinSet::new();
-    for resource in server.resources.iter().cloned() {
+    for resource in server.resources.iter() {
+        let resource = Arc::clone(resource);
         fencing.spawn(async move { resource.fence(executor).await });
     }
     while let Some(fenced) = fencing.join_next().await {

@@ -15,13 +15,17 @@ impl<R: Registers> Server<R> {
     /// Sweeps all databases from time to time, for ever.
     pub async fn sweep_for_ever(self: Arc<Self>) {
         let mut sweepers = JoinSet::new();
-        for resource in self.resources.iter().cloned() {
-            let server = Arc::clone(&self);
+        for resource in self.resources.iter() {
+            let (server, resource) = (Arc::clone(&self), Arc::clone(resource));
             sweepers.spawn(async move {
                 loop {
                     tokio::time::sleep(server.options.sweep_every).await;
-                    if let Err(why) = server.sweep(&*resource).await {
-                        tracing::info!(%why, "a database cannot be swept");
+                    let (server, resource) = (Arc::clone(&server), Arc::clone(&resource));
+                    // A task of its own: whatever becomes of one sweep, the next one comes.
+                    match tokio::spawn(async move { server.sweep(&*resource).await }).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(why)) => tracing::info!(%why, "a database cannot be swept"),
+                        Err(broke) => tracing::error!(%broke, "a sweep broke off"),
                     }
                 }
             });
@@ -33,7 +37,8 @@ impl<R: Registers> Server<R> {
     pub async fn sweep(&self, resource: &dyn Resource) -> Result<usize, Failure> {
         let mut ended = 0;
         for standing in resource.prepared().await? {
-            if standing.name.cluster == self.options.cluster {
+            let name = &standing.name;
+            if name.cluster == self.options.cluster && name.executor != Executor::TRIAL {
                 ended += usize::from(self.look_into(standing.name).await);
             }
         }

@@ -7,7 +7,7 @@ mod bank;
 mod cluster;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bank::{ACCOUNTS, Bank, Transfer};
@@ -41,6 +41,14 @@ fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
         assert_eq!(bank.ledgers().await, [vec![id], vec![id]]);
         bank.clear_ledgers().await;
     });
+
+    // No step of a server may panic unseen: what broke off would be swept up by the others.
+    let panics = Arc::new(AtomicUsize::new(0));
+    let (counted, as_before) = (Arc::clone(&panics), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        as_before(panic);
+    }));
 
     let stop = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..6_u32)
@@ -114,5 +122,6 @@ fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
         done.len(),
         rested.elapsed()
     );
+    assert_eq!(panics.load(Ordering::Relaxed), 0, "something panicked");
     assert!(done.len() > 100);
 }
