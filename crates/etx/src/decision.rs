@@ -52,6 +52,22 @@ pub enum Answer {
     Done(Bytes),
     /// It is refused for a reason of the business, and without effects. That is an answer like any other, and stays.
     Refused(Bytes),
+    /// It cannot be done, now or later: the procedure is wrong, or goes against a rule of a database. Without effects, and that stays.
+    Failed(Bytes),
+}
+
+impl Answer {
+    /// Whether what was computed is to stay.
+    pub fn has_effects(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+
+    /// What it says.
+    pub fn body(&self) -> &Bytes {
+        match self {
+            Self::Done(body) | Self::Refused(body) | Self::Failed(body) => body,
+        }
+    }
 }
 
 impl Decision {

@@ -13,3 +13,8 @@ pub struct Executor {
     /// Which work of that life.
     pub work: u64,
 }
+
+impl Executor {
+    /// Who tries out whether a database can prepare branches at all. Its branches are its own business, and nobody else sweeps them up.
+    pub const TRIAL: Self = Self { server: u16::MAX, incarnation: u64::MAX, work: 0 };
+}

@@ -11,19 +11,35 @@
 //! - *V.1* an answer was computed from the request; *V.2* a database commits only if all have voted yes.
 
 mod branch;
+mod bytes;
 mod decision;
+mod decisions;
 mod executor;
+mod logic;
+mod pause;
+mod peers;
 mod request;
 mod resource;
+mod running;
+mod server;
 mod sweep;
+mod sweeper;
 mod value;
 mod work;
 
+pub use self::bytes::Malformed;
 pub use branch::{BranchName, NotOurs};
 pub use decision::{Answer, Commit, Decision, Outcome, Participant};
+pub use decisions::{Decisions, Known};
 pub use executor::Executor;
+pub use logic::{Branches, Logic, Request};
+pub use peers::{Alone, Peers, Sign};
 pub use request::{Attempt, Home, RequestId, TRIES_MAX, Try};
 pub use resource::{Branch, Failure, Resource, Standing, Vote};
+pub use server::{Options, Refusal, Server};
 pub use sweep::{Found, Sweep, Sweeping};
 pub use value::{Row, Value};
 pub use work::{Computed, Ending, Event, Question, Step, Voice, Work};
+
+/// The longest answer that is kept.
+pub const ANSWER_BYTES_MAX: usize = 64 << 10;

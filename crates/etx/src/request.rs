@@ -10,7 +10,7 @@ pub const TRIES_MAX: u8 = 64;
 pub struct RequestId {
     /// The session: the bits of a UUIDv7.
     pub session: u128,
-    /// Which request of the session, from 1 on. A request that stands alone is the first of a session of its own.
+    /// Which request of the session, counted as the client likes. A request that stands alone has a session of its own.
     pub sequence: u32,
 }
 

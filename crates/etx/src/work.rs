@@ -165,9 +165,17 @@ pub enum Ending {
 
 impl Work {
     /// Takes a request on. The executor must never have worked on it before.
-    pub fn begin(question: Question, executor: Executor) -> (Self, Vec<Step>) {
-        let work = Self { question, executor, attempt: Try::FIRST, phase: Phase::Looking };
-        (work, vec![Step::Look(Try::FIRST)])
+    ///
+    /// One that is asked for the first time, as far as the client knows, is worked on at once. Should something stand about it all the same,
+    /// or another be at it, that shows when the decision is proposed; looking first would cost every request what hardly any needs.
+    pub fn begin(question: Question, executor: Executor, is_first_time: bool) -> (Self, Vec<Step>) {
+        let mut work = Self { question, executor, attempt: Try::FIRST, phase: Phase::Looking };
+        let steps = if is_first_time {
+            work.go(Phase::Computing, Step::Compute(work.own()))
+        } else {
+            vec![Step::Look(Try::FIRST)]
+        };
+        (work, steps)
     }
 
     /// Who works.
@@ -258,8 +266,8 @@ impl Work {
     fn computed(&mut self, computed: Computed) -> Vec<Step> {
         match computed {
             Computed::Failed => self.propose_abort(true),
-            // A refusal has no effects: whatever its branches hold is rolled back.
-            Computed::Done { answer: answer @ Answer::Refused(_), .. } => {
+            // What has no effects leaves none: whatever its branches hold is rolled back.
+            Computed::Done { answer, .. } if !answer.has_effects() => {
                 let commit = self.commit(Vec::new(), answer);
                 self.go(Phase::Proposing { own: true }, Step::Propose(self.attempt, Decision::Commit(commit)))
             }

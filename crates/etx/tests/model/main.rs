@@ -15,7 +15,11 @@ const HOMES: [Home; 2] = [Home::Registers, Home::Resource(0)];
 /// The properties that do not hold, in order.
 fn violated(name: &str, world: World) -> Vec<&'static str> {
     let checker = world.checker().threads(2).spawn_bfs().join();
-    eprintln!("{name}, decisions in {:?}: {} states", world.home, checker.unique_state_count());
+    let states = checker.unique_state_count();
+    eprintln!(
+        "{name}, decisions in {:?}, client forgets: {}: {states} states",
+        world.home, world.clients_forget
+    );
     let mut violated = Vec::new();
     for (property, path) in checker.discoveries() {
         let is_example = property.starts_with("a ");
@@ -28,11 +32,15 @@ fn violated(name: &str, world: World) -> Vec<&'static str> {
     violated
 }
 
+/// Checks a client that remembers having asked, and one that does not where that can make a difference: where it asks more than once.
 #[track_caller]
 fn holds(name: &str, faults: Faults, sweepers: usize) {
+    let memories: &[bool] = if faults.haste > 0 { &[false, true] } else { &[false] };
     for home in HOMES {
-        let world = World { faults, mistake: Mistake::None, home, sweepers };
-        assert_eq!(violated(name, world), Vec::<&str>::new());
+        for clients_forget in memories.iter().copied() {
+            let world = World { faults, mistake: Mistake::None, home, sweepers, clients_forget };
+            assert_eq!(violated(name, world), Vec::<&str>::new());
+        }
     }
 }
 
@@ -63,7 +71,7 @@ fn all_holds_when_servers_compete() {
 #[test]
 fn mistakes_are_seen() {
     let broken = |mistake, faults, home| {
-        violated(&format!("{mistake:?}"), World { faults, mistake, home, sweepers: 1 })
+        violated(&format!("{mistake:?}"), World { faults, mistake, home, sweepers: 1, clients_forget: false })
     };
     let [registers, database] = HOMES;
     let outage = Faults { outages: 1, ..NONE };

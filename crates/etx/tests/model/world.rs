@@ -58,6 +58,8 @@ pub struct World {
     pub home: Home,
     /// How many servers sweep at the same time.
     pub sweepers: usize,
+    /// Whether the client always says that it asks for the first time.
+    pub clients_forget: bool,
 }
 
 const SERVERS: u16 = 2;
@@ -479,13 +481,15 @@ impl Model for World {
             Action::Ask(number) => {
                 let is_served = state.servers.iter().any(|server| server.work.is_some());
                 state.left.haste -= u8::from(state.asked_once && is_served);
+                // A client that does not remember says that it asks for the first time whenever it asks.
+                let is_first_time = !state.asked_once || self.clients_forget;
                 state.asked_once = true;
                 let server = &mut state.servers[usize::from(number)];
                 let executor =
                     Executor { server: number, incarnation: server.incarnation, work: server.next_work };
                 server.next_work += u64::from(self.mistake != Mistake::SameIdentity);
                 let question = Question { request: REQUEST, home: self.home, asked: 7 };
-                let (work, steps) = Work::begin(question, executor);
+                let (work, steps) = Work::begin(question, executor, is_first_time);
                 server.work = Some(work);
                 state.want(number, steps.into_iter().map(What::Step));
             }

@@ -1,0 +1,105 @@
+//! The business logic: what a request does in the databases, and what it answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::{Answer, Attempt, Branch, Failure, Home, Participant, Resource, Row, Value};
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The procedure.
+    pub procedure: String,
+    /// Its parameters.
+    pub parameters: Bytes,
+}
+
+/// What the requests do.
+///
+/// It may be run several times for one request, on several servers at once; of all that it does in databases, only one run's effects stay, and the answer of
+/// that run is the answer. So it must do nothing elsewhere: no mail, no file, no other service. What has to happen outside is written
+/// into a table of a branch, for another program to carry on.
+#[async_trait]
+pub trait Logic: Send + Sync {
+    /// Where decisions about requests of this procedure are kept. It must not change as long as requests of it are remembered; `None` if there is no such
+    /// procedure.
+    fn home(&self, procedure: &str) -> Option<Home>;
+
+    /// Does what is asked, in branches. An error that passes lets it be tried again; one that does not is the answer.
+    async fn compute(&self, request: &Request, branches: &mut Branches) -> Result<Answer, Failure>;
+}
+
+/// The branches of an attempt: one in each database that the logic does something in.
+pub struct Branches {
+    attempt: Attempt,
+    resources: Arc<[Arc<dyn Resource>]>,
+    begun: BTreeMap<u8, Box<dyn Branch>>,
+}
+
+impl Branches {
+    pub(crate) fn new(attempt: Attempt, resources: Arc<[Arc<dyn Resource>]>) -> Self {
+        Self { attempt, resources, begun: BTreeMap::new() }
+    }
+
+    /// Executes a statement in the database of this number.
+    pub async fn execute(
+        &mut self,
+        resource: u8,
+        statement: &str,
+        parameters: &[Value],
+    ) -> Result<Vec<Row>, Failure> {
+        self.branch(resource).await?.execute(statement, parameters).await
+    }
+
+    /// The branch in the database of this number, which is begun if need be. For statements in several databases at once, see [`Branches::begin`].
+    async fn branch(&mut self, resource: u8) -> Result<&mut Box<dyn Branch>, Failure> {
+        if !self.begun.contains_key(&resource) {
+            self.begin(&[resource]).await?;
+        }
+        self.begun.get_mut(&resource).ok_or_else(|| unknown(resource))
+    }
+
+    /// Begins branches in several databases, at the same time.
+    pub async fn begin(&mut self, resources: &[u8]) -> Result<(), Failure> {
+        let mut beginning = tokio::task::JoinSet::new();
+        for number in resources.iter().copied().filter(|number| !self.begun.contains_key(number)) {
+            let resource = self.resources.get(usize::from(number)).ok_or_else(|| unknown(number))?;
+            let (resource, attempt) = (Arc::clone(resource), self.attempt);
+            beginning.spawn(async move { (number, resource.begin(attempt).await) });
+        }
+        let mut failed = None;
+        while let Some(begun) = beginning.join_next().await {
+            match begun.expect("beginning a branch does not panic") {
+                (number, Ok(branch)) => drop(self.begun.insert(number, branch)),
+                (_, Err(failure)) => failed = Some(failure),
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The branches of these databases, to work in at the same time.
+    pub fn get_many(&mut self, resources: &[u8]) -> Vec<(u8, &mut Box<dyn Branch>)> {
+        let chosen = self.begun.iter_mut().filter(|(number, _)| resources.contains(number));
+        chosen.map(|(number, branch)| (*number, branch)).collect()
+    }
+
+    pub(crate) fn participants(&self) -> Vec<Participant> {
+        let names = self.begun.values().map(|branch| branch.name());
+        names.map(|name| Participant { resource: name.resource, connection: name.connection }).collect()
+    }
+
+    pub(crate) fn into_begun(self) -> BTreeMap<u8, Box<dyn Branch>> {
+        self.begun
+    }
+}
+
+fn unknown(resource: u8) -> Failure {
+    Failure::Statement {
+        resource: format!("database {resource}"),
+        code: "unknown".to_owned(),
+        why: "there is no database of this number".to_owned(),
+    }
+}

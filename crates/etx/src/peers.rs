@@ -1,0 +1,43 @@
+//! The other servers, as far as a server must know of them: who works on what, and who seems dead.
+
+use async_trait::async_trait;
+
+use crate::{Executor, RequestId, Try};
+
+/// How another server is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// It says that this executor works on the try.
+    Working,
+    /// It says that it does not, or that it has another incarnation by now.
+    NotWorking,
+    /// It says nothing, but not for so long that it is taken for dead.
+    Silent,
+    /// It has said nothing for so long that it is taken for dead. That may be wrong, which costs time and nothing else.
+    Suspected,
+}
+
+/// How to reach the other servers.
+#[async_trait]
+pub trait Peers: Send + Sync {
+    /// Who of the others works on a try, as far as they answer within a moment.
+    async fn at_work(&self, request: RequestId, attempt: Try) -> Option<Executor>;
+
+    /// How the server of an executor is doing.
+    async fn sign(&self, executor: Executor, request: RequestId, attempt: Try) -> Sign;
+}
+
+/// No others: a server that is alone. Executors of other servers are those of machines that are no more.
+#[derive(Debug, Clone, Copy)]
+pub struct Alone;
+
+#[async_trait]
+impl Peers for Alone {
+    async fn at_work(&self, _: RequestId, _: Try) -> Option<Executor> {
+        None
+    }
+
+    async fn sign(&self, _: Executor, _: RequestId, _: Try) -> Sign {
+        Sign::NotWorking
+    }
+}

@@ -1,0 +1,329 @@
+//! A work that runs: the steps of the machine, carried out on databases and registers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jeton_register::Registers;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinSet;
+
+use crate::decisions::Known;
+use crate::logic::{Branches, Request};
+use crate::pause::Pause;
+use crate::peers::Sign;
+use crate::server::Server;
+use crate::{
+    ANSWER_BYTES_MAX, Answer, Attempt, Branch, BranchName, Computed, Decision, Ending, Event, Executor,
+    Failure, Home, Outcome, Participant, Question, Step, Try, Voice, Vote, Work,
+};
+
+/// How often somebody who waits for another's decision looks for it.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long a database may take to roll back before it is left to the sweeper.
+const UNDO_MAX: Duration = Duration::from_secs(5);
+
+/// Between two tries of a request, to let pass what made the first one fail.
+const BETWEEN_TRIES_MIN: Duration = Duration::from_millis(10);
+const BETWEEN_TRIES_MAX: Duration = Duration::from_secs(1);
+
+/// A branch that is taken by whoever ends it; votes and ends of it wait for one another.
+type Held = Arc<Mutex<Option<Box<dyn Branch>>>>;
+
+/// The branches of our own that have not ended, by try and database.
+type Kept = Arc<std::sync::Mutex<BTreeMap<(Try, u8), Held>>>;
+
+/// What the steps of one work share.
+struct Context<R> {
+    server: Arc<Server<R>>,
+    question: Question,
+    request: Request,
+    kept: Kept,
+}
+
+impl<R> Clone for Context<R> {
+    fn clone(&self) -> Self {
+        Self {
+            server: Arc::clone(&self.server),
+            question: self.question,
+            request: self.request.clone(),
+            kept: Arc::clone(&self.kept),
+        }
+    }
+}
+
+/// Works on a request until it is answered.
+pub(crate) async fn run<R: Registers>(
+    server: Arc<Server<R>>,
+    question: Question,
+    executor: Executor,
+    request: Request,
+    is_first_time: bool,
+    tell: watch::Sender<Option<Ending>>,
+) {
+    let context = Context { server: Arc::clone(&server), question, request, kept: Kept::default() };
+    let (mut work, mut steps) = Work::begin(question, executor, is_first_time);
+    let mut under_way = JoinSet::new();
+    loop {
+        let executing = Some(work.attempt()).filter(|attempt| work.is_executing(*attempt));
+        server.note(question.request, executing);
+        for step in steps {
+            match step {
+                Step::Answer(ending) => drop(tell.send(Some(ending))),
+                step => drop(under_way.spawn(context.clone().perform(step))),
+            }
+        }
+        match under_way.join_next().await {
+            Some(Ok((attempt, event))) => steps = work.on(attempt, event),
+            // A step that panics has not happened, as far as anybody knows. What it leaves is found by sweeps, and the client asks again.
+            Some(Err(failed)) => {
+                tracing::error!(%failed, "a step of a transaction panicked");
+                steps = Vec::new();
+            }
+            None => break,
+        }
+    }
+    // From here on whoever asks again looks at what stands.
+    server.end(question.request);
+}
+
+impl<R: Registers> Context<R> {
+    async fn perform(self, step: Step) -> (Try, Event) {
+        let attempt = step.attempt().unwrap_or(Try::FIRST);
+        let event = match step {
+            Step::Look(attempt) => self.look(attempt).await,
+            Step::AskOthers(attempt) => {
+                Event::Others(self.server.peers.at_work(self.question.request, attempt).await)
+            }
+            Step::Await(attempt, executor) => self.wait_for(attempt, executor).await,
+            Step::Fence(_, executor) => {
+                fence(&self.server, executor).await;
+                Event::Fenced
+            }
+            Step::Compute(own) => self.compute(own).await,
+            Step::Vote(own, branch) => self.vote(own, branch).await,
+            Step::Propose(attempt, decision) => self.propose(attempt, &decision).await,
+            Step::CommitDeciding(own, commit) => self.commit_deciding(own, Decision::Commit(commit)).await,
+            Step::Undo(own) => self.undo(own).await,
+            Step::Commit(attempt, branch) => self.commit(attempt, branch).await,
+            Step::Answer(_) => unreachable!("an answer is told, not performed"),
+        };
+        (attempt, event)
+    }
+
+    async fn look(&self, attempt: Try) -> Event {
+        // After a try that failed, what made it fail is given time to pass.
+        if attempt > Try::FIRST {
+            let doublings = u32::from(attempt.0 - 2).min(10);
+            tokio::time::sleep(BETWEEN_TRIES_MAX.min(BETWEEN_TRIES_MIN * 2_u32.pow(doublings))).await;
+        }
+        let Question { request, home, .. } = self.question;
+        heard(self.server.decisions.look(request, home, attempt).await)
+    }
+
+    async fn wait_for(&self, attempt: Try, executor: Executor) -> Event {
+        let Question { request, home, .. } = self.question;
+        loop {
+            let sign = self.server.peers.sign(executor, request, attempt).await;
+            // Looked at after the sign: who has just stopped working may have decided.
+            match self.server.decisions.look(request, home, attempt).await {
+                Known::Stands(None) => {}
+                known => return heard(known),
+            }
+            match sign {
+                Sign::NotWorking | Sign::Suspected => return Event::Suspected,
+                Sign::Working | Sign::Silent => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    async fn compute(&self, own: Attempt) -> Event {
+        let mut branches = Branches::new(own, Arc::clone(&self.server.resources));
+        let computing = self.server.logic.compute(&self.request, &mut branches);
+        let computed = tokio::time::timeout(self.server.options.compute_max, computing).await;
+        let participants = branches.participants();
+        self.keep(own, branches.into_begun());
+        let answer = match computed {
+            Ok(Ok(answer)) if answer.body().len() > ANSWER_BYTES_MAX => {
+                Answer::Failed(Bytes::from(format!("an answer of more than {ANSWER_BYTES_MAX} bytes")))
+            }
+            Ok(Ok(answer)) => answer,
+            Ok(Err(failure @ Failure::Statement { .. })) => Answer::Failed(Bytes::from(failure.to_string())),
+            Ok(Err(why)) => {
+                tracing::info!(%why, "a try of a transaction failed");
+                return Event::Computed(Computed::Failed);
+            }
+            Err(_) => {
+                tracing::info!(limit = ?self.server.options.compute_max, "a try of a transaction took too long");
+                return Event::Computed(Computed::Failed);
+            }
+        };
+        Event::Computed(Computed::Done { branches: participants, answer })
+    }
+
+    async fn vote(&self, own: Attempt, participant: Participant) -> Event {
+        let Some(held) = self.held(own, participant.resource) else {
+            return Event::Voted(participant, Voice::No);
+        };
+        let mut held = held.lock().await;
+        let vote = match held.as_mut() {
+            Some(branch) => branch.vote().await,
+            None => return Event::Voted(participant, Voice::No),
+        };
+        let voice = match vote {
+            Vote::Yes => Voice::Yes,
+            Vote::Unchanged => {
+                *held = None;
+                Voice::Unchanged
+            }
+            Vote::No(why) => {
+                tracing::info!(%why, "a database voted no");
+                Voice::No
+            }
+        };
+        Event::Voted(participant, voice)
+    }
+
+    async fn propose(&self, attempt: Try, decision: &Decision) -> Event {
+        let Question { request, home, .. } = self.question;
+        // What is void must not keep others waiting for the row that says so, in the database that the branch is in.
+        if let (Decision::Abort, Home::Resource(number)) = (decision, home) {
+            self.undo_one(attempt, number).await;
+        }
+        heard(self.server.decisions.propose(request, home, attempt, decision).await)
+    }
+
+    async fn commit_deciding(&self, own: Attempt, decision: Decision) -> Event {
+        let Home::Resource(number) = own.home else { unreachable!("decisions are in the registers") };
+        let branch = match self.held(own, number) {
+            Some(held) => held.lock().await.take(),
+            None => None,
+        };
+        if let Some(branch) = branch {
+            match branch.commit_deciding(&decision.encode()).await.map(|stands| Decision::decode(&stands)) {
+                Ok(Ok(stands)) => return Event::Stands(Some(stands)),
+                Ok(Err(why)) => tracing::error!(%why, "a decision in a database cannot be read"),
+                Err(Failure::Forgotten { .. }) => return Event::Forgotten,
+                Err(why) => tracing::info!(%why, "a commit with its decision failed"),
+            }
+        }
+        // Whether it was committed is seen by trying to write that it was not.
+        heard(self.server.decisions.propose(own.request, own.home, own.number, &Decision::Abort).await)
+    }
+
+    async fn undo(&self, own: Attempt) -> Event {
+        let numbers: Vec<u8> = self
+            .lock()
+            .keys()
+            .filter(|(attempt, _)| *attempt == own.number)
+            .map(|(_, number)| *number)
+            .collect();
+        let mut undoing = JoinSet::new();
+        for number in numbers {
+            let context = self.clone();
+            undoing.spawn(async move { context.undo_one(own.number, number).await });
+        }
+        while undoing.join_next().await.is_some() {}
+        Event::Undone
+    }
+
+    /// Rolls a branch of ours back. If that fails, the branch is left to the sweeper.
+    async fn undo_one(&self, attempt: Try, number: u8) {
+        let held = self.lock().remove(&(attempt, number));
+        let Some(held) = held else { return };
+        let undone = tokio::time::timeout(UNDO_MAX, async {
+            match held.lock().await.take() {
+                Some(branch) => branch.decide(Outcome::Abort).await,
+                None => Ok(()),
+            }
+        });
+        if let Ok(Err(why)) = undone.await {
+            tracing::info!(%why, "a branch is left to be swept");
+        }
+    }
+
+    async fn commit(&self, attempt: Attempt, participant: Participant) -> Event {
+        let held = self.lock().remove(&(attempt.number, participant.resource));
+        let own = match held {
+            Some(held) => held.lock().await.take(),
+            None => None,
+        };
+        if let Some(branch) = own {
+            let is_meant = {
+                let name = branch.name();
+                name.executor == attempt.executor && name.connection == participant.connection
+            };
+            if is_meant {
+                match branch.decide(Outcome::Commit).await {
+                    Ok(()) => return Event::Committed(participant),
+                    Err(why) => tracing::info!(%why, "a commit is tried on another connection"),
+                }
+            }
+        }
+        let name = BranchName {
+            cluster: self.server.options.cluster,
+            request: attempt.request,
+            attempt: attempt.number,
+            home: attempt.home,
+            executor: attempt.executor,
+            resource: participant.resource,
+            connection: participant.connection,
+        };
+        end(&self.server, &name, Outcome::Commit).await;
+        Event::Committed(participant)
+    }
+
+    fn keep(&self, own: Attempt, branches: BTreeMap<u8, Box<dyn Branch>>) {
+        let held = branches
+            .into_iter()
+            .map(|(number, branch)| ((own.number, number), Arc::new(Mutex::new(Some(branch)))));
+        self.lock().extend(held);
+    }
+
+    fn held(&self, own: Attempt, number: u8) -> Option<Held> {
+        self.lock().get(&(own.number, number)).cloned()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Try, u8), Held>> {
+        // Nothing panics while it is held.
+        self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn heard(known: Known) -> Event {
+    match known {
+        Known::Stands(decision) => Event::Stands(decision),
+        Known::Forgotten => Event::Forgotten,
+    }
+}
+
+/// Ends what an executor does in every database that can be reached. Where that fails, its branches are found by sweeps.
+pub(crate) async fn fence<R: Registers>(server: &Server<R>, executor: Executor) {
+    let mut fencing = JoinSet::new();
+    for resource in server.resources.iter() {
+        let resource = Arc::clone(resource);
+        fencing.spawn(async move { resource.fence(executor).await });
+    }
+    while let Some(fenced) = fencing.join_next().await {
+        if let Ok(Err(why)) = fenced {
+            tracing::warn!(%why, "a server that seems dead cannot be kept from a database");
+        }
+    }
+}
+
+/// Ends a branch, for as long as it takes.
+pub(crate) async fn end<R: Registers>(server: &Server<R>, name: &BranchName, outcome: Outcome) {
+    let mut pause = Pause::default();
+    loop {
+        let ended = match server.resource(name.resource) {
+            Some(resource) => resource.decide(name, outcome).await.map_err(|why| why.to_string()),
+            None => Err(format!("there is no database {} among those of this server", name.resource)),
+        };
+        match ended {
+            Ok(()) => return,
+            Err(why) => pause.after("a branch cannot be ended", &why).await,
+        }
+    }
+}

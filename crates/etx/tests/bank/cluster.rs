@@ -1,0 +1,142 @@
+//! Servers that can be killed, and clients that go on asking.
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jeton_etx::{Ending, Executor, Options, Peers, RequestId, Server, Sign, Try};
+use jeton_register::memory::Memory;
+use tokio::runtime::Runtime;
+
+use crate::bank::{Bank, CLUSTER, Transfer, Transfers};
+
+/// After this long a client asks the next server, with the same id.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+struct Life {
+    server: Arc<Server<Memory>>,
+    runtime: Runtime,
+}
+
+/// The servers, by number; none where one is dead.
+type Lives = Arc<Mutex<Vec<Option<Life>>>>;
+
+pub struct Cluster {
+    registers: Arc<Memory>,
+    lives: Lives,
+    incarnations: Mutex<u64>,
+}
+
+impl Cluster {
+    pub fn start(bank: &Bank, servers: usize) -> Self {
+        let lives: Lives = Arc::new(Mutex::new((0..servers).map(|_| None).collect()));
+        let cluster = Self { registers: Arc::new(Memory::new()), lives, incarnations: Mutex::new(0) };
+        for number in 0..servers {
+            cluster.restart(bank, number);
+        }
+        cluster
+    }
+
+    /// A new life of a server.
+    pub fn restart(&self, bank: &Bank, number: usize) {
+        let incarnation = {
+            let mut incarnations = self.incarnations.lock().unwrap();
+            *incarnations += 1;
+            *incarnations
+        };
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let options = Options {
+            cluster: CLUSTER,
+            server: number as u16,
+            incarnation,
+            compute_max: Duration::from_secs(20),
+            sweep_every: Duration::from_millis(200),
+            works_max: 1_000,
+        };
+        let peers = Arc::new(Neighbours { lives: Arc::downgrade(&self.lives), own: number });
+        let resources = runtime.block_on(bank.resources());
+        let server = Server::new(options, Arc::clone(&self.registers), resources, Arc::new(Transfers), peers);
+        runtime.spawn(Arc::clone(&server).sweep_for_ever());
+        self.lives.lock().unwrap()[number] = Some(Life { server, runtime });
+    }
+
+    /// The end of a server, in the middle of whatever it does.
+    pub fn kill(&self, number: usize) {
+        let life = self.lives.lock().unwrap()[number].take();
+        if let Some(life) = life {
+            life.runtime.shutdown_background();
+        }
+    }
+
+    fn server(&self, number: usize) -> Option<(Arc<Server<Memory>>, tokio::runtime::Handle)> {
+        let lives = self.lives.lock().unwrap();
+        let life = lives[number % lives.len()].as_ref()?;
+        Some((Arc::clone(&life.server), life.runtime.handle().clone()))
+    }
+}
+
+/// The other servers of this process. Who is not there has been dead for long enough.
+struct Neighbours {
+    lives: Weak<Mutex<Vec<Option<Life>>>>,
+    own: usize,
+}
+
+#[async_trait]
+impl Peers for Neighbours {
+    async fn at_work(&self, request: RequestId, attempt: Try) -> Option<Executor> {
+        let lives = self.lives.upgrade()?;
+        let lives = lives.lock().unwrap();
+        let others = lives.iter().enumerate().filter(|(number, _)| *number != self.own);
+        others.filter_map(|(_, life)| life.as_ref()?.server.at_work(request, attempt)).next()
+    }
+
+    async fn sign(&self, executor: Executor, request: RequestId, attempt: Try) -> Sign {
+        let Some(lives) = self.lives.upgrade() else { return Sign::Silent };
+        let lives = lives.lock().unwrap();
+        match &lives[usize::from(executor.server)] {
+            None => Sign::Suspected,
+            Some(life) if life.server.is_working(executor, request, attempt) => Sign::Working,
+            Some(_) => Sign::NotWorking,
+        }
+    }
+}
+
+/// A client with a session of its own.
+pub struct Client {
+    cluster: Arc<Cluster>,
+    session: u128,
+    sequence: u32,
+    preferred: usize,
+}
+
+impl Client {
+    pub fn new(cluster: &Arc<Cluster>) -> Self {
+        static SESSIONS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let number = SESSIONS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let session = 0x0192_8f00_0000_7000_8000_0000_0000_0000 + u128::from(number);
+        Self { cluster: Arc::clone(cluster), session, sequence: 0, preferred: number as usize }
+    }
+
+    pub fn mint(&mut self) -> RequestId {
+        self.sequence += 1;
+        RequestId { session: self.session, sequence: self.sequence }
+    }
+
+    /// Asks until there is an answer.
+    pub async fn ask(&mut self, id: RequestId, transfer: Transfer, mut is_first_time: bool) -> Ending {
+        loop {
+            if let Some((server, handle)) = self.cluster.server(self.preferred) {
+                // On the server's own runtime, so that it ends with it.
+                let request = transfer.request(id);
+                let asked = handle.spawn(async move { server.issue(id, request, is_first_time).await });
+                is_first_time = false;
+                if let Ok(Ok(Ok(ending))) = tokio::time::timeout(PATIENCE, asked).await {
+                    return ending;
+                }
+            }
+            self.preferred += 1;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
