@@ -140,8 +140,10 @@ async fn forward(mut client: TcpStream, to: SocketAddr, state: &State) {
         drop(cut.wait_for(|weather| weather.epoch > epoch).await);
     };
     tokio::select! {
-        _gone = both => {}
+        // First: what is cut while it is held passes nothing, not even if it is released at the same moment.
+        biased;
         () = is_cut => {}
+        _gone = both => {}
     }
 }
 
@@ -209,9 +211,11 @@ mod tests {
         }
 
         proxy.hold();
+        stream.write_all(b"ef").await.unwrap();
+        tokio::task::yield_now().await;
         proxy.cut();
-        ask(&mut stream, b"ef").await.unwrap_err();
         proxy.release();
+        stream.read_exact(&mut [0; 2]).await.unwrap_err();
         while proxy.count() > 0 {
             tokio::task::yield_now().await;
         }
