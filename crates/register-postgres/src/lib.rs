@@ -19,6 +19,7 @@
 mod connection;
 mod failure;
 mod id;
+mod keeper;
 mod lane;
 mod open_error;
 mod options;

@@ -2,30 +2,29 @@
 
 use bytes::Bytes;
 use jeton_register::{Extent, Failure, Log, Slot};
-use tokio_postgres::Error;
 
-use crate::connection::Session;
 use crate::id::Id;
+use crate::lane::{Lane, Repeat};
 
 /// The most registers that one read returns.
 const REGISTERS_MAX: usize = 65_536;
 /// The most bytes of values that one read returns, except that it returns one register whatever its size.
 const BYTES_MAX: i64 = 4 << 20;
 
-/// The failure is that the slots are trimmed.
-type Registers = Result<Vec<(Slot, Bytes)>, Failure>;
-
-pub async fn read(session: &Session, log: Log, from: Slot, limit: usize) -> Result<Registers, Error> {
+pub async fn read(lane: &Lane, log: Log, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Failure> {
     let slot = i64::try_from(from.0).unwrap_or(i64::MAX);
     let limit = limit.min(REGISTERS_MAX) as i64;
-    let read = &session.statements.read;
-    let rows =
-        session.client.query(read, &[&(log.space as i16), &Id(log.id), &slot, &limit, &BYTES_MAX]).await?;
+    let rows = lane
+        .ask(Repeat::Harmless, move |session| async move {
+            let (space, id) = (log.space as i16, Id(log.id));
+            session.client.query(&session.statements.read, &[&space, &id, &slot, &limit, &BYTES_MAX]).await
+        })
+        .await?;
     let mut registers = Vec::with_capacity(rows.len());
     for row in rows {
         let through = if row.get(1) { Slot::MAX } else { Slot(row.get::<_, i64>(0) as u64) };
         if from <= through || through == Slot::MAX {
-            return Ok(Err(Failure::Trimmed { log, through }));
+            return Err(Failure::Trimmed { log, through });
         }
         // A log without registers has one row that holds none.
         if let (Some(slot), Some(value)) = (row.get::<_, Option<i64>>(2), row.get::<_, Option<&[u8]>>(3))
@@ -34,12 +33,15 @@ pub async fn read(session: &Session, log: Log, from: Slot, limit: usize) -> Resu
             registers.push((Slot(slot as u64), Bytes::copy_from_slice(value)));
         }
     }
-    Ok(Ok(registers))
+    Ok(registers)
 }
 
-pub async fn extent(session: &Session, log: Log) -> Result<Extent, Error> {
-    let row =
-        session.client.query_one(&session.statements.extent, &[&(log.space as i16), &Id(log.id)]).await?;
+pub async fn extent(lane: &Lane, log: Log) -> Result<Extent, Failure> {
+    let row = lane
+        .ask(Repeat::Harmless, move |session| async move {
+            session.client.query_one(&session.statements.extent, &[&(log.space as i16), &Id(log.id)]).await
+        })
+        .await?;
     if row.get(2) {
         return Ok(Extent::RETIRED);
     }

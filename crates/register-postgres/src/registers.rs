@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use jeton_register::embedded::rows::check_name;
 use jeton_register::{
     Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Space, Written, start_thread,
 };
@@ -22,21 +21,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_postgres::Config;
 
-use crate::connection::{self, Link, Session};
+use crate::connection::{self, Link};
 use crate::failure::closed;
-use crate::id::Id;
-use crate::lane::{Lane, Repeat};
+use crate::lane::Lane;
 use crate::open_error::{OpenError, with_source};
 use crate::options::Options;
 use crate::queue::{Queue, Reserved};
 use crate::writer::{self, Waiting};
-use crate::{reader, schema};
-
-/// The largest row, in bytes.
-const ROW_BYTES_MAX: usize = 256 << 20;
-
-/// How many rows are deleted by one statement: others wait for no more than that.
-const DELETED_AT_ONCE: i64 = 10_000;
+use crate::{keeper, reader, schema};
 
 /// Registers in a PostgreSQL. Dropped, it writes what was asked for, and ends.
 pub struct PostgresRegisters {
@@ -138,27 +130,19 @@ impl PostgresRegisters {
         Ok(())
     }
 
-    /// Begins something on a lane. The answer comes whoever waits for it.
-    fn ask<T, A, F>(
-        &self,
-        lane: &Arc<Lane>,
-        repeat: Repeat,
-        ask: F,
-    ) -> impl Future<Output = Result<T, Failure>> + Send + use<T, A, F>
+    /// Begins something. The answer comes whoever waits for it.
+    fn begin<T, W>(&self, work: W) -> impl Future<Output = Result<T, Failure>> + Send + use<T, W>
     where
-        F: Fn(Arc<Session>) -> A + Send + Sync + 'static,
         T: Send + 'static,
-        A: Future<Output = Result<T, tokio_postgres::Error>> + Send + 'static,
+        W: Future<Output = Result<T, Failure>> + Send + 'static,
     {
-        let room = self.requests.reserve(1, 0);
-        let lane = Arc::clone(lane);
-        let asked = room.map(|room| {
+        let begun = self.requests.reserve(1, 0).map(|room| {
             self.handle.spawn(async move {
                 let _room = room;
-                lane.ask(repeat, ask).await
+                work.await
             })
         });
-        async move { asked?.await.unwrap_or_else(|_| Err(closed())) }
+        async move { begun?.await.unwrap_or_else(|_| Err(closed())) }
     }
 }
 
@@ -201,95 +185,32 @@ impl Registers for PostgresRegisters {
         from: Slot,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Failure>> + Send {
-        let read = self.ask(&self.reader, Repeat::Harmless, move |session| async move {
-            reader::read(&session, log, from, limit).await
-        });
-        async move { read.await? }
+        let lane = Arc::clone(&self.reader);
+        self.begin(async move { reader::read(&lane, log, from, limit).await })
     }
 
     fn extent(&self, log: Log) -> impl Future<Output = Result<Extent, Failure>> + Send {
-        self.ask(
-            &self.reader,
-            Repeat::Harmless,
-            move |session| async move { reader::extent(&session, log).await },
-        )
+        let lane = Arc::clone(&self.reader);
+        self.begin(async move { reader::extent(&lane, log).await })
     }
 
     fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send {
-        self.ask(&self.keeper, Repeat::Harmless, move |session| async move {
-            let (client, statements) = (&session.client, &session.statements);
-            let (space, id, slot) = (log.space as i16, Id(log.id), through.min(Slot::MAX).0 as i64);
-            if slot > 0 {
-                client.execute(&statements.trim, &[&space, &id, &slot]).await?;
-            }
-            loop {
-                let some = &[&space as _, &id as _, &slot as _, &DELETED_AT_ONCE as _];
-                if client.execute(&statements.delete_trimmed, some).await? < DELETED_AT_ONCE as u64 {
-                    return Ok(());
-                }
-            }
-        })
+        let lane = Arc::clone(&self.keeper);
+        self.begin(async move { keeper::trim(&lane, log, through).await })
     }
 
     fn retire(&self, space: Space, below: u128) -> impl Future<Output = Result<(), Failure>> + Send {
-        let dated = space.check_dated();
-        let retiring = self.ask(&self.keeper, Repeat::Harmless, move |session| async move {
-            if !space.is_dated() {
-                return Ok(());
-            }
-            let (client, statements) = (&session.client, &session.statements);
-            let (space, below) = (space as i16, Id(below));
-            client.execute(&statements.retire, &[&space, &below]).await?;
-            for statement in [&statements.delete_retired, &statements.delete_retired_trims] {
-                let some = &[&space as _, &below as _, &DELETED_AT_ONCE as _];
-                while client.execute(statement, some).await? == DELETED_AT_ONCE as u64 {}
-            }
-            Ok(())
-        });
-        async move {
-            dated?;
-            retiring.await
-        }
+        let lane = Arc::clone(&self.keeper);
+        self.begin(async move { keeper::retire(&lane, space, below).await })
     }
 
     fn put_row(&self, name: &str, row: Row) -> impl Future<Output = Result<bool, Failure>> + Send {
-        let checked = check_name(name).and_then(|()| match row.bytes.len() {
-            len if len > ROW_BYTES_MAX => {
-                Err(Failure::TooLarge(format!("a row of {len} bytes; at most {ROW_BYTES_MAX}")))
-            }
-            _ if row.slot > Slot::MAX => Err(Failure::Invalid(format!("a row has no slot {}", row.slot))),
-            _ => Ok(()),
-        });
-        let name = name.to_owned();
-        let putting = checked.map(|()| {
-            self.ask(&self.keeper, Repeat::Telling, move |session| {
-                let (name, row) = (name.clone(), row.clone());
-                async move {
-                    let put = &session.statements.put_row;
-                    let stored =
-                        session.client.execute(put, &[&name, &(row.slot.0 as i64), &&row.bytes[..]]).await?;
-                    Ok(stored > 0)
-                }
-            })
-        });
-        async move { putting?.await }
+        let (lane, name) = (Arc::clone(&self.keeper), name.to_owned());
+        self.begin(async move { keeper::put_row(&lane, name, row).await })
     }
 
     fn get_row(&self, name: &str) -> impl Future<Output = Result<Option<Row>, Failure>> + Send {
-        let checked = check_name(name);
-        let name = name.to_owned();
-        let getting = checked.map(|()| {
-            self.ask(&self.keeper, Repeat::Harmless, move |session| {
-                let name = name.clone();
-                async move {
-                    let row = session.client.query_opt(&session.statements.get_row, &[&name]).await?;
-                    Ok(row.map(|row| Row {
-                        slot: Slot(row.get::<_, i64>(0) as u64),
-                        bytes: Bytes::copy_from_slice(row.get(1)),
-                    }))
-                }
-            })
-        });
-        async move { getting?.await }
+        let (lane, name) = (Arc::clone(&self.keeper), name.to_owned());
+        self.begin(async move { keeper::get_row(&lane, name).await })
     }
 }

@@ -56,20 +56,20 @@ pub async fn run(config: Config, options: Options, mut queue: mpsc::UnboundedRec
             }
             group.push(waiting);
         }
-        if let Err(failure) = write(&mut link, group).await {
-            let behind = next.take().into_iter().chain(std::iter::from_fn(|| queue.try_recv().ok()));
-            for waiting in behind {
-                let text = format!("what came before it failed: {failure}");
-                drop(waiting.reply.send(Err(Failure::Unavailable(text))));
-            }
-        }
+        let writes = group.iter().flat_map(|waiting| waiting.batch.iter()).collect();
+        let result = write_all(&mut link, writes).await;
+        // Taken out before anybody is answered: whoever comes because of the answer is not behind any more.
+        let behind: Vec<Waiting> = match &result {
+            Ok(_) => Vec::new(),
+            Err(_) => next.take().into_iter().chain(std::iter::from_fn(|| queue.try_recv().ok())).collect(),
+        };
+        let refusal = result.as_ref().err().map(|failure| format!("what came before it failed: {failure}"));
+        answer(group, result);
+        answer(behind, Err(Failure::Unavailable(refusal.unwrap_or_default())));
     }
 }
 
-/// Writes a group and answers it.
-async fn write(link: &mut Link, group: Vec<Waiting>) -> Result<(), Failure> {
-    let result = write_all(link, group.iter().flat_map(|waiting| waiting.batch.iter()).collect()).await;
-    let failure = result.as_ref().err().cloned();
+fn answer(group: Vec<Waiting>, result: Result<Vec<Written>, Failure>) {
     let mut answers = result.map(Vec::into_iter);
     for Waiting { batch, permit, reply } in group {
         let answer = match &mut answers {
@@ -80,7 +80,6 @@ async fn write(link: &mut Link, group: Vec<Waiting>) -> Result<(), Failure> {
         // Whoever does not wait any more does not want to know.
         drop(reply.send(answer));
     }
-    failure.map_or(Ok(()), Err)
 }
 
 type Write<'a> = (Log, Slot, &'a [u8]);
@@ -93,26 +92,23 @@ async fn write_all(link: &mut Link, writes: Vec<Write<'_>>) -> Result<Vec<Writte
     let patience = link.options().answer_patience;
     let session = link.session(deadline).await.map_err(|error| unreachable(&error))?;
     let mut answers: Vec<Option<Written>> = vec![None; writes.len()];
-    // Once a row may have been inserted, only an answer can tell what is there.
-    let mut began = false;
+    // Once something was inserted, only a whole answer tells what: another try would find what this one wrote.
+    let mut inserted = false;
     for _ in 0..ROUNDS_MAX {
         let open: Vec<usize> = (0..writes.len()).filter(|&place| answers[place].is_none()).collect();
         if open.is_empty() {
             return Ok(answers.into_iter().flatten().collect());
         }
-        let trouble = match timeout(patience, round(&session, &writes, &open, &mut answers)).await {
-            Ok(Ok(())) => {
-                began = true;
-                continue;
-            }
+        let round = round(&session, &writes, &open, &mut answers, &mut inserted);
+        let trouble = match timeout(patience, round).await {
+            Ok(Ok(())) => continue,
             Ok(Err(error)) => Trouble::of(&error),
             Err(_) => Trouble::Lost("no answer".into()),
         };
         match trouble {
-            Trouble::Again(_) => {}
-            Trouble::Refused(failure) if !began && answers.iter().all(Option::is_none) => {
-                return Err(failure);
-            }
+            Trouble::Again(_) if !inserted => {}
+            Trouble::Again(text) => return Err(Failure::Unknown(text)),
+            Trouble::Refused(failure) if !inserted => return Err(failure),
             Trouble::Refused(failure) => return Err(Failure::Unknown(failure.to_string())),
             Trouble::Lost(text) => {
                 link.give_up(&session);
@@ -123,12 +119,13 @@ async fn write_all(link: &mut Link, writes: Vec<Write<'_>>) -> Result<Vec<Writte
     Err(Failure::Unknown(format!("no answer in {ROUNDS_MAX} rounds")))
 }
 
-/// Writes those that have no answer yet, and finds an answer for each of them; or for none, if it fails before anything is inserted.
+/// Writes those that have no answer yet, and finds an answer for each of them. Says when something was inserted.
 async fn round(
     session: &Session,
     writes: &[Write<'_>],
     open: &[usize],
     answers: &mut [Option<Written>],
+    has_inserted: &mut bool,
 ) -> Result<(), Error> {
     let (client, statements) = (&session.client, &session.statements);
     let keys = Keys::of(writes, open);
@@ -142,6 +139,8 @@ async fn round(
         client.query(&statements.marked, names),
     );
     let inserted = inserted?;
+    *has_inserted |= !inserted.is_empty();
+    let marked = marked?;
     let mut first: HashMap<(i16, Id, i64), usize> = HashMap::with_capacity(inserted.len());
     for row in &inserted {
         first.insert((row.get(0), row.get(1), row.get(2)), usize::MAX);
@@ -151,11 +150,10 @@ async fn round(
             *place = open[index];
         }
     }
-    // From here on something is inserted: nothing may be told of it but by what is there.
     for place in first.into_values() {
         answers[place] = Some(Written::Fresh);
     }
-    for row in marked? {
+    for row in marked {
         answers[open[row.get::<_, i64>(0) as usize - 1]] = Some(Written::Trimmed);
     }
     let left: Vec<usize> = open.iter().copied().filter(|&place| answers[place].is_none()).collect();

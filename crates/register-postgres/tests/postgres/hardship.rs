@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use jeton_register::{Failure, Log, Permit, Registers, Row, Slot, Written, block_on};
 use jeton_register_postgres::{Options, PostgresRegisters};
+use jeton_testbed::{Postgres, Proxy};
 
-use super::support::{Place, batch_of, taken, write};
+use super::support::{Place, WAITING, batch_of, hold, taken, write};
 
 fn impatient() -> Options {
     let mut options = Options::default();
@@ -21,11 +22,12 @@ fn an_answer_that_does_not_come_is_doubt_and_what_waits_behind_it_is_refused() {
     let log = Log::partition(1);
     let one = |slot: u64| write(&engine, &[(log, slot, b"mine")]);
     block_on(one(1)).unwrap();
-    place.postgres.pause();
     // The first is on its way before the others come, which make a group behind it.
+    let (holder, watcher) = (hold(&place, log, 2), place.client());
     let first = one(2);
-    std::thread::sleep(Duration::from_millis(100));
+    watcher.await_count(WAITING, 1);
     let behind: Vec<_> = (3..10).map(one).collect();
+    place.postgres.pause();
     let failure = block_on(first).unwrap_err();
     assert!(matches!(failure, Failure::Unknown(_)), "{failure}");
     for waiting in behind {
@@ -41,6 +43,7 @@ fn an_answer_that_does_not_come_is_doubt_and_what_waits_behind_it_is_refused() {
     let failure = block_on(engine.put_row("row", row)).unwrap_err();
     assert!(matches!(failure, Failure::Unknown(_) | Failure::Unavailable(_)), "{failure}");
     place.postgres.resume();
+    holder.say("ROLLBACK");
     // The doubt is resolved by writing again.
     let written = loop {
         match block_on(one(2)) {
@@ -52,6 +55,27 @@ fn an_answer_that_does_not_come_is_doubt_and_what_waits_behind_it_is_refused() {
     assert!(written == Written::Fresh || written == taken(b"mine"), "{written:?}");
     assert_eq!(block_on(write(&engine, &[(log, 2, b"yours")])), Ok(vec![taken(b"mine")]));
     assert_eq!(block_on(one(3)), Ok(vec![Written::Fresh]), "what was refused did not happen");
+}
+
+#[test]
+fn what_waits_behind_a_loss_is_refused_though_the_server_is_well() {
+    let place = Place::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let proxy = runtime.block_on(Proxy::start(place.postgres.address())).unwrap();
+    let url = Postgres::url_by(proxy.address());
+    let engine = block_on(PostgresRegisters::open(&url, Options::default())).unwrap();
+    let one = |slot: u64| write(&engine, &[(Log::partition(1), slot, b"mine")]);
+    block_on(one(1)).unwrap();
+    let (_holder, watcher) = (hold(&place, Log::partition(1), 2), place.client());
+    let first = one(2);
+    watcher.await_count(WAITING, 1);
+    let behind = one(3);
+    proxy.cut();
+    let failure = block_on(first).unwrap_err();
+    assert!(matches!(failure, Failure::Unknown(_)), "{failure}");
+    let failure = block_on(behind).unwrap_err();
+    assert!(matches!(failure, Failure::Unavailable(_)), "slot 3 would be there without slot 2: {failure}");
+    assert_eq!(block_on(one(3)), Ok(vec![Written::Fresh]));
 }
 
 #[test]

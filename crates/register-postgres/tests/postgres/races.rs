@@ -2,26 +2,7 @@
 
 use jeton_register::{Failure, Log, Registers, Slot, Space, Written, block_on};
 
-use super::support::{Hand, Place, taken, write};
-
-/// How many sessions wait for another one.
-const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-
-/// Somebody who writes a register and does not commit: whoever writes the same one waits.
-fn hold(place: &Place, log: Log, slot: u64) -> Hand {
-    let hand = place.client();
-    let (space, id) = (log.space as i16, log.id);
-    let id = format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        id >> 96,
-        id >> 80 & 0xffff,
-        id >> 64 & 0xffff,
-        id >> 48 & 0xffff,
-        id & 0xffff_ffff_ffff
-    );
-    hand.say(&format!("BEGIN; INSERT INTO jeton_register VALUES ({space}, '{id}', {slot}, 'held')"));
-    hand
-}
+use super::support::{Place, WAITING, hold, taken, write};
 
 #[test]
 fn a_register_that_is_trimmed_while_a_statement_waits_is_not_fresh_again() {

@@ -2,8 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use jeton_register::{Batch, Failure, Log, Permit, Registers, Slot, Written, block_on};
+use bytes::Bytes;
+use jeton_register::{Batch, Extent, Failure, Log, Permit, Registers, Row, Slot, Space, Written, block_on};
 use jeton_register_postgres::{Options, PostgresRegisters, create_schema};
 use jeton_testbed::Postgres;
 use tempfile::TempDir;
@@ -85,4 +88,78 @@ pub fn write(engine: &PostgresRegisters, writes: &[(Log, u64, &[u8])]) -> Writin
 
 pub fn taken(value: &'static [u8]) -> Written {
     Written::Taken(value.into())
+}
+
+/// An engine whose answers are counted, so that others can wait until it got somewhere.
+pub struct Counted {
+    pub engine: PostgresRegisters,
+    pub answers: Arc<AtomicU64>,
+}
+
+impl Counted {
+    async fn count<T>(
+        answers: Arc<AtomicU64>,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let answer = answer.await;
+        answers.fetch_add(u64::from(answer.is_ok()), Ordering::Relaxed);
+        answer
+    }
+}
+
+impl Registers for Counted {
+    fn admit(&self, writes: usize, value_bytes: usize) -> Result<Permit, Failure> {
+        self.engine.admit(writes, value_bytes)
+    }
+
+    fn write(
+        &self,
+        batch: Batch,
+        permit: Permit,
+    ) -> impl Future<Output = Result<Vec<Written>, Failure>> + Send + 'static {
+        Self::count(Arc::clone(&self.answers), self.engine.write(batch, permit))
+    }
+
+    async fn read(&self, log: Log, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Failure> {
+        Self::count(Arc::clone(&self.answers), self.engine.read(log, from, limit)).await
+    }
+
+    async fn extent(&self, log: Log) -> Result<Extent, Failure> {
+        Self::count(Arc::clone(&self.answers), self.engine.extent(log)).await
+    }
+
+    async fn trim(&self, log: Log, through: Slot) -> Result<(), Failure> {
+        Self::count(Arc::clone(&self.answers), self.engine.trim(log, through)).await
+    }
+
+    async fn retire(&self, space: Space, below: u128) -> Result<(), Failure> {
+        Self::count(Arc::clone(&self.answers), self.engine.retire(space, below)).await
+    }
+
+    async fn put_row(&self, name: &str, row: Row) -> Result<bool, Failure> {
+        Self::count(Arc::clone(&self.answers), self.engine.put_row(name, row)).await
+    }
+
+    async fn get_row(&self, name: &str) -> Result<Option<Row>, Failure> {
+        Self::count(Arc::clone(&self.answers), self.engine.get_row(name)).await
+    }
+}
+
+/// How many sessions wait for another one.
+pub const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+
+/// Somebody who writes a register and does not commit: whoever writes the same one waits.
+pub fn hold(place: &Place, log: Log, slot: u64) -> Hand {
+    let hand = place.client();
+    let (space, id) = (log.space as i16, log.id);
+    let id = format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        id >> 96,
+        id >> 80 & 0xffff,
+        id >> 64 & 0xffff,
+        id >> 48 & 0xffff,
+        id & 0xffff_ffff_ffff
+    );
+    hand.say(&format!("BEGIN; INSERT INTO jeton_register VALUES ({space}, '{id}', {slot}, 'held')"));
+    hand
 }
