@@ -44,7 +44,7 @@ fn measure(folder: &Path) -> Result<(), Error> {
             most = most.max(disk(folder)?);
         }
     }
-    let through = slots * VALUE.len() as u64 >> 20;
+    let through = (slots * VALUE.len() as u64) >> 20;
     println!(
         "  {through} MiB of a partition went through in {:.1?}; at most {most} MiB on disk",
         begin.elapsed()
