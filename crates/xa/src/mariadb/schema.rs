@@ -92,13 +92,21 @@ impl Shared {
 
     /// A branch that is prepared and rolled back: what is not allowed shows now.
     async fn try_out(&self) -> Result<(), Failure> {
+        // What a trial left that did not come to its end. One that is just under way is not known to others, and stays.
+        for left in self.prepared().await?.into_iter().filter(|left| left.name.executor == Executor::TRIAL) {
+            if let Err(trouble) = self.ask(&format!("XA ROLLBACK {}", xid(&left.name))).await
+                && trouble.is_lost
+            {
+                return Err(trouble.into());
+            }
+        }
         let mut lease = self.lease(&self.control).await?;
         let name = BranchName {
             cluster: self.settings.cluster,
             request: RequestId { session: 0, sequence: 0 },
             attempt: Try::FIRST,
             home: Home::Registers,
-            executor: Executor { server: u16::MAX, incarnation: u64::MAX, work: 0 },
+            executor: Executor::TRIAL,
             resource: self.settings.number,
             connection: lease.connection.id,
         };

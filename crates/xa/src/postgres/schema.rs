@@ -1,6 +1,6 @@
 //! Our tables in PostgreSQL, and whether it is set up for us.
 
-use jeton_etx::{BranchName, Executor, Failure, Home, RequestId, Try};
+use jeton_etx::{BranchName, Executor, Failure, Home, Outcome, RequestId, Try};
 
 use super::Shared;
 use crate::control::first;
@@ -82,7 +82,10 @@ impl Shared {
 
     /// A branch that is prepared and rolled back: what is not allowed shows now.
     async fn try_out(&self) -> Result<(), Failure> {
-        let executor = Executor { server: u16::MAX, incarnation: u64::MAX, work: 0 };
+        // What a trial left that did not come to its end. One that is just under way expects it.
+        for left in self.prepared().await?.into_iter().filter(|left| left.name.executor == Executor::TRIAL) {
+            self.decide(&left.name, Outcome::Abort).await?;
+        }
         let request = RequestId { session: 0, sequence: 0 };
         let lease = self.lease(&self.control).await?;
         let name = BranchName {
@@ -90,7 +93,7 @@ impl Shared {
             request,
             attempt: Try::FIRST,
             home: Home::Registers,
-            executor,
+            executor: Executor::TRIAL,
             resource: self.settings.number,
             connection: lease.connection.process,
         };
@@ -100,7 +103,7 @@ impl Shared {
              INSERT INTO etx_mark (gid) VALUES ('{gid}'); PREPARE TRANSACTION '{gid}'"
         );
         lease.connection.run(&self.settings, &trial).await?;
-        lease.connection.run(&self.settings, &format!("ROLLBACK PREPARED '{gid}'")).await?;
+        self.decide(&name, Outcome::Abort).await?;
         let rights = "BEGIN; DELETE FROM etx_mark WHERE false; DELETE FROM etx_decision WHERE false; \
                       DELETE FROM etx_fence WHERE false; UPDATE etx_forgotten SET below = below WHERE false; \
                       INSERT INTO etx_fence SELECT '' WHERE false; \
