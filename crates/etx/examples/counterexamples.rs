@@ -30,11 +30,18 @@ fn tell(name: &str, variant: Variant) {
     if findings.violations.is_empty() {
         println!("\nAll hold.");
     }
+    let mut told: Vec<(&str, Vec<String>)> = Vec::new();
     for property in findings.violations {
+        let story = story(variant, property).unwrap_or_default();
+        if let Some((same, _)) = told.iter().find(|(_, other)| *other == story) {
+            println!("\n{property}: violated, in the same steps as {}.", &same[..3]);
+            continue;
+        }
         println!("\n{property}: violated.");
-        for (number, sentence) in story(variant, property).into_iter().flatten().enumerate() {
+        for (number, sentence) in story.iter().enumerate() {
             println!("{:>3}. {sentence}", number + 1);
         }
+        told.push((property, story));
     }
     println!();
 }

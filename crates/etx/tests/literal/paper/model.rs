@@ -147,16 +147,12 @@ impl Model for Variant {
         if state.is_cut() {
             return;
         }
+        // What happens anyway comes first: of ways equally long, the one whose faults are late is told. And it is no fault.
+        let mut faults = Vec::new();
+        self.faults(state, &mut faults);
         actions.extend(self.fair(state));
-        let fair = actions.len();
-        self.faults(state, actions);
-        // What happens anyway is not a fault.
-        let mut position = 0;
-        let known: Vec<Action> = actions[..fair].to_vec();
-        actions.retain(|action| {
-            position += 1;
-            position <= fair || !known.contains(action)
-        });
+        faults.retain(|action| !actions.contains(action));
+        actions.extend(faults);
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {

@@ -19,6 +19,14 @@ pub struct Faults {
     pub outages: u8,
 }
 
+impl Faults {
+    /// All goes well.
+    pub const NONE: Self =
+        Self { crashes: 0, restarts: 0, suspicions: 0, refusals: 0, haste: 0, unknown: 0, outages: 0 };
+    /// A server crashes.
+    pub const CRASH: Self = Self { crashes: 1, ..Self::NONE };
+}
+
 /// A reading of the figures, and a limit to the faults.
 #[derive(Debug, Clone, Copy)]
 pub struct Variant {
@@ -33,13 +41,10 @@ pub struct Variant {
     pub new_names: bool,
 }
 
-pub const NO_FAULTS: Faults =
-    Faults { crashes: 0, restarts: 0, suspicions: 0, refusals: 0, haste: 0, unknown: 0, outages: 0 };
-
 impl Variant {
     /// To the letter.
     pub const LITERAL: Self = Self {
-        faults: NO_FAULTS,
+        faults: Faults::NONE,
         advances_always: false,
         remembers_aborts: false,
         sweeps: false,
@@ -58,9 +63,4 @@ impl Variant {
     pub const fn with(self, faults: Faults) -> Self {
         Self { faults, ..self }
     }
-}
-
-impl Faults {
-    pub const NONE: Self = NO_FAULTS;
-    pub const CRASH: Self = Self { crashes: 1, ..NO_FAULTS };
 }

@@ -114,12 +114,7 @@ impl Step<'_> {
                 let (who, whom) = (database(to), server(from.server));
                 let told =
                     format!("{who} is told by {whom} to {order} try {attempt}: {}", self.ended(to, attempt));
-                let is_answered = self
-                    .after
-                    .letters
-                    .difference(&self.before.letters)
-                    .any(|sent| matches!(sent, Letter::Result { .. }));
-                if is_answered { format!("{told}; {whom} sends the client its answer") } else { told }
+                self.with_answer(told, from)
             }
             Letter::Result { attempt, .. } => match self.after.client.stage {
                 Stage::Delivered(computed) => format!("the client gets {} and delivers it", result(computed)),
@@ -216,12 +211,18 @@ impl Step<'_> {
 
     fn hidden(&self, letter: Letter) -> String {
         let Letter::Decide { from, to, attempt, .. } = letter else { return "something goes wrong".into() };
-        format!(
-            "{} is told by {} to commit try {attempt}: it says that there is no such branch, because its maker is still connected, and {} takes that for done",
-            database(to),
-            server(from.server),
-            server(from.server)
-        )
+        let (who, whom) = (database(to), server(from.server));
+        let says = "it says that there is no such branch, because whoever made it is still connected";
+        let told =
+            format!("{who} is told by {whom} to commit try {attempt}: {says}; {whom} takes that for done");
+        self.with_answer(told, from)
+    }
+
+    /// Adds that the client is answered, if it is.
+    fn with_answer(&self, told: String, by: Life) -> String {
+        let mut sent = self.after.letters.difference(&self.before.letters);
+        let is_answered = sent.any(|letter| matches!(letter, Letter::Result { .. }));
+        if is_answered { format!("{told}; {} sends the client its answer", server(by.server)) } else { told }
     }
 
     fn lost(&self, letter: Letter) -> String {
