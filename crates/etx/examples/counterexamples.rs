@@ -1,0 +1,47 @@
+//! Tells how the pseudo-code of the paper fails, step by step: `cargo run -p jeton-etx --example counterexamples`.
+
+#[path = "../tests/literal/paper/mod.rs"]
+mod paper;
+
+use paper::{Faults, Variant, check, story};
+
+fn main() {
+    let crash = Faults::CRASH;
+    let suspicion = Faults { suspicions: 1, ..crash };
+    let restart = Faults { restarts: 1, ..crash };
+    let unknown = Faults { suspicions: 1, unknown: 1, ..Faults::NONE };
+    tell("The figures to the letter; a crash and a false suspicion", Variant::LITERAL.with(suspicion));
+    tell("Figure 6 advances always; a crash", Variant::LOOP_FIXED.with(crash));
+    tell("Figure 6 advances always, databases remember aborts; a crash", Variant::REMEMBERING.with(crash));
+    tell(
+        "Figure 6 advances always, a sweeper; a crash and a false suspicion",
+        Variant::SWEPT.with(suspicion),
+    );
+    tell("The same; a crash, and the server comes back under its name", Variant::SWEPT.with(restart));
+    tell("The same; a crash, and the server comes back under a new name", Variant::NEW_NAMES.with(restart));
+    tell("The same; no crash, and \"no such branch\" is taken for committed", Variant::SWEPT.with(unknown));
+}
+
+/// Prints what does not hold, and the shortest way to see it.
+fn tell(name: &str, variant: Variant) {
+    let findings = check(variant);
+    assert!(findings.impossible.is_empty(), "{name}: never happens: {:?}", findings.impossible);
+    println!("# {name}: {} states", findings.states);
+    if findings.violations.is_empty() {
+        println!("\nAll hold.");
+    }
+    let mut told: Vec<(&str, Vec<String>)> = Vec::new();
+    for property in findings.violations {
+        let story = story(variant, property).unwrap_or_default();
+        if let Some((same, _)) = told.iter().find(|(_, other)| *other == story) {
+            println!("\n{property}: violated, in the same steps as {}.", &same[..3]);
+            continue;
+        }
+        println!("\n{property}: violated.");
+        for (number, sentence) in story.iter().enumerate() {
+            println!("{:>3}. {sentence}", number + 1);
+        }
+        told.push((property, story));
+    }
+    println!();
+}
