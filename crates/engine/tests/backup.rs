@@ -63,11 +63,11 @@ fn a_copy_holds_the_ids_and_values_of_one_instant() {
         assert!((before..=after).contains(&held), "{held} is not between {before} and {after}");
         // The ids are those of the same instant: the first `held` are known, the next is new.
         for number in (0..held).step_by(97).chain([held - 1]) {
-            let again = block_on(restored.apply(add(&id(number), &cells[(number % ROWS) as usize], 1)));
-            assert!(matches!(again, Ok(Reply::Replayed(_))), "id {number} of {held}: {again:?}");
+            let again = apply_all(&restored, vec![add(&id(number), &cells[(number % ROWS) as usize], 1)]);
+            assert!(matches!(again[..], [Reply::Replayed(_)]), "id {number} of {held}: {again:?}");
         }
-        let next = block_on(restored.apply(add(&id(held), &cells[(held % ROWS) as usize], 1)));
-        assert!(matches!(next, Ok(Reply::Fresh(_))), "{next:?}");
+        let next = apply_all(&restored, vec![add(&id(held), &cells[(held % ROWS) as usize], 1)]);
+        assert!(matches!(next[..], [Reply::Fresh(_)]), "{next:?}");
         assert_eq!(total(&restored, &cells) as u64, held + 1);
     }
     stop.store(true, Ordering::Relaxed);

@@ -39,6 +39,7 @@ type Kept = Arc<std::sync::Mutex<BTreeMap<(Try, u8), Held>>>;
 struct Context<R> {
     server: Arc<Server<R>>,
     question: Question,
+    executor: Executor,
     request: Request,
     kept: Kept,
 }
@@ -48,6 +49,7 @@ impl<R> Clone for Context<R> {
         Self {
             server: Arc::clone(&self.server),
             question: self.question,
+            executor: self.executor,
             request: self.request.clone(),
             kept: Arc::clone(&self.kept),
         }
@@ -63,7 +65,7 @@ pub(crate) async fn run<R: Registers>(
     is_first_time: bool,
     tell: watch::Sender<Option<Ending>>,
 ) {
-    let context = Context { server: Arc::clone(&server), question, request, kept: Kept::default() };
+    let context = Context { server: Arc::clone(&server), question, executor, request, kept: Kept::default() };
     let (mut work, mut steps) = Work::begin(question, executor, is_first_time);
     let mut under_way = JoinSet::new();
     loop {
@@ -245,21 +247,20 @@ impl<R: Registers> Context<R> {
     }
 
     async fn commit(&self, attempt: Attempt, participant: Participant) -> Event {
-        let held = self.lock().remove(&(attempt.number, participant.resource));
+        // Ours only: if another's work counts, our branch in the same place is being undone.
+        let held = if attempt.executor == self.executor {
+            self.lock().remove(&(attempt.number, participant.resource))
+        } else {
+            None
+        };
         let own = match held {
             Some(held) => held.lock().await.take(),
             None => None,
         };
         if let Some(branch) = own {
-            let is_meant = {
-                let name = branch.name();
-                name.executor == attempt.executor && name.connection == participant.connection
-            };
-            if is_meant {
-                match branch.decide(Outcome::Commit).await {
-                    Ok(()) => return Event::Committed(participant),
-                    Err(why) => tracing::info!(%why, "a commit is tried on another connection"),
-                }
+            match branch.decide(Outcome::Commit).await {
+                Ok(()) => return Event::Committed(participant),
+                Err(why) => tracing::info!(%why, "a commit is tried on another connection"),
             }
         }
         let name = BranchName {
