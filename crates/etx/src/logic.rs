@@ -72,9 +72,14 @@ impl Branches {
         }
         let mut failed = None;
         while let Some(begun) = beginning.join_next().await {
-            match begun.expect("beginning a branch does not panic") {
-                (number, Ok(branch)) => drop(self.begun.insert(number, branch)),
-                (_, Err(failure)) => failed = Some(failure),
+            match begun {
+                Ok((number, Ok(branch))) => drop(self.begun.insert(number, branch)),
+                Ok((_, Err(failure))) => failed = Some(failure),
+                // A mistake in an adapter costs this try, not the work.
+                Err(broke) => {
+                    failed =
+                        Some(Failure::Passing { resource: "an adapter".to_owned(), why: broke.to_string() });
+                }
             }
         }
         failed.map_or(Ok(()), Err)
