@@ -2,6 +2,7 @@
 
 mod bench;
 mod deny;
+mod faults;
 mod fuzz;
 mod machine;
 mod miri;
@@ -45,6 +46,11 @@ const CHORES: &[Chore] = &[
         "fuzz",
         "fuzz what strangers send: `fuzz [target|all] [seconds]` (needs nightly)",
         Run::WithArguments(fuzz::fuzz),
+    ),
+    (
+        "faults",
+        "kill servers and databases under a bank, and check its books: `faults [minutes]`",
+        Run::WithArguments(faults::faults),
     ),
     ("deny", "check licences and known holes of dependencies (needs cargo-deny)", Run::Alone(deny::deny)),
     ("help", "list the chores", Run::Alone(help)),

@@ -5,7 +5,7 @@ use std::env;
 use anyhow::Result;
 
 use crate::process::{cargo, program, root, run};
-use crate::{machine, tidy};
+use crate::{faults, machine, tidy};
 
 /// Where the model-checked tests are, from the root.
 const LOOM_TESTS: &str = "crates/filter/tests/loom.rs";
@@ -18,6 +18,7 @@ pub fn test() -> Result<()> {
     loom()?;
     mutations()?;
     python()?;
+    faults::torment(faults::MINUTES)?;
     run(&mut cargo(&["test", "--workspace"]))
 }
 

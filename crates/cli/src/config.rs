@@ -25,6 +25,7 @@ pub use readable::{LogFormat, Readable, Span};
 pub use settings::{ALL, Setting, Settings};
 
 use crate::failure::Failure;
+use crate::transactions::{Declared, SECTIONS};
 
 /// Read if it is in the working directory and no other file is named.
 const FILE: &str = "jeton.toml";
@@ -53,6 +54,8 @@ impl fmt::Display for Origin {
 #[derive(Debug)]
 pub struct Config {
     pub settings: Settings,
+    /// What the file says about transactions.
+    pub transactions: Option<Declared>,
     /// The text of each value and its origin, by key.
     found: BTreeMap<&'static str, (String, Origin)>,
 }
@@ -71,7 +74,7 @@ impl Config {
     }
 
     fn load_from(flags: &Flags, around: &Around<'_>) -> Result<Self> {
-        let file = read_file(flags, around)?;
+        let (file, transactions) = read_file(flags, around)?;
         let mut found = BTreeMap::new();
         for setting in ALL {
             let variable = setting.variable();
@@ -90,7 +93,7 @@ impl Config {
         }
         let settings = Settings::read(|key| found[key].0.as_str())
             .map_err(|why| anyhow!("a value that was read cannot be read again: {why}"))?;
-        Ok(Self { settings, found })
+        Ok(Self { settings, transactions, found })
     }
 
     /// Where the value of a setting came from.
@@ -112,7 +115,7 @@ fn wrong_value(setting: &Setting, text: &str, why: &str, origin: &Origin) -> any
 type FileValues = BTreeMap<String, (String, Origin)>;
 
 /// What the file says; nothing if there is none.
-fn read_file(flags: &Flags, around: &Around<'_>) -> Result<FileValues> {
+fn read_file(flags: &Flags, around: &Around<'_>) -> Result<(FileValues, Option<Declared>)> {
     let named = flags.config.clone().or_else(|| (around.variable)("JETON_CONFIG").map(PathBuf::from));
     let path = match &named {
         Some(path) => path.clone(),
@@ -121,7 +124,7 @@ fn read_file(flags: &Flags, around: &Around<'_>) -> Result<FileValues> {
     let text = match std::fs::read_to_string(around.folder.join(&path)) {
         Ok(text) => text,
         Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(FileValues::new());
+            return Ok((FileValues::new(), None));
         }
         Err(error) => {
             let what = format!("the configuration file {} cannot be read", path.display());
@@ -132,22 +135,38 @@ fn read_file(flags: &Flags, around: &Around<'_>) -> Result<FileValues> {
             ));
         }
     };
-    values_of(&text, &path)
+    let values = values_of(&text, &path)?;
+    let transactions = Declared::read(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(&text, span.start));
+        let what = format!("{} line {line} cannot be used", path.display());
+        Failure::of(
+            anyhow!("{}", error.message()),
+            what,
+            "see how transactions are declared: docs/transactions.md",
+        )
+    })?;
+    Ok((values, transactions))
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at.min(text.len())].matches('\n').count() + 1
 }
 
 fn values_of(text: &str, path: &Path) -> Result<FileValues> {
-    let line_of = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let fail = |line: usize, why: String, fix: String| {
         let what = format!("{} line {line} cannot be used", path.display());
         Failure::of(anyhow!("{why}"), what, fix)
     };
     let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(span.start));
+        let line = error.span().map_or(1, |span| line_of(text, span.start));
         fail(line, error.message().to_owned(), "see what is right: jeton config --example".into())
     })?;
     let mut values = FileValues::new();
     for (key, value) in table.get_ref() {
-        let (name, line) = (key.get_ref().to_string(), line_of(key.span().start));
+        let (name, line) = (key.get_ref().to_string(), line_of(text, key.span().start));
+        if SECTIONS.contains(&name.as_str()) && matches!(value.get_ref(), DeValue::Table(_)) {
+            continue;
+        }
         if !ALL.iter().any(|setting| setting.key == name) {
             let near = nearest(&name, ALL.iter().map(|setting| setting.key));
             let fix = match near {

@@ -23,6 +23,9 @@ const LABEL: usize = 17;
 /// Each figure is written as a table (CSV) and as a picture (SVG and PNG), and what came out is told beside what the
 /// paper says. The figures are the same each time: their time is virtual, their ids are fixed, and chance comes from a seed. Only files
 /// that end in -times differ. A sweep that was interrupted goes on where it was: run it again, with the same directory.
+///
+/// The figures of e-Transactions (etx-*) are different: they are measured by the clock, on a PostgreSQL and a MariaDB that are started from the system's
+/// packages for the run, and take minutes. So they are run only by name, as the sweep is.
 #[derive(Args)]
 pub struct Lab {
     /// Which figure; all of them with a report, or a list of them
@@ -36,13 +39,25 @@ pub struct Lab {
     /// Another seed gives other executions: for the figures of the Bloom clock
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+
+    /// Fewer samples, to see that all works: for the figures of e-Transactions
+    #[arg(long)]
+    quick: bool,
+
+    /// A PostgreSQL to measure on, instead of one that is started for the run; its table jeton_lab_account is made anew
+    #[arg(long, value_name = "URL", requires = "mariadb")]
+    postgres: Option<String>,
+
+    /// A MariaDB to measure on, likewise
+    #[arg(long, value_name = "URL", requires = "postgres")]
+    mariadb: Option<String>,
 }
 
 fn choices() -> PossibleValuesParser {
     let figures =
         jeton_lab::figures().iter().map(|figure| PossibleValue::new(figure.name).help(figure.title));
-    let every =
-        PossibleValue::new("all").help("Every figure but the sweep, and a report of them in report.html");
+    let every = PossibleValue::new("all")
+        .help("Every figure but the sweep and those of e-Transactions, and a report of them in report.html");
     let list = PossibleValue::new("list").help("Only tell which figures there are");
     PossibleValuesParser::new(figures.chain([every, list]))
 }
@@ -86,6 +101,15 @@ impl Lab {
             }
             setting.seed = seed;
         }
+        let figure = jeton_lab::figures().iter().find(|figure| figure.name == self.figure);
+        let is_measured = figure.is_some_and(|figure| figure.is_measured());
+        if !is_measured && (self.quick || self.postgres.is_some()) {
+            let why = anyhow::anyhow!("only the figures of e-Transactions are measured on databases");
+            let what = format!("{} has neither --quick nor databases", self.figure);
+            return Err(Failure::of(why, what, "leave --quick, --postgres and --mariadb out"));
+        }
+        setting.quick = self.quick;
+        setting.databases = self.postgres.clone().zip(self.mariadb.clone());
         Ok(setting)
     }
 }
@@ -106,7 +130,7 @@ fn width() -> usize {
 
 /// A figure as a paragraph: what the paper says, what we measure, why they differ, and where it is.
 fn text_of(report: &Report, width: usize) -> String {
-    let Report { name, title, finding, files } = report;
+    let Report { name, title, finding, told, files } = report;
     let mut text = format!("{name}: {title}\n");
     for (label, sentence) in [
         ("paper says", &finding.paper_says),
@@ -114,6 +138,9 @@ fn text_of(report: &Report, width: usize) -> String {
         ("why they differ", &finding.why_they_differ),
     ] {
         text += &entry(label, sentence, width);
+    }
+    for line in told {
+        text += &format!("  {line}\n");
     }
     for file in files {
         text += &format!("  {:<LABEL$}{}\n", "written", file.display());
@@ -164,7 +191,7 @@ mod tests {
             why_they_differ: "another hash and another load".into(),
         };
         let files = vec!["out/fig0.csv".into(), "out/fig0.png".into()];
-        Report { name: "fig0", title: "A title", finding, files }
+        Report { name: "fig0", title: "A title", finding, told: vec!["a  table".into()], files }
     }
 
     #[test]
@@ -174,6 +201,7 @@ mod tests {
             "  paper says       a third",
             "  we measure       a quarter",
             "  why they differ  another hash and another load",
+            "  a  table",
             "  written          out/fig0.csv",
             "  written          out/fig0.png",
         ];

@@ -15,6 +15,7 @@ mod failure;
 mod files;
 mod get;
 mod import;
+mod init;
 mod lab;
 mod mint;
 mod number;
@@ -25,6 +26,8 @@ mod table;
 mod terminal;
 mod token;
 mod top;
+mod transactions;
+mod tx;
 mod version;
 mod watch;
 
@@ -46,11 +49,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Init(init::Init),
     Add(add::Add),
     Get(get::Get),
     Watch(watch::Watch),
     Id(mint::Id),
     Table(table::TableCommand),
+    Tx(tx::TxCommand),
     Import(import::Import),
     Top(top::Top),
     Bench(bench::Bench),
@@ -67,11 +72,13 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(serve) => serve.run(),
+        Command::Init(init) => init.run(),
         Command::Add(add) => add.run(),
         Command::Get(get) => get.run(),
         Command::Watch(watch) => watch.run(),
         Command::Id(id) => id.run(),
         Command::Table(table) => table.run(),
+        Command::Tx(tx) => tx.run(),
         Command::Import(import) => import.run(),
         Command::Top(top) => top.run(),
         Command::Bench(bench) => bench.run(),

@@ -12,14 +12,15 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::Args;
 use jeton_access::{Access, UsedFile};
-use jeton_server::Service;
 use jeton_server::tls::Tls;
+use jeton_server::{Service, Transactions};
 
 use self::doors::Doors;
 pub use self::opening::{explain, open};
 use crate::config::{Config, Flags, Settings};
 use crate::failure::Failure;
 use crate::files;
+use crate::transactions;
 
 /// Serve counters over the Redis protocol and HTTP
 ///
@@ -80,7 +81,16 @@ async fn serve(config: &Config) -> Result<()> {
             let what = format!("the default table {:?} could not be made", settings.default_table);
             Failure::of(why, what, "choose another name with --default-table")
         })?;
-    let service = Arc::new(service);
+    let transactions = match &config.transactions {
+        Some(declared) => {
+            let transactions = Transactions::to_come();
+            let number = u16::try_from(settings.server_number).unwrap_or(u16::MAX);
+            transactions::begin(declared, number, &settings.data, transactions.clone()).await?;
+            transactions
+        }
+        None => Transactions::none(),
+    };
+    let service = Arc::new(service.with_transactions(transactions));
     let used = used(settings, &access)?;
     let watching = watching::begin(access, tls.clone(), engine.clone(), used)?;
 

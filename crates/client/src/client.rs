@@ -87,11 +87,8 @@ impl Client {
 
     /// A new id. To know the id of an operation before it is sent, make it here and give it to the operation.
     pub fn mint(&self) -> Id {
-        let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-        let mut chance = [0; 16];
-        fill(&mut chance);
-        let mut mint = self.0.mint.lock().unwrap_or_else(PoisonError::into_inner);
-        Id::uuid7(mint.next(millis, u128::from_ne_bytes(chance)), self.0.tagged_ids)
+        let bits = mint(&mut self.0.mint.lock().unwrap_or_else(PoisonError::into_inner));
+        Id::uuid7(bits, self.0.tagged_ids)
     }
 
     /// Adds to a counter: `row` of the default table, or `table/row`.
@@ -266,7 +263,15 @@ impl Stuck {
     }
 }
 
-fn chance() -> u64 {
+/// A new id, by the system's time and chance.
+pub(crate) fn mint(mint: &mut Mint) -> u128 {
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+    let mut chance = [0; 16];
+    fill(&mut chance);
+    mint.next(millis, u128::from_ne_bytes(chance))
+}
+
+pub(crate) fn chance() -> u64 {
     let mut chance = [0; 8];
     fill(&mut chance);
     u64::from_ne_bytes(chance)

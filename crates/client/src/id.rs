@@ -40,6 +40,12 @@ impl Id {
         Self(if tagged { format!("uuid7:{uuid}").into() } else { uuid.to_string().into() })
     }
 
+    /// A request of a session.
+    #[cfg(feature = "transactions")]
+    pub(crate) fn numbered(session: u128, number: u32) -> Self {
+        Self(format!("{}:{number}", OpId::Uuid7(session)).into())
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -21,6 +21,8 @@
 //! # }
 //! ```
 //!
+//! Transactions over several databases, exactly once, are asked for with [`transactions::Transactions`] (feature `transactions`, on by itself).
+//!
 //! What always holds here:
 //! - *One operation, one id.* The id is made before the first send; the command is written down once, with it, and every
 //!   retry and hedge sends those bytes.
@@ -48,6 +50,8 @@ mod outbox;
 mod outcome;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "transactions")]
+pub mod transactions;
 
 pub use call::{Add, AddMany, Change, Get, Lookup};
 pub use client::Client;

@@ -190,6 +190,18 @@ pub enum Rejection {
     /// The cell holds bytes, and the change is for counters.
     #[error("the cell holds bytes, not a counter")]
     NotACounter,
+    /// What a transaction holds would not be left enough. It is settled soon, one way or the other; then there is an answer.
+    #[error(
+        "a transaction that is not settled yet holds additions to this counter, and this would leave too little room for them; \
+         retry with the same id"
+    )]
+    Held,
+    /// A branch of a transaction asks for more than the counter has to give, or has room for.
+    #[error("the counter is at {value}, and the addition would leave the bounds that came with it")]
+    Bound {
+        /// The counter.
+        value: i64,
+    },
     /// There is no memory left to remember one more id or session.
     #[error("there is no memory left to remember more {what}; retry with the same id")]
     Capacity {

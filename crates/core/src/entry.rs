@@ -7,13 +7,14 @@
 //! Layout: version (1), milliseconds (varint), then operations until the end, each: flags (1), the id if there
 //! is one, changes, answer, then the era (varint) if a filter remembers it, the generation (varint) if the id index does, the lease
 //! in ns (varint) if a session does, and last what the cells hold afterwards if that follows neither from changes and answer nor from
-//! changes and what the cells held before: counters with an end.
+//! changes and what the cells held before: counters with an end. Among them, told apart by their flags, may be steps of branches of transactions.
 
 use std::time::Duration;
 
 use forgetful_filter::Moment;
 
 use crate::answer::Answer;
+use crate::branch::BranchStep;
 use crate::codec::{Malformed, Reader, Write};
 use crate::generation::Generation;
 use crate::id::{Format, OpId};
@@ -67,6 +68,39 @@ const MEMORY_SHIFT: u8 = 1;
 const MEMORY_MASK: u8 = 3;
 const HAS_EFFECTS: u8 = 1 << 3;
 const FLAGS: u8 = HAS_ID | MEMORY_MASK << MEMORY_SHIFT | HAS_EFFECTS;
+/// Instead of the flags of an operation: a step of a branch, and below this its kind. A program that knows no branches takes it for unknown flags, and stops.
+const BRANCH: u8 = 1 << 4;
+
+/// What an entry holds, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are operations, and memory of their own for them costs more"
+)]
+pub enum Logged {
+    /// An operation, and what was decided of it.
+    Operation(Operation, Decision),
+    /// A step of a branch.
+    Branch(BranchStep),
+}
+
+impl Logged {
+    /// The operation, if it is one.
+    pub fn operation(self) -> Option<(Operation, Decision)> {
+        match self {
+            Self::Operation(operation, decision) => Some((operation, decision)),
+            Self::Branch(_) => None,
+        }
+    }
+}
+
+/// Adds whatever it is to an entry.
+pub fn push_logged(logged: &Logged, out: &mut Vec<u8>) {
+    match logged {
+        Logged::Operation(operation, decision) => push(operation, decision, out),
+        Logged::Branch(step) => push_branch(step, out),
+    }
+}
 
 /// Begins an entry.
 pub fn begin(step: Step, out: &mut Vec<u8>) {
@@ -109,6 +143,12 @@ pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
     }
 }
 
+/// Adds a step of a branch to an entry.
+pub fn push_branch(step: &BranchStep, out: &mut Vec<u8>) {
+    out.put_u8(BRANCH | step.kind());
+    step.encode(out);
+}
+
 /// An entry being read.
 #[derive(Debug)]
 pub struct Entry<'a> {
@@ -137,9 +177,16 @@ impl<'a> Entry<'a> {
         Step { slot: self.slot, time: Moment::from_millis(self.millis) }
     }
 
-    fn operation(&mut self) -> Result<(Operation, Decision), Malformed> {
+    fn logged(&mut self) -> Result<Logged, Malformed> {
+        let flags = self.input.u8()?;
+        if flags & BRANCH != 0 {
+            return Ok(Logged::Branch(BranchStep::decode(flags & !BRANCH, &mut self.input)?));
+        }
+        self.operation(flags).map(|(operation, decision)| Logged::Operation(operation, decision))
+    }
+
+    fn operation(&mut self, flags: u8) -> Result<(Operation, Decision), Malformed> {
         let input = &mut self.input;
-        let flags = input.u8()?;
         let id = if flags & HAS_ID != 0 { Some(OpId::decode(input)?) } else { None };
         let operation = Operation::decode(id, input)?;
         let answer = Answer::decode(self.slot, self.millis, input)?;
@@ -170,10 +217,10 @@ impl<'a> Entry<'a> {
 }
 
 impl Iterator for Entry<'_> {
-    type Item = Result<(Operation, Decision), Malformed>;
+    type Item = Result<Logged, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        (!self.input.rest().is_empty()).then(|| self.operation())
+        (!self.input.rest().is_empty()).then(|| self.logged())
     }
 }
 

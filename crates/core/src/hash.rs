@@ -10,6 +10,7 @@ use std::hash::Hasher;
 use forgetful_filter::Fingerprint;
 
 use crate::address::{PartitionId, TableId};
+use crate::branch::BranchName;
 use crate::id::OpId;
 use crate::limits::PARTITIONS;
 
@@ -47,6 +48,20 @@ impl Secret {
         let mut hasher = SipHasher13Wide::new_with_key(&self.0);
         hasher.write(scratch);
         IdKey(hasher.finish128().as_u128())
+    }
+
+    /// The key under which it is remembered how a branch of a transaction was settled.
+    pub fn branch_key(&self, name: &BranchName) -> IdKey {
+        let mut hasher = SipHasher13Wide::new_with_key(&self.0);
+        // Apart from the ids of all tables: none has this number.
+        hasher.write(&u32::MAX.to_le_bytes());
+        hasher.write(name.as_bytes());
+        IdKey(hasher.finish128().as_u128())
+    }
+
+    /// The partition that is the home of a branch.
+    pub fn branch_home(&self, name: &BranchName) -> PartitionId {
+        PartitionId((self.branch_key(name).0 >> 64) as u16 % PARTITIONS)
     }
 
     /// The hash of what an operation asks for.

@@ -29,12 +29,15 @@ macro_rules! mutated {
 
 mod address;
 mod answer;
+mod branch;
 mod catalog;
 pub mod codec;
 pub mod entry;
 mod era;
+mod escrow;
 mod generation;
 mod hash;
+mod holding;
 mod id;
 pub mod limits;
 #[cfg(feature = "mutations")]
@@ -53,12 +56,15 @@ mod value;
 
 pub use address::{AddressError, Cell, Column, PartitionId, TableId};
 pub use answer::{Answer, Rejection, Remembered, Values};
+pub use branch::{Addition, Branch, BranchError, BranchName, BranchStep, Ending};
 pub use catalog::{Catalog, TABLES_MAX};
-pub use entry::{Decision, Entry, Memory};
+pub use entry::{Decision, Entry, Logged, Memory};
 pub use era::{Era, RestoreError};
+pub use escrow::{Branches, Held};
 pub use forgetful_filter::{Moment, Pressure, Status};
 pub use generation::Generation;
 pub use hash::{IdKey, Payload, Secret};
+pub use holding::{BranchState, BranchVerdict, recollect_branch};
 pub use id::{Format, Formats, IdError, OpId};
 pub use operation::{Change, Check, Operation, OperationError};
 pub use partition::{Absorb, Hashes, Known, Partition, Recall, Step, Verdict, recollect};

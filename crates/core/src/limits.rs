@@ -38,3 +38,18 @@ pub const SESSION_WINDOW: u64 = 256;
 
 /// The most sessions of one partition.
 pub const SESSIONS_MAX: usize = 1024;
+
+/// The longest name of a branch of a transaction.
+pub const BRANCH_NAME_BYTES_MAX: usize = 200;
+
+/// The most additions of a branch, in all its partitions together.
+pub const ADDITIONS_MAX: usize = 256;
+
+/// The most branches that a partition holds at a time.
+pub const HELD_MAX: usize = 1024;
+
+/// The most bytes of branches that a partition holds at a time.
+pub const HELD_BYTES_MAX: usize = 4 << 20;
+
+/// How long it is remembered how a branch was settled.
+pub const BRANCH_WINDOW: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 3600);

@@ -37,6 +37,10 @@ pub enum Mutation {
     EvictDirty,
     SessionsNotStored,
     IgnoreBehind,
+    NoEscrow,
+    NoTombstones,
+    SettleTwice,
+    BranchesNotStored,
 }
 
 std::thread_local! {

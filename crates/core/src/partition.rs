@@ -16,6 +16,7 @@ use crate::answer::{Answer, Rejection, Remembered, Values};
 use crate::codec::{Malformed, Reader, Write};
 use crate::entry::{Decision, Memory, millis};
 use crate::era::{Era, Sighting};
+use crate::escrow::Branches;
 use crate::generation::Generation;
 use crate::hash::{IdKey, Payload, Secret};
 use crate::id::OpId;
@@ -33,6 +34,7 @@ pub struct Partition {
     slot: u64,
     time: Moment,
     sessions: Sessions,
+    pub(crate) branches: Branches,
 }
 
 /// What a partition can look up: values, and the answers given under ids.
@@ -120,7 +122,8 @@ impl Hashes {
 impl Partition {
     /// A partition to which nothing has happened.
     pub fn new(id: PartitionId) -> Self {
-        Self { id, slot: 0, time: Moment::ZERO, sessions: Sessions::default() }
+        let (sessions, branches) = (Sessions::default(), Branches::default());
+        Self { id, slot: 0, time: Moment::ZERO, sessions, branches }
     }
 
     /// Which one it is.
@@ -158,6 +161,23 @@ impl Partition {
 
     /// What should become of an operation in this step (the next one, or the present one again). Changes nothing.
     pub fn decide<R: Recall>(
+        &self,
+        step: Step,
+        table: &Table,
+        operation: &Operation,
+        hashes: Hashes,
+        recall: &mut R,
+    ) -> Result<Verdict, R::Error> {
+        Ok(match self.decide_freely(step, table, operation, hashes, recall)? {
+            Verdict::Fresh(decision) if !self.bears(operation, &decision) => {
+                Verdict::Rejected(Rejection::Held)
+            }
+            verdict => verdict,
+        })
+    }
+
+    /// As if no branch were held.
+    fn decide_freely<R: Recall>(
         &self,
         step: Step,
         table: &Table,
@@ -251,15 +271,7 @@ impl Partition {
     ) {
         debug_assert_eq!(decision.answer.slot, self.slot);
         if decision.answer.applied {
-            let values = decision.answer.values.as_slice();
-            for (at, (cell, change)) in operation.changes().enumerate() {
-                let kept = decision.effects.as_ref().and_then(|effects| effects[at].clone());
-                match (kept, change) {
-                    (Some(value), _) => absorb.store(cell, Some(value)),
-                    (None, Change::Check(_)) => {}
-                    (None, change) => absorb.store(cell, change.effect(values[at])),
-                }
-            }
+            left_behind(operation, decision).for_each(|(cell, value)| absorb.store(cell, value));
         }
         recollect(table, operation, hashes, decision, self.time, absorb);
         if let (Memory::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
@@ -271,12 +283,13 @@ impl Partition {
         }
     }
 
-    /// The row of a checkpoint: everything but the sessions, which have rows of their own.
+    /// The row of a checkpoint: everything but the sessions and the branches, which have rows of their own.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_varint(self.slot);
         out.put_varint(self.time.as_nanos());
         self.sessions.encode_floors(&mut out);
+        self.branches.encode_count(&mut out);
         out
     }
 
@@ -289,9 +302,26 @@ impl Partition {
             return Err(Malformed("a slot without a next one, or a time that no entry has"));
         }
         let sessions = Sessions::decode_floors(&mut input)?;
+        let branches = Branches::decode_count(&mut input)?;
         input.finish()?;
-        Ok(Self { id, slot, time, sessions })
+        Ok(Self { id, slot, time, sessions, branches })
     }
+}
+
+/// What an operation that is applied leaves in its cells, change by change.
+pub(crate) fn left_behind<'a>(
+    operation: &'a Operation,
+    decision: &'a Decision,
+) -> impl Iterator<Item = (&'a Cell, Option<Value>)> {
+    let values = decision.answer.values.as_slice();
+    operation.changes().enumerate().filter_map(move |(at, (cell, change))| {
+        let kept = decision.effects.as_ref().and_then(|effects| effects[at].clone());
+        match (kept, change) {
+            (Some(value), _) => Some((cell, Some(value))),
+            (None, Change::Check(_)) => None,
+            (None, change) => Some((cell, change.effect(values[at]))),
+        }
+    })
 }
 
 /// Makes only the part of a decision come true that concerns filter and id index: for whoever has restored the rest from

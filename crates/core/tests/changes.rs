@@ -242,7 +242,7 @@ fn replay(table: &Table, (partition, store): &mut After, slot: u64, entry: &[u8]
     let entry = Entry::read(slot, entry).unwrap();
     partition.take(entry.step());
     for decided in entry {
-        let (operation, mut decision) = decided.unwrap();
+        let (operation, mut decision) = decided.unwrap().operation().unwrap();
         complete(&operation, &mut decision, store).unwrap();
         let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
         partition.apply(table, &operation, hashes, &decision, store);

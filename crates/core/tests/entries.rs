@@ -9,9 +9,9 @@ use std::time::Duration;
 use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
 use jeton_core::{
-    Answer, Catalog, Cell, Change, Check, Column, Decision, Entry, Format, Formats, Generation, Memory, Mode,
-    Moment, OpId, Operation, Partition, PartitionId, Payload, Remembered, Step, TableSettings, Value, Values,
-    Verdict, codec::Reader, complete, entry,
+    Answer, Catalog, Cell, Change, Check, Column, Decision, Entry, Format, Formats, Generation, Logged,
+    Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Payload, Remembered, Step, TableSettings,
+    Value, Values, Verdict, codec::Reader, complete, entry,
 };
 use proptest::prelude::*;
 
@@ -141,6 +141,8 @@ proptest! {
         }
         let read = Entry::read(slot, &bytes).unwrap();
         prop_assert_eq!(read.step(), step);
+        let decided: Vec<Logged> =
+            decided.into_iter().map(|(operation, decision)| Logged::Operation(operation, decision)).collect();
         prop_assert_eq!(read.collect::<Result<Vec<_>, _>>(), Ok(decided.clone()));
 
         // Cut off anywhere, it is refused, or ends where an operation ended.
@@ -204,7 +206,7 @@ proptest! {
         let step = read.step();
         static CATALOG: LazyLock<Catalog> = LazyLock::new(|| World::new(settings()).catalog);
         for one in read {
-            let Ok((operation, mut decision)) = one else { break };
+            let Some((operation, mut decision)) = one.ok().and_then(Logged::operation) else { break };
             let mut store = Store::default();
             if complete(&operation, &mut decision, &mut store).is_err() {
                 break;

@@ -117,7 +117,7 @@ pub struct Engine {
     pub(crate) tables: Arc<Tables<Embedded<RealDisk>>>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
-    secret: Secret,
+    pub(crate) secret: Secret,
     shards: Mutex<Option<Vec<mpsc::Sender<Message>>>>,
     /// The same senders, for callers: no lock on their way.
     doors: ArcSwap<Vec<Door>>,

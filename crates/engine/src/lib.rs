@@ -6,6 +6,7 @@
 mod answers;
 mod asked;
 mod backup;
+mod branches;
 mod cache;
 mod clock;
 mod date;
@@ -32,6 +33,7 @@ pub mod values;
 mod worker;
 
 pub use backup::{BackupError, BackupReport};
+pub use branches::{HeldBranch, HoldError, Settled, Vote};
 pub use clock::{Clock, ClockAhead, SystemClock};
 pub use engine::{Engine, OpenError, TablesView};
 pub use filters::{FilterVersion, StoredFilters};
@@ -39,8 +41,8 @@ pub use keeper::{KeepError, Keeper, Kept};
 pub use marks::Marks;
 pub use options::Options;
 pub use recovery::{Found, Recovered, RecoveryError, Replayed, find, share_out};
-pub use reply::{Ask, Refusal, Reply, Response};
-pub use request::Request;
+pub use reply::{Ask, BranchReply, Counted, Refusal, Reply, Response};
+pub use request::{BranchAsk, Request};
 pub use shard::{FrozenIds, FrozenValues, Shard, Slots, Stores};
 pub use stats::{Stats, TableStats};
 pub use tables::TableError;

@@ -220,6 +220,21 @@ fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Marks), Rec
             failed = Some(error);
         }
     })?;
+    values.scan(RowKey::BRANCHES, &mut |key, row| {
+        let restored = match RowKey::read(key) {
+            Some(RowKey::Branch(id, name)) if usize::from(id.0) < partitions.len() => {
+                let branches = partitions[usize::from(id.0)].branches();
+                branches.restore(id, name.as_bytes(), row).map_err(damaged("a branch's row"))
+            }
+            _ => Err(unknown(key)),
+        };
+        if let Err(error) = restored {
+            failed = Some(error);
+        }
+    })?;
+    for partition in &mut partitions {
+        partition.branches().restored().map_err(damaged("a partition's row"))?;
+    }
     failed.map_or(Ok((partitions, marks)), Err)
 }
 

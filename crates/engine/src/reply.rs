@@ -1,6 +1,6 @@
 //! What the engine tells its callers.
 
-use jeton_core::{Answer, Cell, Known, Operation, Rejection, Value};
+use jeton_core::{Answer, Cell, Ending, Held, Known, Operation, PartitionId, Rejection, Value};
 
 /// What the engine can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +50,42 @@ pub enum Refusal {
     Closed,
 }
 
+/// A counter that a branch of a transaction was added to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// Where it is.
+    pub cell: Cell,
+    /// What it is afterwards.
+    pub value: Option<i64>,
+    /// The slot of the partition's log.
+    pub slot: u64,
+    /// When, in milliseconds since 1970.
+    pub millis: u64,
+}
+
+/// What became of a branch of a transaction, in a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BranchReply {
+    /// It is held: since now if `fresh`, since before otherwise.
+    Held {
+        /// Whether it was not before.
+        fresh: bool,
+    },
+    /// It has ended: now if `fresh`, and just as it was asked to; before otherwise, this way or the other.
+    Settled {
+        /// How.
+        ending: Ending,
+        /// Whether it had not before.
+        fresh: bool,
+        /// What was counted by that, just now.
+        counted: Vec<Counted>,
+    },
+    /// It is not held, and nothing is known of how it ended, if there ever was such a branch.
+    Unknown,
+    /// Nothing was done: these partitions are to be settled first.
+    Elsewhere(Vec<PartitionId>),
+}
+
 /// What a request is answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
@@ -59,4 +95,8 @@ pub enum Response {
     Read(Result<Option<Value>, Refusal>),
     /// To the question what became of an id.
     Recalled(Result<Known, Refusal>),
+    /// To something about a branch.
+    Branch(Result<BranchReply, Refusal>),
+    /// To the question which branches a partition holds.
+    Held(Vec<Held>),
 }

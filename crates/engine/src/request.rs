@@ -1,6 +1,8 @@
 //! What is asked of a shard, ready to be decided: with its hashes, which whoever asks computes, for shards are few.
 
-use jeton_core::{Cell, Hashes, OpId, Operation, PartitionId, Secret, TableId};
+use jeton_core::{
+    Branch, BranchName, Cell, Ending, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
+};
 
 use crate::reply::Ask;
 
@@ -30,9 +32,62 @@ pub enum Request {
         /// The partition.
         partition: PartitionId,
     },
+    /// Something about a branch of a transaction, in a partition.
+    Branch {
+        /// What.
+        what: BranchAsk,
+        /// The key of its name there.
+        key: IdKey,
+        /// The partition.
+        partition: PartitionId,
+        /// No more bytes of a log's value than this come of it.
+        bytes_max: usize,
+    },
+    /// Tell which branches a partition holds.
+    Held {
+        /// The partition.
+        partition: PartitionId,
+    },
+}
+
+/// What is asked about a branch.
+#[derive(Debug, Clone)]
+pub enum BranchAsk {
+    /// Hold it.
+    Hold(Branch),
+    /// End it.
+    Settle {
+        /// Which.
+        name: BranchName,
+        /// How.
+        ending: Ending,
+        /// Whether it has ended wherever else there is a part of it.
+        rest_settled: bool,
+    },
+    /// Tell what is known of it.
+    Look(BranchName),
 }
 
 impl Request {
+    /// Something about a branch in a partition.
+    pub fn branch(what: BranchAsk, partition: PartitionId, secret: &Secret) -> Self {
+        let (name, bytes_max) = match &what {
+            BranchAsk::Hold(branch) => (branch.name(), branch.size_max()),
+            BranchAsk::Settle { name, .. } => (name, Branch::settled_size_max(name)),
+            BranchAsk::Look(name) => (name, 0),
+        };
+        let key = secret.branch_key(name).in_partition(partition);
+        Self::Branch { what, key, partition, bytes_max }
+    }
+
+    /// The response to it, if it is not done.
+    pub(crate) fn refused(&self, refusal: crate::Refusal) -> crate::Response {
+        match self {
+            Self::Branch { .. } => crate::Response::Branch(Err(refusal)),
+            _ => crate::Response::Applied(Err(refusal)),
+        }
+    }
+
     /// To do this. `scratch` is room to work in.
     pub fn apply(operation: Operation, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
         let hashes = Hashes::of(&operation, secret, scratch);
@@ -52,7 +107,7 @@ impl Request {
     pub fn operation(&self) -> Option<&Operation> {
         match self {
             Self::Apply { operation, .. } => Some(operation),
-            Self::Read { .. } | Self::Recall { .. } => None,
+            _ => None,
         }
     }
 
@@ -61,7 +116,9 @@ impl Request {
         match self {
             Self::Apply { operation, .. } => operation.partition(),
             Self::Read { cell } => cell.partition(),
-            Self::Recall { partition, .. } => *partition,
+            Self::Recall { partition, .. } | Self::Branch { partition, .. } | Self::Held { partition } => {
+                *partition
+            }
         }
     }
 
@@ -70,15 +127,15 @@ impl Request {
         match self {
             Self::Apply { operation, .. } => Some(operation.first_cell()),
             Self::Read { cell } => Some(cell),
-            Self::Recall { .. } => None,
+            Self::Recall { .. } | Self::Branch { .. } | Self::Held { .. } => None,
         }
     }
 
     /// No more bytes of a log's value than this come of it.
     pub fn value_bytes_max(&self) -> usize {
         match self {
-            Self::Apply { bytes_max, .. } => *bytes_max,
-            Self::Read { .. } | Self::Recall { .. } => 0,
+            Self::Apply { bytes_max, .. } | Self::Branch { bytes_max, .. } => *bytes_max,
+            Self::Read { .. } | Self::Recall { .. } | Self::Held { .. } => 0,
         }
     }
 }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Absorb, Catalog, Cell, Decision, Durability, Generation, Hashes, IdKey, Incomplete, Known, Moment, OpId,
-    Partition, PartitionId, Recall, Remembered, Secret, Step, Table, TableId, Value, Verdict, complete,
-    entry, limits, mutated,
+    Absorb, BranchState, BranchStep, BranchVerdict, Catalog, Cell, Decision, Durability, Generation, Hashes,
+    IdKey, Incomplete, Known, Logged, Moment, OpId, Partition, PartitionId, Recall, Remembered, Secret, Step,
+    Table, TableId, Value, Verdict, complete, entry, limits, mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
@@ -23,9 +23,9 @@ use crate::cache::Cache;
 use crate::ids::IdIndex;
 use crate::recent::{Ids, Recent};
 use crate::recovery::RecoveryError;
-use crate::reply::{Refusal, Reply, Response};
-use crate::request::Request;
-use crate::values::{Rows, Values, cell_key, partition_key, session_key};
+use crate::reply::{BranchReply, Counted, Refusal, Reply, Response};
+use crate::request::{BranchAsk, Request};
+use crate::values::{Rows, Values, branch_key, cell_key, partition_key, session_key};
 
 /// Of so many tables the filters are brought near for a batch. The rest waits for its memory when it comes to that.
 const TABLES_NEAR_MAX: usize = 4;
@@ -179,7 +179,20 @@ impl<V: Values, D: Disk> Shard<V, D> {
             owned.partition.take(step);
         }
         for decided in entry {
-            let (operation, mut decision) = decided.map_err(|error| place(&error))?;
+            let (operation, mut decision) = match decided.map_err(|error| place(&error))? {
+                Logged::Operation(operation, decision) => (operation, decision),
+                Logged::Branch(branch_step) => {
+                    let key = self.secret.branch_key(branch_step.name()).in_partition(id);
+                    let mut absorb = Replaying { memory: &mut self.memory, index_has };
+                    if new {
+                        let applied = owned.partition.apply_branch(&branch_step, key, &mut absorb);
+                        applied.map_err(|error| place(&error))?;
+                    } else {
+                        jeton_core::recollect_branch(&branch_step, key, slot, step.time, &mut absorb);
+                    }
+                    continue;
+                }
+            };
             let table = catalog
                 .get(operation.table())
                 .ok_or_else(|| place(&format_args!("{} is not in the catalogue", operation.table())))?;
@@ -257,12 +270,18 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     Request::Recall { table, id: op_id, partition: _ } => {
                         self.recall(catalog, (*table, op_id, id), now)
                     }
-                    Request::Apply { .. } if size + ENTRY_HEAD_MAX > self.entry_bytes_max => {
+                    Request::Held { .. } => self.held(id),
+                    _ if size + ENTRY_HEAD_MAX > self.entry_bytes_max => {
                         let refusal = Refusal::Storage(format!(
                             "an operation of up to {size} bytes does not fit the log, which takes {}",
                             self.entry_bytes_max
                         ));
-                        (0, Response::Applied(Err(refusal)))
+                        (0, request.refused(refusal))
+                    }
+                    Request::Branch { what, key, .. } => {
+                        let place = (id, &mut open, &mut entry);
+                        let (rests_on, reply) = self.branch(catalog, (what, *key), now, place);
+                        (rests_on, Response::Branch(reply))
                     }
                     Request::Apply { operation, hashes, .. } => {
                         let Some(table) = catalog.get(operation.table()) else {
@@ -321,7 +340,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             Request::Apply { operation, hashes, .. } => {
                 Some((operation.table(), operation.id()?, hashes.key?))
             }
-            Request::Read { .. } | Request::Recall { .. } => None,
+            _ => None,
         });
         // Mostly all are of one table.
         let mut table = ids.clone().map(|(table, ..)| table).min();
@@ -386,6 +405,79 @@ impl<V: Values, D: Disk> Shard<V, D> {
         (self.memory.rests_on, Response::Recalled(known))
     }
 
+    /// Does what is asked about a branch, in the open entry or one that it opens. The batch that the answer rests on, and the answer.
+    fn branch(
+        &mut self,
+        catalog: &Catalog,
+        (what, key): (&BranchAsk, IdKey),
+        now: Moment,
+        (id, open, entry): (PartitionId, &mut Option<(Step, PartitionId)>, &mut Vec<u8>),
+    ) -> (u64, Result<BranchReply, Refusal>) {
+        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
+            unreachable!("requests are routed to the owner of their partition");
+        };
+        let partition = &mut owned.partition;
+        let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
+        let verdict = match what {
+            BranchAsk::Hold(branch) => {
+                let unknown = branch.additions().iter().find(|one| catalog.get(one.cell.table()).is_none());
+                if let Some(one) = unknown {
+                    return (0, Err(Refusal::NoSuchTable(one.cell.table().to_string())));
+                }
+                partition.decide_hold(step, branch, key, &mut self.memory)
+            }
+            BranchAsk::Settle { name, ending, rest_settled } => {
+                partition.decide_settle(step, (name, key), *ending, *rest_settled, &mut self.memory)
+            }
+            BranchAsk::Look(name) => {
+                let state = partition.branch(step.time, name, key, &mut self.memory);
+                state.map(|state| match state {
+                    BranchState::Held => BranchVerdict::Held,
+                    BranchState::Settled(ending) => BranchVerdict::Settled(ending),
+                    BranchState::Unknown => BranchVerdict::Unknown,
+                })
+            }
+        };
+        let reply = match verdict {
+            Err(refusal) => return (0, Err(refusal)),
+            Ok(BranchVerdict::Fresh(branch_step)) => {
+                if open.is_none() {
+                    partition.take(step);
+                    owned.batch = self.batch;
+                    entry::begin(step, entry);
+                    *open = Some((step, id));
+                }
+                entry::push_branch(&branch_step, entry);
+                let counted = counted(partition, &branch_step, step);
+                if let Err(error) = partition.apply_branch(&branch_step, key, &mut self.memory) {
+                    unreachable!("what was decided just now follows from what there is: {error}");
+                }
+                Ok(match branch_step {
+                    BranchStep::Held(_) => BranchReply::Held { fresh: true },
+                    BranchStep::Settled { ending, .. } => {
+                        BranchReply::Settled { ending, fresh: true, counted }
+                    }
+                })
+            }
+            Ok(BranchVerdict::Held) => Ok(BranchReply::Held { fresh: false }),
+            Ok(BranchVerdict::Settled(ending)) => {
+                Ok(BranchReply::Settled { ending, fresh: false, counted: Vec::new() })
+            }
+            Ok(BranchVerdict::Unknown) => Ok(BranchReply::Unknown),
+            Ok(BranchVerdict::Elsewhere(partitions)) => Ok(BranchReply::Elsewhere(partitions)),
+            Ok(BranchVerdict::Rejected(rejection)) => Err(rejection.into()),
+        };
+        // Which batch a branch came with is not remembered: the latest of its partition, at worst.
+        (self.memory.rests_on.max(owned.batch), reply)
+    }
+
+    fn held(&mut self, id: PartitionId) -> (u64, Response) {
+        let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
+            unreachable!("requests are routed to the owner of their partition");
+        };
+        (owned.batch, Response::Held(owned.partition.branches().iter().cloned().collect()))
+    }
+
     /// The time of a partition, in the milliseconds of its entries.
     fn time_in(&self, partition: PartitionId, now: Moment) -> u64 {
         let owned = self.partitions[usize::from(partition.0)].as_ref();
@@ -439,6 +531,11 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 owned.frozen_slot = owned.partition.slot();
                 rows.push_bytes(&partition_key(id), Some(&owned.partition.encode()));
             }
+            for (name, row) in owned.partition.branches().take_changed() {
+                if !mutated!(BranchesNotStored) {
+                    rows.push_bytes(&branch_key(id, &name), row.as_deref());
+                }
+            }
             if mutated!(SessionsNotStored) {
                 continue;
             }
@@ -471,6 +568,17 @@ impl<V: Values, D: Disk> Shard<V, D> {
     pub fn values_stored(&mut self, freeze: u64) {
         self.memory.cache.complete(freeze);
     }
+}
+
+/// What a step of a branch that is still held will count.
+fn counted(partition: &mut Partition, branch_step: &BranchStep, step: Step) -> Vec<Counted> {
+    let BranchStep::Settled { name, values, .. } = branch_step else { return Vec::new() };
+    let Some(held) = partition.branches().get(name) else { return Vec::new() };
+    let (slot, millis) = (step.slot, step.time.as_nanos() / 1_000_000);
+    let additions = held.branch.additions().iter().zip(values);
+    additions
+        .map(|(one, value)| Counted { cell: one.cell.clone(), value: value.counter(), slot, millis })
+        .collect()
 }
 
 /// Ends an entry and puts it into the batch.

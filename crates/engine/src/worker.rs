@@ -283,8 +283,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             for (request, at) in of.as_slice()[range.clone()].iter().zip(range.start..) {
                 match (&refusal, request) {
                     // Reads go on.
-                    (Some(refusal), Request::Apply { .. }) => {
-                        due[whose].put(at, 0, Response::Applied(Err(refusal.clone())));
+                    (Some(refusal), request) if request.value_bytes_max() > 0 => {
+                        due[whose].put(at, 0, request.refused(refusal.clone()));
                     }
                     _ => requests.push((request, (whose as u32, at as u32))),
                 }

@@ -16,6 +16,37 @@ pub enum Known {
     Forgotten,
 }
 
+/// The registers have no room for a decision, and nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the registers are full: {0}")]
+pub struct NoRoom(String);
+
+/// Why a decision is not known to be written.
+enum Unwritten {
+    /// It is not.
+    NoRoom(NoRoom),
+    /// It may be, or may be the next time.
+    Trouble { may_be_written: bool, why: String },
+}
+
+impl Unwritten {
+    fn trouble(why: impl ToString) -> Self {
+        Self::Trouble { may_be_written: false, why: why.to_string() }
+    }
+}
+
+impl From<jeton_register::Failure> for Unwritten {
+    fn from(why: jeton_register::Failure) -> Self {
+        match why {
+            jeton_register::Failure::Full(why) => Self::NoRoom(NoRoom(why)),
+            jeton_register::Failure::Unknown(_) => {
+                Self::Trouble { may_be_written: true, why: why.to_string() }
+            }
+            why => Self::trouble(why),
+        }
+    }
+}
+
 /// All places of decisions.
 pub struct Decisions<R> {
     registers: Arc<R>,
@@ -26,6 +57,11 @@ pub struct Decisions<R> {
 fn register(request: RequestId, attempt: Try) -> (Log, Slot) {
     let slot = u64::from(request.sequence) * u64::from(TRIES_MAX) + u64::from(attempt.0);
     (Log::transaction(request.session), Slot(slot))
+}
+
+/// The last slot that a request of this number may have.
+pub(crate) fn last_slot(sequence: u32) -> u64 {
+    (u64::from(sequence) + 1) * u64::from(TRIES_MAX)
 }
 
 impl<R: Registers> Decisions<R> {
@@ -50,7 +86,13 @@ impl<R: Registers> Decisions<R> {
         }
     }
 
-    async fn look_once(&self, request: RequestId, home: Home, attempt: Try) -> Result<Known, String> {
+    /// The same, or why it cannot be told now.
+    pub(crate) async fn look_once(
+        &self,
+        request: RequestId,
+        home: Home,
+        attempt: Try,
+    ) -> Result<Known, String> {
         match home {
             Home::Registers => {
                 let (log, slot) = register(request, attempt);
@@ -72,45 +114,73 @@ impl<R: Registers> Decisions<R> {
         }
     }
 
-    /// Writes a decision, if none stands, until it is known what does.
-    pub async fn propose(&self, request: RequestId, home: Home, attempt: Try, decision: &Decision) -> Known {
-        let bytes = decision.encode();
-        let mut pause = Pause::default();
-        loop {
-            match self.propose_once(request, home, attempt, decision, &bytes).await {
-                Ok(known) => return known,
-                Err(why) => pause.after("a decision cannot be written", &why).await,
-            }
-        }
-    }
-
-    async fn propose_once(
+    /// Writes a decision, if none stands, until it is known what does. If there is no room for it, that is told at once, for what it is about must not be held up so long; and only if it
+    /// is certain that none of the writes has come about, or will.
+    pub async fn propose(
         &self,
         request: RequestId,
         home: Home,
         attempt: Try,
         decision: &Decision,
-        bytes: &[u8],
+    ) -> Result<Known, NoRoom> {
+        let mut pause = Pause::default();
+        let mut may_be_written = false;
+        loop {
+            let why = match self.write(request, home, attempt, decision).await {
+                Ok(known) => return Ok(known),
+                Err(Unwritten::NoRoom(full)) if !may_be_written => return Err(full),
+                Err(Unwritten::NoRoom(full)) => full.to_string(),
+                Err(Unwritten::Trouble { may_be_written: may_be, why }) => {
+                    may_be_written |= may_be;
+                    why
+                }
+            };
+            pause.after("a decision cannot be written", &why).await;
+        }
+    }
+
+    /// Writes a decision, if none stands; what stands, or why it cannot be told now.
+    pub(crate) async fn propose_once(
+        &self,
+        request: RequestId,
+        home: Home,
+        attempt: Try,
+        decision: &Decision,
     ) -> Result<Known, String> {
+        self.write(request, home, attempt, decision).await.map_err(|unwritten| match unwritten {
+            Unwritten::NoRoom(full) => full.to_string(),
+            Unwritten::Trouble { why, .. } => why,
+        })
+    }
+
+    async fn write(
+        &self,
+        request: RequestId,
+        home: Home,
+        attempt: Try,
+        decision: &Decision,
+    ) -> Result<Known, Unwritten> {
+        let bytes = decision.encode();
         match home {
             Home::Registers => {
                 let (log, slot) = register(request, attempt);
-                let permit = self.registers.admit(1, bytes.len()).map_err(|why| why.to_string())?;
+                let permit = self.registers.admit(1, bytes.len())?;
                 let mut batch = Batch::new();
-                batch.push(log, slot, bytes);
-                let written = self.registers.write(batch, permit).await.map_err(|why| why.to_string())?;
+                batch.push(log, slot, &bytes);
+                let written = self.registers.write(batch, permit).await?;
                 match written.into_iter().next() {
                     Some(Written::Fresh) => Ok(Known::Stands(Some(decision.clone()))),
-                    Some(Written::Taken(stands)) => decoded(&stands),
+                    Some(Written::Taken(stands)) => decoded(&stands).map_err(Unwritten::trouble),
                     Some(Written::Trimmed) => Ok(Known::Forgotten),
-                    None => Err("an engine did not answer for a register".to_owned()),
+                    None => Err(Unwritten::trouble("an engine did not answer for a register")),
                 }
             }
             Home::Resource(number) => {
-                match self.resource(number)?.write_decision(request, attempt, bytes).await {
-                    Ok(stands) => decoded(&stands),
+                let resource = self.resource(number).map_err(Unwritten::trouble)?;
+                match resource.write_decision(request, attempt, &bytes).await {
+                    Ok(stands) => decoded(&stands).map_err(Unwritten::trouble),
                     Err(Failure::Forgotten { .. }) => Ok(Known::Forgotten),
-                    Err(why) => Err(why.to_string()),
+                    Err(why) => Err(Unwritten::trouble(why)),
                 }
             }
         }
@@ -138,6 +208,9 @@ mod tests {
         };
         let mut all: Vec<Slot> = [0, 1, 2, u32::MAX].into_iter().flat_map(slots).collect();
         assert!(all.is_sorted() && all[0] > Slot::ZERO);
+        assert!(
+            slots(7).all(|slot| slot <= Slot(last_slot(7))) && slots(8).all(|slot| slot > Slot(last_slot(7)))
+        );
         let count = all.len();
         all.dedup();
         assert_eq!(all.len(), count);

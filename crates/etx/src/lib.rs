@@ -10,27 +10,40 @@
 //!   disagree.
 //! - *V.1* an answer was computed from the request; *V.2* a database commits only if all have voted yes.
 
+/// A point at which a test can make the process die.
+macro_rules! fault {
+    ($($point:tt)*) => {
+        $crate::faults::pass(format_args!($($point)*))
+    };
+}
+
+mod answered;
 mod branch;
 mod bytes;
 mod decision;
 mod decisions;
+mod desk;
 mod executor;
+pub mod faults;
 mod logic;
 mod pause;
 mod peers;
 mod request;
 mod resource;
+mod retirement;
 mod running;
 mod server;
 mod sweep;
 mod sweeper;
+mod together;
 mod value;
 mod work;
 
 pub use self::bytes::Malformed;
 pub use branch::{BranchName, NotOurs};
 pub use decision::{Answer, Commit, Decision, Outcome, Participant};
-pub use decisions::{Decisions, Known};
+pub use decisions::{Decisions, Known, NoRoom};
+pub use desk::{Desk, Doubt, InDoubt, Resolved, Story};
 pub use executor::Executor;
 pub use logic::{Branches, Logic, Request};
 pub use peers::{Alone, Peers, Sign};
@@ -38,7 +51,7 @@ pub use request::{Attempt, Home, RequestId, TRIES_MAX, Try};
 pub use resource::{Branch, Failure, Resource, Standing, Vote};
 pub use server::{Options, Refusal, Server};
 pub use sweep::{Found, Sweep, Sweeping};
-pub use value::{Row, Value};
+pub use value::{Dialect, Executed, Row, Value};
 pub use work::{Computed, Ending, Event, Question, Step, Voice, Work};
 
 /// The longest answer that is kept.

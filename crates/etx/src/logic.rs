@@ -6,7 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::{Answer, Attempt, Branch, Failure, Home, Participant, Resource, Row, Value};
+use crate::together::Together;
+use crate::{Answer, Attempt, Branch, Executed, Failure, Home, Participant, RequestId, Resource, Value};
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,11 @@ pub trait Logic: Send + Sync {
     /// procedure.
     fn home(&self, procedure: &str) -> Option<Home>;
 
+    /// Whether this can be asked for at all; if not, why not. What cannot is not begun, and not remembered.
+    fn check(&self, _request: &Request) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Does what is asked, in branches. An error that passes lets it be tried again; one that does not is the answer.
     async fn compute(&self, request: &Request, branches: &mut Branches) -> Result<Answer, Failure>;
 }
@@ -44,14 +50,21 @@ impl Branches {
         Self { attempt, resources, begun: BTreeMap::new() }
     }
 
+    /// The id of what is asked for.
+    pub fn request(&self) -> RequestId {
+        self.attempt.request
+    }
+
     /// Executes a statement in the database of this number.
     pub async fn execute(
         &mut self,
         resource: u8,
         statement: &str,
         parameters: &[Value],
-    ) -> Result<Vec<Row>, Failure> {
-        self.branch(resource).await?.execute(statement, parameters).await
+    ) -> Result<Executed, Failure> {
+        let executed = self.branch(resource).await?.execute(statement, parameters).await;
+        fault!("executed");
+        executed
     }
 
     /// The branch in the database of this number, which is begun if need be. For statements in several databases at once, see [`Branches::begin`].
@@ -64,24 +77,25 @@ impl Branches {
 
     /// Begins branches in several databases, at the same time.
     pub async fn begin(&mut self, resources: &[u8]) -> Result<(), Failure> {
-        let mut beginning = tokio::task::JoinSet::new();
+        let mut beginning = Together::default();
         for number in resources.iter().copied().filter(|number| !self.begun.contains_key(number)) {
             let resource = self.resources.get(usize::from(number)).ok_or_else(|| unknown(number))?;
             let (resource, attempt) = (Arc::clone(resource), self.attempt);
-            beginning.spawn(async move { (number, resource.begin(attempt).await) });
+            beginning.begin(async move { (number, resource.begin(attempt).await) });
         }
         let mut failed = None;
-        while let Some(begun) = beginning.join_next().await {
+        while let Some(begun) = beginning.next().await {
             match begun {
                 Ok((number, Ok(branch))) => drop(self.begun.insert(number, branch)),
                 Ok((_, Err(failure))) => failed = Some(failure),
                 // A mistake in an adapter costs this try, not the work.
-                Err(broke) => {
-                    failed =
-                        Some(Failure::Passing { resource: "an adapter".to_owned(), why: broke.to_string() });
+                Err(_) => {
+                    let (resource, why) = ("an adapter".to_owned(), "it panicked".to_owned());
+                    failed = Some(Failure::Passing { resource, why });
                 }
             }
         }
+        fault!("begun");
         failed.map_or(Ok(()), Err)
     }
 

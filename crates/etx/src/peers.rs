@@ -9,8 +9,10 @@ use crate::{Executor, RequestId, Try};
 pub enum Sign {
     /// It says that this executor works on the try.
     Working,
-    /// It says that it does not, or that it has another incarnation by now.
+    /// It says that it does not. It lives, and has ended what it had of the try, or left it to sweeps.
     NotWorking,
+    /// It says that it has another incarnation by now: the executor is no more.
+    Gone,
     /// It says nothing, but not for so long that it is taken for dead.
     Silent,
     /// It has said nothing for so long that it is taken for dead. That may be wrong, which costs time and nothing else.
@@ -38,6 +40,6 @@ impl Peers for Alone {
     }
 
     async fn sign(&self, _: Executor, _: RequestId, _: Try) -> Sign {
-        Sign::NotWorking
+        Sign::Gone
     }
 }

@@ -8,7 +8,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Attempt, BranchName, Executor, Outcome, RequestId, Row, Try, Value};
+use crate::{Attempt, BranchName, Dialect, Executed, Executor, Outcome, RequestId, Try, Value};
 
 /// A database that branches can be begun in, and that knows those which are prepared.
 #[async_trait]
@@ -16,14 +16,25 @@ pub trait Resource: Send + Sync {
     /// What it is called in the settings.
     fn name(&self) -> &str;
 
+    /// How its statements have their parameters.
+    fn dialect(&self) -> Dialect;
+
+    /// Whether it can keep decisions: whether a branch can be committed in one with its decision.
+    fn keeps_decisions(&self) -> bool {
+        true
+    }
+
     /// Begins a branch, on a connection that nobody else uses until the branch has ended.
     async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure>;
 
     /// All branches of ours that are prepared, whoever made them.
     async fn prepared(&self) -> Result<Vec<Standing>, Failure>;
 
-    /// Ends a branch that somebody prepared, or that nobody ever did. `Ok` means: it has ended that way, for sure. For an abort, that
-    /// is so only when the executor is [fenced](Self::fence) or known to be dead.
+    /// What a prepared branch keeps others from, in words for a human; nothing if the database cannot tell.
+    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure>;
+
+    /// Ends a branch that somebody prepared, or that nobody ever did. `Ok` means: it has ended that way, for sure. Of an abort it means that the branch is not prepared now: if its
+    /// executor lives, it may still be, and is found by sweeps.
     async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure>;
 
     /// What stands as the decision of a try whose decisions are kept in this database: `decision` if none stood before. For tries that
@@ -41,7 +52,8 @@ pub trait Resource: Send + Sync {
     /// Forgets marks and decisions of all sessions below this one. From then on no decision is written for them.
     async fn forget(&self, below: u128) -> Result<(), Failure>;
 
-    /// Ends every connection on which this executor works. When it is done, nothing more of the executor will be prepared.
+    /// Ends every connection on which the server of this executor works, in this life of it. It is for servers that seem dead, and a matter of time: what they had open is in nobody's
+    /// way any more. A server that lives loses the tries that it is at, and may begin again.
     async fn fence(&self, executor: Executor) -> Result<(), Failure>;
 }
 
@@ -52,7 +64,7 @@ pub trait Branch: Send {
     fn name(&self) -> BranchName;
 
     /// Executes a statement. After an error the branch never votes yes.
-    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Vec<Row>, Failure>;
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure>;
 
     /// Prepares the branch. A branch that changed nothing is over with that.
     async fn vote(&mut self) -> Vote;

@@ -9,11 +9,12 @@ use jeton_register::Registers;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::decisions::Known;
+use crate::decisions::{Known, NoRoom};
 use crate::logic::{Branches, Request};
 use crate::pause::Pause;
 use crate::peers::Sign;
 use crate::server::Server;
+use crate::together::Together;
 use crate::{
     ANSWER_BYTES_MAX, Answer, Attempt, Branch, BranchName, Computed, Decision, Ending, Event, Executor,
     Failure, Home, Outcome, Participant, Question, Step, Try, Voice, Vote, Work,
@@ -66,22 +67,30 @@ pub(crate) async fn run<R: Registers>(
     tell: watch::Sender<Option<Ending>>,
 ) {
     let context = Context { server: Arc::clone(&server), question, executor, request, kept: Kept::default() };
+    fault!("taken");
     let (mut work, mut steps) = Work::begin(question, executor, is_first_time);
-    let mut under_way = JoinSet::new();
+    let mut under_way = Together::default();
     loop {
         let executing = Some(work.attempt()).filter(|attempt| work.is_executing(*attempt));
         server.note(question.request, executing);
         for step in steps {
             match step {
-                Step::Answer(ending) => drop(tell.send(Some(ending))),
-                step => drop(under_way.spawn(context.clone().perform(step))),
+                Step::Answer(ending) => {
+                    fault!("answering");
+                    if matches!(ending, Ending::Answer(_) | Ending::GivenUp) {
+                        server.answered().note(question.request);
+                    }
+                    let _nobody_may_be_waiting = tell.send(Some(ending));
+                    fault!("answered");
+                }
+                step => under_way.begin(context.clone().perform(step)),
             }
         }
-        match under_way.join_next().await {
+        match under_way.next().await {
             Some(Ok((attempt, event))) => steps = work.on(attempt, event),
             // A step that panics has not happened, as far as anybody knows. What it leaves is found by sweeps, and the client asks again.
-            Some(Err(failed)) => {
-                tracing::error!(%failed, "a step of a transaction panicked");
+            Some(Err(_)) => {
+                tracing::error!("a step of a transaction panicked");
                 steps = Vec::new();
             }
             None => break,
@@ -95,13 +104,20 @@ impl<R: Registers> Context<R> {
     async fn perform(self, step: Step) -> (Try, Event) {
         let attempt = step.attempt().unwrap_or(Try::FIRST);
         let event = match step {
-            Step::Look(attempt) => self.look(attempt).await,
+            Step::Look(attempt) => {
+                let event = self.look(attempt).await;
+                fault!("looked");
+                event
+            }
             Step::AskOthers(attempt) => {
-                Event::Others(self.server.peers.at_work(self.question.request, attempt).await)
+                let others = self.server.peers.at_work(self.question.request, attempt).await;
+                fault!("asked-others");
+                Event::Others(others)
             }
             Step::Await(attempt, executor) => self.wait_for(attempt, executor).await,
-            Step::Fence(_, executor) => {
-                fence(&self.server, executor).await;
+            Step::Fence(attempt, executor) => {
+                self.fence(attempt, executor).await;
+                fault!("fenced");
                 Event::Fenced
             }
             Step::Compute(own) => self.compute(own).await,
@@ -116,13 +132,16 @@ impl<R: Registers> Context<R> {
     }
 
     async fn look(&self, attempt: Try) -> Event {
-        // After a try that failed, what made it fail is given time to pass.
-        if attempt > Try::FIRST {
-            let doublings = u32::from(attempt.0 - 2).min(10);
-            tokio::time::sleep(BETWEEN_TRIES_MAX.min(BETWEEN_TRIES_MIN * 2_u32.pow(doublings))).await;
-        }
         let Question { request, home, .. } = self.question;
-        heard(self.server.decisions.look(request, home, attempt).await)
+        let decisions = &self.server.decisions;
+        let known = decisions.look(request, home, attempt).await;
+        if attempt == Try::FIRST || known != Known::Stands(None) {
+            return heard(known);
+        }
+        // The try before has failed, and this one is not begun: what made it fail is given time to pass.
+        let doublings = u32::from(attempt.0 - 2).min(10);
+        tokio::time::sleep(BETWEEN_TRIES_MAX.min(BETWEEN_TRIES_MIN * 2_u32.pow(doublings))).await;
+        heard(decisions.look(request, home, attempt).await)
     }
 
     async fn wait_for(&self, attempt: Try, executor: Executor) -> Event {
@@ -135,8 +154,11 @@ impl<R: Registers> Context<R> {
                 known => return heard(known),
             }
             match sign {
-                Sign::NotWorking | Sign::Suspected => return Event::Suspected,
-                Sign::Working | Sign::Silent => tokio::time::sleep(LOOK_EVERY).await,
+                Sign::NotWorking | Sign::Gone | Sign::Suspected => return Event::Suspected,
+                Sign::Working | Sign::Silent => {
+                    fault!("awaiting");
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
             }
         }
     }
@@ -145,6 +167,7 @@ impl<R: Registers> Context<R> {
         let mut branches = Branches::new(own, Arc::clone(&self.server.resources));
         let computing = self.server.logic.compute(&self.request, &mut branches);
         let computed = tokio::time::timeout(self.server.options.compute_max, computing).await;
+        fault!("computed");
         let participants = branches.participants();
         self.keep(own, branches.into_begun());
         let answer = match computed {
@@ -152,7 +175,7 @@ impl<R: Registers> Context<R> {
                 Answer::Failed(Bytes::from(format!("an answer of more than {ANSWER_BYTES_MAX} bytes")))
             }
             Ok(Ok(answer)) => answer,
-            Ok(Err(failure @ Failure::Statement { .. })) => Answer::Failed(Bytes::from(failure.to_string())),
+            Ok(Err(failure @ Failure::Statement { .. })) => Answer::Failed(cut(failure.to_string())),
             Ok(Err(why)) => {
                 tracing::info!(%why, "a try of a transaction failed");
                 return Event::Computed(Computed::Failed);
@@ -170,10 +193,12 @@ impl<R: Registers> Context<R> {
             return Event::Voted(participant, Voice::No);
         };
         let mut held = held.lock().await;
+        fault!("voting-{}", participant.resource);
         let vote = match held.as_mut() {
             Some(branch) => branch.vote().await,
             None => return Event::Voted(participant, Voice::No),
         };
+        fault!("voted-{}", participant.resource);
         let voice = match vote {
             Vote::Yes => Voice::Yes,
             Vote::Unchanged => {
@@ -194,7 +219,13 @@ impl<R: Registers> Context<R> {
         if let (Decision::Abort, Home::Resource(number)) = (decision, home) {
             self.undo_one(attempt, number).await;
         }
-        heard(self.server.decisions.propose(request, home, attempt, decision).await)
+        if matches!(decision, Decision::Commit(_)) && self.server.is_about_to_be_forgotten(request) {
+            return Event::Forgotten;
+        }
+        fault!("proposing");
+        let known = self.server.decisions.propose(request, home, attempt, decision).await;
+        fault!("proposed");
+        proposed(known)
     }
 
     async fn commit_deciding(&self, own: Attempt, decision: Decision) -> Event {
@@ -203,8 +234,14 @@ impl<R: Registers> Context<R> {
             Some(held) => held.lock().await.take(),
             None => None,
         };
+        if self.server.is_about_to_be_forgotten(own.request) {
+            return Event::Forgotten;
+        }
         if let Some(branch) = branch {
-            match branch.commit_deciding(&decision.encode()).await.map(|stands| Decision::decode(&stands)) {
+            fault!("deciding");
+            let stands = branch.commit_deciding(&decision.encode()).await;
+            fault!("decided");
+            match stands.map(|stands| Decision::decode(&stands)) {
                 Ok(Ok(stands)) => return Event::Stands(Some(stands)),
                 Ok(Err(why)) => tracing::error!(%why, "a decision in a database cannot be read"),
                 Err(Failure::Forgotten { .. }) => return Event::Forgotten,
@@ -212,7 +249,7 @@ impl<R: Registers> Context<R> {
             }
         }
         // Whether it was committed is seen by trying to write that it was not.
-        heard(self.server.decisions.propose(own.request, own.home, own.number, &Decision::Abort).await)
+        proposed(self.server.decisions.propose(own.request, own.home, own.number, &Decision::Abort).await)
     }
 
     async fn undo(&self, own: Attempt) -> Event {
@@ -222,12 +259,14 @@ impl<R: Registers> Context<R> {
             .filter(|(attempt, _)| *attempt == own.number)
             .map(|(_, number)| *number)
             .collect();
+        fault!("undoing");
         let mut undoing = JoinSet::new();
         for number in numbers {
             let context = self.clone();
             undoing.spawn(async move { context.undo_one(own.number, number).await });
         }
         while undoing.join_next().await.is_some() {}
+        fault!("undone");
         Event::Undone
     }
 
@@ -257,9 +296,13 @@ impl<R: Registers> Context<R> {
             Some(held) => held.lock().await.take(),
             None => None,
         };
+        fault!("committing-{}", participant.resource);
         if let Some(branch) = own {
             match branch.decide(Outcome::Commit).await {
-                Ok(()) => return Event::Committed(participant),
+                Ok(()) => {
+                    fault!("committed-{}", participant.resource);
+                    return Event::Committed(participant);
+                }
                 Err(why) => tracing::info!(%why, "a commit is tried on another connection"),
             }
         }
@@ -273,7 +316,27 @@ impl<R: Registers> Context<R> {
             connection: participant.connection,
         };
         end(&self.server, &name, Outcome::Commit).await;
+        fault!("committed-{}", participant.resource);
         Event::Committed(participant)
+    }
+
+    /// Ends the sessions of a server that seems dead, in every database that can be reached, so that what it had open is in nobody's way. Where that fails, and
+    /// where it lives and begins again, nothing is lost: what it prepares is found by sweeps.
+    async fn fence(&self, attempt: Try, executor: Executor) {
+        match self.server.sign(executor, self.question.request, attempt).await {
+            Sign::Working | Sign::NotWorking => return,
+            Sign::Gone | Sign::Silent | Sign::Suspected => {}
+        }
+        let mut fencing = JoinSet::new();
+        for resource in self.server.resources.iter() {
+            let resource = Arc::clone(resource);
+            fencing.spawn(async move { resource.fence(executor).await });
+        }
+        while let Some(fenced) = fencing.join_next().await {
+            if let Ok(Err(why)) = fenced {
+                tracing::warn!(%why, "a server that seems dead cannot be kept from a database");
+            }
+        }
     }
 
     fn keep(&self, own: Attempt, branches: BTreeMap<u8, Box<dyn Branch>>) {
@@ -300,22 +363,25 @@ fn heard(known: Known) -> Event {
     }
 }
 
-/// Ends what an executor does in every database that can be reached. Where that fails, its branches are found by sweeps.
-pub(crate) async fn fence<R: Registers>(server: &Server<R>, executor: Executor) {
-    let mut fencing = JoinSet::new();
-    for resource in server.resources.iter() {
-        let resource = Arc::clone(resource);
-        fencing.spawn(async move { resource.fence(executor).await });
-    }
-    while let Some(fenced) = fencing.join_next().await {
-        if let Ok(Err(why)) = fenced {
-            tracing::warn!(%why, "a server that seems dead cannot be kept from a database");
+fn proposed(known: Result<Known, NoRoom>) -> Event {
+    match known {
+        Ok(known) => heard(known),
+        Err(why) => {
+            tracing::warn!(%why, "a transaction cannot be decided");
+            Event::NoRoom
         }
     }
 }
 
+/// As much of a text as may be kept: a database may repeat in an error whatever it was given.
+fn cut(mut text: String) -> Bytes {
+    let end = (0..=ANSWER_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or_default());
+    Bytes::from(text)
+}
+
 /// Ends a branch, for as long as it takes.
-pub(crate) async fn end<R: Registers>(server: &Server<R>, name: &BranchName, outcome: Outcome) {
+async fn end<R: Registers>(server: &Server<R>, name: &BranchName, outcome: Outcome) {
     let mut pause = Pause::default();
     loop {
         let ended = match server.resource(name.resource) {

@@ -3,16 +3,20 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jeton_register::Registers;
 use tokio::sync::watch;
 
+use crate::answered::Answered;
 use crate::decisions::Decisions;
 use crate::logic::{Logic, Request};
-use crate::peers::Peers;
+use crate::peers::{Peers, Sign};
+use crate::retirement::date_of;
 use crate::running::run;
 use crate::{Ending, Executor, Question, RequestId, Resource, Try};
+
+const GRACE_MAX: Duration = Duration::from_secs(3600);
 
 /// How a server is set up.
 #[derive(Debug, Clone)]
@@ -29,10 +33,41 @@ pub struct Options {
     pub sweep_every: Duration,
     /// How many requests are worked on at the same time.
     pub works_max: usize,
+    /// For how long decisions are kept, counted from the date of a session. What is older is refused.
+    pub window: Duration,
+    /// How far the date of a session may be ahead.
+    pub ahead_max: Duration,
+    /// The time, in milliseconds since 1970.
+    pub now: fn() -> u64,
+}
+
+impl Options {
+    /// For how long decisions are kept beyond the window: what was taken up within it has come to its end by then.
+    pub(crate) fn grace(&self) -> Duration {
+        (self.window / 8).min(GRACE_MAX)
+    }
+
+    /// Those that fit most.
+    pub fn new(cluster: u32, server: u16, incarnation: u64) -> Self {
+        Self {
+            cluster,
+            server,
+            incarnation,
+            compute_max: Duration::from_secs(30),
+            sweep_every: Duration::from_secs(1),
+            works_max: 1024,
+            window: Duration::from_secs(24 * 3600),
+            ahead_max: Duration::from_secs(60),
+            now: || {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH);
+                since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+            },
+        }
+    }
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Too many are under way.
@@ -41,6 +76,17 @@ pub enum Refusal {
     /// There is no such procedure.
     #[error("there is no such procedure")]
     Unknown,
+    /// There can be no such request.
+    #[error("{0}")]
+    Invalid(String),
+    /// It is too old: whether it took effect is no longer known.
+    #[error(
+        "the session is older than the window of {0:?}: whether this took effect is no longer known, and it is not done now"
+    )]
+    Old(Duration),
+    /// It is dated in the future.
+    #[error("the session is dated {0:?} ahead of this server's clock: set the clock right")]
+    FromFuture(Duration),
     /// The same request is under way with other words.
     #[error("the same id is under way with another request")]
     Mismatch,
@@ -57,6 +103,7 @@ pub struct Server<R> {
     pub(crate) logic: Arc<dyn Logic>,
     pub(crate) peers: Arc<dyn Peers>,
     works: Mutex<HashMap<RequestId, UnderWay>>,
+    answered: Mutex<Answered>,
     next_work: AtomicU64,
 }
 
@@ -86,6 +133,7 @@ impl<R: Registers> Server<R> {
             logic,
             peers,
             works: Mutex::default(),
+            answered: Mutex::default(),
             next_work: AtomicU64::new(1),
         })
     }
@@ -100,10 +148,24 @@ impl<R: Registers> Server<R> {
         is_first_time: bool,
     ) -> Result<Ending, Refusal> {
         let home = self.logic.home(&request.procedure).ok_or(Refusal::Unknown)?;
+        self.logic.check(&request).map_err(Refusal::Invalid)?;
+        self.check_date(id)?;
         let asked = fingerprint(&request);
         let mut ending = self.attach(Question { request: id, home, asked }, request, is_first_time)?;
         let ended = ending.wait_for(Option::is_some).await;
         ended.ok().and_then(|ended| ended.clone()).ok_or(Refusal::BrokeOff)
+    }
+
+    fn check_date(&self, id: RequestId) -> Result<(), Refusal> {
+        let (date, now) = (date_of(id.session), (self.options.now)());
+        let ahead = Duration::from_millis(date.saturating_sub(now));
+        if Duration::from_millis(now.saturating_sub(date)) > self.options.window {
+            Err(Refusal::Old(self.options.window))
+        } else if ahead > self.options.ahead_max {
+            Err(Refusal::FromFuture(ahead))
+        } else {
+            Ok(())
+        }
     }
 
     fn attach(
@@ -140,6 +202,23 @@ impl<R: Registers> Server<R> {
         works.get(&request).filter(|work| work.executing == Some(attempt)).map(|work| work.executor)
     }
 
+    pub(crate) fn is_at_work_below(&self, session: u128) -> bool {
+        self.works().keys().any(|request| request.session < session)
+    }
+
+    /// How an executor is doing, of this server or another.
+    pub(crate) async fn sign(&self, executor: Executor, request: RequestId, attempt: Try) -> Sign {
+        if executor.server != self.options.server {
+            self.peers.sign(executor, request, attempt).await
+        } else if executor.incarnation != self.options.incarnation {
+            Sign::Gone
+        } else if self.is_working(executor, request, attempt) {
+            Sign::Working
+        } else {
+            Sign::NotWorking
+        }
+    }
+
     /// Whether this very executor works here on a try.
     pub fn is_working(&self, executor: Executor, request: RequestId, attempt: Try) -> bool {
         self.at_work(request, attempt) == Some(executor)
@@ -157,6 +236,11 @@ impl<R: Registers> Server<R> {
 
     pub(crate) fn resource(&self, number: u8) -> Option<&Arc<dyn Resource>> {
         self.resources.get(usize::from(number))
+    }
+
+    pub(crate) fn answered(&self) -> MutexGuard<'_, Answered> {
+        // Every change of the table is whole before a panic could come.
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn works(&self) -> MutexGuard<'_, HashMap<RequestId, UnderWay>> {

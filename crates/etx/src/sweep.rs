@@ -19,8 +19,8 @@ pub struct Sweep {
 enum Phase {
     Looking,
     Asking,
-    Fencing,
     Proposing,
+    ListingAgain,
     Ending,
     Over,
 }
@@ -30,15 +30,18 @@ enum Phase {
 pub enum Found {
     /// This stands about the try; or nothing yet.
     Stands(Option<Decision>),
-    /// What stood is forgotten. Commits are not forgotten before they are carried out, so it was no commit.
+    /// What stood is forgotten. Commits are not forgotten before they are carried out, so if the branch is still prepared, it was no commit.
     Forgotten,
+    /// Whether the branch is prepared now.
+    Listed {
+        /// Whether it is.
+        is_prepared: bool,
+    },
     /// Whether the executor is still at work on this try, as far as can be told.
     Executor {
         /// Whether it is.
         is_working: bool,
     },
-    /// The executor will do nothing more.
-    Fenced,
     /// The branch has ended.
     Ended,
 }
@@ -48,10 +51,10 @@ pub enum Found {
 pub enum Sweeping {
     /// Look what stands about the try.
     Look(Try),
+    /// Look whether the branch is still prepared.
+    ListAgain(BranchName),
     /// Find out whether the executor is at work.
     AskFor(Executor, Try),
-    /// End what the executor does in all databases.
-    Fence(Executor),
     /// Write that the try is void, if nothing stands, until it is known what stands.
     ProposeAbort(Try),
     /// End the branch, until it is sure.
@@ -81,18 +84,24 @@ impl Sweep {
             (Phase::Looking | Phase::Proposing, Found::Stands(Some(decision))) => {
                 self.end(decision.outcome(&self.branch))
             }
-            (Phase::Looking | Phase::Proposing, Found::Forgotten) => self.end(Outcome::Abort),
+            // It may have been committed, answered and acknowledged since it was listed.
+            (Phase::Looking | Phase::Proposing, Found::Forgotten) => {
+                let branch = self.branch;
+                self.go(Phase::ListingAgain, Sweeping::ListAgain(branch))
+            }
+            (Phase::ListingAgain, Found::Listed { is_prepared: true }) => self.end(Outcome::Abort),
             (Phase::Looking, Found::Stands(None)) => {
                 self.go(Phase::Asking, Sweeping::AskFor(executor, attempt))
             }
-            (Phase::Asking, Found::Executor { is_working: true }) | (Phase::Ending, Found::Ended) => {
+            (Phase::Asking, Found::Executor { is_working: true })
+            | (Phase::ListingAgain, Found::Listed { is_prepared: false })
+            | (Phase::Ending, Found::Ended) => {
                 self.phase = Phase::Over;
                 None
             }
             (Phase::Asking, Found::Executor { is_working: false }) => {
-                self.go(Phase::Fencing, Sweeping::Fence(executor))
+                self.go(Phase::Proposing, Sweeping::ProposeAbort(attempt))
             }
-            (Phase::Fencing, Found::Fenced) => self.go(Phase::Proposing, Sweeping::ProposeAbort(attempt)),
             _ => None,
         }
     }
@@ -105,5 +114,31 @@ impl Sweep {
     fn end(&mut self, outcome: Outcome) -> Option<Sweeping> {
         let branch = self.branch;
         self.go(Phase::Ending, Sweeping::End(branch, outcome))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Home, RequestId};
+
+    /// Between the list and the look the executor may have committed the branch, and the client may have acknowledged the answer.
+    #[test]
+    fn what_is_forgotten_is_rolled_back_only_if_it_is_still_prepared() {
+        let branch = BranchName {
+            cluster: 1,
+            request: RequestId { session: 2, sequence: 3 },
+            attempt: Try::FIRST,
+            home: Home::Registers,
+            executor: Executor { server: 1, incarnation: 2, work: 3 },
+            resource: 0,
+            connection: 4,
+        };
+        for (is_prepared, next) in [(true, Some(Sweeping::End(branch, Outcome::Abort))), (false, None)] {
+            let (mut sweep, _) = Sweep::begin(branch);
+            assert_eq!(sweep.on(Found::Forgotten), Some(Sweeping::ListAgain(branch)));
+            assert_eq!(sweep.on(Found::Listed { is_prepared }), next);
+            assert_eq!(sweep.is_over(), !is_prepared);
+        }
     }
 }

@@ -21,3 +21,21 @@ pub enum Value {
 
 /// A row of what a statement returns: names of columns with their values, in the statement's order.
 pub type Row = Vec<(String, Value)>;
+
+/// What a statement did.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Executed {
+    /// What it returned.
+    pub rows: Vec<Row>,
+    /// How many rows it returned; if it returns none, how many it met: changed, or found to be as they should, made or removed.
+    pub count: u64,
+}
+
+/// How a statement says where a parameter goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// `$1`, `$2`, the same one as often as needed.
+    Numbered,
+    /// `?`, one for each place.
+    Question,
+}

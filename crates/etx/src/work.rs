@@ -40,7 +40,7 @@ enum Phase {
     Asking,
     /// One is; what it does will show.
     Attached(Executor),
-    /// It seems dead, and is kept from doing more.
+    /// It seems dead, and its sessions are ended.
     Fencing,
     /// The business logic is at work in the databases.
     Computing,
@@ -63,11 +63,13 @@ pub enum Event {
     Stands(Option<Decision>),
     /// What stood about the request is forgotten, for it is too old.
     Forgotten,
+    /// There is no room to write a decision, and none was written by this executor.
+    NoRoom,
     /// Who else works on the try, as far as others say.
     Others(Option<Executor>),
     /// The other server seems to be dead.
     Suspected,
-    /// It will do nothing more.
+    /// Its sessions were ended, as far as that could be.
     Fenced,
     /// The business logic has come to its end.
     Computed(Computed),
@@ -113,13 +115,13 @@ pub enum Step {
     AskOthers(Try),
     /// Look again and again what stands about the try, and watch the executor: [`Event::Stands`], or [`Event::Suspected`].
     Await(Try, Executor),
-    /// End what the executor does in all databases: [`Event::Fenced`].
+    /// End the sessions of the executor's server in all databases, if it seems dead: [`Event::Fenced`].
     Fence(Try, Executor),
     /// Run the business logic: [`Event::Computed`].
     Compute(Attempt),
     /// Ask a database for its vote: [`Event::Voted`].
     Vote(Attempt, Participant),
-    /// Write the decision, if none stands, again and again until it is known what stands: [`Event::Stands`] or [`Event::Forgotten`].
+    /// Write the decision, if none stands, again and again until it is known what stands: [`Event::Stands`] or [`Event::Forgotten`]. Or [`Event::NoRoom`].
     Propose(Try, Decision),
     /// The same, in one with committing the branch in the database that keeps the decisions. If something else stands, the branch is rolled back.
     CommitDeciding(Attempt, Commit),
@@ -161,6 +163,8 @@ pub enum Ending {
     Mismatch,
     /// The request is too old: whether it took effect is no longer known.
     Forgotten,
+    /// There is no room to decide anything. To be asked again, with the same id.
+    NoRoom,
 }
 
 impl Work {
@@ -224,6 +228,11 @@ impl Work {
             (Phase::Proposing { own: true }, Event::Forgotten) => {
                 vec![Step::Undo(self.own()), Step::Answer(Ending::Forgotten)]
             }
+            // What we have is committed by nothing but a decision of ours. Others are not to wait for it until there is room.
+            (Phase::Proposing { own: true }, Event::NoRoom) => {
+                vec![Step::Undo(self.own()), Step::Answer(Ending::NoRoom)]
+            }
+            (Phase::Proposing { own: false }, Event::NoRoom) => vec![Step::Answer(Ending::NoRoom)],
             (Phase::Asking, Event::Others(None)) => self.go(Phase::Computing, Step::Compute(self.own())),
             (Phase::Asking, Event::Others(Some(other))) => {
                 self.go(Phase::Attached(other), Step::Await(self.attempt, other))

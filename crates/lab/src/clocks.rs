@@ -70,6 +70,7 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
             Plate::new("-bytes", Some(tables::bytes(&wires)), charts::bytes(&wires)),
             Plate::new("-times", Some(tables::times(&timings)), charts::times(&timings)),
         ],
+        told: Vec::new(),
     })
 }
 
@@ -90,5 +91,6 @@ pub(crate) fn run_sweep(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outc
             Plate::new("-topology", None, charts::topologies(&trials)),
             Plate::new("-calibration", Some(tables::calibration(&trials)), charts::calibration(&trials)),
         ],
+        told: Vec::new(),
     })
 }

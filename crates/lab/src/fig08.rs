@@ -66,7 +66,13 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
         points.push(measure(ids)?);
         meter.step();
     }
-    Ok(Outcome { table: table(&points), chart: chart(&points), finding: finding(&points), more: Vec::new() })
+    Ok(Outcome {
+        table: table(&points),
+        chart: chart(&points),
+        finding: finding(&points),
+        more: Vec::new(),
+        told: Vec::new(),
+    })
 }
 
 fn table(points: &[Point]) -> Table {

@@ -36,6 +36,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
         chart: agreement::chart(TITLE, x, y, &points, &AUTHORS),
         finding: finding(&points),
         more: Vec::new(),
+        told: Vec::new(),
     })
 }
 

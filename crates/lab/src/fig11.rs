@@ -39,7 +39,13 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
             meter.step();
         }
     }
-    Ok(Outcome { table: table(&points), chart: chart(&points), finding: finding(&points), more: Vec::new() })
+    Ok(Outcome {
+        table: table(&points),
+        chart: chart(&points),
+        finding: finding(&points),
+        more: Vec::new(),
+        told: Vec::new(),
+    })
 }
 
 fn measure(period_s: u64, batch: u64) -> Result<Point> {

@@ -53,7 +53,13 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
             }
         }
     }
-    Ok(Outcome { table: table(&points), chart: chart(&points), finding: finding(&points), more: Vec::new() })
+    Ok(Outcome {
+        table: table(&points),
+        chart: chart(&points),
+        finding: finding(&points),
+        more: Vec::new(),
+        told: Vec::new(),
+    })
 }
 
 fn measure(phase: Phase, filters: usize, batch: u64) -> Result<Point> {

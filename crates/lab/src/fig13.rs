@@ -45,6 +45,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
         chart: chart(&prototype, &published),
         finding: finding(&prototype, &published),
         more: Vec::new(),
+        told: Vec::new(),
     })
 }
 

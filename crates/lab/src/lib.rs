@@ -6,7 +6,8 @@
 //! figures of the Bloom clock answer the questions with which Kshemkalyani and Misra end; `docs/bloom-clock.md` has the answers.
 //!
 //! What must hold: time is virtual, every key is fixed and chance comes from a seed, so a figure gives the same CSV each time it is run. Only files
-//! whose name ends in `-times` are measured by a real clock.
+//! whose name ends in `-times` are measured by a real clock; and the figures of e-Transactions, which are measured on real databases, and say how sure
+//! they are.
 //!
 //! ```no_run
 //! let setting = jeton_lab::Setting::new("figures");
@@ -35,6 +36,7 @@ mod report;
 mod rivals;
 mod schedule;
 mod surge;
+mod transactions;
 
 use std::path::{Path, PathBuf};
 
@@ -62,6 +64,8 @@ enum Work {
     Fixed(fn(&mut Meter<'_>) -> Result<Outcome>),
     /// From a seed.
     Seeded(fn(&Setting, &mut Meter<'_>) -> Result<Outcome>),
+    /// By a real clock, on real databases: it is different each time.
+    Measured(fn(&Setting, &mut Meter<'_>) -> Result<Outcome>),
 }
 
 impl Figure {
@@ -77,6 +81,11 @@ impl Figure {
     pub fn has_seed(&self) -> bool {
         matches!(self.work, Work::Seeded(_))
     }
+
+    /// Whether it runs on databases, and can be quick.
+    pub fn is_measured(&self) -> bool {
+        matches!(self.work, Work::Measured(_))
+    }
 }
 
 /// Where the files of a figure go, and from what its chance comes.
@@ -86,6 +95,10 @@ pub struct Setting {
     pub directory: PathBuf,
     /// For the figures that have one.
     pub seed: u64,
+    /// For the figures that are measured: fewer samples, to see that all works.
+    pub quick: bool,
+    /// For the same: a PostgreSQL and a MariaDB by their URLs; without, both are started for the run.
+    pub databases: Option<(String, String)>,
 }
 
 impl Setting {
@@ -94,7 +107,7 @@ impl Setting {
 
     /// Files in this directory, from the usual seed.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), seed: Self::SEED }
+        Self { directory: directory.into(), seed: Self::SEED, quick: false, databases: None }
     }
 }
 
@@ -114,6 +127,18 @@ pub fn figures() -> &'static [Figure] {
             title: clocks::SWEEP_TITLE,
             long: true,
             work: Work::Seeded(clocks::run_sweep),
+        },
+        Figure {
+            name: "etx-fig8",
+            title: transactions::FIG8_TITLE,
+            long: true,
+            work: Work::Measured(transactions::run_fig8),
+        },
+        Figure {
+            name: "etx-throughput",
+            title: transactions::THROUGHPUT_TITLE,
+            long: true,
+            work: Work::Measured(transactions::run_throughput),
         },
     ];
     FIGURES
@@ -155,9 +180,9 @@ fn make(figure: &Figure, setting: &Setting, progress: &mut dyn Progress) -> Resu
     let directory = &setting.directory;
     std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     let meter = &mut Meter::new(progress);
-    let Outcome { table, chart, finding, more } = match figure.work {
+    let Outcome { table, chart, finding, more, told } = match figure.work {
         Work::Fixed(run) => run(meter)?,
-        Work::Seeded(run) => run(setting, meter)?,
+        Work::Seeded(run) | Work::Measured(run) => run(setting, meter)?,
     };
     let (mut files, mut plots) = (Vec::new(), Vec::new());
     for Plate { suffix, table, chart } in std::iter::once(Plate::new("", Some(table), chart)).chain(more) {
@@ -176,7 +201,7 @@ fn make(figure: &Figure, setting: &Setting, progress: &mut dyn Progress) -> Resu
         }
         plots.push(svg);
     }
-    Ok((Report { name: figure.name, title: figure.title, finding, files }, plots))
+    Ok((Report { name: figure.name, title: figure.title, finding, told, files }, plots))
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {

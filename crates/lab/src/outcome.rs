@@ -25,6 +25,8 @@ pub struct Report {
     pub title: &'static str,
     /// Paper, measurement, difference.
     pub finding: Finding,
+    /// The table in full, line by line, if it was measured: there it differs each time.
+    pub told: Vec<String>,
     /// The CSV, the SVG and the PNG, and those of the plates beside it.
     pub files: Vec<PathBuf>,
 }
@@ -44,6 +46,8 @@ pub(crate) struct Outcome {
     pub(crate) finding: Finding,
     /// Further plots of the same run.
     pub(crate) more: Vec<Plate>,
+    /// The table as text, if it is to be told.
+    pub(crate) told: Vec<String>,
 }
 
 /// One more plot of a figure.

@@ -95,8 +95,8 @@ mod tests {
             we_measure: "b < a".into(),
             why_they_differ: "they & we count differently".into(),
         };
-        let report =
-            Report { name: "fig0", title: "Fig. 0: <nothing>", finding, files: vec!["out/fig0.csv".into()] };
+        let (told, files) = (Vec::new(), vec!["out/fig0.csv".into()]);
+        let report = Report { name: "fig0", title: "Fig. 0: <nothing>", finding, told, files };
         let page = html(&[(report, vec!["<svg></svg>".into()])]);
         for part in
             ["A &lt; b.", "B &lt; a.", "They &amp; we count differently.", "<svg></svg>", "href=\"fig0.csv\""]

@@ -61,7 +61,13 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
     ] {
         traces.push(Trace { name, points: play(rival, END_S, SAMPLE_EVERY_S, meter)? });
     }
-    Ok(Outcome { table: table(&traces), chart: chart(&traces), finding: finding(&traces), more: Vec::new() })
+    Ok(Outcome {
+        table: table(&traces),
+        chart: chart(&traces),
+        finding: finding(&traces),
+        more: Vec::new(),
+        told: Vec::new(),
+    })
 }
 
 fn ids_per_second(second: u64) -> u64 {

@@ -11,7 +11,9 @@ mod quota;
 pub mod resp;
 mod service;
 pub mod tls;
+mod transactions;
 
 pub use changes::{Changed, Changes};
 pub use metrics::{Count, Metrics};
 pub use service::{Options, Service};
+pub use transactions::Transactions;

@@ -119,7 +119,7 @@ pub fn outcome(reply: &Result<Reply, Refusal>) -> Count {
             Rejection::Fenced { .. } | Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => {
                 Count::Session
             }
-            Rejection::Capacity { .. } => Count::Busy,
+            Rejection::Capacity { .. } | Rejection::Held => Count::Busy,
             _ => Count::Invalid,
         },
         Err(Refusal::Busy(_)) => Count::Busy,

@@ -11,8 +11,8 @@
 use std::collections::{HashMap, HashSet};
 
 use jeton_access::{Pass, Quota};
-use jeton_core::{Cell, Change, Operation};
-use jeton_engine::{Ask, Refusal, Reply, Request, Response};
+use jeton_core::{Addition, BranchName, Cell, Change, Operation};
+use jeton_engine::{Ask, HoldError, Refusal, Reply, Request, Response, Vote};
 
 use crate::metrics::Count;
 use crate::service::Service;
@@ -53,6 +53,34 @@ impl Cells {
     fn make(&mut self, after: Self) {
         self.0.extend(after.0);
     }
+}
+
+/// Holds a branch, if the token may create all the counters that it adds to and that are not there. They count as created when they are held, whatever
+/// becomes of the branch: when it is settled, whose it was is not known.
+pub async fn hold(
+    service: &Service,
+    pass: &Pass,
+    name: &BranchName,
+    additions: Vec<Addition>,
+) -> Result<Vote, HoldError> {
+    let cells: HashSet<Cell> = additions.iter().map(|one| one.cell.clone()).collect();
+    let mut created = 0;
+    for response in service.engine.burst(cells.into_iter().map(Ask::Read).collect()).await {
+        match response {
+            Response::Read(Ok(value)) => created += u64::from(value.is_none()),
+            Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refusal.into()),
+            other => unreachable!("a read is not answered with {other:?}"),
+        }
+    }
+    if let Err(exhausted) = pass.take(Quota::Counters, created) {
+        service.metrics.add(Count::Quota, 1);
+        return Err(Refusal::Withheld(exhausted.to_string()).into());
+    }
+    let vote = service.engine.hold(name, additions).await;
+    if !matches!(vote, Ok(Vote::Held { fresh: true }) | Err(HoldError::Refused(Refusal::Closed))) {
+        pass.give_back(Quota::Counters, created);
+    }
+    vote
 }
 
 /// Does what the token may, and says of the rest why not.

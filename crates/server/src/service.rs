@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jeton_access::{Access, Pass, Quota};
-use jeton_core::{Operation, TableSettings, WithoutId};
-use jeton_engine::{Ask, Engine, Refusal, Reply, Request, Response, TableError};
+use jeton_core::{Addition, BranchName, Ending, Operation, TableSettings, WithoutId};
+use jeton_engine::{
+    Ask, Counted, Engine, HoldError, Refusal, Reply, Request, Response, Settled, TableError, Vote,
+};
 
 use tokio::sync::Notify;
 
@@ -15,6 +17,7 @@ use crate::changes::{Changed, Changes};
 use crate::metrics::{Count, Metrics, outcome};
 use crate::quota;
 use crate::resp::Cursors;
+use crate::transactions::Transactions;
 
 /// What can be chosen about the service.
 #[derive(Debug, Clone)]
@@ -61,6 +64,8 @@ pub struct Service {
     pub metrics: Metrics,
     /// Who watches.
     pub changes: Changes,
+    /// Transactions over databases, if they are set up.
+    pub transactions: Arc<Transactions>,
     /// Where walks through the keys are.
     pub(crate) cursors: Cursors,
     /// Held while a copy of the store is made.
@@ -108,12 +113,19 @@ impl Service {
             options,
             metrics: Metrics::default(),
             changes: Changes::default(),
+            transactions: Transactions::none(),
             cursors: Cursors::default(),
             copying: Mutex::new(()),
             working: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             idle: Notify::new(),
         })
+    }
+
+    /// The same, with transactions.
+    #[must_use]
+    pub fn with_transactions(self, transactions: Arc<Transactions>) -> Self {
+        Self { transactions, ..self }
     }
 
     /// The time, in milliseconds since 1970.
@@ -165,7 +177,7 @@ impl Service {
                     Count::Applied => applied += 1,
                     other => self.metrics.add(other, 1),
                 },
-                Response::Read(_) | Response::Recalled(_) => read += 1,
+                _ => read += 1,
             }
         }
         self.metrics.add(Count::Applied, applied);
@@ -198,6 +210,32 @@ impl Service {
             return self.burst_of(requests).await;
         }
         quota::burst(self, pass, requests).await
+    }
+
+    /// Holds a branch of a transaction for somebody: not if it would create more counters than they may.
+    pub async fn hold_as(
+        &self,
+        pass: &Pass,
+        name: &BranchName,
+        additions: Vec<Addition>,
+    ) -> Result<Vote, HoldError> {
+        if pass.is_limited(Quota::Counters) {
+            return quota::hold(self, pass, name, additions).await;
+        }
+        self.engine.hold(name, additions).await
+    }
+
+    /// Ends a branch of a transaction, and tells those who watch.
+    pub async fn settle(&self, name: &BranchName, ending: Ending) -> Result<Settled, Refusal> {
+        let settled = self.engine.settle(name, ending).await;
+        if let Ok(Settled::Done { counted, .. }) = &settled {
+            self.metrics.add(Count::Applied, counted.len() as u64);
+            for Counted { cell, value, slot, millis } in counted {
+                let (cell, value, slot, millis) = (cell.clone(), *value, *slot, *millis);
+                self.changes.tell(Changed { cell, value, slot, millis });
+            }
+        }
+        settled
     }
 
     fn tell(&self, operation: &Operation, reply: &Result<Reply, Refusal>) {

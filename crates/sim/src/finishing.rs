@@ -58,13 +58,20 @@ impl World {
                 return Ok(());
             }
             self.make_tables();
+            for branch in 0..self.model.branches.len() {
+                if !self.model.branches[branch].ended {
+                    self.end_branch(branch, chance);
+                }
+            }
             for op in 0..self.model.ops.len() {
                 if open(&self.model.ops[op]) && self.model.ops[op].in_flight[0] == 0 {
                     self.attempt(op, 0, chance);
                 }
             }
             self.work_off(chance)?;
-            if self.calls.is_empty() && !self.model.ops.iter().any(open) {
+            // From outside, a promise that is forgotten is seen by what is counted.
+            let all_ended = self.outside || self.model.branches.iter().all(|branch| branch.ended);
+            if self.calls.is_empty() && all_ended && !self.model.ops.iter().any(open) {
                 return Ok(());
             }
         }
@@ -75,7 +82,10 @@ impl World {
         let waiting = self.model.ops.iter().position(open);
         Err(Violation::new(
             "answering",
-            format!("operation {waiting:?} is not answered, however often it is asked for"),
+            format!(
+                "operation {waiting:?} is not answered, or branch {:?} not settled, however often it is asked for",
+                self.model.branches.iter().position(|branch| !branch.ended)
+            ),
         ))
     }
 

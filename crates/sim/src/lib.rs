@@ -21,7 +21,8 @@
 //!
 //! [`FaultDisk`]: jeton_register::disk::FaultDisk
 
-pub mod chance;
+pub mod branching;
+mod chance;
 pub mod checkers;
 pub mod cli;
 pub mod client;

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 use std::task::{Context, Poll, Waker};
 
-use jeton_core::{Hashes, Operation, Secret, SettingsError, TableSettings};
+use jeton_core::{Hashes, Operation, PartitionId, Secret, SettingsError, TableSettings};
 use jeton_engine::ids::IdIndex;
 use jeton_engine::parts::{Health, Job, Message, StoreTime, Tables};
 use jeton_engine::values::Values as _;
-use jeton_engine::{KeepError, Keeper, Request, Response, Stores, TableError};
+use jeton_engine::{BranchAsk, KeepError, Keeper, Request, Response, Stores, TableError};
 use jeton_register::Failure;
 use jeton_register::disk::FaultDisk;
 use tokio::sync::{mpsc, oneshot};
@@ -55,6 +55,11 @@ impl Life {
         let hashes = Hashes::of(&operation, &self.secret, &mut Vec::new());
         let bytes_max = operation.size_max();
         self.send(Request::Apply { operation, hashes, bytes_max })
+    }
+
+    /// Asks for something about a branch. Nothing if the queue is full.
+    pub fn branch(&self, what: BranchAsk, partition: PartitionId) -> Option<oneshot::Receiver<Response>> {
+        self.send(Request::branch(what, partition, &self.secret))
     }
 
     /// Asks for what a cell holds. Nothing if the queue is full.

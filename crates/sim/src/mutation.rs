@@ -65,7 +65,7 @@ mutations! {
     AckBeforeSync, "a write is acknowledged before its batch is durable", ["answers"], 20;
     ReadBeforeDurable, "a read shows what a crash can take back", ["reads"], 20;
     SyncSkipped, "the log is written and not synced", ["history", "opening"], 40;
-    ForgetIndex, "an id that may be known is not looked up in the index", ["recount"], 40;
+    ForgetIndex, "an id that may be known is not looked up in the index", ["recount", "branches"], 40;
     SkipTrimCheck, "a write to a trimmed slot is called fresh", ["registers"], 40;
     OverwriteSlot, "a write to a slot that is taken is called fresh", ["registers"], 20;
     DropGenerationEarly, "generations of ids are dropped ten minutes before they expire", ["recount"], 60;
@@ -73,7 +73,7 @@ mutations! {
     SnapshotBeforeDurable, "filters are stored with ids that a crash can take back", ["answers", "opening"], 400;
     IdsBeforeDurable, "ids are stored in the index before their batch is durable", ["opening", "answers"], 200;
     ValuesBeforeDurable, "values are stored before their batch is durable", ["opening", "history"], 200;
-    ReplaySkipsIds, "a replay does not take up the ids that the index lacks", ["recount"], 40;
+    ReplaySkipsIds, "a replay does not take up the ids that the index lacks", ["recount", "branches"], 40;
     ReplaySkipsFilter, "a replay does not fill the filters where the value store is ahead", ["recount"], 100;
     ReplayTwice, "a replay applies twice what the value store lacks", ["history", "reads", "opening"], 100;
     ReplayForgetsEnds, "a replay forgets the ends that values were given", ["history", "reads", "opening"], 100;
@@ -90,5 +90,9 @@ mutations! {
     WallClockTime, "the store's time is the wall clock's", ["time", "panic", "refusals"], 60;
     EvictDirty, "the cache lets go of a cell that the value store lacks", ["history", "reads"], 60;
     SessionsNotStored, "a partition's checkpoint goes without its sessions", ["recount"], 100;
+    NoEscrow, "nothing is kept back for what is held", ["branches", "history"], 200;
+    NoTombstones, "a branch is held though it was aborted before", ["branches"], 100;
+    SettleTwice, "a branch that has ended is ended again", ["branches"], 40;
+    BranchesNotStored, "a partition's checkpoint goes without its branches", ["opening"], 100;
     IgnoreBehind, "a value store that lost its last steps is served", ["history", "panic", "reads", "opening"], 200;
 }

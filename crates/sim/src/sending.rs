@@ -12,6 +12,9 @@ use crate::world::{Call, What, World};
 impl World {
     /// A client sends something.
     pub(crate) fn send_something(&mut self, chance: &mut Chance) {
+        if chance.one_in(6) {
+            return self.branch_out(chance);
+        }
         let open = |op: &Op| op.id().is_some() && !op.answered && op.in_flight[0] == 0;
         let choice = chance.below(12);
         if choice < 4

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jeton_core::{Cell, Rejection, Secret};
+use jeton_core::{Cell, Ending, Rejection, Secret};
 use jeton_engine::{Refusal, Reply, Response};
 use jeton_register::disk::{Disk, FaultDisk};
 use tokio::sync::oneshot;
@@ -61,6 +61,7 @@ pub(crate) struct Call {
 /// What a request is about.
 pub(crate) enum What {
     Attempt { op: usize, variant: usize },
+    Branch { branch: usize, ending: Option<Ending> },
     Read { client: usize, cell: Cell, sent: reads::Sent, least: i128 },
 }
 
@@ -209,6 +210,9 @@ impl World {
     pub(crate) fn heard(&mut self, what: What, response: Response) -> Checked {
         match (what, response) {
             (What::Attempt { op, variant }, Response::Applied(reply)) => self.replied(op, variant, &reply),
+            (What::Branch { branch, ending }, Response::Branch(reply)) => {
+                self.branch_answered(branch, ending, &reply)
+            }
             (What::Read { client, cell, sent, least }, Response::Read(value)) => {
                 match value {
                     Ok(value) => self.was_read(client, &cell, &sent, least, &Held::of(value.as_ref()))?,
@@ -274,7 +278,8 @@ impl World {
             }
             Ok(Reply::ProbablySeen) => one.answered = true,
             Err(Refusal::Rejected(rejection)) => {
-                one.answered |= variant == 0 && !matches!(rejection, Rejection::Capacity { .. });
+                one.answered |=
+                    variant == 0 && !matches!(rejection, Rejection::Capacity { .. } | Rejection::Held);
             }
             Err(_) => one.answered |= one.id().is_none(),
         }
@@ -308,6 +313,7 @@ fn kind(reply: &Result<Reply, Refusal>) -> &'static str {
             Rejection::Overflow => "overflow",
             Rejection::NotACounter => "not a counter",
             Rejection::Capacity { .. } => "capacity",
+            Rejection::Held => "held",
             _ => "rejected",
         },
         Err(_) => "refused",

@@ -22,6 +22,14 @@ pub fn is_alive(process: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, fields)| !fields.trim_start().starts_with('Z'))
 }
 
+/// Whether none of the threads of a process runs any more: all are stopped, or gone. A signal to stop reaches them one after the other.
+pub fn is_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok()).all(|stat| {
+        stat.rsplit_once(')').is_none_or(|(_, fields)| fields.trim_start().starts_with(['T', 'Z', 'X']))
+    })
+}
+
 fn send(process: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _gone_already = kill_process(pid, signal);
@@ -59,7 +67,7 @@ mod tests {
     #[test]
     fn a_parent_is_read_past_a_name_with_spaces() {
         assert_eq!(parentage("42 (a (b) c) S 7 42 42 0"), Some((42, 7)));
-        assert!(is_alive(std::process::id()));
+        assert!(is_alive(std::process::id()) && !is_stopped(std::process::id()));
         assert_eq!(members(u32::MAX), [u32::MAX]);
     }
 

@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a condition of another process is looked at: it cannot be awaited.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// How often it is looked, a millisecond apart, whether all are stopped.
+const STOP_LOOKS: usize = 2_000;
+
 /// A running server. Dropped, it is told to go, and killed with all its processes if it does not.
 pub struct Server {
     name: &'static str,
@@ -123,6 +126,11 @@ impl Server {
         self.child.id()
     }
 
+    /// Whether it is gone, by itself or by another.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Kills it with all its processes, and waits until none is left.
     pub fn kill(mut self) {
         self.kill_family();
@@ -130,7 +138,14 @@ impl Server {
 
     /// Stops all its processes where they are.
     pub fn pause(&self) {
-        family::signal(self.child.id(), Signal::STOP);
+        let family = family::signal(self.child.id(), Signal::STOP);
+        // One that waits for a disk stops when that has answered; so long as it is limited.
+        for _ in 0..STOP_LOOKS {
+            if family.iter().all(|member| family::is_stopped(*member)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Lets them go on.

@@ -1,6 +1,6 @@
-//! PostgreSQL and MariaDB as participants of e-Transactions.
+//! PostgreSQL, MariaDB and Jeton itself as participants of e-Transactions.
 //!
-//! Each is a [`Resource`](jeton_etx::Resource). Both engines have ways to say yes and mean no; what is done about each of them is said where it is done, and
+//! Each is a [`Resource`](jeton_etx::Resource). [`Jeton`] is made for this, and says itself how it keeps what it must. The two others have ways to say yes and mean no; what is done about each of them is said where it is done, and
 //! `tests/` shows on the real engines that it helps. What must hold is said in [`jeton_etx::Resource`]; how it comes to hold:
 //!
 //! - *A lost branch never votes yes.* The vote begins with a statement that fails where there is no sound transaction ([`Postgres`]); after any error nothing is
@@ -8,7 +8,8 @@
 //! - *A commit is known.* Every branch that is prepared holds a row, its mark. "No such branch" means committed if the mark is there.
 //! - *A connection is branchless or it belongs to a branch.* It goes back to the pool only when the branch on it ended by an answer of the database. Otherwise it
 //!   is closed. No session is ever reset.
-//! - *A fenced executor prepares nothing.* The fence is a row, written before connections are ended: who comes later finds it.
+//! - *A session has the name of its server, in this life of it.* So those of a server that hangs are found, and ended by others.
+//! - *Outside of a branch nothing is written.* A branch begins with its first statement ([`Postgres`]: in one breath, in a session that writes only in what it begins to write).
 //!
 //! Not for MySQL, Galera, or a MariaDB whose replicas matter: what XA does there is different, or is not replicated well.
 
@@ -29,6 +30,7 @@ macro_rules! mutated {
 }
 
 mod control;
+mod jeton;
 mod mariadb;
 #[cfg(feature = "mutations")]
 pub mod mutation;
@@ -38,6 +40,7 @@ mod postgres;
 mod settings;
 mod text;
 
+pub use jeton::Jeton;
 pub use mariadb::MariaDb;
 pub use postgres::Postgres;
 pub use settings::Settings;

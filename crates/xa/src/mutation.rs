@@ -20,10 +20,11 @@ pub enum Mutation {
     MarkOmitted,
     /// MariaDB: a branch is ended in the moment in which its session goes. `XA COMMIT` then says that all is well.
     PartingNotAwaited,
-    /// MariaDB's driver: an error of any statement of a message but the first is shown only to who asks once more. A vote that failed looks like a yes.
+    /// MariaDB's driver: an error of any statement of a message but the first is shown only to who asks once more. A vote of several statements that failed
+    /// looks like a yes.
     LateErrorIgnored,
-    /// Both: the fence is no row, so an executor that begins again after it is not stopped.
-    FenceForgotten,
+    /// Both: the sessions of a server that hangs are not ended. What they have open is in everybody's way.
+    FenceOmitted,
 }
 
 static ACTIVE: AtomicU8 = AtomicU8::new(0);

@@ -2,10 +2,10 @@
 
 use jeton_etx::Executor;
 
-/// A connection on which an executor works says so by this name. Also the name of the executor in the table of fences.
+/// A connection on which a server works says so by this name, which the server has for one life.
 pub fn at_work(executor: Executor) -> String {
-    let Executor { server, incarnation, work } = executor;
-    format!("etx:{server:04x}{incarnation:016x}{work:016x}")
+    let Executor { server, incarnation, .. } = executor;
+    format!("etx:{server:04x}{incarnation:016x}")
 }
 
 /// Where the names of branches of these sessions begin and end, for the table of marks: names are of fixed width and begin with cluster

@@ -12,7 +12,7 @@ type Planted = (Engine, Mutation, &'static [(&'static str, Scene)]);
 const PLANTED: &[Planted] = &[
     (POSTGRES, Mutation::UnguardedVote, scenes![branches::a_failed_statement_is_never_forgiven]),
     (POSTGRES, Mutation::UnknownIsDone, scenes![branches::damage_is_told]),
-    (POSTGRES, Mutation::FenceForgotten, scenes![fences::a_fenced_executor_prepares_nothing]),
+    (POSTGRES, Mutation::FenceOmitted, scenes![fences::a_hung_owner_of_locks_is_ended]),
     (MARIADB, Mutation::ErrorForgiven, scenes![branches::a_failed_statement_is_never_forgiven]),
     (MARIADB, Mutation::UnknownIsDone, scenes![branches::another_commits_while_the_owner_is_connected]),
     (MARIADB, Mutation::SessionReset, scenes![branches::a_branch_commits_after_its_vote]),
@@ -24,7 +24,7 @@ const PLANTED: &[Planted] = &[
     ),
     (MARIADB, Mutation::LateErrorIgnored, scenes![mariadb_only::a_vote_that_fails_late_is_no]),
     (MARIADB, Mutation::PartingNotAwaited, scenes![mariadb_only::a_branch_is_ended_while_its_session_goes]),
-    (MARIADB, Mutation::FenceForgotten, scenes![fences::a_fenced_executor_prepares_nothing]),
+    (MARIADB, Mutation::FenceOmitted, scenes![fences::a_hung_owner_of_locks_is_ended]),
 ];
 
 #[tokio::main]

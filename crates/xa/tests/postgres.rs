@@ -5,8 +5,8 @@ use scenes::{Engine, Scene, Stage};
 
 const OWN: &[(&str, Scene)] = scenes![
     postgres_only::a_branch_that_changed_nothing_is_over,
+    postgres_only::a_session_writes_nothing_outside_of_its_branch,
     postgres_only::a_check_at_the_end_fails_the_vote,
-    postgres_only::prepared_branches_have_an_age,
     postgres_only::a_stale_statement_is_prepared_again,
     postgres_only::a_wrong_setup_is_told_with_a_remedy,
 ];

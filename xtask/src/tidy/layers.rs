@@ -23,9 +23,11 @@ const LAYERS: &[(&str, Below)] = &[
     ("core", Below::These(&["filter", "clock"])),
     ("register", Below::These(&["core"])),
     ("register-postgres", Below::These(&["register"])),
+    ("register-raft", Below::These(&["register"])),
     ("engine", Below::These(&["register"])),
     ("etx", Below::These(&["engine"])),
     ("xa", Below::These(&["etx"])),
+    ("procedure", Below::These(&["etx"])),
     ("geo", Below::These(&["engine"])),
     // The protocol, for both ends; and who may do what. Neither knows the database.
     ("resp", Below::These(&[])),
@@ -33,15 +35,18 @@ const LAYERS: &[(&str, Below)] = &[
     ("server", Below::These(&["etx", "xa", "geo", "resp", "access"])),
     // A client links no engine into the program of its user.
     ("client", Below::These(&["core", "resp"])),
-    // The figures of the papers need the structures of the papers, not the database.
-    ("lab", Below::These(&["filter", "clock"])),
-    ("cli", Below::These(&["server", "client", "lab"])),
+    // The figures of the papers need the structures of the papers, not the server; those of e-Transactions are measured on databases.
+    ("lab", Below::These(&["filter", "clock", "xa", "register-raft", "testbed"])),
+    // It alone knows which registers and databases there are to choose from.
+    ("cli", Below::These(&["server", "client", "lab", "procedure", "register-postgres", "register-raft"])),
     // Feeds what reads the bytes of strangers.
     ("fuzz", Below::Everything),
     // Databases of others, for tests and comparisons.
     ("testbed", Below::These(&[])),
     // The rivals, and everybody under the same load.
     ("peers", Below::These(&["resp", "testbed"])),
+    // The example, which talks to servers as strangers do.
+    ("bank", Below::These(&["etx", "testbed"])),
     // They look at the whole, and nothing is built on them.
     ("sim", Below::Everything),
     ("xtask", Below::Everything),
@@ -241,7 +246,7 @@ mod tests {
         for (user, used) in [
             ("filter", "clock"),
             ("client", "server"),
-            ("lab", "core"),
+            ("lab", "server"),
             ("etx", "geo"),
             ("server", "cli"),
             ("geo", "xtask"),

@@ -16,6 +16,7 @@ from ._aio import AsyncClient
 from ._client import Client
 from ._course import Backoff, Policy
 from ._errors import (
+    BadParameters,
     Busy,
     Fenced,
     IdExpired,
@@ -31,16 +32,23 @@ from ._errors import (
     NoTable,
     Refused,
     UnknownOutcome,
+    UnknownProcedure,
     Unreachable,
     WrongPass,
 )
 from ._mint import Mint
 from ._outbox import Outbox, OutboxBroken, OutboxError, OutboxFull, OutboxLocked, Undelivered
+from ._transactions.aio import AsyncSession, AsyncTransactions
+from ._transactions.sync import Session, Transactions
+from ._transactions.words import TransactionOutcome
 from ._verbs import Fate, ManyOutcome, Outcome, Status
 
 __all__ = [
     "AsyncClient",
+    "AsyncSession",
+    "AsyncTransactions",
     "Backoff",
+    "BadParameters",
     "Busy",
     "Client",
     "Fate",
@@ -66,9 +74,13 @@ __all__ = [
     "Outcome",
     "Policy",
     "Refused",
+    "Session",
     "Status",
+    "TransactionOutcome",
+    "Transactions",
     "Undelivered",
     "UnknownOutcome",
+    "UnknownProcedure",
     "Unreachable",
     "WrongPass",
 ]

@@ -98,6 +98,14 @@ class NoTable(Refused):
     """There is no such table."""
 
 
+class BadParameters(Refused):
+    """The procedure cannot be asked with these parameters."""
+
+
+class UnknownProcedure(Refused):
+    """There is no such procedure."""
+
+
 _REFUSALS: Dict[str, Type[Refused]] = {
     "IDMISMATCH": IdMismatch,
     "IDFUTURE": IdFuture,

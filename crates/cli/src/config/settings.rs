@@ -99,6 +99,9 @@ settings! {
         segment_bytes: Size = Size(engine().segment_bytes.into()).show(), "SIZE", "The length of a file of the log";
         clock_ahead_max: Span = Span(engine().clock_ahead_max).show(), "TIME", "How long a store may have been at rest; a clock further ahead is taken for wrong";
     }
+    "Transactions" {
+        server_number: usize = "1", "N", "Which of the servers of the section transactions this is, from 1 on";
+    }
     "Log" {
         log_level: LogLevel = "info", "LEVEL", "How much is told on standard error: error, warn, info, debug or trace";
         log_format: LogFormat = "text", "FORMAT", "How it is told: text or json";

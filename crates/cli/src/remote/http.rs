@@ -40,10 +40,17 @@ enum Rest {
 impl Http<'_> {
     /// Asks for something that has no end, from a server that says something at least so often.
     pub fn listen(&self, path: &str, silence: Duration) -> Result<Response> {
-        self.send("GET", path, None, silence)
+        self.send("GET", path, &[], None, silence)
     }
 
-    fn send(&self, method: &str, path: &str, body: Option<&str>, silence: Duration) -> Result<Response> {
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+        silence: Duration,
+    ) -> Result<Response> {
         let (server, address) = (self.0, self.0.http());
         let mut stream =
             stream::connect(&address, "--http", server.tls_ca().as_deref(), server.timeout(), silence)?;
@@ -53,6 +60,12 @@ impl Http<'_> {
                 return Err(anyhow!("the token has characters that no token has"));
             }
             head += &format!("authorization: Bearer {token}\r\n");
+        }
+        for (name, value) in headers {
+            if value.bytes().any(|byte| byte.is_ascii_control()) {
+                return Err(anyhow!("{value:?} cannot be sent in the header {name}"));
+            }
+            head += &format!("{name}: {value}\r\n");
         }
         if let Some(body) = body {
             head += &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
@@ -75,7 +88,19 @@ impl Http<'_> {
         body: Option<&str>,
         silence: Duration,
     ) -> Result<(u16, String)> {
-        let Response { status, body } = self.send(method, path, body, silence)?;
+        self.ask_with(method, path, &[], body, silence)
+    }
+
+    /// The same, with these headers.
+    pub fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+        silence: Duration,
+    ) -> Result<(u16, String)> {
+        let Response { status, body } = self.send(method, path, headers, body, silence)?;
         let mut text = String::new();
         body.take(BODY_BYTES_MAX).read_to_string(&mut text).map_err(|why| lost(&why))?;
         Ok((status, text))

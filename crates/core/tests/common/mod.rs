@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jeton_core::{
-    Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Era, Format, Formats, Generation, Hashes,
-    Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Rejection, Secret, Table, TableId,
-    TableSettings, Value, Verdict, WithoutId, complete, entry,
+    Answer, Branch, BranchName, BranchVerdict, Catalog, Cell, Change, Client, Column, Decision, Ending,
+    Entry, Era, Format, Formats, Generation, Hashes, IdKey, Logged, Memory, Mode, Moment, OpId, Operation,
+    Partition, PartitionId, Rejection, Secret, Table, TableId, TableSettings, Value, Verdict, WithoutId,
+    complete, entry,
 };
 
 mod store;
@@ -115,6 +116,7 @@ struct Checkpoint {
     store: Store,
     partitions: Vec<(PartitionId, Vec<u8>)>,
     sessions: BTreeMap<(PartitionId, Client), Vec<u8>>,
+    branches: BTreeMap<(PartitionId, BranchName), Vec<u8>>,
     filters: HashMap<u32, Vec<u8>>,
 }
 
@@ -186,6 +188,47 @@ impl World {
         verdict
     }
 
+    /// Asks to hold a branch, in a step of its own.
+    pub fn hold(&mut self, branch: &Branch, of: &Cell) -> BranchVerdict {
+        let (now, id) = (self.now, of.partition());
+        let key = SECRET.branch_key(branch.name()).in_partition(id);
+        self.partition(of);
+        let partition = &self.partitions[&id];
+        let Ok(verdict) = partition.decide_hold(partition.next_step(now), branch, key, &mut self.store);
+        self.log_branch(id, key, verdict)
+    }
+
+    /// Asks to settle a branch, in a step of its own.
+    pub fn settle(
+        &mut self,
+        name: &BranchName,
+        of: &Cell,
+        ending: Ending,
+        rest_settled: bool,
+    ) -> BranchVerdict {
+        let (now, id) = (self.now, of.partition());
+        let key = SECRET.branch_key(name).in_partition(id);
+        self.partition(of);
+        let partition = &self.partitions[&id];
+        let step = partition.next_step(now);
+        let Ok(verdict) = partition.decide_settle(step, (name, key), ending, rest_settled, &mut self.store);
+        self.log_branch(id, key, verdict)
+    }
+
+    fn log_branch(&mut self, id: PartitionId, key: IdKey, verdict: BranchVerdict) -> BranchVerdict {
+        if let BranchVerdict::Fresh(branch_step) = &verdict {
+            let partition = self.partitions.get_mut(&id).unwrap();
+            let step = partition.next_step(self.now);
+            let mut bytes = Vec::new();
+            entry::begin(step, &mut bytes);
+            entry::push_branch(branch_step, &mut bytes);
+            self.log.push((id, step.slot, bytes));
+            partition.take(step);
+            partition.apply_branch(branch_step, key, &mut self.store).unwrap();
+        }
+        verdict
+    }
+
     pub fn change_cell(&mut self, id: &OpId, cell: &Cell, change: Change) -> Verdict {
         self.ask(&Operation::single(Some(id.clone()), cell.clone(), change).unwrap())
     }
@@ -245,6 +288,12 @@ impl World {
                     None => checkpoint.sessions.remove(&(*id, client)),
                 };
             }
+            for (name, row) in partition.branches().take_changed() {
+                match row {
+                    Some(row) => checkpoint.branches.insert((*id, name), row),
+                    None => checkpoint.branches.remove(&(*id, name)),
+                };
+            }
         }
         let table = self.catalog.get(TABLE).unwrap();
         checkpoint.filters = table.eras().map(|era| (era.number, filters_of(era))).collect();
@@ -270,6 +319,10 @@ impl World {
         for (id, row) in &checkpoint.partitions {
             partitions.insert(*id, Partition::decode(*id, row).unwrap());
         }
+        for ((id, name), row) in &checkpoint.branches {
+            partitions.get_mut(id).unwrap().branches().restore(*id, name.as_bytes(), row).unwrap();
+        }
+        partitions.values_mut().for_each(|partition| partition.branches().restored().unwrap());
         for ((id, client), row) in &checkpoint.sessions {
             partitions.get_mut(id).unwrap().sessions().restore(client.clone(), row).unwrap();
         }
@@ -286,7 +339,14 @@ impl World {
             let entry = Entry::read(*slot, bytes).unwrap();
             partition.take(entry.step());
             for one in entry {
-                let (operation, mut decision) = one.unwrap();
+                let (operation, mut decision) = match one.unwrap() {
+                    Logged::Operation(operation, decision) => (operation, decision),
+                    Logged::Branch(step) => {
+                        let key = SECRET.branch_key(step.name()).in_partition(*id);
+                        partition.apply_branch(&step, key, &mut world.store).unwrap();
+                        continue;
+                    }
+                };
                 complete(&operation, &mut decision, &mut world.store).unwrap();
                 let table = world.catalog.get(TABLE).unwrap();
                 let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Answer, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation, Hashes,
-    Memory, Moment, OpId, Operation, Partition, PartitionId, Remembered, Secret, TableId, TableSettings,
-    Value, Values, complete, entry,
+    Answer, BranchStep, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation,
+    Hashes, Logged, Memory, Moment, OpId, Operation, Partition, PartitionId, Remembered, Secret, TableId,
+    TableSettings, Value, Values, complete, entry,
 };
 
 #[allow(clippy::duplicate_mod, reason = "the fuzz target has no other tests beside it to take it from")]
@@ -60,7 +60,7 @@ fn survives_the_log(id: &OpId) {
     entry::begin(step, &mut bytes);
     entry::push(&operation, &decision, &mut bytes);
     let read: Result<Vec<_>, _> = Entry::read(step.slot, &bytes).expect("an entry").collect();
-    assert_eq!(read, Ok(vec![(operation, decision)]));
+    assert_eq!(read, Ok(vec![Logged::Operation(operation, decision)]));
 }
 
 fn counted(id: &OpId) -> (jeton_core::Step, Operation, Decision) {
@@ -99,6 +99,7 @@ pub fn entry(data: &[u8]) {
         partition.sessions().forget_idle(Moment::from_millis(u64::MAX));
     }
     session(data);
+    branch(data);
     if let Ok(catalog) = Catalog::decode(data) {
         let bytes = catalog.encode();
         let again = Catalog::decode(&bytes).expect("a catalogue that was read once");
@@ -117,18 +118,37 @@ fn session(data: &[u8]) {
     }
 }
 
+/// As the row of a branch that is held.
+fn branch(data: &[u8]) {
+    let id = PartitionId(3);
+    let mut partition = Partition::decode(id, &[0, 0, 0, 1]).expect("a partition with a branch");
+    if partition.branches().restore(id, b"name", data).is_ok() {
+        assert_eq!(partition.branches().restored(), Ok(()));
+        assert_eq!(partition.branches().len(), 1);
+    }
+}
+
+/// The partition that something in a log is of, as far as it says.
+fn partition_of(logged: &Logged) -> Option<PartitionId> {
+    match logged {
+        Logged::Operation(operation, _) => Some(operation.partition()),
+        Logged::Branch(BranchStep::Held(branch)) => Some(branch.additions().first()?.cell.partition()),
+        Logged::Branch(_) => None,
+    }
+}
+
 fn entry_of_a_log(data: &[u8]) {
     let Ok(read) = Entry::read(1, data) else { return };
     let step = read.step();
     let Ok(decided) = read.collect::<Result<Vec<_>, _>>() else { return };
     let mut bytes = Vec::new();
     entry::begin(step, &mut bytes);
-    decided.iter().for_each(|(operation, decision)| entry::push(operation, decision, &mut bytes));
+    decided.iter().for_each(|logged| entry::push_logged(logged, &mut bytes));
     let again = Entry::read(1, &bytes).and_then(|read| read.collect::<Result<Vec<_>, _>>());
     assert_eq!(again.as_ref(), Ok(&decided));
 
     // As recovery does.
-    let Some((first, _)) = decided.first() else { return };
+    let Some(first) = decided.iter().find_map(partition_of) else { return };
     let settings = TableSettings {
         formats: every_format(),
         expected_ids: 100,
@@ -136,10 +156,19 @@ fn entry_of_a_log(data: &[u8]) {
         ..TableSettings::default()
     };
     let catalog = Catalog::default().create("clicks", settings).expect("a table");
-    let mut partition = Partition::new(first.partition());
+    let mut partition = Partition::new(first);
     let (mut store, mut clients) = (Store::default(), HashSet::new());
     partition.take(step);
-    for (operation, decision) in &decided {
+    for logged in &decided {
+        let (operation, decision) = match logged {
+            Logged::Operation(operation, decision) => (operation, decision),
+            Logged::Branch(step) => {
+                // What does not follow from what was before ends a recovery, with an error.
+                let key = SECRET.branch_key(step.name());
+                let _follows = partition.apply_branch(step, key, &mut store);
+                continue;
+            }
+        };
         let mut decision = decision.clone();
         let Some(table) = catalog.get(operation.table()) else { continue };
         // What contradicts the catalogue or what was decided before is asserted, and no question of bytes: an era that is not yet, a
@@ -163,15 +192,21 @@ fn entry_of_a_log(data: &[u8]) {
     }
     // It goes on from there.
     let row = partition.encode();
-    if let Ok(mut again) = Partition::decode(first.partition(), &row) {
+    if let Ok(mut again) = Partition::decode(first, &row) {
         for (client, row) in partition.sessions().take_changed() {
             let row = row.expect("nobody has forgotten it");
             again.sessions().restore(client, &row).expect("a session that was written");
         }
+        for (name, row) in partition.branches().take_changed() {
+            let Some(row) = row else { continue };
+            again.branches().restore(first, name.as_bytes(), &row).expect("a branch that was written");
+        }
+        assert_eq!(again.branches().restored(), Ok(()));
         let next = again.next_step(step.time);
-        for (operation, _) in &decided {
+        for logged in &decided {
+            let Logged::Operation(operation, _) = logged else { continue };
             let Some(table) = catalog.get(operation.table()) else { continue };
-            if operation.partition() == first.partition() {
+            if operation.partition() == first {
                 let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
                 let Ok(_verdict) = again.decide(next, table, operation, hashes, &mut store);
             }

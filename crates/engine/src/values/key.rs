@@ -1,11 +1,12 @@
 //! The keys of rows.
 
 use jeton_core::codec::Malformed;
-use jeton_core::{Cell, Client, PartitionId, TableId};
+use jeton_core::{BranchName, Cell, Client, PartitionId, TableId};
 
 const CELL: u8 = 1;
 const PARTITION: u8 = 2;
 const SESSION: u8 = 3;
+const BRANCH: u8 = 4;
 
 /// What a row is about, read from its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum RowKey {
     Partition(PartitionId),
     /// A client of a partition.
     Session(PartitionId, Client),
+    /// A branch that a partition holds.
+    Branch(PartitionId, BranchName),
 }
 
 impl RowKey {
@@ -21,8 +24,10 @@ impl RowKey {
     pub const PARTITIONS: u8 = PARTITION;
     /// The first byte of all sessions.
     pub const SESSIONS: u8 = SESSION;
+    /// The first byte of all branches.
+    pub const BRANCHES: u8 = BRANCH;
 
-    /// Reads the key of a partition or a session.
+    /// Reads the key of a partition, a session or a branch.
     pub fn read(key: &[u8]) -> Option<Self> {
         match key {
             [PARTITION, a, b] => Some(Self::Partition(PartitionId(u16::from_be_bytes([*a, *b])))),
@@ -30,6 +35,10 @@ impl RowKey {
                 let table = TableId(u32::from_be_bytes([*t0, *t1, *t2, *t3]));
                 let name = std::str::from_utf8(name).ok()?.into();
                 Some(Self::Session(PartitionId(u16::from_be_bytes([*a, *b])), Client { table, name }))
+            }
+            [BRANCH, a, b, name @ ..] => {
+                let name = BranchName::new(name).ok()?;
+                Some(Self::Branch(PartitionId(u16::from_be_bytes([*a, *b])), name))
             }
             _ => None,
         }
@@ -99,5 +108,13 @@ pub fn session_key(partition: PartitionId, client: &Client) -> Vec<u8> {
     key.extend_from_slice(&partition.0.to_be_bytes());
     key.extend_from_slice(&client.table.0.to_be_bytes());
     key.extend_from_slice(client.name.as_bytes());
+    key
+}
+
+/// The key of a branch that a partition holds.
+pub fn branch_key(partition: PartitionId, name: &BranchName) -> Vec<u8> {
+    let mut key = vec![BRANCH];
+    key.extend_from_slice(&partition.0.to_be_bytes());
+    key.extend_from_slice(name.as_bytes());
     key
 }

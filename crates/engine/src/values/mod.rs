@@ -20,7 +20,7 @@ mod rows;
 mod steps;
 
 pub use files::LsmFiles;
-pub use key::{CellKeys, RowKey, cell_key, partition_key, session_key};
+pub use key::{CellKeys, RowKey, branch_key, cell_key, partition_key, session_key};
 pub use lsm::{LsmOptions, LsmValues};
 pub use memory::MemoryValues;
 pub use rows::Rows;

@@ -64,7 +64,8 @@ impl Logic for Transfers {
                 "UPDATE account SET balance = balance - $1 WHERE id = $2 RETURNING balance",
                 &[amount.clone(), from],
             )
-            .await?;
+            .await?
+            .rows;
         let Some((_, Value::Integer(left))) = rows.first().and_then(|row| row.first()) else {
             return Ok(Answer::Failed(Bytes::from_static(b"no such account")));
         };

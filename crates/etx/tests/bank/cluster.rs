@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jeton_etx::{Ending, Executor, Options, Peers, RequestId, Server, Sign, Try};
+use jeton_etx::{Desk as _, Ending, Executor, Options, Peers, RequestId, Server, Sign, Try};
 use jeton_register::memory::Memory;
 use tokio::runtime::Runtime;
 
@@ -47,12 +47,11 @@ impl Cluster {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let options = Options {
-            cluster: CLUSTER,
-            server: number as u16,
-            incarnation,
             compute_max: Duration::from_secs(20),
             sweep_every: Duration::from_millis(200),
-            works_max: 1_000,
+            // Sessions are numbered here, and not dated.
+            window: Duration::MAX,
+            ..Options::new(CLUSTER, number as u16, incarnation)
         };
         let peers = Arc::new(Neighbours { lives: Arc::downgrade(&self.lives), own: number });
         let resources = runtime.block_on(bank.resources());
@@ -97,7 +96,8 @@ impl Peers for Neighbours {
         match &lives[usize::from(executor.server)] {
             None => Sign::Suspected,
             Some(life) if life.server.is_working(executor, request, attempt) => Sign::Working,
-            Some(_) => Sign::NotWorking,
+            Some(life) if life.server.identity().1 == executor.incarnation => Sign::NotWorking,
+            Some(_) => Sign::Gone,
         }
     }
 }

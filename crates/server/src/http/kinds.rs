@@ -75,8 +75,16 @@ kinds! {
     Forbidden, "forbidden", FORBIDDEN, "The token does not give this right",
         "The rights are: read for reading, add for adding to counters, admin for setting, resetting, deleting and putting, and for making \
          and changing tables. Nothing changed. Whoever runs the server can give the token more rights.";
+    BadParameters, "bad-parameters", BAD_REQUEST, "The procedure cannot be asked with these parameters",
+        "A parameter is missing, unknown, of another kind or beyond its bounds; the detail says which. Nothing changed, and nothing is \
+         remembered under the id. Mend the parameters and send them again, with the same id.";
+    UnknownProcedure, "unknown-procedure", NOT_FOUND, "There is no such procedure",
+        "Procedures are declared in the configuration file of the server, under [procedures]. Nothing changed.";
     UnknownTable, "unknown-table", NOT_FOUND, "There is no such table",
         "Tables are made by PUT /v1/tables/{table}; GET /v1/tables lists them. Nothing changed.";
+    UnknownBranch, "unknown-branch", NOT_FOUND, "No such branch is held",
+        "A branch is committed only if all of it is held. This one is not, and nothing is known of an end of it: it was never held, not everywhere, or it \
+         ended longer ago than seven days. Nothing changed.";
     NotFound, "not-found", NOT_FOUND, "There is nothing at this address",
         "The addresses are described at /openapi.json, and on the page at /. In a path, a slash within a row is written %2F.";
     MethodNotAllowed, "method-not-allowed", METHOD_NOT_ALLOWED, "This address is not asked in this way",
@@ -95,6 +103,12 @@ kinds! {
         "Counters are between -9223372036854775808 and 9223372036854775807. Nothing changed, and nothing is remembered under the id.";
     NotACounter, "not-a-counter", CONFLICT, "The cell holds bytes",
         "The cell was made to hold bytes (put), and cannot be added to. Nothing changed. Set, reset or delete it to make a counter of it.";
+    BeyondBound, "beyond-bound", CONFLICT, "The counter has not enough to give, or no room",
+        "A branch of a transaction asks for an addition with bounds, and the counter, which is at \"value\", would leave them. The branch is not held. \
+         Whoever runs the transaction ends it.";
+    BranchSettled, "branch-settled", CONFLICT, "The branch has ended",
+        "The branch of this name has ended, as \"ending\" says: commit or abort. A branch that is ended once stays so, and is not held again. After an \
+         abort that is what happens to a vote that comes late.";
     BackupTarget, "backup-target", CONFLICT, "A copy cannot be made there",
         "A copy of the store is made in a directory that is new or empty, that the server can write to, and that is not in the store itself. If \
          the server was started with backup_dir, it is below that directory. The detail says what is in the way. The store is as it was.";
@@ -124,6 +138,9 @@ kinds! {
         "Retry with the same id. If it goes on, whoever runs the server finds the reason in its log.";
     Busy, "busy", SERVICE_UNAVAILABLE, "Too much is under way",
         "Nothing changed. Wait as many seconds as Retry-After says, then send the same again, with the same id.";
+    Held, "held", SERVICE_UNAVAILABLE, "A transaction that is not settled stands in the way",
+        "A transaction holds additions to this counter until it is committed or aborted, and what was asked for would not leave them room. Nothing \
+         changed. Wait as many seconds as Retry-After says, then send the same again, with the same id. GET /v1/branches lists what is held, and for how long.";
     Full, "full", SERVICE_UNAVAILABLE, "There is no room to write",
         "Reads go on. Nothing changed. When there is room again, the same request with the same id will be taken.";
     Closing, "closing", SERVICE_UNAVAILABLE, "The server is closing",

@@ -14,6 +14,12 @@
 //! | `GET /v1/watch` | changes as they are made | `read` |
 //! | `GET /v1/tables`, `GET /v1/tables/{t}` | tables | any |
 //! | `PUT /v1/tables/{t}` | makes or changes a table | `admin` |
+//! | `PUT /v1/branches/{b}` | holds a branch of a transaction | `add`, in each table |
+//! | `POST /v1/branches/{b}/commit`, `/abort`, `GET /v1/branches` | settles it, lists those that are held | to administer the server |
+//! | `POST /v1/transactions/{procedure}` | a transaction over databases, once | `add` in `transaction.{procedure}` |
+//! | `GET /v1/transactions/{id}` | what stands about one | `read` in `transaction.*` |
+//! | `GET /v1/transactions`, `POST /v1/transactions/{id}/resolve` | what is in doubt, and the end of it | to administer the server |
+//! | `GET /v1/works/{id}/{try}` | who works on a try, for the other servers | `read` in `transaction.*` |
 //! | `POST /v1/admin/backup` | copies the store | to administer the server |
 //! | `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/problems/..`, `/` | for machines and people | none |
 //!
@@ -26,6 +32,7 @@ mod app;
 mod asked;
 mod backup;
 mod batch;
+mod branches;
 mod counters;
 mod date;
 mod events;
@@ -50,6 +57,7 @@ mod settings;
 mod status;
 mod stream;
 mod tables;
+mod transactions;
 mod wanted;
 mod watch;
 

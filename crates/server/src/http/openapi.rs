@@ -10,7 +10,9 @@ use axum::http::{HeaderValue, Response, header};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
-use super::{backup, batch, counters, events, import, operations, status, tables, watch};
+use super::{
+    backup, batch, branches, counters, events, import, operations, status, tables, transactions, watch,
+};
 
 /// The description, as text.
 static TEXT: LazyLock<String> =
@@ -31,7 +33,7 @@ static TEXT: LazyLock<String> =
     paths(
         counters::add, counters::set, counters::reset, counters::delete, counters::put, counters::get, counters::many, batch::post,
         watch::get, operations::post, operations::get, operations::get_by_query, events::post, import::post, tables::list, tables::get,
-        tables::put, backup::post, status::alive, status::ready, status::metrics,
+        tables::put, transactions::post, transactions::get, transactions::list, transactions::resolve, branches::put, branches::commit, branches::abort, branches::list, backup::post, status::alive, status::ready, status::metrics,
     ),
     modifiers(&Tokens),
     security((), ("token" = [])),
@@ -41,6 +43,8 @@ static TEXT: LazyLock<String> =
         (name = "events", description = "CloudEvents, counted."),
         (name = "import", description = "Any number of operations, safe to run twice."),
         (name = "tables", description = "What ids a table takes, and for how long it remembers them."),
+        (name = "branches", description = "Parts of transactions, for whoever runs these: held, settled, listed."),
+        (name = "transactions", description = "Changes in several databases, all or none, exactly once."),
         (name = "status", description = "How the server is doing."),
         (name = "admin", description = "What whoever runs the server asks of it."),
     )
@@ -67,6 +71,22 @@ pub async fn get() -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Paths that differ in the names of their parameters only are the same, and may not be there twice.
+    #[test]
+    fn no_path_is_described_twice() {
+        let description: serde_json::Value = serde_json::from_str(&TEXT).unwrap();
+        let shape = |path: &String| -> String {
+            // What comes before a bracket that closes is a name, as far as another one opened.
+            path.split('}')
+                .map(|part| part.split('{').next().unwrap_or_default())
+                .collect::<Vec<_>>()
+                .join("{}")
+        };
+        let paths = description["paths"].as_object().unwrap();
+        let shapes: std::collections::BTreeSet<String> = paths.keys().map(shape).collect();
+        assert_eq!(shapes.len(), paths.len(), "{:?}", paths.keys());
+    }
 
     #[test]
     fn the_description_that_is_kept_is_the_one_of_the_code() {

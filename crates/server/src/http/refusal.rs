@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jeton_core::{AddressError, IdError, Moment, OperationError, Rejection, SettingsError};
-use jeton_engine::{Refusal, TableError};
+use jeton_core::{AddressError, BranchError, IdError, Moment, OperationError, Rejection, SettingsError};
+use jeton_engine::{HoldError, Refusal, TableError};
 
 use super::problem::{Kind, Problem};
 use super::{amount, date};
@@ -44,6 +44,8 @@ impl From<Rejection> for Problem {
             Rejection::Overflow => of(Kind::Overflow),
             Rejection::NotACounter => of(Kind::NotACounter),
             Rejection::Capacity { .. } => of(Kind::Busy).again_after(LATER),
+            Rejection::Held => of(Kind::Held).again_after(SOON),
+            Rejection::Bound { value } => of(Kind::BeyondBound).with("value", value),
             // A reason that came later than this file: it is the operation's own, whatever it is.
             _ => of(Kind::BadOperation),
         }
@@ -61,6 +63,22 @@ impl From<Refusal> for Problem {
             Refusal::Withheld(_) => Self::new(Kind::Quota, detail),
             Refusal::Closed => Self::new(Kind::Closing, detail).again_after(SOON),
             _ => Self::new(Kind::Storage, detail),
+        }
+    }
+}
+
+impl From<BranchError> for Problem {
+    fn from(error: BranchError) -> Self {
+        Self::new(Kind::BadOperation, error.to_string())
+    }
+}
+
+impl From<HoldError> for Problem {
+    fn from(error: HoldError) -> Self {
+        match error {
+            HoldError::Branch(error) => error.into(),
+            HoldError::Refused(refusal) => refusal.into(),
+            other => Self::new(Kind::BadOperation, other.to_string()),
         }
     }
 }

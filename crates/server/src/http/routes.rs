@@ -5,11 +5,14 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 
 use super::app::App;
 use super::problem::{Kind, Problem};
-use super::{backup, batch, counters, events, import, openapi, operations, pages, status, tables, watch};
+use super::{
+    backup, batch, branches, counters, events, import, openapi, operations, pages, status, tables,
+    transactions, watch,
+};
 use crate::Count;
 
 /// What a browser may do with a page from here: nothing, unless a page says otherwise.
@@ -29,6 +32,14 @@ pub fn router(app: App) -> Router {
         .route("/v1/operations/{id}", get(operations::get_by_query))
         .route("/v1/batch", post(batch::post))
         .route("/v1/watch", get(watch::get))
+        .route("/v1/branches", get(branches::list))
+        .route("/v1/branches/{branch}", put(branches::put))
+        .route("/v1/branches/{branch}/commit", post(branches::commit))
+        .route("/v1/branches/{branch}/abort", post(branches::abort))
+        .route("/v1/transactions", get(transactions::list))
+        .route("/v1/transactions/{name}", get(transactions::get).post(transactions::post))
+        .route("/v1/transactions/{name}/resolve", post(transactions::resolve))
+        .route("/v1/works/{id}/{attempt}", get(transactions::works))
         .route("/v1/admin/backup", post(backup::post))
         .route("/healthz", get(status::alive))
         .route("/readyz", get(status::ready))

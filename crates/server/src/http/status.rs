@@ -38,6 +38,10 @@ pub async fn metrics(State(app): State<App>) -> Response<Body> {
     let mut text = String::new();
     app.service.metrics.render(&mut text);
     store(&app, &mut text);
+    if let Some(leader) = app.service.transactions.leader() {
+        let help = "number of the server that leads the registers of transactions, 0 if none is known";
+        line(&mut text, "jeton_registers_leader", "gauge", help, leader.unwrap_or(0));
+    }
     let mut response = Response::new(Body::from(text));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

@@ -128,7 +128,7 @@ pub fn refusal(refusal: &Refusal) -> String {
             Rejection::FromFuture { .. } => "IDFUTURE",
             Rejection::Fenced { .. } => "FENCED",
             Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => "NOSESSION",
-            Rejection::Capacity { .. } => "BUSY",
+            Rejection::Capacity { .. } | Rejection::Held => "BUSY",
             _ => "ERR",
         },
         Refusal::NoSuchTable(_) => "NOTABLE",
@@ -156,6 +156,7 @@ mod tests {
             (Refusal::Closed, "LOADING"),
             (Refusal::NoSuchTable("t".into()), "NOTABLE"),
             (Refusal::Rejected(Rejection::Capacity { what: "ids" }), "BUSY"),
+            (Refusal::Rejected(Rejection::Held), "BUSY"),
         ] {
             assert_eq!(refusal(&why).split(' ').next(), Some(code), "{why}");
         }

@@ -118,6 +118,58 @@ fn every_address_asks_for_its_right() {
 }
 
 #[test]
+fn to_vote_takes_the_right_to_add_in_all_tables_and_to_settle_that_of_the_server() {
+    let mut keys = Keys::new();
+    for (name, pattern, rights) in
+        [("one", "clicks", "add"), ("all", "*", "add"), ("admin", "*", "read admin")]
+    {
+        keys.add(name, pattern, rights, Limits::default());
+    }
+    let mut grant = Grant::new("server");
+    grant.server = true;
+    let token = keys.book.add(grant, &std::array::from_fn(|_| 77), 1).unwrap();
+    keys.tokens.push(("server".into(), token.reveal()));
+    let world = keys.world();
+    let mut client = world.client();
+    let both = json!({"operations": [
+        {"table": "clicks", "row": "a", "delta": 1}, {"table": "stock", "row": "a", "delta": 1}
+    ]})
+    .to_string();
+    for (name, may) in [("one", false), ("admin", false), ("server", false), ("all", true)] {
+        let reply = ask(&mut client, Some(keys.get(name)), "PUT", "/v1/branches/b", &both);
+        assert_eq!(reply.status, if may { 200 } else { 403 }, "{name}: {}", reply.text());
+    }
+    for (method, path) in
+        [("GET", "/v1/branches"), ("POST", "/v1/branches/b/commit"), ("POST", "/v1/branches/c/abort")]
+    {
+        for name in ["one", "all", "admin"] {
+            ask(&mut client, Some(keys.get(name)), method, path, "").problem(403, "forbidden");
+        }
+        ask(&mut client, None, method, path, "").problem(401, "unauthorized");
+        ask(&mut client, Some(keys.get("server")), method, path, "").ok();
+    }
+}
+
+#[test]
+fn a_branch_creates_no_more_counters_than_the_token_may() {
+    let mut keys = Keys::new();
+    keys.add("two", "clicks", "add", Limits { counters: Some(2), ..Limits::default() });
+    let world = keys.world();
+    let mut client = world.client();
+    let mut hold = |name: &str, rows: &[&str]| {
+        let one = |row: &&str| json!({"table": "clicks", "row": row, "delta": 1});
+        let body = json!({"operations": rows.iter().map(one).collect::<Vec<_>>()}).to_string();
+        ask(&mut client, Some(keys.get("two")), "PUT", &format!("/v1/branches/{name}"), &body)
+    };
+    hold("b", &["a", "b", "c"]).problem(403, "quota");
+    hold("c", &["a", "a"]).ok();
+    // The same again creates nothing.
+    hold("c", &["a", "a"]).ok();
+    hold("d", &["b"]).ok();
+    hold("e", &["c"]).problem(403, "quota");
+}
+
+#[test]
 fn lists_show_what_may_be_known() {
     let mut keys = Keys::new();
     keys.add("reader", "clicks", "read", Limits::default());

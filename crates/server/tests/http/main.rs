@@ -5,6 +5,7 @@
 mod access;
 mod backups;
 mod batches;
+mod branches;
 mod client;
 mod connections;
 mod counting;

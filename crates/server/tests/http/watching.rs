@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::world::{World, uuid};
 
 /// The next event, without comments.
-fn event(client: &mut Client) -> (String, String, Value) {
+pub fn event(client: &mut Client) -> (String, String, Value) {
     loop {
         let piece = String::from_utf8(client.piece()).unwrap();
         assert!(!piece.starts_with(": still here"), "nothing more comes");
@@ -23,7 +23,7 @@ fn event(client: &mut Client) -> (String, String, Value) {
     }
 }
 
-fn watch(world: &World, query: &str) -> Client {
+pub fn watch(world: &World, query: &str) -> Client {
     let mut watcher = world.client();
     watcher.send("GET", &format!("/v1/watch{query}"), &[], b"");
     let head = watcher.head();

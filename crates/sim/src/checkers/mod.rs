@@ -13,6 +13,7 @@
 //! assertions count as a violation of the rule `panic`.
 
 pub mod answers;
+pub mod branches;
 pub mod counting;
 pub mod reads;
 pub mod recount;

@@ -5,6 +5,7 @@ use jeton_engine::{Refusal, Reply};
 
 use crate::clock::SimClock;
 use crate::model::Model;
+use crate::model::branch::BranchModel;
 use crate::violation::{Checked, Violation};
 
 const RULE: &str = "refusals";
@@ -69,6 +70,13 @@ fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> 
             if others.next().is_some() { Ok(()) } else { unfounded() }
         }
         (Rejection::Superseded { .. }, Some(OpId::Sequenced { .. }), _) => Ok(()),
+        (Rejection::Held, _, _) => {
+            let cells = || model.ops[op].variants.iter().flat_map(|variant| variant.changes());
+            let held = |branch: &BranchModel| {
+                !branch.logged.is_empty() && cells().any(|(cell, _)| branch.addition(cell).is_some())
+            };
+            if model.branches.iter().any(held) { Ok(()) } else { unfounded() }
+        }
         (Rejection::IdRequired, None, _) => Ok(()),
         (Rejection::FormatNotTaken { .. }, Some(id), _) if !table.always.contains(id.format()) => Ok(()),
         (

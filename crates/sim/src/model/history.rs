@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use jeton_core::{Answer, Cell, Operation};
+use jeton_core::{Addition, Answer, Cell, Change, Operation, Value};
 
 use super::value::{Held, effect};
 use crate::violation::{Checked, Violation};
@@ -104,6 +104,34 @@ impl History {
         }
         for (cell, held) in effect.cells {
             self.cells.entry(cell).or_default().push(Past { slot, held });
+        }
+        Ok(())
+    }
+
+    /// A branch is committed in the entry that was staged last: does it follow from what was before, and is it what was promised?
+    pub fn commit(&mut self, number: u16, additions: &[Addition], values: &[Value]) -> Checked {
+        let (slot, millis) = (self.last(number), self.millis(number));
+        let changes: Vec<(Cell, Change)> =
+            additions.iter().map(|one| (one.cell.clone(), Change::Add(one.delta))).collect();
+        let effect = effect(changes.iter(), |cell| self.held(cell).at(millis));
+        let after: Vec<Held> = values.iter().map(|value| Held::of(Some(value))).collect();
+        let expected: Option<Vec<Held>> =
+            effect.map(|effect| additions.iter().map(|one| effect.cells[&one.cell].clone()).collect());
+        if expected.as_ref() != Some(&after) {
+            let what = format!(
+                "the branch that slot {slot} of partition {number} commits comes to {expected:?}, not to {after:?}"
+            );
+            return Err(Violation::new(RULE, what));
+        }
+        for (one, (held, value)) in additions.iter().zip(after.into_iter().zip(values)) {
+            let counter = value.counter().unwrap_or_default();
+            if one.min.is_some_and(|min| counter < min) || one.max.is_some_and(|max| counter > max) {
+                let what = format!(
+                    "{one:?} is committed in slot {slot} of partition {number}, which makes it {counter}"
+                );
+                return Err(Violation::new("branches", what));
+            }
+            self.cells.entry(one.cell.clone()).or_default().push(Past { slot, held });
         }
         Ok(())
     }

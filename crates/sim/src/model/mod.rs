@@ -3,6 +3,7 @@
 //! It knows what clients asked and were told, and what the log was given; of the engine's code it uses the encoding of log entries
 //! and nothing else. The checkers compare.
 
+pub mod branch;
 pub mod history;
 pub mod op;
 pub mod table;
@@ -10,12 +11,13 @@ pub mod value;
 
 use std::collections::HashMap;
 
-use jeton_core::{Answer, Cell, Entry, OpId, Secret};
+use jeton_core::{Answer, BranchStep, Cell, Entry, Logged, OpId, Secret};
 
-use crate::checkers::{recount, time::Bound};
+use crate::checkers::{branches, recount, time::Bound};
 use crate::clock::SimClock;
 use crate::registers::{Tap, Tapped};
 use crate::violation::{Checked, Violation};
+use branch::{BranchModel, Mark};
 use history::History;
 use op::Op;
 use table::TableModel;
@@ -46,6 +48,8 @@ pub struct Take {
 pub struct Model {
     /// The operations.
     pub ops: Vec<Op>,
+    /// The branches of transactions: that of number 7 is called `b7`.
+    pub branches: Vec<BranchModel>,
     /// The tables: the first has number 1.
     pub tables: Vec<TableModel>,
     /// What was decided.
@@ -68,6 +72,7 @@ impl Model {
     pub fn new(secret: Secret) -> Self {
         Self {
             ops: Vec::new(),
+            branches: Vec::new(),
             tables: Vec::new(),
             history: History::default(),
             takes: Vec::new(),
@@ -126,7 +131,13 @@ impl Model {
         self.bound.check(millis, clock)?;
         self.history.stage(partition, slot, &one.bytes, millis)?;
         for decided in entry {
-            let (operation, decision) = decided.map_err(unreadable)?;
+            let (operation, decision) = match decided.map_err(unreadable)? {
+                Logged::Operation(operation, decision) => (operation, decision),
+                Logged::Branch(step) => {
+                    self.stage_branch(partition, slot, &step)?;
+                    continue;
+                }
+            };
             self.history.apply(partition, &operation, &decision.answer)?;
             let Some(id) = operation.id() else { continue };
             let known = self.ids.get(&(operation.table().0, id.clone()));
@@ -150,6 +161,31 @@ impl Model {
         Ok(())
     }
 
+    fn stage_branch(&mut self, partition: u16, slot: u64, step: &BranchStep) -> Checked {
+        let number = step.name().to_string().strip_prefix('b').and_then(|number| number.parse().ok());
+        let known = |number: &usize| {
+            self.branches
+                .get(*number)
+                .is_some_and(|one| one.partition.0 == partition && one.branch.name() == step.name())
+        };
+        let Some(number) = number.filter(known) else {
+            let what = format!("slot {slot} of partition {partition} holds a branch of nobody: {step:?}");
+            return Err(Violation::new("branches", what));
+        };
+        branches::logged(self, number, step)?;
+        let one = &mut self.branches[number];
+        one.logged.push(match step {
+            BranchStep::Held(_) => (slot, Mark::Held),
+            BranchStep::Settled { ending, values, .. } => {
+                if !values.is_empty() {
+                    self.history.commit(partition, one.branch.additions(), values)?;
+                }
+                (slot, Mark::Ended(*ending))
+            }
+        });
+        Ok(())
+    }
+
     /// The process ended: of a partition's log this is left. What was acknowledged and is lost is taken off the accounts, which only
     /// a relaxed table may come to.
     pub fn cut(&mut self, partition: u16, last: u64) -> Checked {
@@ -157,6 +193,9 @@ impl Model {
             |bytes: &[u8]| Entry::read(1, bytes).map_or(0, |entry| entry.step().time.as_nanos() / 1_000_000);
         self.history.cut(partition, last, millis)?;
         self.staged.clear();
+        for one in self.branches.iter_mut().filter(|one| one.partition.0 == partition) {
+            one.logged.retain(|(slot, _)| *slot <= last);
+        }
         for takes in &mut self.takes {
             takes.retain(|take| take.partition != partition || take.slot <= last);
         }
@@ -181,7 +220,8 @@ impl Model {
     /// What is certain to be in a cell that only ever is added to, and what may be beside it.
     pub fn sums(&self, cell: &Cell) -> (i128, i128) {
         let bounds = self.ops.iter().filter(|op| op.table() == cell.table().0).map(|op| op.bounds(cell));
-        bounds.fold((0, 0), |(least, most), (sure, maybe)| (least + sure, most + maybe))
+        let branches = self.branches.iter().map(|branch| branch.bounds(cell));
+        bounds.chain(branches).fold((0, 0), |(least, most), (sure, maybe)| (least + sure, most + maybe))
     }
 
     /// The takes of an operation that are durable.

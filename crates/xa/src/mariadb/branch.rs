@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Branch, BranchName, Failure, Outcome, Row, Value, Vote};
+use jeton_etx::{Branch, BranchName, Executed, Failure, Outcome, Value, Vote};
 
 use super::connection::Connection;
-use super::{Shared, error, xid};
-use crate::control::Trouble;
-use crate::names::at_work;
+use super::{Shared, at_once, error, xid};
+use crate::control::{Texts, Trouble};
 use crate::pool::Lease;
 use crate::text::{commits_by_itself, is_control};
 
@@ -19,12 +18,13 @@ pub struct MariaDbBranch {
     name: BranchName,
     /// Whether it is a plain transaction, which the decision is a part of.
     is_home: bool,
-    has_worked: bool,
     state: State,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
+    /// Nothing was asked of the database yet.
+    Fresh,
     /// Statements can be executed.
     Open,
     /// One is under way; if nobody waits for it any more, it stays so.
@@ -40,25 +40,49 @@ enum State {
 
 impl MariaDbBranch {
     pub fn new(shared: Arc<Shared>, lease: Lease<Connection>, name: BranchName, is_home: bool) -> Self {
-        Self { shared, lease: Some(lease), name, is_home, has_worked: false, state: State::Open }
+        Self { shared, lease: Some(lease), name, is_home, state: State::Fresh }
     }
 
-    async fn run(&mut self, sql: &str) -> Result<(), Trouble> {
+    /// Begins it. If the connection that it has died while it lay idle, it takes another one.
+    async fn begin(&mut self) -> Result<(), Failure> {
+        loop {
+            let begin = if self.is_home {
+                "START TRANSACTION".into()
+            } else {
+                format!("XA START {}", xid(&self.name))
+            };
+            let was_idle = self.lease.as_ref().is_some_and(|lease| lease.was_idle);
+            let Err(trouble) = self.run(&begin).await else { return Ok(()) };
+            self.lease = None;
+            if !(trouble.is_lost && was_idle) {
+                return Err(trouble.into());
+            }
+            let lease = self.shared.lease_named(self.name.executor).await?;
+            self.name.connection = lease.connection.id;
+            self.lease = Some(lease);
+        }
+    }
+
+    async fn run(&mut self, sql: &str) -> Result<Texts, Trouble> {
         match &mut self.lease {
-            Some(lease) => lease.connection.run(&self.shared.settings, sql).await.map(drop),
+            Some(lease) => lease.connection.run(&self.shared.settings, sql).await,
             None => Err(self.shared.settings.passing("the connection is lost").into()),
         }
     }
 
-    /// Statements that end the branch, and after it the session's name.
+    /// Statements that end the branch.
     async fn run_last(&mut self, sql: &str) -> Result<(), Trouble> {
-        let lock = self.shared.lock_name(self.name.executor);
-        self.run(&format!("{sql}; DO RELEASE_LOCK('{lock}')")).await?;
+        self.run(sql).await?;
+        self.end();
+        Ok(())
+    }
+
+    /// The branch is over, and the connection free.
+    fn end(&mut self) {
         self.state = State::Over;
         if let Some(lease) = self.lease.take() {
             lease.give_back();
         }
-        Ok(())
     }
 
     /// Rolls back what is not prepared.
@@ -88,18 +112,15 @@ impl MariaDbBranch {
         Some(self.shared.settings.statement("1399", why))
     }
 
-    /// In one message: that the executor is not fenced; the mark; the vote. Of a fenced executor the first finds a row, and that
-    /// makes it fail; it reads without a lock, which would be in the way of the next fence.
+    /// The mark and the vote, in one statement.
     fn question(&self) -> String {
-        let (gid, xid, executor) = (self.name.gid(), xid(&self.name), at_work(self.name.executor));
+        let (gid, xid) = (self.name.gid(), xid(&self.name));
         let mark = match mutated!(MarkOmitted) {
             true => String::new(),
             false => format!("INSERT INTO etx_mark (gid) VALUES ('{gid}');"),
         };
-        format!(
-            "SELECT (SELECT f.executor UNION ALL SELECT f.executor) FROM etx_fence f WHERE f.executor = '{executor}'; \
-             {mark} XA END {xid}; XA PREPARE {xid}"
-        )
+        let vote = format!("{mark} XA END {xid}; XA PREPARE {xid}");
+        if mutated!(LateErrorIgnored) { vote } else { at_once(&vote) }
     }
 
     /// What is never done.
@@ -119,19 +140,24 @@ impl Branch for MariaDbBranch {
         self.name
     }
 
-    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Vec<Row>, Failure> {
-        match &self.state {
-            State::Open => {}
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+        let is_first = match &self.state {
+            State::Fresh => true,
+            State::Open => false,
             State::Failed(failure) => return Err(failure.clone()),
             _ => return Err(self.not_open()),
+        };
+        let mut refusal = self.refusal(statement);
+        if is_first && refusal.is_none() {
+            self.state = State::Busy;
+            refusal = self.begin().await.err();
         }
-        let refusal = self.refusal(statement);
         let settings = &self.shared.settings;
         let mut answer = match (refusal, &mut self.lease) {
             (Some(failure), _) => Err(failure),
             (None, None) => Err(settings.passing("the connection is lost")),
             (None, Some(lease)) => {
-                (self.state, self.has_worked) = (State::Busy, true);
+                self.state = State::Busy;
                 let answer = lease.connection.execute(settings, statement, parameters).await;
                 if answer.as_ref().is_err_and(|trouble| trouble.is_lost) {
                     self.lease = None;
@@ -152,22 +178,22 @@ impl Branch for MariaDbBranch {
 
     async fn vote(&mut self) -> Vote {
         match &self.state {
-            State::Open if self.is_home => {
+            State::Fresh | State::Open if self.is_home => {
                 let why = "a branch in the database that keeps the decision is committed with it";
                 return Vote::No(self.shared.settings.statement("1399", why));
+            }
+            State::Fresh => {
+                self.end();
+                return Vote::Unchanged;
             }
             State::Open => {}
             State::Failed(failure) => return Vote::No(failure.clone()),
             _ => return Vote::No(self.not_open()),
         }
-        if !self.has_worked {
-            self.roll_back().await;
-            return Vote::Unchanged;
-        }
         self.state = State::Asked;
         let question = self.question();
         match self.run(&question).await {
-            Ok(()) => {
+            Ok(_) => {
                 self.state = State::Prepared;
                 Vote::Yes
             }
@@ -176,9 +202,6 @@ impl Branch for MariaDbBranch {
                 Vote::No(trouble.failure)
             }
             // It is not known at which of the statements it stands.
-            Err(trouble) if trouble.code == error::ROWS => {
-                Vote::No(self.shared.settings.passing("the executor is fenced"))
-            }
             Err(trouble) => Vote::No(trouble.failure),
         }
     }
@@ -187,10 +210,11 @@ impl Branch for MariaDbBranch {
         let shared = Arc::clone(&self.shared);
         let (request, attempt) = (self.name.request, self.name.attempt);
         match self.state.clone() {
-            State::Open if !self.is_home => {
+            State::Fresh | State::Open if !self.is_home => {
                 let why = "the decision about this branch is kept elsewhere";
                 return Err(shared.settings.statement("1399", why));
             }
+            State::Fresh => self.begin().await?,
             State::Open => {}
             State::Failed(failure) => {
                 self.roll_back().await;
@@ -199,7 +223,7 @@ impl Branch for MariaDbBranch {
             _ => return Err(self.not_open()),
         }
         let write = shared.writing(request, attempt, decision);
-        let lost = match self.run_last(&format!("{write}; COMMIT")).await {
+        let lost = match self.run_last(&at_once(&format!("{write}; COMMIT"))).await {
             Ok(()) => return Ok(decision.to_vec()),
             Err(trouble) if trouble.is_lost => trouble.failure,
             Err(trouble) => {
@@ -213,7 +237,7 @@ impl Branch for MariaDbBranch {
         };
         // If the session is gone, the row is there or will never be.
         self.lease = None;
-        shared.end_sessions(self.name.executor).await?;
+        shared.end_session(&self.name).await?;
         shared.read_decision(request, attempt).await?.ok_or(lost)
     }
 
@@ -242,6 +266,10 @@ impl Branch for MariaDbBranch {
                 self.lease = None;
                 shared.decide(&self.name, outcome).await
             }
+            (State::Fresh, Outcome::Abort) => {
+                self.end();
+                Ok(())
+            }
             (State::Open | State::Failed(_), Outcome::Abort) => {
                 self.roll_back().await;
                 Ok(())
@@ -249,7 +277,7 @@ impl Branch for MariaDbBranch {
             // What it was last asked may be under way, a vote even. It is waited for, so that it does not come about later.
             (State::Busy | State::Asked, Outcome::Abort) => {
                 self.lease = None;
-                shared.end_sessions(self.name.executor).await?;
+                shared.end_session(&self.name).await?;
                 shared.decide(&self.name, outcome).await
             }
         }

@@ -3,14 +3,14 @@
 //! It is never reset, and the driver's own pool, which resets, is not used: a reset of a session that holds a prepared branch makes a later `XA COMMIT` on it say
 //! that all is well, and commit nothing.
 
-use jeton_etx::{Failure, Row, Value};
+use jeton_etx::{Executed, Failure, Row, Value};
 use mysql_async::consts::StatusFlags;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 
 use super::error::trouble;
 use super::value::{parameters, read_row};
-use crate::control::{Texts, Trouble};
+use crate::control::{Texts, Trouble, first};
 use crate::settings::Settings;
 use crate::text::{is_reading, mentions};
 
@@ -21,6 +21,8 @@ pub struct Connection {
     pub id: u64,
     /// Tables that do not take part in transactions.
     strangers: Vec<String>,
+    /// The lock that tells whose it is; empty if it has none.
+    lock: String,
 }
 
 impl Connection {
@@ -28,12 +30,27 @@ impl Connection {
         let connect =
             async { Conn::new(options.clone()).await.map_err(|error| trouble(settings, &error).failure) };
         let conn = settings.in_time(settings.wait_max, connect).await?;
-        let mut connection = Self { id: conn.id().into(), conn, strangers: Vec::new() };
+        let mut connection = Self { id: conn.id().into(), conn, strangers: Vec::new(), lock: String::new() };
         let strangers = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() \
                          AND TABLE_TYPE = 'BASE TABLE' AND ENGINE <> 'InnoDB'";
         let rows = connection.run(settings, strangers).await?;
         connection.strangers = rows.into_iter().flatten().flatten().collect();
         Ok(connection)
+    }
+
+    /// Takes the lock that tells whose session it is, unless it has it.
+    pub async fn take_name(&mut self, settings: &Settings, lock: String) -> Result<(), Trouble> {
+        if self.lock == lock {
+            return Ok(());
+        }
+        let taken = self
+            .run(settings, &format!("SELECT GET_LOCK(IF(RELEASE_ALL_LOCKS() >= 0, '{lock}', ''), 0)"))
+            .await?;
+        if first(&taken) != Some("1") {
+            return Err(settings.passing("a session has the name of another").into());
+        }
+        self.lock = lock;
+        Ok(())
     }
 
     /// Tables whose engine takes no part in transactions: what is written there stays, whatever becomes of the branch.
@@ -71,7 +88,7 @@ impl Connection {
         settings: &Settings,
         sql: &str,
         values: &[Value],
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Executed, Trouble> {
         let refusal =
             |code: &str, why: String| Trouble { is_lost: false, ..settings.statement(code, why).into() };
         if !is_reading(sql)
@@ -86,14 +103,16 @@ impl Connection {
             let mut result = self.conn.exec_iter(sql, parameters(values)).await?;
             let rows: Vec<mysql_async::Row> = result.collect().await?;
             result.drop_result().await?;
-            Ok(rows)
+            let changed = self.conn.affected_rows();
+            Ok((rows, changed))
         };
-        let rows = match tokio::time::timeout(settings.answer_max(), answer).await {
+        let (rows, changed) = match tokio::time::timeout(settings.answer_max(), answer).await {
             Ok(answer) => answer.map_err(|error: mysql_async::Error| trouble(settings, &error))?,
             Err(_) => return Err(settings.passing("no answer").into()),
         };
         let rows: Result<Vec<Row>, String> = rows.into_iter().map(read_row).collect();
-        rows.map_err(|why| refusal("column", why))
+        let rows = rows.map_err(|why| refusal("column", why))?;
+        Ok(Executed { count: changed.max(rows.len() as u64), rows })
     }
 
     /// Whether the session is in a transaction, by the last answer.

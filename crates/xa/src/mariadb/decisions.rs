@@ -77,8 +77,6 @@ impl Shared {
                 "etx_decision WHERE cluster = {cluster} AND session < x'{below:032x}' \
                  ORDER BY cluster, session, sequence, attempt"
             ),
-            // Nobody comes back after a day.
-            "etx_fence WHERE at < current_timestamp - INTERVAL 1 DAY ORDER BY executor".to_owned(),
         ] {
             let delete = format!("DELETE FROM {rest} LIMIT {BATCH}; SELECT ROW_COUNT()");
             while first(&self.ask(&delete).await?) == Some(BATCH.to_string().as_str()) {}

@@ -15,8 +15,6 @@ pub const LOCKED: &str = "1205";
 pub const DUPLICATE: &str = "1062";
 /// Null where there must be something.
 pub const NULL: &str = "1048";
-/// More than one row where there must be one.
-pub const ROWS: &str = "1242";
 
 pub fn trouble(settings: &Settings, error: &Error) -> Trouble {
     let error = match error {

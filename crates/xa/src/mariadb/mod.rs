@@ -1,7 +1,7 @@
 //! MariaDB as a participant.
 //!
-//! A branch is an XA transaction; where its try is decided in this database, it is a plain one, for it is never prepared. The session holds a lock with
-//! the executor's name while the branch is open or prepared: by that it is found, and ended if need be.
+//! A branch is an XA transaction; where its try is decided in this database, it is a plain one, for it is never prepared. A session holds a lock with
+//! the names of its server and of itself: by that it is found, and ended if need be.
 //!
 //! It cannot be told from outside whether a branch changed anything, so every branch that executed a statement is marked and prepared. That is right also for one
 //! that did not: a prepared branch without a change is gone with its session.
@@ -17,11 +17,11 @@ mod value;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Attempt, Branch, BranchName, Executor, Failure, Home, Outcome, Resource, Standing};
+use jeton_etx::{Attempt, Branch, BranchName, Dialect, Executor, Failure, Home, Outcome, Resource, Standing};
 use jeton_etx::{RequestId, Try};
 use mysql_async::{Opts, OptsBuilder};
 
-use crate::control::{Patience, Texts, Trouble, first};
+use crate::control::{Texts, Trouble};
 use crate::names::at_work;
 use crate::pool::{Lease, Pool};
 use crate::settings::Settings;
@@ -65,6 +65,8 @@ impl MariaDb {
             .prefer_socket(false)
             .tcp_nodelay(true)
             .stmt_cache_size(256)
+            // Rows that were as they should be count, as they do in PostgreSQL.
+            .client_found_rows(true)
             .init(vec![session])
             .into();
         let (branches, control) =
@@ -114,9 +116,22 @@ impl Shared {
         }
     }
 
-    /// The lock of an executor's session. Locks are those of the whole server, which may be several resources.
-    fn lock_name(&self, executor: Executor) -> String {
-        format!("{}:{:02x}", at_work(executor), self.settings.number)
+    /// A connection for a branch.
+    async fn lease_named(&self, executor: Executor) -> Result<Lease<Connection>, Failure> {
+        loop {
+            let mut lease = self.lease(&self.branches).await?;
+            let lock = self.lock_name(executor, lease.connection.id);
+            match lease.connection.take_name(&self.settings, lock).await {
+                // It died while it lay idle.
+                Err(trouble) if trouble.is_lost && lease.was_idle => {}
+                answer => return answer.map(|()| lease).map_err(Failure::from),
+            }
+        }
+    }
+
+    /// The lock of a session of a server. Locks are those of the whole database server, which may be several resources.
+    fn lock_name(&self, executor: Executor, connection: impl std::fmt::Display) -> String {
+        format!("{}:{:02x}:{connection}", at_work(executor), self.settings.number)
     }
 }
 
@@ -126,45 +141,29 @@ impl Resource for MariaDb {
         &self.shared.settings.name
     }
 
+    fn dialect(&self) -> Dialect {
+        Dialect::Question
+    }
+
     async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
         let shared = &self.shared;
         let settings = &shared.settings;
+        let lease = shared.lease_named(attempt.executor).await?;
+        let name = BranchName {
+            cluster: settings.cluster,
+            request: attempt.request,
+            attempt: attempt.number,
+            home: attempt.home,
+            executor: attempt.executor,
+            resource: settings.number,
+            connection: lease.connection.id,
+        };
         let is_home = attempt.home == Home::Resource(settings.number);
-        let lock = shared.lock_name(attempt.executor);
-        let patience = Patience::new(settings.lock_max);
-        loop {
-            let mut lease = shared.lease(&shared.branches).await?;
-            let name = BranchName {
-                cluster: settings.cluster,
-                request: attempt.request,
-                attempt: attempt.number,
-                home: attempt.home,
-                executor: attempt.executor,
-                resource: settings.number,
-                connection: lease.connection.id,
-            };
-            let start = match is_home {
-                true => "START TRANSACTION".to_owned(),
-                false => format!("XA START {}", xid(&name)),
-            };
-            let begin = format!("SELECT GET_LOCK('{lock}', 0); {start}");
-            match lease.connection.run(settings, &begin).await {
-                Ok(rows) if first(&rows) == Some("1") => {
-                    return Ok(Box::new(MariaDbBranch::new(Arc::clone(shared), lease, name, is_home)));
-                }
-                // A session of an earlier try of this executor still has the lock. Nobody needs it any more.
-                Ok(_) => {
-                    drop(lease);
-                    shared.end_sessions(attempt.executor).await?;
-                    if !patience.again().await {
-                        return Err(settings.passing("an earlier session of the executor does not go"));
-                    }
-                }
-                // It died while it lay idle. Nothing has been done on it.
-                Err(trouble) if trouble.is_lost && lease.was_idle => {}
-                Err(trouble) => return Err(trouble.into()),
-            }
-        }
+        Ok(Box::new(MariaDbBranch::new(Arc::clone(shared), lease, name, is_home)))
+    }
+
+    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure> {
+        self.shared.locks(branch).await
     }
 
     async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
@@ -195,6 +194,11 @@ impl Resource for MariaDb {
     async fn fence(&self, executor: Executor) -> Result<(), Failure> {
         self.shared.fence(executor).await
     }
+}
+
+/// Statements as one: MariaDB answers once, and not after each. That is sooner, for each answer wakes who waits; and no error comes late.
+fn at_once(statements: &str) -> String {
+    format!("BEGIN NOT ATOMIC {statements}; END")
 }
 
 /// The name of a branch in statements.

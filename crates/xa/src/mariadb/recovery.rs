@@ -5,11 +5,13 @@ use std::time::Duration;
 use jeton_etx::{BranchName, Executor, Failure, Outcome, Standing};
 
 use super::{Shared, error, xid};
-use crate::control::{Patience, first};
-use crate::names::at_work;
+use crate::control::Patience;
 
 /// How long after the end of a session its branches are left alone.
 const PARTING: Duration = Duration::from_millis(100);
+
+/// Of how many branches it is looked up since when they are prepared.
+const AGES_MAX: usize = 1_000;
 
 /// What the mark of a branch tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +23,33 @@ enum Mark {
 }
 
 impl Shared {
+    /// MariaDB does not tell since when a branch is prepared. Its mark does, which is written with the vote and can be read before it is committed.
     pub async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+        let mut listed = self.listed().await?;
+        if listed.is_empty() {
+            return Ok(listed);
+        }
+        let gids: Vec<String> =
+            listed.iter().take(AGES_MAX).map(|standing| format!("'{}'", standing.name.gid())).collect();
+        let marks = self
+            .ask(&format!(
+                "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; \
+                 SELECT gid, GREATEST(TIMESTAMPDIFF(SECOND, at, CURRENT_TIMESTAMP), 0) FROM etx_mark WHERE gid IN ({})",
+                gids.join(", ")
+            ))
+            .await?;
+        let age_of = |gid: &str| {
+            let row =
+                marks.iter().find(|row| row.first().is_some_and(|text| text.as_deref() == Some(gid)))?;
+            row.get(1)?.as_deref()?.parse().ok().map(Duration::from_secs)
+        };
+        for standing in &mut listed {
+            standing.age = age_of(&standing.name.gid());
+        }
+        Ok(listed)
+    }
+
+    async fn listed(&self) -> Result<Vec<Standing>, Failure> {
         let ours = |row: Vec<Option<String>>| {
             let [Some(format), Some(length), _, Some(data)] = row.as_slice() else { return None };
             let (gtrid, bqual) = data.as_bytes().split_at_checked(length.parse().ok()?)?;
@@ -36,6 +64,17 @@ impl Shared {
             !(mutated!(RollbackTrusted) && rolled_back.contains(&standing.name))
         });
         Ok(listed.collect())
+    }
+
+    /// How many rows it has locks on. MariaDB does not tell of a branch whose session has gone which transaction it is.
+    pub async fn locks(&self, name: &BranchName) -> Result<Vec<String>, Failure> {
+        let held = format!(
+            "SELECT CONCAT(trx_rows_locked, ' rows in ', trx_tables_locked, ' tables') FROM information_schema.innodb_trx \
+             WHERE trx_mysql_thread_id = {}",
+            name.connection
+        );
+        let rows = self.ask(&held).await?;
+        Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect())
     }
 
     /// "No such branch" is said of one that is committed, rolled back, or was never prepared; but also of one whose session is still there, and of one that
@@ -94,7 +133,7 @@ impl Shared {
     }
 
     async fn is_listed(&self, name: &BranchName) -> Result<bool, Failure> {
-        Ok(self.prepared().await?.iter().any(|standing| standing.name == *name))
+        Ok(self.listed().await?.iter().any(|standing| standing.name == *name))
     }
 
     /// Ends the session that made a branch, if it is still there, and waits until the engine has noticed that it is gone. There is nothing to look at for the latter; it
@@ -103,10 +142,7 @@ impl Shared {
         if [mutated!(UnknownIsDone), mutated!(PartingNotAwaited)].contains(&true) {
             return Ok(());
         }
-        let owner = format!("SELECT IS_USED_LOCK('{}')", self.lock_name(name.executor));
-        if first(&self.ask(&owner).await?) == Some(name.connection.to_string().as_str()) {
-            self.end_sessions(name.executor).await?;
-        }
+        self.end_session(name).await?;
         tokio::time::sleep(PARTING).await;
         Ok(())
     }
@@ -129,28 +165,43 @@ impl Shared {
     }
 
     pub async fn fence(&self, executor: Executor) -> Result<(), Failure> {
-        let name = at_work(executor);
-        if !mutated!(FenceForgotten) {
-            // Who votes after this finds it; who voted before it is among the sessions that are ended now, or done.
-            self.ask(&format!("INSERT IGNORE INTO etx_fence (executor) VALUES ('{name}')")).await?;
+        if mutated!(FenceOmitted) {
+            return Ok(());
         }
-        self.end_sessions(executor).await
+        let of_the_server = self.lock_name(executor, "");
+        self.end_sessions(&format!(
+            "SELECT ID FROM information_schema.PROCESSLIST WHERE IS_USED_LOCK(CONCAT('{of_the_server}', ID)) = ID"
+        ))
+        .await
     }
 
-    /// Ends the session in which an executor has a branch, and waits until it is gone: it gives up its lock when it has let go of the branch.
-    pub async fn end_sessions(&self, executor: Executor) -> Result<(), Failure> {
-        let owner = format!("SELECT IS_USED_LOCK('{}')", self.lock_name(executor));
+    /// Ends the session that a branch was made in.
+    pub async fn end_session(&self, name: &BranchName) -> Result<(), Failure> {
+        let lock = self.lock_name(name.executor, name.connection);
+        self.end_sessions(&format!(
+            "SELECT IS_USED_LOCK('{lock}') FROM DUAL WHERE IS_USED_LOCK('{lock}') IS NOT NULL"
+        ))
+        .await
+    }
+
+    /// Ends the sessions that a query finds, and waits until they are gone: a session gives up its lock when it has let go of its branch.
+    async fn end_sessions(&self, query: &str) -> Result<(), Failure> {
         let patience = Patience::new(self.settings.answer_max());
-        while let Some(id) = first(&self.ask(&owner).await?) {
-            match self.ask(&format!("KILL {id}")).await {
-                // It went by itself.
-                Err(trouble) if trouble.code == "1094" => {}
-                answer => drop(answer?),
+        loop {
+            let found = self.ask(query).await?;
+            if found.is_empty() {
+                return Ok(());
+            }
+            for id in found.into_iter().flatten().flatten() {
+                match self.ask(&format!("KILL {id}")).await {
+                    // It went by itself.
+                    Err(trouble) if trouble.code == "1094" => {}
+                    answer => drop(answer?),
+                }
             }
             if !patience.again().await {
                 return Err(self.settings.passing("a session that was ended does not go"));
             }
         }
-        Ok(())
     }
 }

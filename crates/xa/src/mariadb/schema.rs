@@ -15,9 +15,6 @@ const TABLES: &[&str] = &[
         PRIMARY KEY (cluster, session, sequence, attempt)) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS etx_forgotten (
         cluster int unsigned NOT NULL PRIMARY KEY, below binary(16) NOT NULL) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS etx_fence (
-        executor varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
-        at timestamp NOT NULL DEFAULT current_timestamp) ENGINE=InnoDB",
 ];
 
 impl Shared {
@@ -75,9 +72,9 @@ impl Shared {
     async fn make_tables(&self) -> Result<(), Failure> {
         let cluster = self.settings.cluster;
         let there = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() \
-                     AND TABLE_NAME IN ('etx_mark', 'etx_decision', 'etx_forgotten', 'etx_fence')";
+                     AND TABLE_NAME IN ('etx_mark', 'etx_decision', 'etx_forgotten')";
         // Where all is there, the right to make it is not needed.
-        if first(&self.ask(there).await?) != Some("4") {
+        if first(&self.ask(there).await?) != Some("3") {
             for table in TABLES {
                 self.ask(table).await?;
             }
@@ -112,11 +109,10 @@ impl Shared {
         };
         let (xid, gid) = (xid(&name), name.gid());
         let trial = format!(
-            "XA START {xid}; SELECT 1 FROM etx_fence WHERE executor = ''; INSERT INTO etx_mark (gid) VALUES ('{gid}'); \
+            "XA START {xid}; INSERT INTO etx_mark (gid) VALUES ('{gid}'); \
              XA END {xid}; XA PREPARE {xid}; XA ROLLBACK {xid}; XA RECOVER; \
              DELETE FROM etx_mark WHERE gid = ''; DELETE FROM etx_decision WHERE cluster = 0 AND sequence = 0; \
-             DELETE FROM etx_fence WHERE executor = ''; UPDATE etx_forgotten SET below = below WHERE cluster = 0 AND 1 = 0; \
-             INSERT INTO etx_fence (executor) SELECT '' FROM etx_fence WHERE 1 = 0; \
+             UPDATE etx_forgotten SET below = below WHERE cluster = 0 AND 1 = 0; \
              INSERT INTO etx_decision SELECT * FROM etx_decision WHERE 1 = 0"
         );
         lease.connection.run(&self.settings, &trial).await?;

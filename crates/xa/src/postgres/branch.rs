@@ -3,25 +3,31 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Branch, BranchName, Failure, Outcome, Row, Value, Vote};
+use jeton_etx::{Branch, BranchName, Executed, Failure, Outcome, Value, Vote};
 
 use super::Shared;
 use super::connection::Connection;
 use crate::control::Trouble;
-use crate::names::at_work;
 use crate::pool::Lease;
-use crate::text::is_control;
+use crate::text::{is_control, is_reading};
+
+/// Outside of what this begins, the session writes nothing.
+const BEGIN: &str = "BEGIN READ WRITE";
 
 pub struct PostgresBranch {
     shared: Arc<Shared>,
     /// Nothing when the branch is over, or the connection is of no more use.
     lease: Option<Lease<Connection>>,
     name: BranchName,
+    /// Whether rows were changed for certain. Of a branch of which it is not certain it is asked for in the vote.
+    has_changed: bool,
     state: State,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
+    /// Nothing was asked of the database yet.
+    Fresh,
     /// Statements can be executed.
     Open,
     /// One is under way; if nobody waits for it any more, it stays so.
@@ -37,7 +43,27 @@ enum State {
 
 impl PostgresBranch {
     pub fn new(shared: Arc<Shared>, lease: Lease<Connection>, name: BranchName) -> Self {
-        Self { shared, lease: Some(lease), name, state: State::Open }
+        Self { shared, lease: Some(lease), name, has_changed: false, state: State::Fresh }
+    }
+
+    /// Begins it, and executes the first statement in the same breath.
+    async fn execute_first(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Trouble> {
+        loop {
+            let Some(lease) = &mut self.lease else {
+                return Err(self.shared.settings.passing("the connection is lost").into());
+            };
+            let settings = &self.shared.settings;
+            match lease.connection.execute(settings, Some(BEGIN), statement, parameters).await {
+                // It died while it lay idle. What may have been done on it goes with it.
+                Err(trouble) if trouble.is_lost && lease.was_idle => {
+                    self.lease = None;
+                    let lease = self.shared.lease_learned(self.name.executor).await?;
+                    self.name.connection = lease.connection.process;
+                    self.lease = Some(lease);
+                }
+                answer => return answer,
+            }
+        }
     }
 
     async fn run(&self, sql: &str) -> Result<(), Trouble> {
@@ -71,20 +97,17 @@ impl PostgresBranch {
         self.state = State::Failed(failure.clone());
     }
 
-    /// In one message: that there is a sound transaction; whether it changed anything; that the executor is not fenced; the mark; the vote.
+    /// In one message: whether the transaction changed anything, if that is not known; the mark; the vote.
     ///
-    /// `PREPARE` of a failed transaction, or of none, says `ROLLBACK` and that all is well, and the driver does not tell the two apart. A savepoint cannot be
-    /// set in either of them. The name of a fenced executor is no number, so reading it as one fails.
+    /// `PREPARE` of a failed transaction, or of none, says `ROLLBACK` and that all is well, and the driver does not tell the two apart. The mark guards against both: in a failed
+    /// transaction nothing is executed, and outside of one our sessions write nothing. The statements that are executed are in [`statements`](super::schema::statements).
     fn question(&self) -> String {
-        let (gid, executor) = (self.name.gid(), at_work(self.name.executor));
+        let gid = self.name.gid();
         if mutated!(UnguardedVote) {
             return format!("PREPARE TRANSACTION '{gid}'");
         }
-        format!(
-            "SAVEPOINT etx; SELECT 1 / (pg_current_xact_id_if_assigned() IS NOT NULL)::int; RELEASE etx; \
-             SELECT executor::int FROM etx_fence WHERE executor = '{executor}'; \
-             INSERT INTO etx_mark (gid) VALUES ('{gid}'); PREPARE TRANSACTION '{gid}'"
-        )
+        let changed = if self.has_changed { "" } else { "SAVEPOINT etx; EXECUTE etx_changed; RELEASE etx;" };
+        format!("{changed} EXECUTE etx_vote('{gid}'); PREPARE TRANSACTION '{gid}'")
     }
 }
 
@@ -94,18 +117,23 @@ impl Branch for PostgresBranch {
         self.name
     }
 
-    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Vec<Row>, Failure> {
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
         let settings = &self.shared.settings;
-        match &self.state {
-            State::Open => {}
+        let is_first = match &self.state {
+            State::Fresh => true,
+            State::Open => false,
             State::Failed(failure) => return Err(failure.clone()),
             _ => return Err(settings.statement("25P01", "the branch is not open any more")),
-        }
+        };
         let answer = if is_control(statement) {
             Err(settings.statement("2D000", "a branch is begun and ended by nobody but its executor"))
         } else if let Some(lease) = &mut self.lease {
             self.state = State::Busy;
-            let answer = lease.connection.execute(settings, statement, parameters).await;
+            let answer = if is_first {
+                self.execute_first(statement, parameters).await
+            } else {
+                lease.connection.execute(settings, None, statement, parameters).await
+            };
             if answer.as_ref().is_err_and(|trouble| trouble.is_lost) {
                 self.lease = None;
             }
@@ -114,7 +142,10 @@ impl Branch for PostgresBranch {
             Err(settings.passing("the connection is lost"))
         };
         match &answer {
-            Ok(_) => self.state = State::Open,
+            Ok(executed) => {
+                self.state = State::Open;
+                self.has_changed |= executed.count > 0 && !is_reading(statement);
+            }
             Err(failure) => self.fail(&failure.clone()),
         }
         answer
@@ -122,6 +153,10 @@ impl Branch for PostgresBranch {
 
     async fn vote(&mut self) -> Vote {
         match self.state.clone() {
+            State::Fresh => {
+                self.end();
+                return Vote::Unchanged;
+            }
             State::Open => {}
             State::Failed(_) if mutated!(UnguardedVote) => {}
             State::Failed(failure) => return Vote::No(failure),
@@ -150,12 +185,8 @@ impl Branch for PostgresBranch {
                 Vote::No(trouble.failure)
             }
             Err(trouble) => {
-                let failure = match trouble.code.as_str() {
-                    "22P02" => self.shared.settings.passing("the executor is fenced"),
-                    _ => trouble.failure,
-                };
-                self.fail(&failure);
-                Vote::No(failure)
+                self.fail(&trouble.failure);
+                Vote::No(trouble.failure)
             }
         }
     }
@@ -163,16 +194,17 @@ impl Branch for PostgresBranch {
     async fn commit_deciding(mut self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, Failure> {
         let shared = Arc::clone(&self.shared);
         let (request, attempt) = (self.name.request, self.name.attempt);
-        match self.state.clone() {
-            State::Open => {}
+        let begin = match self.state.clone() {
+            State::Fresh => BEGIN,
+            State::Open => "",
             State::Failed(failure) => {
                 self.roll_back().await;
                 return Err(failure);
             }
             _ => return Err(shared.settings.statement("25P01", "the branch is not open any more")),
-        }
-        let write = shared.writing(request, attempt, decision, "");
-        let lost = match self.run(&format!("SAVEPOINT etx; RELEASE etx; {write}; COMMIT")).await {
+        };
+        let write = Shared::deciding(request, attempt, decision);
+        let lost = match self.run(&format!("{begin}; {write}; COMMIT")).await {
             Ok(()) => {
                 self.end();
                 return Ok(decision.to_vec());
@@ -191,7 +223,7 @@ impl Branch for PostgresBranch {
         };
         // If the session is gone, the row is there or will never be.
         self.lease = None;
-        shared.end_sessions(self.name.executor).await?;
+        shared.end_session(&self.name).await?;
         shared.read_decision(request, attempt).await?.ok_or(lost)
     }
 
@@ -217,6 +249,10 @@ impl Branch for PostgresBranch {
                 self.lease = None;
                 shared.decide(&self.name, outcome).await
             }
+            (State::Fresh, Outcome::Abort) => {
+                self.end();
+                Ok(())
+            }
             (State::Open | State::Failed(_), Outcome::Abort) => {
                 self.roll_back().await;
                 Ok(())
@@ -224,7 +260,7 @@ impl Branch for PostgresBranch {
             // What it was last asked may be under way, a vote even. It is waited for, so that it does not come about later.
             (State::Busy | State::Asked, Outcome::Abort) => {
                 self.lease = None;
-                shared.end_sessions(self.name.executor).await?;
+                shared.end_session(&self.name).await?;
                 shared.decide(&self.name, outcome).await
             }
         }

@@ -1,15 +1,20 @@
 //! A session of PostgreSQL.
 
 use std::collections::HashMap;
+use std::pin::pin;
 
-use jeton_etx::{Failure, Row, Value};
+use futures_util::TryStreamExt;
+use futures_util::future::join;
+use jeton_etx::{Executed, Executor, Failure, Row, Value};
 use tokio::task::JoinHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 
 use super::error::trouble;
+use super::schema;
 use super::value::{Parameter, read_row};
 use crate::control::{Texts, Trouble, first};
+use crate::names::at_work;
 use crate::settings::Settings;
 
 /// How many statements a connection remembers how to execute.
@@ -20,6 +25,8 @@ pub struct Connection {
     client: Client,
     statements: HashMap<String, Statement>,
     task: JoinHandle<()>,
+    /// The server that works on it, if it has the statements of votes and decisions.
+    owner: Option<String>,
     /// The process that serves it.
     pub process: u64,
 }
@@ -40,7 +47,7 @@ impl Connection {
             // Whoever asks something on it is told how it ended.
             let _how_it_ended = connection.await;
         });
-        let mut connection = Self { client, statements: HashMap::new(), task, process: 0 };
+        let mut connection = Self { client, statements: HashMap::new(), task, owner: None, process: 0 };
         // The last one lets a session that waits for a lock notice that nobody waits for it.
         let session = format!(
             "SET lock_timeout = {}; SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
@@ -59,6 +66,22 @@ impl Connection {
         !self.client.is_closed()
     }
 
+    /// Prepares what every branch says at its end, once: to plan it each time takes longer than to do it. From then on the session has the name of the server that works on it, and
+    /// nothing can be written but in a transaction that is begun to write.
+    pub async fn learn(&mut self, settings: &Settings, executor: Executor) -> Result<(), Trouble> {
+        let owner = at_work(executor);
+        if self.owner.as_ref() == Some(&owner) {
+            return Ok(());
+        }
+        let ours = match self.owner {
+            Some(_) => String::new(),
+            None => schema::statements(settings.cluster) + "; SET default_transaction_read_only = on;",
+        };
+        self.run(settings, &format!("{ours} SET application_name = '{owner}'")).await?;
+        self.owner = Some(owner);
+        Ok(())
+    }
+
     /// Executes statements without parameters, in one message. They end with the first error.
     pub async fn run(&self, settings: &Settings, sql: &str) -> Result<Texts, Trouble> {
         let answer = tokio::time::timeout(settings.answer_max(), self.client.simple_query(sql)).await;
@@ -75,20 +98,29 @@ impl Connection {
         Ok(texts.collect())
     }
 
-    /// Executes a statement with parameters.
+    /// Executes a statement with parameters; before it, in the same breath, another one that begins a transaction. Should that fail, the statement fails or
+    /// writes nothing, for the session does not write outside of a transaction that is begun to write.
     pub async fn execute(
         &mut self,
         settings: &Settings,
+        begin: Option<&str>,
         sql: &str,
         values: &[Value],
-    ) -> Result<Vec<Row>, Trouble> {
-        match tokio::time::timeout(settings.answer_max(), self.query(settings, sql, values)).await {
+    ) -> Result<Executed, Trouble> {
+        let answer = self.query(settings, begin, sql, values);
+        match tokio::time::timeout(settings.answer_max(), answer).await {
             Ok(answer) => answer,
             Err(_) => Err(settings.passing("no answer").into()),
         }
     }
 
-    async fn query(&mut self, settings: &Settings, sql: &str, values: &[Value]) -> Result<Vec<Row>, Trouble> {
+    async fn query(
+        &mut self,
+        settings: &Settings,
+        begin: Option<&str>,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Executed, Trouble> {
         let statement = match self.statements.get(sql) {
             Some(statement) => statement.clone(),
             None => {
@@ -109,9 +141,26 @@ impl Connection {
         for (place, (parameter, kind)) in parameters.iter().zip(statement.params()).enumerate() {
             parameter.check(kind).map_err(|why| wrong(format!("parameter {}: {why}", place + 1)))?;
         }
-        let references: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|one| one as _).collect();
-        let rows = match self.client.query(&statement, &references).await {
-            Ok(rows) => rows,
+        let references = parameters.iter().map(|one| one as &(dyn ToSql + Sync));
+        let answer = async {
+            let mut answer = pin!(self.client.query_raw(&statement, references).await?);
+            let mut rows = Vec::new();
+            while let Some(row) = answer.as_mut().try_next().await? {
+                rows.push(row);
+            }
+            Ok((rows, answer.rows_affected().unwrap_or(0)))
+        };
+        let begun = async {
+            match begin {
+                Some(begin) => self.run(settings, begin).await.map(drop),
+                None => Ok(()),
+            }
+        };
+        // The first is sent first: they are polled in this order.
+        let (begun, answer) = join(begun, answer).await;
+        begun?;
+        let (rows, count) = match answer {
+            Ok(answer) => answer,
             Err(error) => {
                 // What it returns may have changed since it was prepared.
                 self.statements.remove(sql);
@@ -119,6 +168,6 @@ impl Connection {
             }
         };
         let rows: Result<Vec<Row>, String> = rows.iter().map(read_row).collect();
-        rows.map_err(wrong)
+        Ok(Executed { rows: rows.map_err(wrong)?, count })
     }
 }

@@ -13,8 +13,17 @@ use crate::names::{hex, marks_below, unhex};
 const BATCH: usize = 1_000;
 
 impl Shared {
-    /// Statements that write a decision. What is forgotten violates that a decision is never null. `or` says what is done about one that stands.
-    pub fn writing(&self, request: RequestId, attempt: Try, decision: &[u8], or: &str) -> String {
+    /// Statements that write a decision on the connection of a branch, which has them prepared.
+    pub fn deciding(request: RequestId, attempt: Try, decision: &[u8]) -> String {
+        let (session, sequence, decision) = (uuid(request.session), request.sequence, hex(decision));
+        format!(
+            "EXECUTE etx_share; EXECUTE etx_decide('{session}', {sequence}, {}, '\\x{decision}')",
+            attempt.0
+        )
+    }
+
+    /// The same on any connection, unless one stands. What is forgotten violates that a decision is never null.
+    fn writing(&self, request: RequestId, attempt: Try, decision: &[u8]) -> String {
         let (cluster, key) = (self.settings.cluster, self.key(request, attempt));
         let session = uuid(request.session);
         let decision = hex(decision);
@@ -22,7 +31,7 @@ impl Shared {
             "SELECT pg_advisory_xact_lock_shared({}, 1); \
              INSERT INTO etx_decision SELECT {key}, \
              CASE WHEN below <= '{session}' THEN '\\x{decision}'::bytea END \
-             FROM etx_forgotten WHERE cluster = {cluster} {or}",
+             FROM etx_forgotten WHERE cluster = {cluster} ON CONFLICT DO NOTHING",
             BranchName::FORMAT
         )
     }
@@ -57,7 +66,7 @@ impl Shared {
         attempt: Try,
         decision: &[u8],
     ) -> Result<Vec<u8>, Failure> {
-        let write = self.writing(request, attempt, decision, "ON CONFLICT DO NOTHING");
+        let write = self.writing(request, attempt, decision);
         let read = self.reading(request, attempt);
         // Each statement sees what was committed before it, also what it waited for.
         let all = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {write}; {read}; COMMIT");
@@ -100,8 +109,6 @@ impl Shared {
         for rest in [
             format!("etx_mark WHERE gid >= '{from}' AND gid < '{to}'"),
             format!("etx_decision WHERE cluster = {cluster} AND session < '{session}'"),
-            // Nobody comes back after a day.
-            "etx_fence WHERE at < now() - interval '1 day'".to_owned(),
         ] {
             let table = rest.split(' ').next().unwrap_or_default();
             let delete = format!(

@@ -1,6 +1,7 @@
 //! What PostgreSQL's errors mean to us.
 
 use tokio_postgres::Error;
+use tokio_postgres::error::Severity;
 
 use crate::control::Trouble;
 use crate::settings::Settings;
@@ -15,8 +16,9 @@ pub fn trouble(settings: &Settings, error: &Error) -> Trouble {
         Some(detail) => format!("{} ({detail})", error.message()),
         None => error.message().to_owned(),
     };
-    let is_plain = error.severity() == "ERROR";
-    let failure = if is_passing(code) || is_stale_plan(code, &why) {
+    // The severity in words is in the language of the database.
+    let is_plain = error.parsed_severity() == Some(Severity::Error);
+    let failure = if is_passing(code) || is_stale_plan(code, error.routine()) {
         settings.passing(format_args!("{why} [{code}]"))
     } else if let Some(remedy) = remedy(code, &why) {
         settings.setup(format_args!("{why} [{code}]"), remedy)
@@ -44,8 +46,8 @@ fn is_passing(code: &str) -> bool {
 }
 
 /// The statement was prepared before a table changed; prepared anew it works.
-fn is_stale_plan(code: &str, why: &str) -> bool {
-    code == "0A000" && why.contains("cached plan")
+fn is_stale_plan(code: &str, routine: Option<&str>) -> bool {
+    code == "0A000" && routine == Some("RevalidateCachedQuery")
 }
 
 /// What to do about an error that is in how the database is set up.
@@ -74,7 +76,8 @@ mod tests {
         for code in ["23505", "42601", "22P02", "42501", "55000", "0A000"] {
             assert!(!is_passing(code), "{code}");
         }
-        assert!(is_stale_plan("0A000", "cached plan must not change result type"));
+        assert!(is_stale_plan("0A000", Some("RevalidateCachedQuery")));
+        assert!(!is_stale_plan("0A000", Some("PrepareTransaction")) && !is_stale_plan("0A000", None));
         assert!(remedy("55000", "prepared transactions are disabled").is_some());
         assert!(remedy("55000", "prepared transaction is busy").is_none());
     }

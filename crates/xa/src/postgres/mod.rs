@@ -17,12 +17,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Attempt, Branch, BranchName, Executor, Failure, Outcome, Resource, Standing};
+use jeton_etx::{Attempt, Branch, BranchName, Dialect, Executor, Failure, Outcome, Resource, Standing};
 use jeton_etx::{RequestId, Try};
 use tokio_postgres::Config;
 
 use crate::control::{Texts, Trouble};
-use crate::names::at_work;
 use crate::pool::{Lease, Pool};
 use crate::settings::Settings;
 use branch::PostgresBranch;
@@ -74,6 +73,13 @@ impl Shared {
         }
     }
 
+    /// A connection for a branch.
+    async fn lease_learned(&self, executor: Executor) -> Result<Lease<Connection>, Failure> {
+        let mut lease = self.lease(&self.branches).await?;
+        lease.connection.learn(&self.settings, executor).await?;
+        Ok(lease)
+    }
+
     /// Asks something on a connection beside those of branches. It must be safe to ask it twice.
     async fn ask(&self, sql: &str) -> Result<Texts, Trouble> {
         loop {
@@ -97,29 +103,27 @@ impl Resource for Postgres {
         &self.shared.settings.name
     }
 
+    fn dialect(&self) -> Dialect {
+        Dialect::Numbered
+    }
+
     async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
         let shared = &self.shared;
-        let begin = format!("BEGIN; SET LOCAL application_name = '{}'", at_work(attempt.executor));
-        loop {
-            let lease = shared.lease(&shared.branches).await?;
-            match lease.connection.run(&shared.settings, &begin).await {
-                Ok(_) => {
-                    let name = BranchName {
-                        cluster: shared.settings.cluster,
-                        request: attempt.request,
-                        attempt: attempt.number,
-                        home: attempt.home,
-                        executor: attempt.executor,
-                        resource: shared.settings.number,
-                        connection: lease.connection.process,
-                    };
-                    return Ok(Box::new(PostgresBranch::new(Arc::clone(shared), lease, name)));
-                }
-                // It died while it lay idle. Nothing has been done on it.
-                Err(trouble) if trouble.is_lost && lease.was_idle => {}
-                Err(trouble) => return Err(trouble.into()),
-            }
-        }
+        let lease = shared.lease_learned(attempt.executor).await?;
+        let name = BranchName {
+            cluster: shared.settings.cluster,
+            request: attempt.request,
+            attempt: attempt.number,
+            home: attempt.home,
+            executor: attempt.executor,
+            resource: shared.settings.number,
+            connection: lease.connection.process,
+        };
+        Ok(Box::new(PostgresBranch::new(Arc::clone(shared), lease, name)))
+    }
+
+    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure> {
+        self.shared.locks(branch).await
     }
 
     async fn prepared(&self) -> Result<Vec<Standing>, Failure> {

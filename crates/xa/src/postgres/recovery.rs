@@ -25,6 +25,21 @@ impl Shared {
         Ok(rows.into_iter().filter_map(ours).collect())
     }
 
+    /// Tables that it has locks on, which are those on rows too.
+    /// What a prepared transaction holds has no process, and a virtual number that it took from its session or, after a restart, made from its own. Its lock on
+    /// itself tells which.
+    pub async fn locks(&self, name: &BranchName) -> Result<Vec<String>, Failure> {
+        let held = format!(
+            "SELECT DISTINCT relation::regclass::text || ': ' || mode FROM pg_locks WHERE pid IS NULL AND relation IS NOT NULL \
+             AND virtualtransaction = (SELECT l.virtualtransaction FROM pg_prepared_xacts p JOIN pg_locks l \
+             ON l.transactionid = p.transaction AND l.pid IS NULL AND l.granted \
+             WHERE p.gid = '{}' AND p.database = current_database() LIMIT 1) ORDER BY 1 LIMIT 32",
+            name.gid()
+        );
+        let rows = self.ask(&held).await?;
+        Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect())
+    }
+
     /// "No such branch" is said of one that is committed, rolled back, or was never prepared; "busy" of one that another is just ending.
     pub async fn decide(&self, name: &BranchName, outcome: Outcome) -> Result<(), Failure> {
         let gid = name.gid();
@@ -80,20 +95,22 @@ impl Shared {
     }
 
     pub async fn fence(&self, executor: Executor) -> Result<(), Failure> {
-        let name = at_work(executor);
-        if !mutated!(FenceForgotten) {
-            // Who votes after this finds it; who voted before it is among the sessions that are ended now, or done.
-            self.ask(&format!("INSERT INTO etx_fence (executor) VALUES ('{name}') ON CONFLICT DO NOTHING"))
-                .await?;
+        if mutated!(FenceOmitted) {
+            return Ok(());
         }
-        self.end_sessions(executor).await
+        self.end_sessions(executor, "").await
     }
 
-    /// Ends the sessions in which an executor has an open branch, and waits until they are gone.
-    pub async fn end_sessions(&self, executor: Executor) -> Result<(), Failure> {
+    /// Ends the session that a branch was made in.
+    pub async fn end_session(&self, name: &BranchName) -> Result<(), Failure> {
+        self.end_sessions(name.executor, &format!("AND pid = {}", name.connection)).await
+    }
+
+    /// Ends the sessions of a server in this life of it, or those of them that a condition is true of, and waits until they are gone.
+    async fn end_sessions(&self, executor: Executor, which: &str) -> Result<(), Failure> {
         let end = format!(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
-             WHERE application_name = '{}' AND datname = current_database()",
+             WHERE application_name = '{}' AND datname = current_database() {which}",
             at_work(executor)
         );
         let patience = Patience::new(self.settings.answer_max());

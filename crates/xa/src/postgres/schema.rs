@@ -13,9 +13,24 @@ CREATE TABLE IF NOT EXISTS etx_decision (
     cluster bigint, session uuid, sequence bigint, attempt smallint, decision bytea NOT NULL,
     PRIMARY KEY (cluster, session, sequence, attempt));
 CREATE TABLE IF NOT EXISTS etx_forgotten (cluster bigint PRIMARY KEY, below uuid NOT NULL);
-CREATE TABLE IF NOT EXISTS etx_fence (
-    executor text COLLATE "C" PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());
 "#;
+
+/// What a session executes at the end of every branch.
+///
+/// - `etx_changed` fails if the transaction has changed nothing.
+/// - `etx_vote` writes the mark of a branch.
+/// - `etx_share` keeps whoever forgets from doing so meanwhile.
+/// - `etx_decide` writes a decision. What is forgotten violates that a decision is never null.
+pub fn statements(cluster: u32) -> String {
+    format!(
+        "PREPARE etx_changed AS SELECT 1 / (pg_current_xact_id_if_assigned() IS NOT NULL)::int; \
+         PREPARE etx_vote (text) AS INSERT INTO etx_mark (gid) VALUES ($1); \
+         PREPARE etx_share AS SELECT pg_advisory_xact_lock_shared({}, 1); \
+         PREPARE etx_decide (uuid, bigint, smallint, bytea) AS INSERT INTO etx_decision \
+         SELECT {cluster}, $1, $2, $3, CASE WHEN below <= $1 THEN $4 END FROM etx_forgotten WHERE cluster = {cluster}",
+        BranchName::FORMAT
+    )
+}
 
 impl Shared {
     pub async fn ensure_schema(&self) -> Result<Vec<String>, Failure> {
@@ -70,7 +85,7 @@ impl Shared {
              ON CONFLICT DO NOTHING; COMMIT",
             BranchName::FORMAT
         );
-        let there = "SELECT count(*) FROM (VALUES ('etx_mark'), ('etx_decision'), ('etx_forgotten'), ('etx_fence')) \
+        let there = "SELECT count(*) FROM (VALUES ('etx_mark'), ('etx_decision'), ('etx_forgotten')) \
                      AS needed(name) WHERE to_regclass(name) IS NULL";
         let row = format!("SELECT 1 FROM etx_forgotten WHERE cluster = {cluster}");
         // Where all is there, the right to make it is not needed.
@@ -99,14 +114,13 @@ impl Shared {
         };
         let gid = name.gid();
         let trial = format!(
-            "BEGIN; SAVEPOINT etx; SELECT executor::int FROM etx_fence WHERE executor = ''; RELEASE etx; \
-             INSERT INTO etx_mark (gid) VALUES ('{gid}'); PREPARE TRANSACTION '{gid}'"
+            "BEGIN; SAVEPOINT etx; RELEASE etx; INSERT INTO etx_mark (gid) VALUES ('{gid}'); \
+             PREPARE TRANSACTION '{gid}'"
         );
         lease.connection.run(&self.settings, &trial).await?;
         self.decide(&name, Outcome::Abort).await?;
         let rights = "BEGIN; DELETE FROM etx_mark WHERE false; DELETE FROM etx_decision WHERE false; \
-                      DELETE FROM etx_fence WHERE false; UPDATE etx_forgotten SET below = below WHERE false; \
-                      INSERT INTO etx_fence SELECT '' WHERE false; \
+                      UPDATE etx_forgotten SET below = below WHERE false; \
                       INSERT INTO etx_decision SELECT FROM etx_decision WHERE false; ROLLBACK";
         let rights = rights.replace("SELECT FROM etx_decision", "SELECT * FROM etx_decision");
         lease.connection.run(&self.settings, &rights).await?;

@@ -1,6 +1,6 @@
 //! A branch from its beginning to its end, with nothing breaking.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use jeton_etx::{Failure, Outcome, Value, Vote};
 
 use super::stage::{Engine, Stage, attempt, settings};
@@ -192,6 +192,37 @@ pub async fn damage_is_told(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
+pub async fn it_is_told_how_many_rows_were_met(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let mut branch = stage.own.begin(attempt()).await?;
+    let unchanged = stage.engine.sql("UPDATE account SET n = n WHERE id = ?");
+    let select = stage.engine.sql("SELECT n FROM account WHERE id = ?");
+    for statement in [&unchanged, &select] {
+        let met = branch.execute(statement, &[Value::Integer(account)]).await?.count;
+        ensure!(met == 1, "{statement}: {met}");
+        let met = branch.execute(statement, &[Value::Integer(-7)]).await?.count;
+        ensure!(met == 0, "{statement}: {met} where there is none");
+    }
+    branch.decide(Outcome::Abort).await?;
+    Ok(())
+}
+
+pub async fn locks_of_a_prepared_branch_are_told(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    let locks = stage.other.locks(&branch.name()).await?;
+    let expected = match stage.engine {
+        Engine::Postgres => "account: RowExclusiveLock",
+        Engine::MariaDb { .. } => " rows in ",
+    };
+    ensure!(locks.iter().any(|lock| lock.contains(expected)), "{locks:?}");
+    let name = branch.name();
+    branch.decide(Outcome::Commit).await?;
+    // MariaDB tells of a tenth of a second ago.
+    ensure!(!matches!(stage.engine, Engine::Postgres) || stage.other.locks(&name).await?.is_empty());
+    Ok(())
+}
+
 pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
     let (table, select) = match stage.engine {
         Engine::Postgres => (
@@ -233,7 +264,7 @@ pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
     branch.execute("DELETE FROM kinds", &[]).await?;
     branch.execute(select, &values).await?;
     branch.execute(select, &vec![Value::Null; values.len()]).await?;
-    let rows = branch.execute("SELECT * FROM kinds ORDER BY a IS NULL", &[]).await?;
+    let rows = branch.execute("SELECT * FROM kinds ORDER BY a IS NULL", &[]).await?.rows;
     let back: Vec<Value> = rows[0].iter().map(|(_, value)| value.clone()).collect();
     ensure!(back == values, "{back:?}\n{values:?}");
     ensure!(rows[1].iter().all(|(_, value)| *value == Value::Null) && rows[1][3].0 == "d");
@@ -242,6 +273,16 @@ pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
     branch.execute(&one, &[text("0"), Value::Integer(5)]).await?;
     let wrong = branch.execute(&one, &[Value::Integer(1)]).await;
     ensure!(matches!(wrong, Err(Failure::Statement { .. })), "{wrong:?}");
+    branch.decide(Outcome::Abort).await?;
+    Ok(())
+}
+
+pub async fn prepared_branches_have_an_age(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    let standing = stage.other.prepared().await?;
+    let age = standing.first().and_then(|standing| standing.age).context("no age")?;
+    ensure!(age.as_secs() < 20);
     branch.decide(Outcome::Abort).await?;
     Ok(())
 }

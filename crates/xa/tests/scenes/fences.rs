@@ -1,7 +1,7 @@
 //! An executor that hangs is ended by others.
 
 use anyhow::{Result, ensure};
-use jeton_etx::{Home, Outcome, Vote};
+use jeton_etx::{Attempt, Home, Outcome, Try, Vote};
 
 use super::branches::prepared_deposit;
 use super::stage::{NUMBER, Stage, attempt, attempt_at_home};
@@ -49,19 +49,22 @@ pub async fn a_hung_owner_of_a_prepared_branch_is_ended(stage: &mut Stage) -> Re
     Ok(())
 }
 
-/// It was asleep while it was fenced, and begins, or goes on, on connections that nobody could end.
-pub async fn a_fenced_executor_prepares_nothing(stage: &mut Stage) -> Result<()> {
+/// To be taken for dead costs a try, and no more.
+pub async fn who_was_fenced_may_begin_again(stage: &mut Stage) -> Result<()> {
     let account = stage.account().await?;
     let attempt = attempt();
+    let mut branch = stage.own.begin(attempt).await?;
+    stage.deposit(&mut branch, account).await?;
     stage.other.fence(attempt.executor).await?;
     // Twice is no harm.
     stage.other.fence(attempt.executor).await?;
-    let mut branch = stage.own.begin(attempt).await?;
-    stage.deposit(&mut branch, account).await?;
-    let name = branch.name();
     let vote = branch.vote().await;
-    let is_prepared = stage.is_prepared(&name).await?;
     branch.decide(Outcome::Abort).await?;
-    ensure!(matches!(vote, Vote::No(_)) && !is_prepared, "it votes {vote:?} after the fence");
-    stage.expect_balance(account, 0).await
+    ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after the fence");
+    let mut again = stage.own.begin(Attempt { number: Try(2), ..attempt }).await?;
+    stage.deposit(&mut again, account).await?;
+    let vote = again.vote().await;
+    ensure!(matches!(vote, Vote::Yes), "it votes {vote:?} when it begins again");
+    again.decide(Outcome::Commit).await?;
+    stage.expect_balance(account, 1).await
 }

@@ -1,8 +1,9 @@
 //! What only MariaDB does.
 
 use anyhow::{Context, Result, ensure};
-use jeton_etx::{Failure, Outcome, Try, Vote};
+use jeton_etx::{BranchName, Failure, Outcome, Try, Vote};
 use jeton_xa::MariaDb;
+use mysql_async::prelude::Queryable;
 
 use super::branches::prepared_deposit;
 use super::stage::{Engine, Server, Stage, attempt, settings};
@@ -59,23 +60,6 @@ pub async fn what_comes_back_after_a_crash_is_found(stage: &mut Stage) -> Result
     // With a binary log nothing comes back.
     ensure!(stage.engine == Engine::MariaDb { binlog: true }, "nothing came back, so nothing was shown");
     Ok(())
-}
-
-pub async fn an_earlier_session_of_the_executor_is_ended(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let first = attempt();
-    let mut branch = stage.own.begin(first).await?;
-    stage.deposit(&mut branch, account).await?;
-    stage.proxy.hold();
-    let second = jeton_etx::Attempt { number: Try(2), ..first };
-    let mut next = stage.other.begin(second).await?;
-    stage.deposit(&mut next, account).await?;
-    ensure!(matches!(next.vote().await, Vote::Yes));
-    next.decide(Outcome::Commit).await?;
-    stage.proxy.release();
-    ensure!(matches!(branch.vote().await, Vote::No(_)));
-    branch.decide(Outcome::Abort).await?;
-    stage.expect_balance(account, 1).await
 }
 
 pub async fn tables_of_other_engines_are_refused(stage: &mut Stage) -> Result<()> {
@@ -182,18 +166,56 @@ pub async fn a_wrong_setup_is_told_with_a_remedy(stage: &mut Stage) -> Result<()
     Ok(())
 }
 
-/// The vote is several statements in one message, and the driver does not show an error in a later one to who does not look for it.
-pub async fn a_vote_that_fails_late_is_no(stage: &mut Stage) -> Result<()> {
+/// What is executed without a branch would stay.
+pub async fn a_branch_that_does_not_begin_does_nothing(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let mut branch = stage.own.begin(attempt()).await?;
+    let name = branch.name();
+    // Another has the name already.
+    let xid = format!("'{}','{}',{}", name.gtrid(), name.bqual(), BranchName::FORMAT);
+    let note = format!("INSERT INTO etx_mark (gid) VALUES ('{}')", name.gid());
+    stage.raw(&format!("XA START {xid}; {note}; XA END {xid}; XA PREPARE {xid}")).await?;
+    let done = stage.deposit(&mut branch, account).await;
+    drop(branch);
+    stage.expect_balance(account, 0).await?;
+    ensure!(done.is_err(), "it was done without a branch");
+    Ok(stage.other.decide(&name, Outcome::Abort).await?)
+}
+
+pub async fn a_vote_without_its_mark_is_no(stage: &mut Stage) -> Result<()> {
     let account = stage.account().await?;
     let mut branch = stage.own.begin(attempt()).await?;
     stage.deposit(&mut branch, account).await?;
     let name = branch.name();
-    // The mark is there already, so the second of the statements fails.
     stage.raw(&format!("INSERT INTO etx_mark (gid) VALUES ('{}')", name.gid())).await?;
     let vote = branch.vote().await;
     let is_prepared = stage.is_prepared(&name).await?;
     drop(branch);
     ensure!(matches!(vote, Vote::No(_)) && !is_prepared, "it votes {vote:?}");
     stage.raw(&format!("DELETE FROM etx_mark WHERE gid = '{}'", name.gid())).await?;
+    stage.expect_balance(account, 0).await
+}
+
+/// The vote is several statements in one message, and the driver does not show an error in a later one to who does not look for it.
+pub async fn a_vote_that_fails_late_is_no(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let mut branch = stage.own.begin(attempt()).await?;
+    stage.deposit(&mut branch, account).await?;
+    let name = branch.name();
+    let Server::MariaDb(server) = &stage.server else { anyhow::bail!("no MariaDB") };
+    // A backup holds up what is prepared or committed, and nothing before it.
+    let mut backup = super::stage::mariadb(server).await?;
+    for step in ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"] {
+        backup.query_drop(format!("BACKUP STAGE {step}")).await?;
+    }
+    let id = name.connection;
+    let waits =
+        format!("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {id} AND STATE LIKE '%backup%'");
+    let voting = tokio::spawn(async move { branch.vote().await });
+    until!(!stage.raw(&waits).await?.is_empty());
+    stage.raw(&format!("KILL QUERY {id}")).await?;
+    let vote = voting.await?;
+    backup.query_drop("BACKUP STAGE END").await?;
+    ensure!(matches!(vote, Vote::No(_)) && !stage.is_prepared(&name).await?, "it votes {vote:?}");
     stage.expect_balance(account, 0).await
 }

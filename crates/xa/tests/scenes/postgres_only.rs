@@ -1,6 +1,6 @@
 //! What only PostgreSQL does.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use jeton_etx::{Failure, Resource, Value, Vote};
 use jeton_xa::{Postgres, Settings};
 
@@ -31,6 +31,22 @@ pub async fn a_branch_that_changed_nothing_is_over(stage: &mut Stage) -> Result<
     stage.expect_balance(account, 1).await
 }
 
+/// A branch is begun in the same breath as its first statement is executed. Should it not begin, the statement must not be one by itself: outside of a branch the session
+/// does not write.
+pub async fn a_session_writes_nothing_outside_of_its_branch(stage: &mut Stage) -> Result<()> {
+    let mut branch = stage.own.begin(attempt()).await?;
+    let settings =
+        "SELECT current_setting('default_transaction_read_only'), current_setting('transaction_read_only')";
+    let found = branch.execute(settings, &[]).await?;
+    let wanted = [Value::Text("on".into()), Value::Text("off".into())];
+    ensure!(
+        found.rows.first().is_some_and(|row| row.iter().map(|(_, value)| value).eq(&wanted)),
+        "a session and a branch: {:?}",
+        found.rows
+    );
+    Ok(branch.decide(jeton_etx::Outcome::Abort).await?)
+}
+
 /// What is checked at the end only fails the vote, whatever its code; also that by which we see that nothing changed.
 pub async fn a_check_at_the_end_fails_the_vote(stage: &mut Stage) -> Result<()> {
     stage
@@ -51,16 +67,6 @@ pub async fn a_check_at_the_end_fails_the_vote(stage: &mut Stage) -> Result<()> 
     Ok(())
 }
 
-pub async fn prepared_branches_have_an_age(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = super::branches::prepared_deposit(stage, account).await?;
-    let standing = stage.other.prepared().await?;
-    let age = standing.first().and_then(|standing| standing.age).context("no age")?;
-    ensure!(age.as_secs() < 20);
-    branch.decide(jeton_etx::Outcome::Abort).await?;
-    Ok(())
-}
-
 /// A table that changed since the statement was prepared.
 pub async fn a_stale_statement_is_prepared_again(stage: &mut Stage) -> Result<()> {
     stage.raw("DROP TABLE IF EXISTS shape; CREATE TABLE shape (a int); INSERT INTO shape VALUES (1)").await?;
@@ -73,7 +79,7 @@ pub async fn a_stale_statement_is_prepared_again(stage: &mut Stage) -> Result<()
     ensure!(matches!(failed, Err(Failure::Passing { .. })), "{failed:?}");
     branch.decide(jeton_etx::Outcome::Abort).await?;
     let mut branch = stage.own.begin(attempt()).await?;
-    ensure!(branch.execute("SELECT * FROM shape", &[]).await?[0].len() == 2);
+    ensure!(branch.execute("SELECT * FROM shape", &[]).await?.rows[0].len() == 2);
     branch.decide(jeton_etx::Outcome::Abort).await?;
     Ok(())
 }

@@ -1,0 +1,1 @@
+"""e-Transactions: procedures of the servers, carried out over several databases exactly once."""

@@ -1,0 +1,310 @@
+"""Asking for transactions, against servers that say what the test wants.
+
+Against real ones: `crates/cli/tests/transactions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import pytest
+
+from jeton import (
+    AsyncTransactions,
+    Backoff,
+    BadParameters,
+    Busy,
+    IdExpired,
+    IdMismatch,
+    InvalidRequest,
+    JetonError,
+    NoAuth,
+    TransactionOutcome,
+    Transactions,
+    UnknownOutcome,
+    UnknownProcedure,
+    Unreachable,
+)
+from jeton._course import Abandon, Failed
+from jeton._transactions.course import AnsweredBy, Ask, Canvass, TransactionPolicy, WaitFor
+from jeton._transactions.words import Numbers, Problem, parse, read, whole
+
+DONE = (200, {"id": "x", "outcome": "done", "result": {"left": 60}})
+NOT_YET = (409, {"type": "/problems/no-answer-yet", "detail": "ask again"})
+BUSY = (503, {"type": "/problems/busy", "detail": "too much"})
+#: Reads the question, and never says anything.
+KEEP = None
+#: Reads the question, and hangs up.
+HANG_UP: Tuple[int, Dict[str, Any]] = (0, {})
+
+Act = Optional[Tuple[int, Dict[str, Any]]]
+
+
+class Puppet:
+    """A server that does as it is told, act after act; the last one again and again."""
+
+    def __init__(self, *acts: Act) -> None:
+        self._acts = acts
+        self.asked: List[bytes] = []
+        self._lock = threading.Lock()
+        self._kept: List[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        data = b""
+        while not whole(data):
+            more = client.recv(65536)
+            if not more:
+                return
+            data += more
+        with self._lock:
+            self.asked.append(data)
+            act = self._acts[min(len(self.asked), len(self._acts)) - 1]
+        if act is KEEP:
+            self._kept.append(client)
+            return
+        with client:
+            if act != HANG_UP:
+                body = json.dumps(act[1]).encode()
+                head = f"HTTP/1.1 {act[0]} X\r\nContent-Length: {len(body)}\r\n\r\n"
+                client.sendall(head.encode() + body)
+
+    def header(self, name: str) -> List[Optional[str]]:
+        """What each question said in a header."""
+        found: List[Optional[str]] = []
+        for asked in self.asked:
+            lines = asked.split(b"\r\n\r\n")[0].decode().split("\r\n")[1:]
+            found.append(dict(line.split(": ", 1) for line in lines).get(name))
+        return found
+
+
+def nowhere() -> str:
+    """Nobody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+Issue = Callable[..., TransactionOutcome]
+
+QUICK: Dict[str, Any] = {"widen_after": 0.03, "backoff": Backoff(0.002, 0.02)}
+
+
+class Sync:
+    """Both clients in the same words."""
+
+    def __init__(self, *urls: str, **options: Any) -> None:
+        self.client = Transactions(list(urls), **{**QUICK, **options})
+        self.session = self.client.session()
+        self.issue = self.session.issue
+        self.issue_with = self.client.issue
+
+
+class Async:
+    def __init__(self, *urls: str, **options: Any) -> None:
+        self.client = AsyncTransactions(list(urls), **{**QUICK, **options})
+        self.session = self.client.session()
+
+    def issue(self, *arguments: Any, **more: Any) -> TransactionOutcome:
+        return asyncio.run(self.session.issue(*arguments, **more))
+
+    def issue_with(self, *arguments: Any, **more: Any) -> TransactionOutcome:
+        return asyncio.run(self.client.issue(*arguments, **more))
+
+
+@pytest.fixture(params=[Sync, Async])
+def client(request: pytest.FixtureRequest) -> Iterator[Any]:
+    yield request.param
+
+
+def test_requests_of_a_session_are_numbered_and_acknowledged(client: Any) -> None:
+    puppet = Puppet(DONE, NOT_YET, DONE)
+    told = client(puppet.url, token="jeton_x")
+    first = told.issue("transfer", {"amount": 40})
+    assert first.done and first.result == {"left": 60}
+    second = told.issue("transfer", {})
+    assert (first.id[-2:], second.id[-2:]) == (":0", ":1") and first.id[:-2] == second.id[:-2]
+    assert puppet.asked[0].startswith(b"POST /v1/transactions/transfer HTTP/1.1\r\n")
+    assert puppet.asked[0].endswith(b'\r\n\r\n{"amount": 40}')
+    assert puppet.header("Authorization") == ["Bearer jeton_x"] * 3
+    assert puppet.header("Idempotency-Key") == [f'"{first.id}"', f'"{second.id}"', f'"{second.id}"']
+    assert puppet.header("Jeton-First-Time") == ["true", "true", None]
+    assert puppet.header("Jeton-Acknowledged") == [None, "0", "0"]
+
+
+def test_an_id_from_elsewhere_is_never_called_new(client: Any) -> None:
+    puppet = Puppet(HANG_UP, (502, {}), DONE)
+    id = "01890a5d-ac96-774b-bcce-b302099a8057"
+    assert client(puppet.url).issue_with("transfer", {}, id=id).id == id
+    assert puppet.header("Idempotency-Key") == [f'"{id}"'] * 3
+    assert puppet.header("Jeton-First-Time") == [None] * 3
+
+
+def test_if_the_first_server_is_silent_all_are_asked(client: Any) -> None:
+    silent, busy, quick = Puppet(KEEP), Puppet(BUSY), Puppet(DONE)
+    told = client(silent.url, busy.url, quick.url)
+    assert told.issue("transfer", {}).done
+    # Who answered is asked first from then on.
+    assert told.issue("transfer", {}).done
+    assert (len(silent.asked), len(quick.asked)) == (1, 2)
+    assert quick.header("Jeton-First-Time") == [None, "true"]
+
+
+def test_a_server_that_is_not_there_costs_no_patience(client: Any) -> None:
+    quick = Puppet(DONE)
+    assert client(nowhere(), quick.url, widen_after=3600.0).issue("transfer", {}, deadline=30.0).done
+
+
+def test_at_the_deadline_it_is_said_whether_it_may_take_effect(client: Any) -> None:
+    for act in (KEEP, NOT_YET, HANG_UP):
+        with pytest.raises(UnknownOutcome) as raised:
+            client(Puppet(act).url).issue("transfer", {}, deadline=0.1)
+        assert raised.value.id.endswith(":0") and not raised.value.certain
+    with pytest.raises(Busy):
+        client(Puppet(BUSY).url).issue("transfer", {}, deadline=0.1)
+    with pytest.raises(Unreachable):
+        client(nowhere()).issue("transfer", {}, deadline=0.1)
+
+
+def test_what_may_have_been_done_is_not_acknowledged(client: Any) -> None:
+    puppet = Puppet(KEEP, DONE)
+    told = client(puppet.url)
+    with pytest.raises(UnknownOutcome):
+        told.issue("transfer", {}, deadline=0.05)
+    told.issue("transfer", {})
+    told.issue("transfer", {})
+    assert puppet.header("Jeton-Acknowledged") == [None] * 3
+
+
+@pytest.mark.parametrize(
+    "status, kind, error",
+    [
+        (400, "bad-parameters", BadParameters),
+        (401, "unauthorized", NoAuth),
+        (404, "unknown-procedure", UnknownProcedure),
+        (410, "id-expired", IdExpired),
+        (422, "id-mismatch", IdMismatch),
+    ],
+)
+def test_refusals_end_it(client: Any, status: int, kind: str, error: type[JetonError]) -> None:
+    said = (status, {"type": f"/problems/{kind}", "detail": "no"})
+    with pytest.raises(error):
+        client(Puppet(said).url).issue("transfer", {})
+    # The one that hung up may be at work, unless the id stands for something else.
+    with pytest.raises(error if error in (IdExpired, IdMismatch) else UnknownOutcome):
+        client(Puppet(HANG_UP, said).url).issue("transfer", {})
+
+
+def test_what_cannot_be_sent_is_not() -> None:
+    puppet = Puppet(DONE)
+    client = Transactions(puppet.url)
+    cases: List[Tuple[str, Dict[str, Any], Optional[str]]] = [
+        ("a/b", {}, None),
+        ("transfer", {"amount": float("nan")}, None),
+        ("transfer", {"amount": object()}, None),
+        ("transfer", {}, 'x"\r\ny: z'),
+    ]
+    for procedure, parameters, id in cases:
+        with pytest.raises(InvalidRequest):
+            client.issue(procedure, parameters, id=id)
+    assert not puppet.asked
+    for url in ("https://127.0.0.1", "127.0.0.1:6381", "http://a/b", "http://a:b"):
+        with pytest.raises(InvalidRequest):
+            Transactions([url])
+
+
+def test_many_at_the_same_time() -> None:
+    puppet = Puppet(DONE)
+
+    async def run() -> List[TransactionOutcome]:
+        session = AsyncTransactions(puppet.url).session()
+        return list(await asyncio.gather(*(session.issue("transfer", {}) for _ in range(20))))
+
+    assert len({outcome.id for outcome in asyncio.run(run())}) == 20
+
+
+def test_a_session_goes_on_under_a_new_id_when_it_is_old() -> None:
+    session = Transactions(Puppet(DONE).url, renew_after=1e-9).session()
+    one, other = session.issue("transfer", {}).id, session.issue("transfer", {}).id
+    assert one.endswith(":0") and other.endswith(":0") and one != other
+
+
+def test_only_what_has_no_gap_below_it_is_acknowledged() -> None:
+    numbers = Numbers()
+    assert [numbers.next(), numbers.next()] == [(0, None), (1, None)]
+    numbers.answered(1)
+    assert numbers.next() == (2, None)
+    numbers.answered(0)
+    assert numbers.next() == (3, 1)
+
+
+def test_answers_are_read_whole() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    assert parse(chunked) == (200, b"{}") and not whole(chunked)
+    for cut in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{}", b"SSH-2.0\r\n"):
+        with pytest.raises(Exception):
+            parse(cut)
+    for nonsense in (b"", b"[]", b'{"outcome": "perhaps"}', b"<html>"):
+        said = read("x", 200, nonsense)
+        assert isinstance(said, Problem) and not said.refused and said.perhaps_done
+
+
+def test_a_course_keeps_its_promises() -> None:
+    chance = random.Random(7)
+    for _ in range(2000):
+        deadline = chance.choice([None, chance.random() * 5])
+        policy = TransactionPolicy(deadline, 0.1, 1.0, 1.0, Backoff(0.01, 0.05))
+        servers, first = chance.randrange(1, 6), chance.randrange(6)
+        # What is not new may have been done long ago.
+        new = chance.choice([True, False])
+        now, asked, perhaps_done, refused = 7.0, 0, not new, False
+        canvass = Canvass(policy, now, servers, first, new)
+        flying: List[Tuple[float, int, int, str]] = []
+        for _ in range(300):
+            step = canvass.step(now)
+            if isinstance(step, Ask):
+                assert step.attempt == asked and step.first_time == (new and asked == 0)
+                assert asked or step.server == first % servers
+                assert now < canvass.end and all(step.server != server for _, _, server, _ in flying)
+                kind = chance.choice(["lost"] * 5 + ["unsent"] * 5 + ["busy", "later", "answered", "refused"])
+                flying.append((now + chance.random() * 1.5, step.attempt, step.server, kind))
+                asked += 1
+            elif isinstance(step, Abandon):
+                flying = [flight for flight in flying if flight[1] != step.attempt]
+                perhaps_done = True
+                canvass.lost(step.attempt, now, True, chance.random())
+            elif isinstance(step, WaitFor):
+                assert step.until > now
+                if flying and min(flying)[0] <= step.until:
+                    flight = min(flying)
+                    flying.remove(flight)
+                    now, attempt, _, kind = max(now, flight[0]), flight[1], flight[2], flight[3]
+                    if kind == "answered":
+                        canvass.answered(attempt, now)
+                    elif kind == "refused":
+                        refused, perhaps_done = True, perhaps_done or bool(flying)
+                        canvass.refused(attempt, now)
+                    elif kind in ("busy", "later"):
+                        perhaps_done = perhaps_done or kind == "later"
+                        canvass.busy(attempt, now, kind == "later", chance.random())
+                    else:
+                        perhaps_done = perhaps_done or kind == "lost"
+                        canvass.lost(attempt, now, kind == "lost", chance.random())
+                else:
+                    now = step.until
+            elif isinstance(step, AnsweredBy):
+                break
+            elif isinstance(step, Failed):
+                assert step.perhaps_done == perhaps_done and (refused or deadline is not None)
+                break

@@ -1,0 +1,157 @@
+//! How long a client waits whose server dies: at each point of a request's way, and when it leads Raft; from the death to the answer of another server.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use tokio::task::JoinSet;
+
+use crate::ask;
+use crate::chance::Chance;
+use crate::teller::{Transfer, issue_once, new_session};
+use crate::world::World;
+
+/// The points on the way of every transfer between the databases.
+const POINTS: [&str; 14] = [
+    "taken",
+    "begun",
+    "executed",
+    "computed",
+    "voting-0",
+    "voting-1",
+    "voted-0",
+    "voted-1",
+    "proposing",
+    "proposed",
+    "committing-0",
+    "committing-1",
+    "committed-0",
+    "committed-1",
+];
+
+/// How often at each point.
+const TIMES: usize = 5;
+
+/// How often a leader dies, and how far into a transfer at most, in milliseconds.
+const LEADERS: usize = 20;
+const INTO_MAX: u64 = 12;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures and tells. Registers of some kinds are led by one of the servers; then the deaths of leaders are measured, too.
+pub async fn measure(world: &mut World, are_led: bool) -> Result<()> {
+    let mut chance = Chance::new(1);
+    let mut all = Vec::new();
+    println!("the server dies at   until another answers, in ms");
+    for point in POINTS {
+        let mut waits = Vec::new();
+        for _ in 0..TIMES {
+            waits.push(once(world, point, &mut chance).await?);
+        }
+        let told: Vec<String> =
+            waits.iter().map(|wait| format!("{:>5.0}", wait.as_secs_f64() * 1000.0)).collect();
+        println!("{point:<20} {}", told.join(" "));
+        all.extend(waits);
+    }
+    all.sort_unstable();
+    let (half, most) = (all[all.len() / 2], all[all.len() - 1]);
+    println!(
+        "{} deaths: half within {half:.1?}, the longest {most:.1?}; where nobody listens any more, a server is taken for dead at once",
+        all.len()
+    );
+    if !are_led {
+        return Ok(());
+    }
+    let mut leaders = Vec::new();
+    while leaders.len() < LEADERS {
+        leaders.extend(leader_dies(world, &mut chance).await?);
+    }
+    leaders.sort_unstable();
+    let told: Vec<String> =
+        leaders.iter().map(|wait| format!("{:.0}", wait.as_secs_f64() * 1000.0)).collect();
+    println!("the leader of Raft   {}", told.join(" "));
+    Ok(())
+}
+
+/// The server dies at a point of its work.
+async fn once(world: &mut World, point: &str, chance: &mut Chance) -> Result<Duration> {
+    world.servers[0].start(Some(&format!("{point}:0:kill:0")))?;
+    world.servers[0].await_ready(PATIENCE).await?;
+    let (urls, transfer) = (world.urls(), transfer(chance));
+    if let Ok((200, answer)) = issue_once(&urls[0], &transfer, true).await {
+        bail!("the server did not die at {point}: {answer}");
+    }
+    answered(&urls[1..], &transfer).await
+}
+
+/// The server that leads the registers is killed while it works. Nothing if it was faster.
+async fn leader_dies(world: &mut World, chance: &mut Chance) -> Result<Option<Duration>> {
+    world.mend()?;
+    for server in &mut world.servers {
+        server.await_ready(PATIENCE).await?;
+    }
+    let leader = leader(world).await?;
+    let (mut urls, transfer) = (world.urls(), transfer(chance));
+    let asked = tokio::spawn({
+        let (url, transfer) = (urls.remove(leader), transfer.clone());
+        async move { issue_once(&url, &transfer, true).await }
+    });
+    tokio::time::sleep(Duration::from_millis(chance.below(INTO_MAX))).await;
+    world.servers[leader].kill();
+    match asked.await? {
+        Ok((200, _)) => Ok(None),
+        _ => answered(&urls, &transfer).await.map(Some),
+    }
+}
+
+/// The place of the server that all know as the leader.
+async fn leader(world: &World) -> Result<usize> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let mut named = Vec::new();
+        for url in world.urls() {
+            let (_, text) = ask::get(&format!("{url}/metrics")).await?;
+            let text = String::from_utf8_lossy(&text);
+            let line = text.lines().find_map(|line| line.strip_prefix("jeton_registers_leader "));
+            named.push(line.and_then(|number| number.parse().ok()).unwrap_or(0));
+        }
+        if named[0] > 0 && named.iter().all(|number| *number == named[0]) {
+            return Ok(named[0] - 1);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    bail!("nobody leads the registers")
+}
+
+fn transfer(chance: &mut Chance) -> Transfer {
+    let account = chance.below(100);
+    Transfer {
+        session: new_session(chance),
+        sequence: 0,
+        procedure: "to_savings",
+        body: format!("{{\"from\":{account},\"to\":{account},\"amount\":1}}"),
+        amount: 1,
+        answer: None,
+        took: Duration::ZERO,
+        asked: Instant::now(),
+        is_acknowledged: false,
+    }
+}
+
+/// How long it takes from now on until one of these answers.
+async fn answered(urls: &[String], transfer: &Transfer) -> Result<Duration> {
+    let died = Instant::now();
+    // As the clients do: all others at the same time, and the first answer counts.
+    while died.elapsed() < PATIENCE {
+        let mut asking = JoinSet::new();
+        for url in urls {
+            let (url, transfer) = (url.clone(), transfer.clone());
+            asking.spawn(async move { issue_once(&url, &transfer, false).await });
+        }
+        while let Some(answer) = asking.join_next().await {
+            if matches!(answer?, Ok((200, _))) {
+                return Ok(died.elapsed());
+            }
+        }
+    }
+    bail!("nobody answers after a death")
+}

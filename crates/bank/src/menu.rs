@@ -1,0 +1,69 @@
+//! The menu: kill something, and watch.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::books;
+use crate::teller::Tellers;
+use crate::world::World;
+
+const MENU: &str = "\
+Kill something:
+  1 2 3   a server            s1 s2 s3   put a server to sleep      w   wake all, start what is dead
+  p m     PostgreSQL, MariaDB  cp cm     cut connections to one     d   what is in doubt
+  q       stop, and check the books";
+
+/// Offers things to kill until somebody has had enough.
+pub async fn offer(world: &mut World, tellers: &Tellers) -> Result<()> {
+    println!("{MENU}");
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut tick = tokio::time::interval(Duration::from_secs(2));
+    let mut before = 0;
+    loop {
+        tokio::select! {
+                   line = lines.next_line() => match line? {
+                       Some(line) => match line.trim() {
+                           "q" => return Ok(()),
+                           chosen => perform(world, chosen).await?,
+                       },
+                       // Nobody is left to choose.
+                       None => return Ok(()),
+                   },
+                   _ = tick.tick() => {
+                       let answered = tellers.answered.load(Ordering::Relaxed);
+                       let running: Vec<String> = world.servers.iter_mut().map(|server| {
+                           let state = if server.is_running() { "up" } else { "dead" };
+        format!("{}:{state}", server.number)
+                       }).collect();
+                       println!("{answered} answered, {} a second; servers {}", (answered - before) / 2, running.join(" "));
+                       before = answered;
+                   }
+               }
+    }
+}
+
+async fn perform(world: &mut World, chosen: &str) -> Result<()> {
+    match chosen {
+        "1" | "2" | "3" | "s1" | "s2" | "s3" => {
+            let number = usize::from(chosen.as_bytes()[chosen.len() - 1] - b'1');
+            match chosen.len() {
+                1 => world.servers[number].kill(),
+                _ => world.servers[number].pause(),
+            }
+        }
+        "p" => world.postgres.kill(),
+        "m" => world.mariadb.kill(),
+        "cp" => world.networks[0].cut(),
+        "cm" => world.networks[1].cut(),
+        "w" => world.mend()?,
+        "d" => match books::prepared(world).await {
+            Ok(prepared) => println!("{} branches are prepared\n{}", prepared.len(), prepared.join("\n")),
+            Err(why) => println!("a database cannot be asked: {why}"),
+        },
+        _ => println!("{MENU}"),
+    }
+    Ok(())
+}

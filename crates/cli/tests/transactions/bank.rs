@@ -1,0 +1,91 @@
+//! A bank with accounts in two databases.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jeton_testbed as testbed;
+use mysql_async::prelude::Queryable;
+use tokio::runtime::Runtime;
+
+/// What is in an account when it is opened.
+pub const OPENING: i64 = 100;
+
+/// The databases, and a runtime to ask them from.
+pub struct Bank {
+    pub runtime: Runtime,
+    pub postgres: testbed::Postgres,
+    pub mariadb: testbed::MariaDb,
+    next_account: AtomicI64,
+    _folder: tempfile::TempDir,
+}
+
+impl Bank {
+    pub fn open() -> Self {
+        let folder = testbed::folder().unwrap();
+        let postgres = testbed::Postgres::start(&folder.path().join("postgres"), &[]).unwrap();
+        let mariadb = testbed::MariaDb::start(&folder.path().join("mariadb"), false, &[]).unwrap();
+        let runtime = Runtime::new().unwrap();
+        let bank = Self { runtime, postgres, mariadb, next_account: AtomicI64::new(1), _folder: folder };
+        let table = "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL)";
+        bank.ask_postgres(table);
+        bank.ask_mariadb(table);
+        // A transfer that counts twice must be seen, not refused: no primary key.
+        bank.ask_postgres("CREATE TABLE entry (request varchar(64) NOT NULL, amount bigint NOT NULL)");
+        bank
+    }
+
+    /// A new account in each database, with the same number.
+    pub fn account(&self) -> i64 {
+        let account = self.next_account.fetch_add(1, Ordering::Relaxed);
+        let sql = format!("INSERT INTO account VALUES ({account}, {OPENING})");
+        self.ask_postgres(&sql);
+        self.ask_mariadb(&sql);
+        account
+    }
+
+    /// What is in an account, in PostgreSQL and in MariaDB.
+    pub fn balances(&self, account: i64) -> (i64, i64) {
+        let sql = format!("SELECT CAST(balance AS char(20)) FROM account WHERE id = {account}");
+        let read = |rows: Vec<String>| rows[0].trim().parse().unwrap();
+        (read(self.ask_postgres(&sql)), read(self.ask_mariadb(&sql)))
+    }
+
+    /// The first column of what a statement finds.
+    pub fn ask_postgres(&self, sql: &str) -> Vec<String> {
+        self.runtime.block_on(async {
+            let (client, connection) =
+                tokio_postgres::connect(&self.postgres.url(), tokio_postgres::NoTls).await.unwrap();
+            tokio::spawn(connection);
+            let messages = client.simple_query(sql).await.unwrap();
+            let rows = messages.into_iter().filter_map(|message| match message {
+                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            });
+            rows.collect()
+        })
+    }
+
+    pub fn ask_mariadb(&self, sql: &str) -> Vec<String> {
+        self.runtime.block_on(async {
+            let options = mysql_async::Opts::from_url(&self.mariadb.url()).unwrap();
+            let mut connection = mysql_async::Conn::new(options).await.unwrap();
+            let rows: Vec<mysql_async::Row> = connection.query(sql).await.unwrap();
+            connection.disconnect().await.unwrap();
+            rows.into_iter().map(|mut row| row.take::<String, _>(0).unwrap()).collect()
+        })
+    }
+
+    /// How many branches of a cluster are prepared in both.
+    pub fn prepared(&self, cluster: u32) -> usize {
+        let mark = format!("{cluster:08x}");
+        let sql = format!("SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'etx1:{mark}%'");
+        let postgres = self.ask_postgres(&sql).len();
+        self.runtime.block_on(async {
+            let options = mysql_async::Opts::from_url(&self.mariadb.url()).unwrap();
+            let mut connection = mysql_async::Conn::new(options).await.unwrap();
+            let mut rows: Vec<mysql_async::Row> = connection.query("XA RECOVER").await.unwrap();
+            connection.disconnect().await.unwrap();
+            rows.retain_mut(|row| row.take::<String, _>("data").unwrap().starts_with(&mark));
+            postgres + rows.len()
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! Servers of one cluster, as processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use jeton_testbed as testbed;
+use tempfile::TempDir;
+
+use crate::bank::Bank;
+use crate::exchange::ask;
+use crate::program::{Run, command};
+use crate::until;
+
+/// What a scene may want to be otherwise.
+pub struct Setup<'a> {
+    pub servers: usize,
+    pub registers: &'a str,
+    /// More lines for `[transactions]`.
+    pub more: &'a str,
+}
+
+impl Default for Setup<'_> {
+    fn default() -> Self {
+        Self { servers: 1, registers: "embedded", more: "" }
+    }
+}
+
+/// The servers of a cluster. Dropped, they are killed.
+pub struct Cluster {
+    pub number: u32,
+    pub addresses: Vec<String>,
+    servers: Vec<Option<Child>>,
+    folders: Vec<PathBuf>,
+    _folder: TempDir,
+}
+
+const PROCEDURES: &str = r#"
+[procedures.transfer]
+about = "Moves money from the ledger to the vault"
+parameters = { from = "integer", to = "integer", amount = { kind = "integer", min = 1 } }
+returns = { left = "debit.balance", amount = ":amount" }
+[[procedures.transfer.steps]]
+name = "debit"
+database = "ledger"
+run = "UPDATE account SET balance = balance - :amount WHERE id = :from RETURNING balance"
+require = [
+    { that = "rows = 1", otherwise = "no such account" },
+    { that = "balance >= 0", otherwise = "not enough money" },
+]
+[[procedures.transfer.steps]]
+database = "ledger"
+run = "INSERT INTO entry VALUES (:request, :amount)"
+[[procedures.transfer.steps]]
+database = "vault"
+run = "UPDATE account SET balance = balance + :amount WHERE id = :to"
+require = [{ that = "rows = 1", otherwise = "no such account" }]
+
+[procedures.slow]
+about = "The same, and takes its time"
+parameters = { account = "integer" }
+returns = { left = "debit.balance" }
+[[procedures.slow.steps]]
+name = "debit"
+database = "ledger"
+run = "UPDATE account SET balance = balance - 1 WHERE id = :account RETURNING balance"
+[[procedures.slow.steps]]
+database = "vault"
+run = "UPDATE account SET balance = balance + 1 WHERE id = :account"
+[[procedures.slow.steps]]
+database = "ledger"
+run = "SELECT 1 AS slept FROM pg_sleep(2)"
+
+[procedures.deposit]
+about = "In one database: decided there"
+parameters = { to = "integer", amount = "integer" }
+returns = { now = "credit.balance" }
+[[procedures.deposit.steps]]
+name = "credit"
+database = "ledger"
+run = "UPDATE account SET balance = balance + :amount WHERE id = :to RETURNING balance"
+"#;
+
+impl Cluster {
+    /// Starts servers, and waits until all take transactions.
+    pub fn start(bank: &Bank, setup: &Setup<'_>) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(100);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = testbed::folder().unwrap();
+        let free = || testbed::free_address().unwrap().to_string();
+        let addresses: Vec<String> = (0..setup.servers).map(|_| free()).collect();
+        let raft: Vec<String> = (0..setup.servers).map(|_| free()).collect();
+        let secret = folder.path().join("secret");
+        fs::write(&secret, "what only the servers of this test know\n").unwrap();
+        let urls: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
+        let registers = match setup.registers {
+            "postgres" => format!("registers_url = {:?}\n", bank.postgres.url()),
+            "raft" => format!("raft = {raft:?}\nsecret_file = {secret:?}\n"),
+            _ => String::new(),
+        };
+        let config = format!(
+            "[transactions]\ncluster = {number}\nservers = {urls:?}\nregisters = {:?}\n{registers}{}\n\
+             [databases.ledger]\nkind = \"postgres\"\nnumber = 0\nurl = {:?}\n\
+             [databases.vault]\nkind = \"mariadb\"\nnumber = 1\nurl = {:?}\n{PROCEDURES}",
+            setup.registers,
+            setup.more,
+            bank.postgres.url(),
+            bank.mariadb.url(),
+        );
+        let folders: Vec<PathBuf> =
+            (1..=setup.servers).map(|server| folder.path().join(server.to_string())).collect();
+        for folder in &folders {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("jeton.toml"), &config).unwrap();
+        }
+        let mut cluster = Self { number, addresses, servers: Vec::new(), folders, _folder: folder };
+        let init = cluster.run(&["init"]);
+        assert_eq!(init.code, Some(0), "{}{}", init.out, init.err);
+        assert!(init.out.contains("ledger: ready") && init.out.contains("vault: ready"), "{}", init.out);
+        cluster.servers = (0..setup.servers).map(|server| Some(cluster.spawn(server))).collect();
+        for server in 0..setup.servers {
+            cluster.await_ready(server);
+        }
+        cluster
+    }
+
+    fn spawn(&self, server: usize) -> Child {
+        let number = (server + 1).to_string();
+        let log = fs::File::create(self.folders[server].join("log")).unwrap();
+        command(&["serve", "--data", "data", "--shards", "1", "--segment-bytes", "4 MiB"])
+            .args(["--resp", "127.0.0.1:0", "--http", &self.addresses[server], "--server-number", &number])
+            .current_dir(&self.folders[server])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    fn await_ready(&mut self, server: usize) {
+        let (address, log) = (self.addresses[server].clone(), self.folders[server].join("log"));
+        let child = self.servers[server].as_mut().unwrap();
+        until("a server takes transactions", || {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "the server ended: {}", fs::read_to_string(&log).unwrap());
+            let answer = ask(&address, "GET", "/v1/transactions", &[], "");
+            answer.is_some_and(|answer| answer.status == 200)
+        });
+    }
+
+    /// The only server, or the first.
+    pub fn address(&self) -> &str {
+        &self.addresses[0]
+    }
+
+    pub fn urls(&self) -> Vec<String> {
+        self.addresses.iter().map(|address| format!("http://{address}")).collect()
+    }
+
+    /// As a crash: nothing is said, nothing is finished.
+    pub fn kill(&mut self, server: usize) {
+        let mut child = self.servers[server].take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Runs a command of the binary against the first server.
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        let output = command(arguments)
+            .env("JETON_HTTP", &self.addresses[0])
+            .current_dir(&self.folders[0])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Run { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
+    }
+
+    /// Runs a command that must succeed; what it printed.
+    pub fn must(&self, arguments: &[&str]) -> String {
+        let run = self.run(arguments);
+        assert_eq!(run.code, Some(0), "{arguments:?}\n{}{}", run.out, run.err);
+        run.out
+    }
+
+    /// What each server has told.
+    pub fn logs(&self) -> Vec<String> {
+        self.folders.iter().map(|folder| fs::read_to_string(folder.join("log")).unwrap()).collect()
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folders[0]
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in self.servers.iter_mut().flatten() {
+            // It may have ended.
+            let _gone = child.kill();
+            let _gone = child.wait();
+        }
+        if std::thread::panicking() {
+            for folder in &self.folders {
+                let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+                let lines: Vec<&str> = log.lines().collect();
+                eprintln!("--- {}\n{}", folder.display(), lines[lines.len().saturating_sub(30)..].join("\n"));
+            }
+        }
+    }
+}

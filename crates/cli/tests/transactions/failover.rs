@@ -1,0 +1,98 @@
+//! Several servers: one is killed at work, and the client has its one answer from another.
+
+use std::time::Duration;
+
+use jeton_client::transactions::{Options, Outcome, Problem, Transactions};
+use serde_json::json;
+
+use crate::bank::{Bank, OPENING};
+use crate::cluster::{Cluster, Setup};
+use crate::doubt::leave_behind;
+use crate::exchange::id;
+use crate::until;
+
+fn client(cluster: &Cluster) -> Transactions {
+    let widen_after = Duration::from_millis(200);
+    Transactions::new(Options { widen_after, ..Options::to(cluster.urls()) }).unwrap()
+}
+
+/// How many sleep in PostgreSQL.
+fn sleepers(bank: &Bank) -> usize {
+    let sql = "SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%AS slept FROM pg_sleep%' AND pid <> pg_backend_pid()";
+    bank.ask_postgres(sql).len()
+}
+
+pub fn the_one_answer_comes_from_another_server(bank: &Bank) {
+    let setup = Setup { servers: 3, registers: "postgres", ..Setup::default() };
+    let mut cluster = Cluster::start(bank, &setup);
+    let account = bank.account();
+    let transactions = client(&cluster);
+    let session = transactions.session();
+
+    let issue = session.issue("slow", &json!({"account": account}));
+    let id = issue.id().clone();
+    let asking = bank.runtime.spawn(issue.into_future());
+    until("a server is at work", || sleepers(bank) == 1);
+    cluster.kill(0);
+    let outcome = bank.runtime.block_on(asking).unwrap();
+    assert_eq!(outcome, Ok(Outcome::Done(json!({"left": OPENING - 1}))));
+    assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
+
+    // The same answer, from those who are left, and under the same id nothing else.
+    let again = transactions.issue_with(id.clone(), "slow", &json!({"account": account}));
+    assert_eq!(bank.runtime.block_on(again.into_future()), outcome);
+    let other = transactions.issue_with(id, "slow", &json!({"account": account + 1}));
+    let error = bank.runtime.block_on(other.into_future()).unwrap_err();
+    assert_eq!(error.problem(), Some(&Problem::IdMismatch));
+
+    let next = session.issue("transfer", &json!({"from": account, "to": account, "amount": 9}));
+    let expected = Outcome::Done(json!({"amount": 9, "left": OPENING - 10}));
+    assert_eq!(bank.runtime.block_on(next.into_future()), Ok(expected));
+    assert_eq!(bank.balances(account), (OPENING - 10, OPENING + 10));
+    // What the dead server left is swept by the others.
+    until("nothing is prepared", || bank.prepared(cluster.number) == 0);
+}
+
+pub fn sweeps_and_acknowledgements_do_not_meet(bank: &Bank) {
+    let setup = Setup { servers: 2, registers: "postgres", more: "sweep_every = \"1ms\"" };
+    let cluster = Cluster::start(bank, &setup);
+    let account = bank.account();
+    let session = client(&cluster).session();
+    // One after the other: each acknowledges the one before, just when the other server may be looking into it.
+    for _ in 0..60 {
+        let issue = session.issue("transfer", &json!({"from": account, "to": account, "amount": 1}));
+        assert!(bank.runtime.block_on(issue.into_future()).unwrap().is_done());
+    }
+    assert_eq!(bank.balances(account), (OPENING - 60, OPENING + 60));
+    for log in cluster.logs() {
+        assert!(!log.contains("ended against the decision"), "{log}");
+    }
+    // And sweeps go on, on both.
+    leave_behind(bank, cluster.number, &id(0), account);
+    until("what was left behind is swept", || bank.prepared(cluster.number) == 0);
+}
+
+pub fn registers_in_raft_do_a_transfer(bank: &Bank) {
+    transfer_by_raft(bank, 3, "");
+}
+
+pub fn registers_in_five_memories_do_a_transfer(bank: &Bank) {
+    transfer_by_raft(bank, 5, "raft_in_memory = true");
+}
+
+fn transfer_by_raft(bank: &Bank, servers: usize, more: &str) {
+    let cluster = Cluster::start(bank, &Setup { servers, registers: "raft", more });
+    let account = bank.account();
+    let session = client(&cluster).session();
+    let parameters = json!({"from": account, "to": account, "amount": 40});
+    let issue = session.issue("transfer", &parameters);
+    let id = issue.id().clone();
+    let expected = Ok(Outcome::Done(json!({"amount": 40, "left": OPENING - 40})));
+    assert_eq!(bank.runtime.block_on(issue.into_future()), expected);
+    for url in cluster.urls() {
+        let one = Transactions::to([url]).unwrap();
+        let again = one.issue_with(id.clone(), "transfer", &parameters);
+        assert_eq!(bank.runtime.block_on(again.into_future()), expected);
+    }
+    assert_eq!(bank.balances(account), (OPENING - 40, OPENING + 40));
+}

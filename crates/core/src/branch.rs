@@ -1,0 +1,301 @@
+//! The branch of a transaction: additions to counters that are held until somebody settles them, as one, for good or for nothing.
+//!
+//! A branch has a name, and its part in each partition is held there on its own. One partition, the *home*, follows from the name alone: it holds a part of every
+//! branch, with additions of its own or none, and knows where else there are any. So whoever knows nothing but the name finds everything, and where it was never
+//! held there is one place to remember that it never will be.
+
+use crate::address::{Cell, PartitionId};
+use crate::codec::{Malformed, Reader, Write};
+use crate::generation::Generation;
+use crate::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, OPERATION_BYTES_MAX, PARTITIONS};
+use crate::value::Value;
+
+/// The name of a branch: any bytes, but not many.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BranchName(Box<[u8]>);
+
+/// An addition to a counter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addition {
+    /// The counter.
+    pub cell: Cell,
+    /// What is added.
+    pub delta: i64,
+    /// The least that the counter may be when it is added.
+    pub min: Option<i64>,
+    /// The most that the counter may be when it is added.
+    pub max: Option<i64>,
+}
+
+/// The part of a branch that is in one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    name: BranchName,
+    /// By cell, each once.
+    additions: Vec<Addition>,
+    /// In the home: the other partitions with a part, in order.
+    elsewhere: Vec<PartitionId>,
+}
+
+/// How a branch ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ending {
+    /// Everything is added.
+    Commit,
+    /// Nothing is.
+    Abort,
+}
+
+/// A step in the life of a branch in a partition, as its log has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BranchStep {
+    /// It is held.
+    Held(Branch),
+    /// It has ended.
+    Settled {
+        /// Which.
+        name: BranchName,
+        /// How.
+        ending: Ending,
+        /// What its counters hold afterwards, in the order of its additions; none if it was for nothing.
+        values: Vec<Value>,
+        /// Remembered until this is over.
+        generation: Generation,
+    },
+}
+
+/// Why there cannot be such a branch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BranchError {
+    /// A name that is none.
+    #[error("the name of a branch has 1 to {BRANCH_NAME_BYTES_MAX} bytes, not {0}")]
+    Name(usize),
+    /// Nothing to add.
+    #[error("a branch without additions is none")]
+    Empty,
+    /// Too much to add.
+    #[error("a branch has at most {ADDITIONS_MAX} additions")]
+    TooMany,
+    /// Too many bytes.
+    #[error("the additions of a branch have at most {OPERATION_BYTES_MAX} bytes, not {0}")]
+    TooLarge(usize),
+    /// Its additions to one counter are more than a counter holds.
+    #[error("the additions to one counter leave the range of 64-bit integers")]
+    Overflow,
+    /// Bounds that no counter can meet.
+    #[error("the bounds exclude every value: min {min} is above max {max}")]
+    BoundsCrossed {
+        /// The least.
+        min: i64,
+        /// The most.
+        max: i64,
+    },
+    /// A part with an addition of another partition.
+    #[error("the additions of a part are in one partition")]
+    SeveralPartitions,
+}
+
+impl BranchName {
+    /// A name.
+    pub fn new(bytes: &[u8]) -> Result<Self, BranchError> {
+        match bytes.len() {
+            1..=BRANCH_NAME_BYTES_MAX => Ok(Self(bytes.into())),
+            len => Err(BranchError::Name(len)),
+        }
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for BranchName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.escape_ascii().fmt(out)
+    }
+}
+
+impl Branch {
+    /// The part of a branch in a partition. Several additions to a counter are one, and all their bounds are those of the counter after it: a branch has no inside.
+    /// `elsewhere` are the other partitions with a part; only the home needs to know them.
+    pub fn new(
+        name: BranchName,
+        mut additions: Vec<Addition>,
+        mut elsewhere: Vec<PartitionId>,
+    ) -> Result<Self, BranchError> {
+        if additions.is_empty() && elsewhere.is_empty() {
+            return Err(BranchError::Empty);
+        }
+        if additions.len() > ADDITIONS_MAX {
+            return Err(BranchError::TooMany);
+        }
+        additions.sort_by(|one, other| one.cell.cmp(&other.cell));
+        let mut merged: Vec<Addition> = Vec::with_capacity(additions.len());
+        for one in additions {
+            match merged.last_mut().filter(|last| last.cell == one.cell) {
+                Some(last) => last.and(&one)?,
+                None => merged.push(one),
+            }
+        }
+        for Addition { min, max, cell, .. } in &merged {
+            if let (Some(min), Some(max)) = (*min, *max)
+                && min > max
+            {
+                return Err(BranchError::BoundsCrossed { min, max });
+            }
+            if cell.partition() != merged[0].cell.partition() {
+                return Err(BranchError::SeveralPartitions);
+            }
+        }
+        elsewhere.sort_unstable();
+        elsewhere.dedup();
+        if merged.first().is_some_and(|first| elsewhere.contains(&first.cell.partition())) {
+            return Err(BranchError::SeveralPartitions);
+        }
+        let branch = Self { name, additions: merged, elsewhere };
+        match branch.size_max() {
+            size if size > OPERATION_BYTES_MAX => Err(BranchError::TooLarge(size)),
+            _ => Ok(branch),
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &BranchName {
+        &self.name
+    }
+
+    /// What it adds, by cell.
+    pub fn additions(&self) -> &[Addition] {
+        &self.additions
+    }
+
+    /// The other partitions with a part of it, as far as this one must know.
+    pub fn elsewhere(&self) -> &[PartitionId] {
+        &self.elsewhere
+    }
+
+    /// No encoding is longer than this.
+    pub fn size_max(&self) -> usize {
+        const NUMBERS: usize = 64;
+        let additions: usize = self.additions.iter().map(|one| one.cell.as_bytes().len() + NUMBERS).sum();
+        NUMBERS + self.name.0.len() + additions + 3 * self.elsewhere.len()
+    }
+
+    /// No entry that ends a branch with this name is longer than this.
+    pub fn settled_size_max(name: &BranchName) -> usize {
+        const VALUE: usize = 24;
+        64 + name.0.len() + VALUE * ADDITIONS_MAX
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_bytes(&self.name.0);
+        out.put_varint(self.elsewhere.len() as u64);
+        for partition in &self.elsewhere {
+            out.put_varint(u64::from(partition.0));
+        }
+        out.put_varint(self.additions.len() as u64);
+        for Addition { cell, delta, min, max } in &self.additions {
+            cell.encode(out);
+            out.put_u8(u8::from(min.is_some()) | u8::from(max.is_some()) << 1);
+            for number in [Some(delta), min.as_ref(), max.as_ref()].into_iter().flatten() {
+                out.put_signed(*number);
+            }
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let name = read_name(input)?;
+        let elsewhere: Vec<PartitionId> = (0..input.count()?)
+            .map(|_| match u16::try_from(input.varint()?) {
+                Ok(number) if number < PARTITIONS => Ok(PartitionId(number)),
+                _ => Err(Malformed("an unknown partition")),
+            })
+            .collect::<Result<_, _>>()?;
+        let count = input.count()?;
+        let mut additions = Vec::with_capacity(count.min(ADDITIONS_MAX));
+        for _ in 0..count {
+            let (cell, bounds) = (Cell::decode(input)?, input.u8()?);
+            if bounds > 3 {
+                return Err(Malformed("bounds of an unknown kind"));
+            }
+            let delta = input.signed()?;
+            let min = if bounds & 1 != 0 { Some(input.signed()?) } else { None };
+            let max = if bounds & 2 != 0 { Some(input.signed()?) } else { None };
+            additions.push(Addition { cell, delta, min, max });
+        }
+        // One spelling only: what is read again is what was written.
+        let cells = additions.iter().map(|one| &one.cell);
+        if !cells.clone().zip(cells.skip(1)).all(|(one, next)| one < next)
+            || !elsewhere.is_sorted_by(|a, b| a < b)
+        {
+            return Err(Malformed("a branch out of order"));
+        }
+        Self::new(name, additions, elsewhere).map_err(|_| Malformed("a branch beyond its limits"))
+    }
+}
+
+impl Addition {
+    fn and(&mut self, other: &Self) -> Result<(), BranchError> {
+        self.delta = self.delta.checked_add(other.delta).ok_or(BranchError::Overflow)?;
+        self.min = self.min.into_iter().chain(other.min).max();
+        self.max = self.max.into_iter().chain(other.max).min();
+        Ok(())
+    }
+}
+
+fn read_name(input: &mut Reader<'_>) -> Result<BranchName, Malformed> {
+    BranchName::new(input.bytes()?).map_err(|_| Malformed("a name that no branch has"))
+}
+
+const HELD: u8 = 0;
+const COMMITTED: u8 = 1;
+const ABORTED: u8 = 2;
+
+impl BranchStep {
+    /// Of which branch.
+    pub fn name(&self) -> &BranchName {
+        match self {
+            Self::Held(branch) => &branch.name,
+            Self::Settled { name, .. } => name,
+        }
+    }
+
+    /// Which kind it is, in two bits.
+    pub(crate) fn kind(&self) -> u8 {
+        match self {
+            Self::Held(_) => HELD,
+            Self::Settled { ending: Ending::Commit, .. } => COMMITTED,
+            Self::Settled { ending: Ending::Abort, .. } => ABORTED,
+        }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Held(branch) => branch.encode(out),
+            Self::Settled { name, values, generation, .. } => {
+                out.put_bytes(&name.0);
+                out.put_varint(generation.0);
+                out.put_varint(values.len() as u64);
+                values.iter().for_each(|value| value.encode(out));
+            }
+        }
+    }
+
+    pub(crate) fn decode(kind: u8, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let ending = match kind {
+            HELD => return Ok(Self::Held(Branch::decode(input)?)),
+            COMMITTED => Ending::Commit,
+            ABORTED => Ending::Abort,
+            _ => return Err(Malformed("an unknown step of a branch")),
+        };
+        let (name, generation) = (read_name(input)?, Generation(input.varint()?));
+        let count = input.count()?;
+        if count > ADDITIONS_MAX || ending == Ending::Abort && count > 0 {
+            return Err(Malformed("more values than a branch can leave"));
+        }
+        let values = (0..count).map(|_| Value::decode(input)).collect::<Result<_, _>>()?;
+        Ok(Self::Settled { name, ending, values, generation })
+    }
+}

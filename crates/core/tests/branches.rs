@@ -1,0 +1,442 @@
+//! Branches of transactions: held, settled, and what stands between them and everything else that happens to their counters.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::*;
+use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, HELD_MAX};
+use jeton_core::{
+    Addition, Branch, BranchError, BranchName, BranchStep, BranchVerdict, Cell, Change, Ending, Entry,
+    Generation, Hashes, Logged, Moment, Operation, Partition, PartitionId, Rejection, Step, Value, Verdict,
+    entry,
+};
+use proptest::prelude::*;
+
+fn name(text: &str) -> BranchName {
+    BranchName::new(text.as_bytes()).unwrap()
+}
+
+/// The counters of these tests: in one row, so in one partition.
+fn counter(number: u8) -> Cell {
+    column("row", &format!("f:{number}"))
+}
+
+fn adding(cell: Cell, delta: i64) -> Addition {
+    Addition { cell, delta, min: None, max: None }
+}
+
+fn branch(of: &str, additions: &[Addition]) -> Branch {
+    Branch::new(name(of), additions.to_vec(), Vec::new()).unwrap()
+}
+
+fn world() -> World {
+    World::new(settings())
+}
+
+fn held(world: &mut World) -> Vec<String> {
+    world.partition(&counter(0)).branches().iter().map(|held| held.branch.name().to_string()).collect()
+}
+
+#[track_caller]
+fn is_fresh(verdict: &BranchVerdict) {
+    assert!(matches!(verdict, BranchVerdict::Fresh(_)), "{verdict:?}");
+}
+
+fn value(world: &World, number: u8) -> i64 {
+    world.store.values.get(&counter(number)).map_or(0, |value| value.counter().unwrap())
+}
+
+#[test]
+fn what_is_held_counts_when_it_is_committed_and_never_when_it_is_aborted() {
+    for ending in [Ending::Commit, Ending::Abort] {
+        let mut world = world();
+        let both = branch("b", &[adding(counter(0), 5), adding(counter(1), -3), adding(counter(0), 2)]);
+        is_fresh(&world.hold(&both, &counter(0)));
+        assert_eq!((value(&world, 0), value(&world, 1)), (0, 0), "before it is settled");
+        assert_eq!(world.hold(&both, &counter(0)), BranchVerdict::Held);
+        assert_eq!(held(&mut world), ["b"]);
+        is_fresh(&world.settle(&name("b"), &counter(0), ending, false));
+        let expected = if ending == Ending::Commit { (7, -3) } else { (0, 0) };
+        for again in [Ending::Commit, Ending::Abort] {
+            let verdict = world.settle(&name("b"), &counter(0), again, false);
+            assert_eq!(verdict, BranchVerdict::Settled(ending));
+            assert_eq!((value(&world, 0), value(&world, 1)), expected);
+        }
+        assert_eq!(world.hold(&both, &counter(0)), BranchVerdict::Settled(ending));
+        assert!(held(&mut world).is_empty());
+    }
+}
+
+#[test]
+fn an_abort_that_overtakes_its_branch_keeps_it_out() {
+    let mut world = world();
+    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Abort, false));
+    for mut world in [world.clone(), world.replayed()] {
+        let late = branch("b", &[adding(counter(0), 5)]);
+        assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(Ending::Abort));
+        assert_eq!(
+            world.settle(&name("b"), &counter(0), Ending::Commit, false),
+            BranchVerdict::Settled(Ending::Abort)
+        );
+    }
+    // One that nobody ever named was never held, and is not called committed.
+    assert_eq!(world.settle(&name("c"), &counter(0), Ending::Commit, false), BranchVerdict::Unknown);
+    is_fresh(&world.hold(&branch("c", &[adding(counter(0), 5)]), &counter(0)));
+}
+
+#[test]
+fn how_a_branch_was_settled_is_known_for_the_window() {
+    let mut world = world();
+    world.settle(&name("b"), &counter(0), Ending::Abort, false);
+    let window = u64::try_from(BRANCH_WINDOW.as_millis()).unwrap();
+    let late = branch("b", &[adding(counter(0), 5)]);
+    world.at(window).tidy();
+    assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(Ending::Abort));
+    world.at(2 * window).tidy();
+    assert!(world.store.answers.is_empty(), "it is not remembered for ever");
+    assert_eq!(world.settle(&name("b"), &counter(0), Ending::Commit, false), BranchVerdict::Unknown);
+}
+
+#[test]
+fn another_branch_under_a_name_that_is_held_is_refused() {
+    let mut world = world();
+    is_fresh(&world.hold(&branch("b", &[adding(counter(0), 5)]), &counter(0)));
+    let other = branch("b", &[adding(counter(0), 6)]);
+    assert_eq!(world.hold(&other, &counter(0)), BranchVerdict::Rejected(Rejection::Mismatch));
+}
+
+#[test]
+fn the_home_is_settled_last() {
+    let mut world = world();
+    let elsewhere = vec![PartitionId((counter(0).partition().0 + 1) % 256)];
+    let home = Branch::new(name("b"), vec![adding(counter(0), 5)], elsewhere.clone()).unwrap();
+    is_fresh(&world.hold(&home, &counter(0)));
+    for ending in [Ending::Commit, Ending::Abort] {
+        let verdict = world.settle(&name("b"), &counter(0), ending, false);
+        assert_eq!(verdict, BranchVerdict::Elsewhere(elsewhere.clone()));
+    }
+    assert_eq!(held(&mut world), ["b"]);
+    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Commit, true));
+    assert_eq!(value(&world, 0), 5);
+}
+
+#[test]
+fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_again() {
+    let mut world = world();
+    world.change_cell(&minted(0, 1), &counter(0), Change::Set(10)).applied();
+    let take = |of: &str, delta| branch(of, &[Addition { min: Some(0), ..adding(counter(0), delta) }]);
+    let beyond = BranchVerdict::Rejected(Rejection::Bound { value: 10 });
+    assert_eq!(world.hold(&take("a", -11), &counter(0)), beyond);
+    is_fresh(&world.hold(&take("b", -8), &counter(0)));
+    assert_eq!(world.hold(&take("c", -3), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
+    is_fresh(&world.hold(&take("d", -2), &counter(0)));
+    // An addition that is held is not there yet: it may be aborted.
+    is_fresh(&world.hold(&branch("e", &[adding(counter(0), 100)]), &counter(0)));
+    let mut refused = |number, change| world.change_cell(&minted(0, number), &counter(0), change).rejected();
+    for (number, change) in [
+        (2, Change::Add(-1)),
+        (3, within(-1, Some(0), None)),
+        (4, Change::Set(9)),
+        (5, Change::Reset),
+        (6, Change::Delete),
+        (7, Change::Put((*b"bytes").into())),
+        (8, Change::Append((*b"x").into())),
+        (9, Change::Expire(Some(START + 1_000))),
+    ] {
+        assert_eq!(refused(number, change), Rejection::Held, "{number}");
+    }
+    // What leaves enough is done: a larger value, an end taken away.
+    world.change_cell(&minted(0, 10), &counter(0), Change::Set(11)).applied();
+    world.change_cell(&minted(0, 11), &counter(0), Change::Expire(None)).applied();
+    world.change_cell(&minted(0, 12), &counter(0), Change::Add(-1)).applied();
+    // A bound of its own refuses for good, as ever.
+    world.change_cell(&minted(0, 13), &counter(0), within(-11, Some(0), None)).refused();
+    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Abort, false));
+    world.change_cell(&minted(0, 2), &counter(0), Change::Add(-1)).applied();
+    is_fresh(&world.settle(&name("d"), &counter(0), Ending::Commit, false));
+    assert_eq!(value(&world, 0), 7);
+}
+
+#[test]
+fn a_counter_at_its_limit_holds_what_fits_both_ways() {
+    let mut world = world();
+    world.change_cell(&minted(0, 1), &counter(0), Change::Set(i64::MAX - 5)).applied();
+    let add = |of: &str, delta| branch(of, &[adding(counter(0), delta)]);
+    assert_eq!(world.hold(&add("a", 6), &counter(0)), BranchVerdict::Rejected(Rejection::Overflow));
+    // What may be taken away makes no room until it is.
+    is_fresh(&world.hold(&add("b", -100), &counter(0)));
+    is_fresh(&world.hold(&add("c", 5), &counter(0)));
+    assert_eq!(world.hold(&add("d", 1), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
+    assert_eq!(world.change_cell(&minted(0, 2), &counter(0), Change::Add(1)).rejected(), Rejection::Held);
+    is_fresh(&world.settle(&name("c"), &counter(0), Ending::Commit, false));
+    assert_eq!(value(&world, 0), i64::MAX);
+}
+
+#[test]
+fn a_branch_has_limits() {
+    assert_eq!(BranchName::new(b""), Err(BranchError::Name(0)));
+    assert!(BranchName::new(&[7; BRANCH_NAME_BYTES_MAX]).is_ok());
+    assert!(BranchName::new(&[7; BRANCH_NAME_BYTES_MAX + 1]).is_err());
+    let of = |additions: Vec<Addition>, elsewhere| Branch::new(name("b"), additions, elsewhere);
+    assert_eq!(of(vec![], vec![]), Err(BranchError::Empty));
+    assert!(of(vec![], vec![PartitionId(1)]).is_ok());
+    let one = adding(counter(0), 1);
+    assert!(of(vec![one.clone(); ADDITIONS_MAX], vec![]).is_ok());
+    assert_eq!(of(vec![one.clone(); ADDITIONS_MAX + 1], vec![]), Err(BranchError::TooMany));
+    let crossed = Addition { min: Some(3), max: Some(2), ..one.clone() };
+    assert_eq!(of(vec![crossed], vec![]), Err(BranchError::BoundsCrossed { min: 3, max: 2 }));
+    let much = adding(counter(0), i64::MAX);
+    assert_eq!(of(vec![one.clone(), much], vec![]), Err(BranchError::Overflow));
+    let far = (0..).map(|row| cell(&format!("r{row}"))).find(|far| far.partition() != counter(0).partition());
+    let far = adding(far.unwrap(), 1);
+    assert_eq!(of(vec![one.clone(), far], vec![]), Err(BranchError::SeveralPartitions));
+    assert_eq!(of(vec![one], vec![counter(0).partition()]), Err(BranchError::SeveralPartitions));
+}
+
+#[test]
+fn a_partition_holds_so_many_and_then_says_so() {
+    let mut world = world();
+    for number in 0..HELD_MAX {
+        is_fresh(&world.hold(&branch(&number.to_string(), &[adding(counter(0), 1)]), &counter(0)));
+    }
+    let more = branch("more", &[adding(counter(0), 1)]);
+    let refused = world.hold(&more, &counter(0));
+    assert!(matches!(refused, BranchVerdict::Rejected(Rejection::Capacity { .. })), "{refused:?}");
+    is_fresh(&world.settle(&name("7"), &counter(0), Ending::Abort, false));
+    is_fresh(&world.hold(&more, &counter(0)));
+}
+
+#[test]
+fn bytes_of_branches_never_change() {
+    let addition = Addition {
+        cell: Cell::from_bytes(&[0, 3, 0, 0, 0, 1, b'a', 0, 0]).unwrap(),
+        delta: -2,
+        min: Some(0),
+        max: None,
+    };
+    let branch = Branch::new(name("b"), vec![addition], vec![PartitionId(200)]).unwrap();
+    let settled =
+        |ending, values| BranchStep::Settled { name: name("b"), ending, values, generation: Generation(300) };
+    let steps = [
+        BranchStep::Held(branch),
+        settled(Ending::Commit, vec![Value::Counter(5)]),
+        settled(Ending::Abort, vec![]),
+    ];
+    let mut bytes = Vec::new();
+    entry::begin(Step { slot: 1, time: Moment::from_millis(5) }, &mut bytes);
+    steps.iter().for_each(|step| entry::push_branch(step, &mut bytes));
+    let expected = [
+        &[2, 5][..],
+        &[16, 1, b'b', 1, 200, 1, 1, 9, 0, 3, 0, 0, 0, 1, b'a', 0, 0, 1, 3, 0],
+        &[17, 1, b'b', 172, 2, 1, 1, 10],
+        &[18, 1, b'b', 172, 2, 0],
+    ];
+    assert_eq!(bytes, expected.concat());
+    let read: Vec<Logged> = Entry::read(1, &bytes).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(read, steps.map(Logged::Branch));
+    for len in 3..bytes.len() {
+        let read: Result<Vec<Logged>, _> = Entry::read(1, &bytes[..len]).unwrap().collect();
+        assert!(read.is_err() || len == 22 || len == 30, "cut after {len}");
+    }
+}
+
+/// A row of a partition without branches is as it was before there were any; one with them must have all of them.
+#[test]
+fn a_row_says_how_many_branches_there_are() {
+    let mut world = world();
+    let without = world.partition(&counter(0)).encode();
+    is_fresh(&world.hold(&branch("b", &[adding(counter(0), 1)]), &counter(0)));
+    let row = world.partition(&counter(0)).encode();
+    assert_eq!(row.last(), Some(&1));
+    let id = counter(0).partition();
+    assert!(Partition::decode(id, &without).unwrap().branches().restored().is_ok());
+    let mut partition = Partition::decode(id, &row).unwrap();
+    assert!(partition.branches().restored().is_err(), "a branch is missing");
+    let rows = world.partition(&counter(0)).branches().take_changed();
+    let [(of, Some(row))] = &rows[..] else { panic!("{rows:?}") };
+    assert!(partition.branches().restore(id, b"other", row).is_err());
+    partition.branches().restore(id, of.as_bytes(), row).unwrap();
+    assert!(partition.branches().restored().is_ok());
+    assert!(partition.branches().restore(id, of.as_bytes(), row).is_err(), "one more than there are");
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Hold(u8, Vec<(u8, i64, Option<i64>, Option<i64>)>),
+    Settle(u8, Ending),
+    Change(Vec<(u8, Change)>),
+    Pass(u64),
+    Checkpoint,
+    Crash,
+}
+
+fn any_delta() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => -20..20i64, 1 => Just(i64::MAX), 1 => Just(i64::MIN), 1 => Just(i64::MAX - 10)]
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    let bound = || prop::option::of(-10..15i64);
+    let change = prop_oneof![
+        4 => any_delta().prop_map(Change::Add),
+        2 => (any_delta(), bound()).prop_map(|(delta, min)| within(delta, min, None)),
+        1 => (-20..20i64).prop_map(Change::Set),
+        1 => Just(Change::Delete),
+        1 => Just(Change::Put((*b"x").into())),
+        1 => Just(Change::Append((*b"1").into())),
+        2 => prop::option::of(0..300u64).prop_map(|until| Change::Expire(until.map(|until| START + until))),
+    ];
+    prop_oneof![
+        6 => (0..6u8, prop::collection::vec((0..3u8, any_delta(), bound(), bound()), 1..4))
+            .prop_map(|(of, additions)| Act::Hold(of, additions)),
+        4 => (0..6u8, any::<bool>())
+            .prop_map(|(of, commit)| Act::Settle(of, if commit { Ending::Commit } else { Ending::Abort })),
+        5 => prop::collection::vec((0..3u8, change), 1..4).prop_map(Act::Change),
+        2 => (0..60u64).prop_map(Act::Pass),
+        1 => Just(Act::Checkpoint),
+        1 => Just(Act::Crash),
+    ]
+}
+
+/// What the branches of a model ask for.
+type Asked = BTreeMap<u8, Vec<Addition>>;
+
+/// Whether every branch can be committed after any of the others, tried one by one, if the counter may be at any of these.
+fn can_all_be_kept(asked: &Asked, cell: &Cell, numbers: &[i64]) -> bool {
+    let of: Vec<&Addition> = asked.values().flatten().filter(|one| one.cell == *cell).collect();
+    (0..of.len()).all(|one| {
+        (0..1 << of.len()).filter(|others| others >> one & 1 == 0).all(|others: u32| {
+            numbers.iter().all(|number| {
+                let before =
+                    (0..of.len()).filter(|at| others >> at & 1 == 1).map(|at| i128::from(of[at].delta));
+                let after = i128::from(*number) + before.sum::<i128>() + i128::from(of[one].delta);
+                i64::try_from(after).is_ok_and(|after| {
+                    of[one].min.is_none_or(|min| after >= min) && of[one].max.is_none_or(|max| after <= max)
+                })
+            })
+        })
+    })
+}
+
+/// What the counter is, or may become by itself; nothing if it is none.
+fn numbers(value: Option<&Value>) -> Option<Vec<i64>> {
+    match value {
+        None => Some(vec![0]),
+        Some(value) if value.until().is_some() => Some(vec![value.counter()?, 0]),
+        Some(value) => Some(vec![value.counter()?]),
+    }
+}
+
+fn kept_in(asked: &Asked, world: &mut World, store: &Store) -> bool {
+    let now = world.now.as_nanos() / 1_000_000;
+    (0..3).map(counter).all(|cell| {
+        let touched = asked.values().flatten().any(|one| one.cell == cell);
+        let value = store.values.get(&cell).cloned().and_then(|value| value.at(now));
+        !touched || numbers(value.as_ref()).is_some_and(|numbers| can_all_be_kept(asked, &cell, &numbers))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever happens: what is held can be committed whatever becomes of the rest, counts once if it is and never if it is not, and nothing is refused that would leave
+    /// that so. Across crashes too.
+    #[test]
+    fn what_is_held_can_always_be_kept(acts in prop::collection::vec(any_act(), 1..40)) {
+        let mut world = world();
+        let mut asked = Asked::new();
+        let mut settled: BTreeMap<u8, Ending> = BTreeMap::new();
+        let mut passed = 0;
+        for act in acts {
+            let before = world.store.clone();
+            match act {
+                Act::Hold(of, additions) => {
+                    let additions = additions.into_iter().map(|(cell, delta, min, max)| Addition { cell: counter(cell), delta, min, max });
+                    let Ok(branch) = Branch::new(name(&of.to_string()), additions.collect(), Vec::new()) else { continue };
+                    let verdict = world.hold(&branch, &counter(0));
+                    let mut with = asked.clone();
+                    with.insert(of, branch.additions().to_vec());
+                    match (asked.get(&of), settled.get(&of)) {
+                        (Some(held), _) if held == branch.additions() => prop_assert_eq!(verdict, BranchVerdict::Held),
+                        (Some(_), _) => prop_assert_eq!(verdict, BranchVerdict::Rejected(Rejection::Mismatch)),
+                        (_, Some(ending)) => prop_assert_eq!(verdict, BranchVerdict::Settled(*ending)),
+                        _ => {
+                            let store = world.store.clone();
+                            let can = kept_in(&with, &mut world, &store);
+                            prop_assert_eq!(matches!(verdict, BranchVerdict::Fresh(_)), can, "{:?}", verdict);
+                            if can {
+                                asked = with;
+                            }
+                        }
+                    }
+                    prop_assert_eq!(&world.store.values, &before.values);
+                }
+                Act::Settle(of, ending) => {
+                    let verdict = world.settle(&name(&of.to_string()), &counter(0), ending, false);
+                    let mut expected = before.values.clone();
+                    match (asked.remove(&of), settled.get(&of).copied()) {
+                        (Some(additions), _) => {
+                            is_fresh(&verdict);
+                            settled.insert(of, ending);
+                            for one in additions.iter().filter(|_| ending == Ending::Commit) {
+                                let value = expected.get(&one.cell).cloned().and_then(|value| value.at(START + passed));
+                                let sum = value.as_ref().map_or(0, |value| value.counter().unwrap()) + one.delta;
+                                let until = value.and_then(|value| value.until());
+                                expected.insert(one.cell.clone(), Value::Counter(sum).lasting(until));
+                            }
+                        }
+                        (None, Some(before)) => prop_assert_eq!(verdict, BranchVerdict::Settled(before)),
+                        (None, None) if ending == Ending::Commit => prop_assert_eq!(verdict, BranchVerdict::Unknown),
+                        (None, None) => {
+                            is_fresh(&verdict);
+                            settled.insert(of, ending);
+                        }
+                    }
+                    prop_assert_eq!(&world.store.values, &expected);
+                }
+                Act::Change(changes) => {
+                    let changes = changes.into_iter().map(|(cell, change)| (counter(cell), change)).collect();
+                    let operation = Operation::batch(None, changes).unwrap();
+                    // What would become of it in a partition that holds nothing.
+                    let mut free = Partition::new(operation.partition());
+                    let (step, mut store) = (free.next_step(world.now), world.store.clone());
+                    let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
+                    let Ok(freely) = free.decide(step, world.table(), &operation, hashes, &mut store);
+                    let verdict = world.ask(&operation);
+                    let Verdict::Fresh(decision) = &freely else {
+                        prop_assert_eq!(verdict, freely);
+                        continue;
+                    };
+                    free.take(step);
+                    free.apply(world.table(), &operation, hashes, decision, &mut store);
+                    if kept_in(&asked, &mut world, &store) {
+                        prop_assert!(matches!(verdict, Verdict::Fresh(_)), "{:?}", verdict);
+                        prop_assert_eq!(&world.store.values, &store.values);
+                    } else {
+                        prop_assert_eq!(verdict, Verdict::Rejected(Rejection::Held));
+                        prop_assert_eq!(&world.store.values, &before.values);
+                    }
+                }
+                Act::Pass(millis) => {
+                    passed += millis;
+                    world.at(passed);
+                }
+                Act::Checkpoint => world.checkpoint(),
+                Act::Crash => {
+                    let found: Vec<_> = world.partition(&counter(0)).branches().iter().cloned().collect();
+                    for mut other in [world.recovered(), world.replayed()] {
+                        let again: Vec<_> = other.partition(&counter(0)).branches().iter().cloned().collect();
+                        prop_assert_eq!(&again, &found);
+                        prop_assert_eq!(&other.store, &world.store);
+                    }
+                    world = world.recovered();
+                }
+            }
+            let store = world.store.clone();
+            prop_assert!(kept_in(&asked, &mut world, &store), "a promise cannot be kept any more");
+            let names: Vec<String> = asked.keys().map(u8::to_string).collect();
+            prop_assert_eq!(held(&mut world), names);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A rival's sessions with both databases, by the drivers that the adapters use, with statements that were prepared before.
+
+use anyhow::{Context, Result};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts, OptsBuilder};
+use tokio_postgres::{Client, NoTls, Statement};
+
+use super::databases::Arena;
+use super::task::{CREDIT, DEBIT, Task};
+
+pub(crate) struct PostgresClient {
+    client: Client,
+    debit: Statement,
+    /// The last one that slept, with its text.
+    sleep: Option<(String, Statement)>,
+}
+
+impl PostgresClient {
+    pub(crate) async fn open(arena: &Arena) -> Result<Self> {
+        let (client, connection) = tokio_postgres::connect(&arena.postgres, NoTls).await?;
+        tokio::spawn(connection);
+        let debit = client.prepare(DEBIT).await?;
+        Ok(Self { client, debit, sleep: None })
+    }
+
+    /// The work, in a transaction that stays open.
+    pub(crate) async fn work(&mut self, task: Task) -> Result<()> {
+        self.run("BEGIN").await?;
+        self.client.execute(&self.debit, &[&Task::AMOUNT, &task.from]).await?;
+        if let Some(sql) = task.postgres_sleep() {
+            let known = self.sleep.as_ref().is_some_and(|(text, _)| *text == sql);
+            if !known {
+                let statement = self.client.prepare(&sql).await?;
+                self.sleep = Some((sql, statement));
+            }
+            if let Some((_, sleep)) = &self.sleep {
+                self.client.query(sleep, &[]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run(&self, sql: &str) -> Result<()> {
+        self.client.simple_query(sql).await?;
+        Ok(())
+    }
+}
+
+pub(crate) struct MariaDbClient {
+    conn: Conn,
+    credit: mysql_async::Statement,
+    sleep: Option<(String, mysql_async::Statement)>,
+}
+
+impl MariaDbClient {
+    pub(crate) async fn open(arena: &Arena) -> Result<Self> {
+        let options = Opts::from_url(&arena.mariadb).context("the URL of MariaDB")?;
+        // As the adapter has it.
+        let options = OptsBuilder::from_opts(options).prefer_socket(false).tcp_nodelay(true);
+        let mut conn = Conn::new(options).await?;
+        let credit = conn.prep(CREDIT).await?;
+        Ok(Self { conn, credit, sleep: None })
+    }
+
+    /// The work, in a transaction or branch that is begun by a statement and stays open.
+    pub(crate) async fn work(&mut self, begin: &str, task: Task) -> Result<()> {
+        self.run(begin).await?;
+        self.conn.exec_drop(&self.credit, (Task::AMOUNT, task.to)).await?;
+        if let Some(sql) = task.mariadb_sleep() {
+            let known = self.sleep.as_ref().is_some_and(|(text, _)| *text == sql);
+            if !known {
+                let statement = self.conn.prep(&sql).await?;
+                self.sleep = Some((sql, statement));
+            }
+            if let Some((_, sleep)) = &self.sleep {
+                self.conn.exec_drop(sleep, ()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Statements in one message. All of their answers are waited for.
+    pub(crate) async fn run(&mut self, sql: &str) -> Result<()> {
+        let result = self.conn.query_iter(sql).await?;
+        result.drop_result().await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! The databases: our own, started for the run, or those that were given.
+
+use anyhow::{Context, Result};
+use jeton_testbed as testbed;
+use mysql_async::prelude::Queryable;
+use tokio_postgres::NoTls;
+
+use super::task::ACCOUNTS;
+use crate::Setting;
+
+/// Two databases to work on.
+#[derive(Debug, Clone)]
+pub(crate) struct Arena {
+    pub(crate) postgres: String,
+    pub(crate) mariadb: String,
+    /// How the MariaDB is set up.
+    pub(crate) label: &'static str,
+}
+
+/// The databases of a run. They end with this.
+pub(crate) struct Databases {
+    arenas: Vec<Arena>,
+    _servers: (Option<testbed::Postgres>, Vec<testbed::MariaDb>),
+    /// For logs and registers: on the same disk as the databases.
+    folder: tempfile::TempDir,
+}
+
+impl Databases {
+    /// Starts what was not given. With `binlogs` there is a MariaDB of each kind, in turn.
+    pub(crate) fn open(setting: &Setting, binlogs: bool) -> Result<Self> {
+        let folder = testbed::folder()?;
+        if let Some((postgres, mariadb)) = &setting.databases {
+            let (postgres, mariadb) = (postgres.clone(), mariadb.clone());
+            let arenas = vec![Arena { postgres, mariadb, label: "as given" }];
+            return Ok(Self { arenas, _servers: (None, Vec::new()), folder });
+        }
+        let install = "the databases are started from the system's packages (on Debian: postgresql, mariadb-server); or give --postgres and --mariadb";
+        let many = [("max_connections", "700"), ("max_prepared_transactions", "400")];
+        let postgres = testbed::Postgres::start(&folder.path().join("postgres"), &many).context(install)?;
+        let mut mariadbs = Vec::new();
+        let mut arenas = Vec::new();
+        for (binlog, label) in [(false, "binlog off"), (true, "binlog on")] {
+            if binlog && !binlogs {
+                continue;
+            }
+            let place = folder.path().join(if binlog { "mariadb-binlog" } else { "mariadb" });
+            std::fs::create_dir_all(&place)?;
+            // A log that holds the whole run: making room in it would hit whoever is there at that moment.
+            let settings = ["--max-connections=700", "--innodb-log-file-size=512M"];
+            let mariadb = testbed::MariaDb::start(&place, binlog, &settings).context(install)?;
+            arenas.push(Arena { postgres: postgres.url(), mariadb: mariadb.url(), label });
+            mariadbs.push(mariadb);
+        }
+        Ok(Self { arenas, _servers: (Some(postgres), mariadbs), folder })
+    }
+
+    pub(crate) fn arenas(&self) -> &[Arena] {
+        &self.arenas
+    }
+
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+}
+
+impl Arena {
+    /// Makes the accounts, and the tables of e-Transactions empty: how many rows they have must not depend on what ran before.
+    pub(crate) async fn prepare(&self) -> Result<()> {
+        let drop = "DROP TABLE IF EXISTS jeton_lab_account";
+        let create = "CREATE TABLE jeton_lab_account (id bigint PRIMARY KEY, balance bigint NOT NULL)";
+        let (client, connection) =
+            tokio_postgres::connect(&self.postgres, NoTls).await.context("PostgreSQL cannot be reached")?;
+        tokio::spawn(connection);
+        client.batch_execute(drop).await?;
+        client.batch_execute(create).await?;
+        let fill = format!(
+            "INSERT INTO jeton_lab_account SELECT id, 0 FROM generate_series(0, {}) AS id",
+            ACCOUNTS - 1
+        );
+        client.batch_execute(&fill).await?;
+        client.batch_execute("VACUUM ANALYZE jeton_lab_account").await?;
+        let options = mysql_async::Opts::from_url(&self.mariadb).context("the URL of MariaDB")?;
+        let mut conn = mysql_async::Conn::new(options).await.context("MariaDB cannot be reached")?;
+        conn.query_drop(drop).await?;
+        conn.query_drop(format!("{create} ENGINE=InnoDB")).await?;
+        conn.query_drop(format!(
+            "INSERT INTO jeton_lab_account SELECT seq, 0 FROM seq_0_to_{}",
+            ACCOUNTS - 1
+        ))
+        .await?;
+        conn.disconnect().await?;
+        Ok(())
+    }
+}

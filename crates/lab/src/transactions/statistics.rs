@@ -1,0 +1,173 @@
+//! What is told about many times.
+
+/// The normal quantile of a two-sided interval of 90 %.
+const Z90: f64 = 1.644_854;
+
+/// How often medians are drawn again, for their interval.
+const RESAMPLES: usize = 500;
+
+/// A number with the 90 % interval around it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// Times in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) samples: usize,
+    pub(crate) median: f64,
+    pub(crate) quartiles: (f64, f64),
+    pub(crate) p99: f64,
+    /// As the paper gives it.
+    pub(crate) mean: Estimate,
+}
+
+pub(crate) fn summary(times: &[f64]) -> Summary {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    Summary {
+        samples: times.len(),
+        median: quantile(&sorted, 0.5),
+        quartiles: (quantile(&sorted, 0.25), quantile(&sorted, 0.75)),
+        p99: quantile(&sorted, 0.99),
+        mean: mean(times),
+    }
+}
+
+/// The mean, and where it would be in nine of ten runs.
+pub(crate) fn mean(values: &[f64]) -> Estimate {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    let half = t90(values.len()) * (square / count).sqrt();
+    Estimate { value: mean, low: mean - half, high: mean + half }
+}
+
+/// The quantile for few values (Student's), which goes over into the normal one.
+fn t90(count: usize) -> f64 {
+    const FEW: [f64; 15] = [
+        f64::INFINITY,
+        6.314,
+        2.920,
+        2.353,
+        2.132,
+        2.015,
+        1.943,
+        1.895,
+        1.860,
+        1.833,
+        1.812,
+        1.796,
+        1.782,
+        1.771,
+        1.761,
+    ];
+    match FEW.get(count.saturating_sub(1)) {
+        Some(quantile) if count > 1 => *quantile,
+        Some(_) => 0.0,
+        // Within a hundredth from here on.
+        None => Z90 * (1.0 + 1.0 / count as f64),
+    }
+}
+
+/// The value below which this share of the sorted ones lies.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let place = share * last as f64;
+    let (low, part) = (place.floor() as usize, place.fract());
+    sorted[low] + part * (sorted[(low + 1).min(last)] - sorted[low])
+}
+
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    quantile(&sorted, 0.5)
+}
+
+/// The ratio of two medians. Times of the same turn were taken side by side, and are drawn together.
+pub(crate) fn median_ratio(times: &[f64], of: &[f64]) -> Estimate {
+    let turns = times.len().min(of.len());
+    let mut chance = Chance::new(turns as u64);
+    let mut ratios: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let drawn: Vec<usize> = (0..turns).map(|_| chance.below(turns as u64) as usize).collect();
+            let pick = |values: &[f64]| median(&drawn.iter().map(|turn| values[*turn]).collect::<Vec<_>>());
+            pick(times) / pick(of)
+        })
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    Estimate {
+        value: median(times) / median(of),
+        low: quantile(&ratios, 0.05),
+        high: quantile(&ratios, 0.95),
+    }
+}
+
+/// The mean ratio of rates that were taken side by side, in logarithms: twice and half are as far from one.
+pub(crate) fn rate_ratio(rates: &[f64], of: &[f64]) -> Estimate {
+    let logs: Vec<f64> = rates.iter().zip(of).map(|(rate, of)| (rate / of).ln()).collect();
+    let Estimate { value, low, high } = mean(&logs);
+    Estimate { value: value.exp(), low: low.exp(), high: high.exp() }
+}
+
+/// Chance from a seed (SplitMix64).
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for place in (1..items.len()).rev() {
+            items.swap(place, self.below(place as u64 + 1) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_neighbours() {
+        let sorted = [1.0, 2.0, 3.0, 4.0];
+        assert_eq!(quantile(&sorted, 0.5), 2.5);
+        assert_eq!((quantile(&sorted, 0.0), quantile(&sorted, 1.0)), (1.0, 4.0));
+        assert_eq!(summary(&[3.0, 1.0, 2.0]).median, 2.0);
+    }
+
+    #[test]
+    fn a_ratio_of_what_is_twice_as_long_is_two() {
+        let short: Vec<f64> = (0..200).map(|turn| 10.0 + f64::from(turn % 7)).collect();
+        let long: Vec<f64> = short.iter().map(|time| time * 2.0).collect();
+        let Estimate { value, low, high } = median_ratio(&long, &short);
+        assert!((value - 2.0).abs() < 1e-9 && (low - 2.0).abs() < 1e-9 && (high - 2.0).abs() < 1e-9);
+        let Estimate { value, low, high } = rate_ratio(&[2.0, 8.0], &[1.0, 4.0]);
+        assert!((value - 2.0).abs() < 1e-9 && low <= value && value <= high);
+    }
+
+    #[test]
+    fn an_interval_narrows_with_more_values() {
+        let spread = |count: usize| {
+            let values: Vec<f64> = (0..count).map(|value| (value % 10) as f64).collect();
+            let Estimate { low, high, .. } = mean(&values);
+            high - low
+        };
+        assert!(spread(10) > spread(100) && spread(100) > spread(1_000));
+    }
+}

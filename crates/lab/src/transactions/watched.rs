@@ -1,0 +1,140 @@
+//! A database that notes when what was asked of it began and ended, for the parts of a transaction.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use jeton_etx::{
+    Attempt, Branch, BranchName, Dialect, Executed, Executor, Failure, Outcome, RequestId, Resource,
+    Standing, Try, Value, Vote,
+};
+
+use super::contender::Parts;
+
+/// When the latest of each kind ended; of one transaction at a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stamps {
+    sql: Option<Instant>,
+    prepare: Option<Instant>,
+    /// When the first one began.
+    commit: Option<Instant>,
+}
+
+impl Stamps {
+    /// The parts of a transaction that began and ended then.
+    pub(crate) fn parts(self, begun: Instant, ended: Instant) -> Parts {
+        let sql = self.sql.unwrap_or(begun);
+        let prepared = self.prepare.unwrap_or(sql);
+        // Without a branch to commit after it, the commit that decides is a commit like any other.
+        let decided = self.commit.unwrap_or(prepared);
+        Parts {
+            sql: sql - begun,
+            prepare: prepared - sql,
+            decide: decided - prepared,
+            commit: ended - decided,
+        }
+    }
+}
+
+/// Shared by all databases of a server.
+pub(crate) type Watch = Arc<Mutex<Stamps>>;
+
+pub(crate) fn take(watch: &Watch) -> Stamps {
+    std::mem::take(&mut *lock(watch))
+}
+
+fn lock(watch: &Watch) -> MutexGuard<'_, Stamps> {
+    // Nothing panics while it is held.
+    watch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) struct Watched {
+    pub(crate) resource: Arc<dyn Resource>,
+    pub(crate) watch: Watch,
+}
+
+struct WatchedBranch {
+    branch: Box<dyn Branch>,
+    watch: Watch,
+}
+
+#[async_trait]
+impl Resource for Watched {
+    fn name(&self) -> &str {
+        self.resource.name()
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.resource.dialect()
+    }
+
+    fn keeps_decisions(&self) -> bool {
+        self.resource.keeps_decisions()
+    }
+
+    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
+        let branch = self.resource.begin(attempt).await?;
+        Ok(Box::new(WatchedBranch { branch, watch: Arc::clone(&self.watch) }))
+    }
+
+    async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+        self.resource.prepared().await
+    }
+
+    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure> {
+        self.resource.locks(branch).await
+    }
+
+    async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+        self.resource.decide(branch, outcome).await
+    }
+
+    async fn write_decision(
+        &self,
+        request: RequestId,
+        attempt: Try,
+        decision: &[u8],
+    ) -> Result<Vec<u8>, Failure> {
+        self.resource.write_decision(request, attempt, decision).await
+    }
+
+    async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure> {
+        self.resource.read_decision(request, attempt).await
+    }
+
+    async fn forget(&self, below: u128) -> Result<(), Failure> {
+        self.resource.forget(below).await
+    }
+
+    async fn fence(&self, executor: Executor) -> Result<(), Failure> {
+        self.resource.fence(executor).await
+    }
+}
+
+#[async_trait]
+impl Branch for WatchedBranch {
+    fn name(&self) -> BranchName {
+        self.branch.name()
+    }
+
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+        let answer = self.branch.execute(statement, parameters).await;
+        lock(&self.watch).sql = Some(Instant::now());
+        answer
+    }
+
+    async fn vote(&mut self) -> Vote {
+        let vote = self.branch.vote().await;
+        lock(&self.watch).prepare = Some(Instant::now());
+        vote
+    }
+
+    async fn commit_deciding(self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, Failure> {
+        self.branch.commit_deciding(decision).await
+    }
+
+    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), Failure> {
+        lock(&self.watch).commit.get_or_insert_with(Instant::now);
+        self.branch.decide(outcome).await
+    }
+}

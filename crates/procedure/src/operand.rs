@@ -1,0 +1,94 @@
+//! What a guard compares, and what a procedure returns: a column, a number of rows, a parameter, a literal.
+
+use std::collections::BTreeMap;
+
+use jeton_etx::{Executed, Value};
+
+use crate::statement::name_of;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operand {
+    /// A column of the first row of a step.
+    Column(usize, String),
+    /// How many rows a step met.
+    Rows(usize),
+    /// A parameter.
+    Parameter(String),
+    /// Itself.
+    Literal(Value),
+}
+
+/// What is known where an operand is written.
+pub struct Scope<'a> {
+    /// The names of the steps up to here.
+    pub steps: &'a [String],
+    /// The names of the parameters.
+    pub parameters: &'a [String],
+}
+
+impl Operand {
+    /// Reads an operand that stands after the last step of the scope.
+    pub fn read(text: &str, scope: &Scope<'_>) -> Result<Self, String> {
+        let text = text.trim();
+        if let Some(literal) = literal(text) {
+            return Ok(Self::Literal(literal));
+        }
+        if let Some(name) = text.strip_prefix(':') {
+            return match scope.parameters.iter().any(|known| known == name) {
+                true => Ok(Self::Parameter(name.to_owned())),
+                false => Err(format!("there is no parameter {name:?}")),
+            };
+        }
+        let (step, column) = match text.split_once('.') {
+            Some((name, column)) => {
+                let step = scope.steps.iter().position(|known| known == name);
+                (step.ok_or_else(|| format!("there is no step {name:?} up to here"))?, column)
+            }
+            None => (scope.steps.len().checked_sub(1).ok_or("there is no step")?, text),
+        };
+        match column {
+            "rows" => Ok(Self::Rows(step)),
+            column if !column.is_empty() && name_of(column) == column => {
+                Ok(Self::Column(step, column.to_owned()))
+            }
+            _ => Err(format!(
+                "{text:?} is neither a column nor step.column, rows, :parameter, a number, 'text', true, false or null"
+            )),
+        }
+    }
+
+    /// Its value. No row, or no such column in it, is null.
+    pub fn value(&self, done: &[Executed], parameters: &BTreeMap<String, Value>) -> Value {
+        match self {
+            Self::Literal(value) => value.clone(),
+            Self::Parameter(name) => parameters.get(name).cloned().unwrap_or(Value::Null),
+            Self::Rows(step) => {
+                let count = done.get(*step).map_or(0, |executed| executed.count);
+                Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+            }
+            Self::Column(step, name) => {
+                let row = done.get(*step).and_then(|executed| executed.rows.first());
+                let found =
+                    row.and_then(|row| row.iter().find(|(column, _)| column.eq_ignore_ascii_case(name)));
+                found.map_or(Value::Null, |(_, value)| value.clone())
+            }
+        }
+    }
+}
+
+fn literal(text: &str) -> Option<Value> {
+    match text {
+        "null" => return Some(Value::Null),
+        "true" => return Some(Value::Bool(true)),
+        "false" => return Some(Value::Bool(false)),
+        _ => {}
+    }
+    if let Some(inside) = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+        return Some(Value::Text(inside.replace("''", "'")));
+    }
+    if let Ok(number) = text.parse() {
+        return Some(Value::Integer(number));
+    }
+    crate::number::compare(text, "0").map(|_| Value::Decimal(text.to_owned()))
+}

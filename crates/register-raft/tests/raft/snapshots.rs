@@ -1,0 +1,110 @@
+//! Snapshots: the log stays short, and whoever is far behind gets one.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use jeton_register::{Batch, Log, Registers, Slot, Space, Written, block_on};
+
+use crate::cluster::{Cluster, insist};
+
+const LOG: Log = Log::partition(9);
+
+fn folder_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => folder_bytes(&entry.path()),
+            Ok(found) => found.len(),
+            // Gone since it was listed.
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[test]
+fn the_log_stays_short_and_a_member_far_behind_gets_a_snapshot() {
+    let cluster = Cluster::new(false, |settings| settings.snapshot_entries = 100);
+    cluster.start_all();
+    cluster.await_whole();
+    cluster.crash(3);
+    // Some twenty megabytes through logs that hold one: each round forgets the one before.
+    let value = vec![7; 16 << 10];
+    for round in 1..=40 {
+        let member = cluster.member(1 + round % 2);
+        for part in 0..32 {
+            let slot = round * 32 + part;
+            insist(&member, LOG, slot, &value);
+        }
+        block_on(member.trim(LOG, Slot(round * 32 - 1))).unwrap();
+    }
+    let written = 40 * 32 * value.len() as u64;
+    for id in [1, 2] {
+        let bytes = folder_bytes(&cluster.folder(id));
+        assert!(bytes < written * 2 / 3, "{bytes} bytes of disk after {written} bytes of writes");
+    }
+    cluster.start(3);
+    cluster.await_whole();
+    for slot in [1320, 1300, 5] {
+        let expected = if slot < 1280 { Written::Trimmed } else { Written::Taken(value.clone().into()) };
+        if slot <= 40 * 32 + 31 {
+            assert_eq!(insist(&cluster.member(3), LOG, slot, b"another"), expected, "slot {slot}");
+        }
+    }
+    // And all of it is there again after a start from the snapshot.
+    cluster.crash_all();
+    cluster.start_all();
+    cluster.await_whole();
+    for id in cluster.ids() {
+        assert_eq!(insist(&cluster.member(id), LOG, 1279, b"another"), Written::Trimmed);
+        let last = insist(&cluster.member(id), LOG, 1300, b"another");
+        assert_eq!(last, Written::Taken(value.clone().into()));
+    }
+}
+
+#[test]
+fn what_is_retired_takes_no_memory() {
+    let cluster = Cluster::started(true);
+    cluster.await_whole();
+    let member = cluster.member(1);
+    for session in 1..=50u128 {
+        insist(&member, Log::transaction(session), 1, &[1; 10_000]);
+    }
+    block_on(member.extent(LOG)).unwrap();
+    assert!(member.state_bytes() > 500_000, "{}", member.state_bytes());
+    block_on(member.retire(Space::Transaction, 51)).unwrap();
+    block_on(member.extent(LOG)).unwrap();
+    assert!(member.state_bytes() < 1000, "{}", member.state_bytes());
+}
+
+/// Larger than a file of the log takes at once, and an answer that is larger than a message.
+#[test]
+fn the_largest_batch_goes_through() {
+    // An append has the time of a heartbeat: so many bytes need more of it than others do, on a busy machine.
+    let cluster = Cluster::new(false, |settings| {
+        settings.timing.heartbeat = Duration::from_millis(500);
+        settings.timing.election = Duration::from_secs(2);
+        settings.timing.request = Duration::from_secs(30);
+    });
+    cluster.start_all();
+    cluster.await_whole();
+    let follower = cluster.ids().into_iter().find(|&id| Some(id) != cluster.leader()).unwrap();
+    let member = cluster.member(follower);
+    let limits = member.limits();
+    let mut batch = Batch::new();
+    for slot in 1..=(limits.batch_bytes_max / limits.value_bytes_max) as u64 {
+        batch.push(LOG, Slot(slot), &vec![slot as u8; limits.value_bytes_max]);
+    }
+    let ask = |batch: &Batch| {
+        let permit = member.admit(batch.len(), batch.value_bytes()).unwrap();
+        block_on(member.write(batch.clone(), permit)).unwrap()
+    };
+    assert!(ask(&batch).iter().all(|written| *written == Written::Fresh));
+    let mut again = Batch::new();
+    for slot in (1..=batch.len() as u64).cycle().take(5 * batch.len()) {
+        again.push(LOG, Slot(slot), b"");
+    }
+    for (written, slot) in ask(&again).iter().zip((1..=batch.len() as u8).cycle()) {
+        assert_eq!(*written, Written::Taken(vec![slot; limits.value_bytes_max].into()));
+    }
+}

@@ -1,0 +1,63 @@
+//! Branches of transactions: what is held can be committed, counts once if it is and never if it is not, and nothing is held after its end.
+
+use jeton_core::{BranchStep, Ending, Rejection};
+use jeton_engine::{BranchReply, Refusal};
+
+use crate::model::Model;
+use crate::model::branch::Mark;
+use crate::violation::{Checked, Violation};
+
+const RULE: &str = "branches";
+
+/// A step of a branch is about to be in the log.
+pub fn logged(model: &Model, branch: usize, step: &BranchStep) -> Checked {
+    let one = &model.branches[branch];
+    let wrong = |what: &str| {
+        let name = one.branch.name();
+        Err(Violation::new(RULE, format!("branch {name} {what}: {step:?}, after {:?}", one.logged)))
+    };
+    let marks: Vec<Mark> = one.logged.iter().map(|(_, mark)| *mark).collect();
+    match (step, &marks[..]) {
+        (BranchStep::Held(branch), []) if *branch == one.branch => Ok(()),
+        (BranchStep::Held(_), []) => wrong("is held as nobody asked for it"),
+        (BranchStep::Held(_), _) => wrong("is held twice, or after its end"),
+        (BranchStep::Settled { ending, .. }, _) if Some(*ending) != one.decided => {
+            wrong("ends as nobody decided")
+        }
+        (BranchStep::Settled { ending: Ending::Commit, .. }, [Mark::Held]) => Ok(()),
+        (BranchStep::Settled { ending: Ending::Abort, .. }, [] | [Mark::Held]) => Ok(()),
+        (BranchStep::Settled { .. }, _) => wrong("ends twice, or is committed and was not held"),
+    }
+}
+
+/// An answer came to whoever asked to hold it, or to end it in this way.
+pub fn answered(
+    model: &Model,
+    branch: usize,
+    asked: Option<Ending>,
+    reply: &Result<BranchReply, Refusal>,
+) -> Checked {
+    let one = &model.branches[branch];
+    let wrong = |what: &str| {
+        let name = one.branch.name();
+        Err(Violation::new(
+            RULE,
+            format!("branch {name}, asked {asked:?}: {reply:?}, {what} ({:?})", one.logged),
+        ))
+    };
+    let durable = |mark| one.logged.contains(&mark) && mark.0 <= model.history.durable(one.partition.0);
+    let is_durable = |mark: Mark| one.logged.iter().any(|logged| logged.1 == mark && durable(*logged));
+    match (asked, reply) {
+        (None, Ok(BranchReply::Held { .. })) if is_durable(Mark::Held) => Ok(()),
+        (_, Ok(BranchReply::Settled { ending, .. }))
+            if is_durable(Mark::Ended(*ending)) && asked.is_none_or(|asked| asked == *ending) =>
+        {
+            Ok(())
+        }
+        (None, Err(Refusal::Rejected(Rejection::Mismatch))) => wrong("but it was never another"),
+        (None, Err(Refusal::Rejected(_))) if one.voted => wrong("but it was acknowledged before"),
+        (Some(_), Err(Refusal::Rejected(_))) => wrong("but it must be possible to end it"),
+        (_, Err(_)) => Ok(()),
+        (_, Ok(_)) => wrong("which is not what the log says, or not durable"),
+    }
+}

@@ -1,0 +1,129 @@
+//! A branch in Jeton: what it will add, until it votes.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jeton_etx::{Branch, BranchName, Executed, Failure, Outcome, Value, Vote};
+use serde_json::json;
+
+use super::Shared;
+use super::http::encoded;
+use super::statement::{Addition, Place, Statement};
+
+pub struct JetonBranch {
+    shared: Arc<Shared>,
+    name: BranchName,
+    additions: Vec<Addition>,
+    state: State,
+}
+
+enum State {
+    /// Statements can be executed. Nothing was sent.
+    Open,
+    /// A statement failed. Nothing was sent.
+    Failed(Failure),
+    /// It was asked for its vote: it may be held.
+    Asked,
+    /// Nothing is left to do.
+    Over,
+}
+
+impl JetonBranch {
+    pub fn new(shared: Arc<Shared>, name: BranchName) -> Self {
+        Self { shared, name, additions: Vec::new(), state: State::Open }
+    }
+
+    async fn run(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+        let settings = &self.shared.settings;
+        let read = Statement::read(statement, parameters);
+        match read.map_err(|why| settings.statement("bad-statement", why))? {
+            Statement::Add(addition) => {
+                self.additions.push(addition);
+                Ok(Executed { rows: Vec::new(), count: 1 })
+            }
+            Statement::Get(place) => {
+                let value = self.look(&place).await?;
+                Ok(Executed { rows: vec![vec![("value".to_owned(), value)]], count: 1 })
+            }
+        }
+    }
+
+    /// What a counter is, as it is committed, with what this branch adds.
+    async fn look(&self, place: &Place) -> Result<Value, Failure> {
+        let mut path = format!("/v1/tables/{}/counters/{}", encoded(&place.table), encoded(&place.counter));
+        if let Some(column) = &place.column {
+            path += &format!("?column={}", encoded(column));
+        }
+        let reply = self.shared.ask("GET", &path, None).await?;
+        if reply.status != 200 {
+            return Err(self.shared.failure(&reply));
+        }
+        let added = self.additions.iter().filter(|one| one.place == *place).map(|one| i128::from(one.amount));
+        // A cell that holds bytes has no value; one that holds nothing counts as zero.
+        let holds_bytes = reply.body["exists"] == true && reply.body["value"].is_null();
+        let sum = i128::from(reply.body["value"].as_i64().unwrap_or(0)) + added.sum::<i128>();
+        match i64::try_from(sum) {
+            _ if holds_bytes => Ok(Value::Null),
+            Ok(sum) => Ok(Value::Integer(sum)),
+            Err(_) => Err(self
+                .shared
+                .settings
+                .statement("overflow", "the counter would leave the range of 64-bit integers")),
+        }
+    }
+
+    fn closed(&self) -> Failure {
+        self.shared.settings.statement("closed", "the branch is not open any more")
+    }
+}
+
+#[async_trait]
+impl Branch for JetonBranch {
+    fn name(&self) -> BranchName {
+        self.name
+    }
+
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+        match &self.state {
+            State::Open => {}
+            State::Failed(failure) => return Err(failure.clone()),
+            State::Asked | State::Over => return Err(self.closed()),
+        }
+        let executed = self.run(statement, parameters).await;
+        if let Err(failure) = &executed {
+            self.state = State::Failed(failure.clone());
+        }
+        executed
+    }
+
+    async fn vote(&mut self) -> Vote {
+        match &self.state {
+            State::Open => {}
+            State::Failed(failure) => return Vote::No(failure.clone()),
+            State::Asked | State::Over => return Vote::No(self.closed()),
+        }
+        if self.additions.is_empty() {
+            self.state = State::Over;
+            return Vote::Unchanged;
+        }
+        self.state = State::Asked;
+        let body = json!({"operations": self.additions.iter().map(Addition::to_json).collect::<Vec<_>>()});
+        let path = format!("/v1/branches/{}", encoded(&self.name.gid()));
+        match self.shared.ask("PUT", &path, Some(&body)).await {
+            Ok(reply) if reply.status == 200 && reply.body["state"] == "held" => Vote::Yes,
+            Ok(reply) => Vote::No(self.shared.failure(&reply)),
+            Err(failure) => Vote::No(failure),
+        }
+    }
+
+    async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, Failure> {
+        Err(self.shared.no_home())
+    }
+
+    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), Failure> {
+        match (&self.state, outcome) {
+            (State::Over, _) | (State::Open | State::Failed(_), Outcome::Abort) => Ok(()),
+            _ => self.shared.decide(&self.name, outcome).await,
+        }
+    }
+}

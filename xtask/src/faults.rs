@@ -1,0 +1,48 @@
+//! `cargo xtask faults [minutes]`: the bank on real databases, while servers and databases are killed at every point of the work, and connections cut.
+
+use anyhow::{Context, Result};
+
+use crate::machine;
+use crate::process::{cargo, run};
+
+/// What CI takes.
+pub const MINUTES: u64 = 5;
+
+/// Half of the time with each kind of registers.
+pub fn faults(arguments: &[String]) -> Result<()> {
+    let minutes = match arguments {
+        [] => MINUTES,
+        [minutes, ..] => minutes.parse().context("how many minutes: a whole number")?,
+    };
+    machine::prepare()?;
+    torment(minutes)
+}
+
+/// The same, on a machine that is prepared.
+pub fn torment(minutes: u64) -> Result<()> {
+    let seconds = minutes * 60 / 2;
+    // As many as a busy machine comes to in that time; an hour has room for nearly all.
+    let (servers, databases) = match minutes {
+        60.. => (30, 30),
+        _ => ((seconds / 7).min(20), (seconds / 15).min(10)),
+    };
+    let (servers, databases) = (servers.to_string(), databases.to_string());
+    let seconds = seconds.to_string();
+    for registers in ["raft", "postgres"] {
+        run(&mut cargo(&[
+            "run",
+            "-p",
+            "jeton-bank",
+            "--",
+            "--faults",
+            &seconds,
+            "--registers",
+            registers,
+            "--points-min",
+            &servers,
+            "--database-points-min",
+            &databases,
+        ]))?;
+    }
+    Ok(())
+}
