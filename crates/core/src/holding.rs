@@ -201,15 +201,18 @@ impl Partition {
     }
 
     /// Whether what a decision leaves is enough for all that is held.
-    pub(crate) fn bears(&self, operation: &Operation, decision: &Decision) -> bool {
+    pub(crate) fn bears(&self, step: Step, operation: &Operation, decision: &Decision) -> bool {
         if self.branches.is_empty() || !decision.answer.applied {
             return true;
         }
         let left: Vec<_> = left_behind(operation, decision).collect();
         left.iter().enumerate().all(|(at, (cell, value))| {
+            let Some(escrow) = self.branches.escrow(cell) else { return true };
             // What a later change of the same operation replaces is never seen.
             let replaced = left[at + 1..].iter().any(|(later, _)| later == cell);
-            replaced || self.branches.escrow(cell).is_none_or(|escrow| escrow.bears(value.as_ref()))
+            // What is over already is nothing, and stays it: the partition's time never goes back.
+            let value = value.clone().and_then(|value| value.at(millis(step.time)));
+            replaced || escrow.bears(value.as_ref())
         })
     }
 }

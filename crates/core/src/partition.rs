@@ -169,7 +169,7 @@ impl Partition {
         recall: &mut R,
     ) -> Result<Verdict, R::Error> {
         Ok(match self.decide_freely(step, table, operation, hashes, recall)? {
-            Verdict::Fresh(decision) if !self.bears(operation, &decision) => {
+            Verdict::Fresh(decision) if !self.bears(step, operation, &decision) => {
                 Verdict::Rejected(Rejection::Held)
             }
             verdict => verdict,

@@ -160,6 +160,22 @@ fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_
 }
 
 #[test]
+fn what_ends_a_counter_in_the_past_leaves_nothing_and_nothing_may_be_enough() {
+    let mut world = world();
+    is_fresh(&world.hold(&branch("b", &[Addition { min: Some(0), ..adding(counter(0), 0) }]), &counter(0)));
+    world.at(60);
+    let ended = |until| [(counter(0), Change::Add(-1)), (counter(0), Change::Expire(Some(START + until)))];
+    assert_eq!(
+        world.batch(&minted(60, 1), &ended(61)).rejected(),
+        Rejection::Held,
+        "for a moment it is there"
+    );
+    world.batch(&minted(60, 2), &ended(60)).applied();
+    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Commit, false));
+    assert_eq!(value(&world, 0), 0);
+}
+
+#[test]
 fn a_counter_at_its_limit_holds_what_fits_both_ways() {
     let mut world = world();
     world.change_cell(&minted(0, 1), &counter(0), Change::Set(i64::MAX - 5)).applied();

@@ -4,7 +4,7 @@
 //! database, and on which connection, so that whoever finds the branch can look up its outcome, and end a connection that hangs.
 //! Both are digits of a fixed width: a name has one spelling, and nothing else is taken for one.
 
-use crate::{Executor, Home, RequestId, Try};
+use crate::{Cluster, Executor, Home, RequestId, Try};
 
 /// Marks our names among those of others, as the format of an XA identifier: "JETX".
 const FORMAT: u32 = 0x4a45_5458;
@@ -16,7 +16,7 @@ const PREFIX: &str = "etx1:";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchName {
     /// Those who share databases and do not know of each other are told apart by this.
-    pub cluster: u32,
+    pub cluster: Cluster,
     /// The request.
     pub request: RequestId,
     /// Its try.
@@ -40,11 +40,11 @@ impl BranchName {
     /// The format of the XA identifier.
     pub const FORMAT: u32 = FORMAT;
 
-    /// The part that names the try: 52 digits.
+    /// The part that names the try: 60 digits.
     pub fn gtrid(&self) -> String {
         let RequestId { session, sequence } = self.request;
-        let (cluster, home) = (self.cluster, self.home.number());
-        format!("{cluster:08x}{session:032x}{sequence:08x}{:02x}{home:02x}", self.attempt.0)
+        let (Cluster { number, deployment }, home) = (self.cluster, self.home.number());
+        format!("{number:08x}{deployment:08x}{session:032x}{sequence:08x}{:02x}{home:02x}", self.attempt.0)
     }
 
     /// The part that names the branch: 54 digits.
@@ -61,7 +61,7 @@ impl BranchName {
         }
         let (mut try_part, mut branch_part) = (Digits(gtrid), Digits(bqual));
         let name = Self {
-            cluster: try_part.take(8)? as u32,
+            cluster: Cluster { number: try_part.take(8)? as u32, deployment: try_part.take(8)? as u32 },
             request: RequestId { session: try_part.take(32)?, sequence: try_part.take(8)? as u32 },
             attempt: Try(try_part.take(2)? as u8),
             home: Home::from_number(try_part.take(2)? as u8),
@@ -78,7 +78,7 @@ impl BranchName {
         if whole && tries.contains(&name.attempt.0) { Ok(name) } else { Err(NotOurs) }
     }
 
-    /// The name as PostgreSQL has it: one part, of 112 characters.
+    /// The name as PostgreSQL has it: one part, of 120 characters.
     pub fn gid(&self) -> String {
         format!("{PREFIX}{}:{}", self.gtrid(), self.bqual())
     }
@@ -112,7 +112,7 @@ mod tests {
 
     fn name() -> BranchName {
         BranchName {
-            cluster: 0xc1,
+            cluster: Cluster { number: 0xc1, deployment: 0xd2 },
             request: RequestId { session: 0x0192_8f00_dead_7000_8000_0000_0000_00ff, sequence: 12 },
             attempt: Try(3),
             home: Home::Registers,

@@ -20,6 +20,7 @@ macro_rules! fault {
 mod answered;
 mod branch;
 mod bytes;
+mod cluster;
 mod decision;
 mod decisions;
 mod desk;
@@ -41,6 +42,7 @@ mod work;
 
 pub use self::bytes::Malformed;
 pub use branch::{BranchName, NotOurs};
+pub use cluster::{Cluster, Unidentified};
 pub use decision::{Answer, Commit, Decision, Outcome, Participant};
 pub use decisions::{Decisions, Known, NoRoom};
 pub use desk::{Desk, Doubt, InDoubt, Resolved, Story};

@@ -14,7 +14,7 @@ use crate::logic::{Logic, Request};
 use crate::peers::{Peers, Sign};
 use crate::retirement::date_of;
 use crate::running::run;
-use crate::{Ending, Executor, Question, RequestId, Resource, Try};
+use crate::{Cluster, Ending, Executor, Question, RequestId, Resource, Try};
 
 const GRACE_MAX: Duration = Duration::from_secs(3600);
 
@@ -22,7 +22,7 @@ const GRACE_MAX: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Those who share databases and do not know of each other are told apart by this.
-    pub cluster: u32,
+    pub cluster: Cluster,
     /// The number of this server among those of the cluster.
     pub server: u16,
     /// Drawn at random at each start: what has another incarnation is of a server that is no more.
@@ -48,9 +48,9 @@ impl Options {
     }
 
     /// Those that fit most.
-    pub fn new(cluster: u32, server: u16, incarnation: u64) -> Self {
+    pub fn new(cluster: impl Into<Cluster>, server: u16, incarnation: u64) -> Self {
         Self {
-            cluster,
+            cluster: cluster.into(),
             server,
             incarnation,
             compute_max: Duration::from_secs(30),

@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_rolled_back_only_if_it_is_still_prepared() {
         let branch = BranchName {
-            cluster: 1,
+            cluster: 1.into(),
             request: RequestId { session: 2, sequence: 3 },
             attempt: Try::FIRST,
             home: Home::Registers,

@@ -52,6 +52,16 @@ impl Exchange {
     }
 }
 
+impl Secret {
+    /// A number that follows from the secret and does not give it away.
+    pub fn fingerprint(&self) -> u32 {
+        let mut hash = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of this hash has any length");
+        hash.update(b"jeton raft 1 fingerprint");
+        let [first, second, third, fourth, ..] = <[u8; 32]>::from(hash.finalize().into_bytes());
+        u32::from_be_bytes([first, second, third, fourth])
+    }
+}
+
 /// A number that was never used.
 pub fn nonce() -> std::io::Result<Nonce> {
     let mut nonce = Nonce::default();

@@ -12,6 +12,8 @@ pub enum Space {
     Partition = 1,
     /// What became of the requests of a session. Dated.
     Transaction = 2,
+    /// Whose registers these are.
+    Deployment = 3,
 }
 
 impl Space {
@@ -20,6 +22,7 @@ impl Space {
         match number {
             1 => Some(Self::Partition),
             2 => Some(Self::Transaction),
+            3 => Some(Self::Deployment),
             _ => None,
         }
     }
@@ -28,7 +31,7 @@ impl Space {
     /// end and are short; they go together, by [retiring](crate::Registers::retire) all below an id.
     pub const fn is_dated(self) -> bool {
         match self {
-            Self::Partition => false,
+            Self::Partition | Self::Deployment => false,
             Self::Transaction => true,
         }
     }
@@ -52,6 +55,9 @@ pub struct Log {
 }
 
 impl Log {
+    /// The one log that says whose registers these are.
+    pub const DEPLOYMENT: Self = Self { space: Space::Deployment, id: 0 };
+
     /// The log of a partition.
     pub const fn partition(number: u16) -> Self {
         Self { space: Space::Partition, id: number as u128 }
@@ -68,6 +74,7 @@ impl fmt::Display for Log {
         match self.space {
             Space::Partition => write!(out, "partition/{}", self.id),
             Space::Transaction => write!(out, "transaction/{:032x}", self.id),
+            Space::Deployment => write!(out, "deployment/{}", self.id),
         }
     }
 }

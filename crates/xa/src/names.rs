@@ -1,6 +1,6 @@
 //! What things are called in the databases.
 
-use jeton_etx::Executor;
+use jeton_etx::{Cluster, Executor};
 
 /// A connection on which a server works says so by this name, which the server has for one life.
 pub fn at_work(executor: Executor) -> String {
@@ -10,8 +10,10 @@ pub fn at_work(executor: Executor) -> String {
 
 /// Where the names of branches of these sessions begin and end, for the table of marks: names are of fixed width and begin with cluster
 /// and session, so those of older sessions are a range.
-pub fn marks_below(cluster: u32, session: u128) -> (String, String) {
-    (format!("etx1:{cluster:08x}"), format!("etx1:{cluster:08x}{session:032x}"))
+pub fn marks_below(Cluster { number, deployment }: Cluster, session: u128) -> (String, String) {
+    let of_the_cluster = format!("etx1:{number:08x}{deployment:08x}");
+    let end = format!("{of_the_cluster}{session:032x}");
+    (of_the_cluster, end)
 }
 
 /// Bytes as hexadecimal digits.
@@ -43,16 +45,20 @@ mod tests {
 
     #[test]
     fn marks_of_older_sessions_are_a_range() {
-        let gid = |cluster, session| {
+        let gid = |cluster: Cluster, session| {
             let executor = Executor { server: 1, incarnation: 2, work: 3 };
             let request = RequestId { session, sequence: 1 };
             let (attempt, home) = (Try::FIRST, Home::Registers);
             BranchName { cluster, request, attempt, home, executor, resource: 0, connection: 4 }.gid()
         };
-        let (from, to) = marks_below(7, 100);
+        let of = |number, deployment| Cluster { number, deployment };
+        let (from, to) = marks_below(of(7, 1), 100);
         let is_in = |gid: String| gid >= from && gid < to;
-        assert!(is_in(gid(7, 0)) && is_in(gid(7, 99)));
-        assert!(!is_in(gid(7, 100)) && !is_in(gid(6, 99)) && !is_in(gid(8, 99)));
+        assert!(is_in(gid(of(7, 1), 0)) && is_in(gid(of(7, 1), 99)));
+        assert!(!is_in(gid(of(7, 1), 100)));
+        for others in [of(6, 1), of(8, 1), of(7, 0), of(7, 2)] {
+            assert!(!is_in(gid(others, 99)), "{others:?}");
+        }
     }
 
     #[test]

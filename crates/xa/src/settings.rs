@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jeton_etx::Failure;
+use jeton_etx::{BranchName, Cluster, Executor, Failure};
 
 /// A database among those of a cluster.
 #[derive(Debug, Clone)]
@@ -10,7 +10,7 @@ pub struct Settings {
     /// What it is called.
     pub name: String,
     /// The cluster, as in [`BranchName::cluster`](jeton_etx::BranchName::cluster).
-    pub cluster: u32,
+    pub cluster: Cluster,
     /// The number of the database in the cluster.
     pub number: u8,
     /// How many branches can be open at once.
@@ -27,10 +27,10 @@ pub struct Settings {
 
 impl Settings {
     /// Those that fit most.
-    pub fn new(name: &str, cluster: u32, number: u8) -> Self {
+    pub fn new(name: &str, cluster: impl Into<Cluster>, number: u8) -> Self {
         Self {
             name: name.to_owned(),
-            cluster,
+            cluster: cluster.into(),
             number,
             branches_max: 32,
             wait_max: Duration::from_secs(5),
@@ -63,6 +63,31 @@ impl Settings {
 
     pub(crate) fn forgotten(&self) -> Failure {
         Failure::Forgotten { resource: self.name.clone() }
+    }
+
+    /// Whether a branch is of our cluster, in this database. A trial is everybody's who has the same number: whoever comes across one that was left ends it.
+    pub(crate) fn is_ours(&self, name: &BranchName) -> bool {
+        let is_of_us = match name.executor {
+            Executor::TRIAL => name.cluster.number == self.cluster.number,
+            _ => name.cluster == self.cluster,
+        };
+        is_of_us && name.resource == self.number
+    }
+
+    /// Whether the deployment that has our number in the database is ours.
+    pub(crate) fn claimed(&self, by: Option<&str>) -> Result<(), Failure> {
+        let Cluster { number, deployment } = self.cluster;
+        match by {
+            Some(by) if by == deployment.to_string() => Ok(()),
+            Some(by) => Err(self.setup(
+                format_args!("cluster {number} is deployment {by} here, and this one is {deployment}"),
+                format!(
+                    "if these are two deployments, give this one another number of cluster; if its registers were exchanged, bring them back, or see \
+                     \"Other registers\" in docs/transactions.md before you DELETE FROM etx_deployment WHERE cluster = {number}"
+                ),
+            )),
+            None => Err(self.passing("it does not say whose it is")),
+        }
     }
 
     /// A future with a limit of time.

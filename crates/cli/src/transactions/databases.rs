@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use jeton_etx::{Failure as Trouble, Resource};
+use jeton_etx::{Cluster, Failure as Trouble, Resource};
 use jeton_procedure::Database;
 use jeton_xa::{Jeton, MariaDb, Postgres, Settings};
 
@@ -19,7 +19,7 @@ pub enum Opened {
 }
 
 impl Opened {
-    fn new(name: &str, declared: &DeclaredDatabase, cluster: u32) -> Result<Self> {
+    fn new(name: &str, declared: &DeclaredDatabase, cluster: Cluster) -> Result<Self> {
         let fail = |why: String| {
             let what = format!("the database {name:?} of the configuration file cannot be used");
             Failure::of(anyhow!("{why}"), what, "mend its section: see docs/transactions.md")
@@ -60,10 +60,20 @@ impl Opened {
             Self::Jeton(database) => database.check().await.map(|()| Vec::new()),
         }
     }
+
+    /// Makes sure that no other deployment has our number here.
+    pub async fn claim(&self) -> Result<(), Trouble> {
+        match self {
+            Self::Postgres(database) => database.claim().await,
+            Self::MariaDb(database) => database.claim().await,
+            // It keeps nothing by that number.
+            Self::Jeton(_) => Ok(()),
+        }
+    }
 }
 
-/// All databases, in the order of their numbers.
-pub fn open(declared: &Declared) -> Result<Vec<Opened>> {
+/// All databases, in the order of their numbers. Nothing is connected yet.
+pub fn open(declared: &Declared, cluster: Cluster) -> Result<Vec<Opened>> {
     let mut sorted: Vec<_> = declared.databases.iter().collect();
     sorted.sort_by_key(|(_, database)| database.number);
     for (at, (name, database)) in sorted.iter().enumerate() {
@@ -75,7 +85,7 @@ pub fn open(declared: &Declared) -> Result<Vec<Opened>> {
             return Err(Failure::of(why, "the numbers of the databases are not in order", fix));
         }
     }
-    sorted.iter().map(|(name, database)| Opened::new(name, database, declared.transactions.cluster)).collect()
+    sorted.iter().map(|(name, database)| Opened::new(name, database, cluster)).collect()
 }
 
 /// The databases as procedures name them.

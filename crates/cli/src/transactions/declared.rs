@@ -69,7 +69,7 @@ impl Default for Cluster {
     fn default() -> Self {
         let options = jeton_etx::Options::new(1, 1, 0);
         Self {
-            cluster: options.cluster,
+            cluster: options.cluster.number,
             servers: Vec::new(),
             token_variable: None,
             registers: Backend::Embedded,

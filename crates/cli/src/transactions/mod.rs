@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use jeton_etx::{Alone, Desk, Failure as Trouble, Options, Peers, Server};
+use jeton_etx::{Alone, Cluster, Desk, Failure as Trouble, Options, Peers, Server, Unidentified};
 use jeton_procedure::Book;
 use jeton_register::Registers;
 use jeton_register::disk::RealDisk;
@@ -35,28 +35,28 @@ const FOLDER: &str = "transactions";
 
 /// What is known before registers are opened.
 struct Setup {
+    declared: Declared,
     options: Options,
-    databases: Vec<Opened>,
     book: Book,
     peers: Option<Arc<HttpPeers>>,
+    /// What the deployment is called if its registers cannot be relied on to know it.
+    named: Option<u32>,
 }
 
 /// Begins to take transactions: at once, or when databases and registers are there.
 pub async fn begin(declared: &Declared, server: u16, data: &Path, desk: Arc<Transactions>) -> Result<()> {
     let cluster = &declared.transactions;
-    let databases = databases::open(declared)?;
-    let book = book(declared, &databases)?;
-    let mut incarnation = [0; 8];
-    getrandom::fill(&mut incarnation).map_err(|why| anyhow!("there is no randomness: {why}"))?;
+    let book = book(declared, &databases::open(declared, cluster.cluster.into())?)?;
+    let incarnation = getrandom::u64().map_err(|why| anyhow!("there is no randomness: {why}"))?;
     let options = Options {
         compute_max: cluster.compute_max.0,
         sweep_every: cluster.sweep_every.0,
         works_max: cluster.works_max,
         window: cluster.window.0,
-        ..Options::new(cluster.cluster, server, u64::from_be_bytes(incarnation))
+        ..Options::new(cluster.cluster, server, incarnation)
     };
     let peers = peers(declared, server)?;
-    let setup = Setup { options, databases, book, peers };
+    let mut setup = Setup { declared: declared.clone(), options, book, peers, named: None };
     match cluster.registers {
         Backend::Embedded => {
             if cluster.servers.len() > 1 {
@@ -84,7 +84,10 @@ pub async fn begin(declared: &Declared, server: u16, data: &Path, desk: Arc<Tran
             go_on(setup, Arc::new(registers), desk).await
         }
         Backend::Raft => {
-            let settings = raft(declared, server, data)?;
+            let secret = secret(declared)?;
+            // These forget all when all are down, and are the same deployment after it.
+            setup.named = cluster.raft_in_memory.then(|| secret.fingerprint());
+            let settings = raft(declared, server, data, secret);
             let open = move || {
                 RaftRegisters::open(settings).map_err(|why| {
                     let fix = "see raft, secret_file and the directory of the data";
@@ -103,7 +106,7 @@ pub async fn begin(declared: &Declared, server: u16, data: &Path, desk: Arc<Tran
 pub async fn init(declared: &Declared) -> Result<Vec<String>> {
     let mut told = Vec::new();
     let cluster = &declared.transactions;
-    let databases = databases::open(declared)?;
+    let databases = databases::open(declared, cluster.cluster.into())?;
     book(declared, &databases)?;
     if cluster.registers == Backend::Postgres {
         let url = said(cluster.registers_url.as_ref(), cluster.registers_url_variable.as_ref());
@@ -184,31 +187,30 @@ fn embedded(folder: &Path) -> Result<Embedded<RealDisk>> {
     Embedded::open(disk, embedded::Options::default()).map_err(|why| fail(why.into()))
 }
 
-fn raft(declared: &Declared, server: u16, data: &Path) -> Result<jeton_register_raft::Settings> {
+fn secret(declared: &Declared) -> Result<Secret> {
+    let file = declared.transactions.secret_file.as_ref();
+    let file = file.ok_or_else(|| wrong("secret_file", "Raft needs a secret that all servers have"))?;
+    let secret =
+        std::fs::read(file).map_err(|why| wrong("secret_file", &format!("{}: {why}", file.display())))?;
+    Ok(Secret::new(secret.trim_ascii()))
+}
+
+fn raft(declared: &Declared, server: u16, data: &Path, secret: Secret) -> jeton_register_raft::Settings {
     let cluster = &declared.transactions;
     let members =
         cluster.raft.iter().zip(1..).map(|(address, id)| Member { id, address: *address }).collect();
-    let file = cluster
-        .secret_file
-        .as_ref()
-        .ok_or_else(|| wrong("secret_file", "Raft needs a secret that all servers have"))?;
-    let secret =
-        std::fs::read(file).map_err(|why| wrong("secret_file", &format!("{}: {why}", file.display())))?;
-    let secret = Secret::new(secret.trim_ascii().to_vec());
     let durability = match cluster.raft_in_memory {
         true => Durability::Memory,
         false => Durability::Disk(data.join(FOLDER)),
     };
-    Ok(jeton_register_raft::Settings::new(u64::from(server), members, secret, durability))
+    jeton_register_raft::Settings::new(u64::from(server), members, secret, durability)
 }
 
-async fn go_on<R: Registers>(setup: Setup, registers: Arc<R>, desk: Arc<Transactions>) -> Result<()> {
+async fn go_on<R: Registers>(mut setup: Setup, registers: Arc<R>, desk: Arc<Transactions>) -> Result<()> {
     let (tell, told) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
-        let ended = make_ready(&setup, &*registers).await;
-        if ended.is_ok() {
-            open_desk(setup, registers, &desk);
-        }
+        let ended = make_ready(&mut setup, &*registers).await;
+        let ended = ended.map(|databases| open_desk(setup, &databases, registers, &desk));
         if let Err(Err(why)) = tell.send(ended) {
             tracing::error!(%why, "there are no transactions on this server");
         }
@@ -227,12 +229,19 @@ async fn go_on<R: Registers>(setup: Setup, registers: Arc<R>, desk: Arc<Transact
     }
 }
 
-/// Comes back when registers and databases are ready; an error is one that waiting does not mend.
-async fn make_ready<R: Registers>(setup: &Setup, registers: &R) -> Result<(), String> {
-    for database in &setup.databases {
+/// Comes back with the databases when these and the registers are ready; an error is one that waiting does not mend.
+async fn make_ready<R: Registers>(setup: &mut Setup, registers: &R) -> Result<Vec<Opened>, String> {
+    let cluster = identify(setup, registers).await?;
+    setup.options.cluster = cluster;
+    let databases = databases::open(&setup.declared, cluster).map_err(|why| why.to_string())?;
+    for database in &databases {
         let resource = database.resource();
         loop {
-            match database.ensure_schema().await {
+            let ready = async {
+                let notes = database.ensure_schema().await?;
+                database.claim().await.map(|()| notes)
+            };
+            match ready.await {
                 Ok(notes) => {
                     notes.iter().for_each(|note| tracing::info!(database = resource.name(), "{note}"));
                     break;
@@ -245,15 +254,31 @@ async fn make_ready<R: Registers>(setup: &Setup, registers: &R) -> Result<(), St
     }
     loop {
         match homes::check(registers, setup.book.homes()).await {
-            Ok(moved) => return moved.map_or(Ok(()), Err),
+            Ok(moved) => return moved.map_or(Ok(databases), Err),
             Err(why) => tracing::warn!(%why, "the registers are not ready"),
         }
         tokio::time::sleep(AGAIN_EVERY).await;
     }
 }
 
-fn open_desk<R: Registers>(setup: Setup, registers: Arc<R>, desk: &Transactions) {
-    let Setup { options, databases, book, peers } = setup;
+/// Who we are, when the registers can tell.
+async fn identify<R: Registers>(setup: &Setup, registers: &R) -> Result<Cluster, String> {
+    let drawn = match setup.named {
+        Some(named) => named,
+        None => getrandom::u32().map_err(|why| format!("there is no randomness: {why}"))?,
+    };
+    loop {
+        match Cluster::identify(registers, setup.options.cluster.number, drawn).await {
+            Ok(cluster) => return Ok(cluster),
+            Err(Unidentified::Trouble(why)) => tracing::warn!(%why, "the registers are not ready"),
+            Err(why) => return Err(format!("{why}; give every cluster registers of its own")),
+        }
+        tokio::time::sleep(AGAIN_EVERY).await;
+    }
+}
+
+fn open_desk<R: Registers>(setup: Setup, databases: &[Opened], registers: Arc<R>, desk: &Transactions) {
+    let Setup { options, book, peers, .. } = setup;
     let others: Arc<dyn Peers> = match &peers {
         Some(peers) => peers.clone(),
         None => Arc::new(Alone),

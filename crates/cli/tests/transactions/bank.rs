@@ -51,9 +51,13 @@ impl Bank {
 
     /// The first column of what a statement finds.
     pub fn ask_postgres(&self, sql: &str) -> Vec<String> {
+        self.ask_postgres_at(&self.postgres.url(), sql)
+    }
+
+    /// The same in another database of it.
+    pub fn ask_postgres_at(&self, url: &str, sql: &str) -> Vec<String> {
         self.runtime.block_on(async {
-            let (client, connection) =
-                tokio_postgres::connect(&self.postgres.url(), tokio_postgres::NoTls).await.unwrap();
+            let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
             tokio::spawn(connection);
             let messages = client.simple_query(sql).await.unwrap();
             let rows = messages.into_iter().filter_map(|message| match message {
@@ -72,6 +76,22 @@ impl Bank {
             connection.disconnect().await.unwrap();
             rows.into_iter().map(|mut row| row.take::<String, _>(0).unwrap()).collect()
         })
+    }
+
+    /// What the servers of a cluster call themselves.
+    pub fn cluster(&self, number: u32) -> jeton_etx::Cluster {
+        let sql = format!("SELECT deployment FROM etx_deployment WHERE cluster = {number}");
+        let deployment = self.ask_postgres(&sql)[0].parse().unwrap();
+        jeton_etx::Cluster { number, deployment }
+    }
+
+    /// A database of PostgreSQL for the registers of a cluster.
+    pub fn registers(&self, number: u32) -> String {
+        let name = format!("registers_{number}");
+        if self.ask_postgres(&format!("SELECT 1 FROM pg_database WHERE datname = '{name}'")).is_empty() {
+            self.ask_postgres(&format!("CREATE DATABASE {name}"));
+        }
+        self.postgres.url().replace("/postgres", &format!("/{name}"))
     }
 
     /// How many branches of a cluster are prepared in both.

@@ -86,7 +86,18 @@ impl Cluster {
     /// Starts servers, and waits until all take transactions.
     pub fn start(bank: &Bank, setup: &Setup<'_>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(100);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut cluster = Self::lay_out(bank, setup, NEXT.fetch_add(1, Ordering::Relaxed));
+        let init = cluster.must(&["init"]);
+        assert!(init.contains("ledger: ready") && init.contains("vault: ready"), "{init}");
+        cluster.servers = (0..setup.servers).map(|server| Some(cluster.spawn(server))).collect();
+        for server in 0..setup.servers {
+            cluster.await_ready(server);
+        }
+        cluster
+    }
+
+    /// Servers that could be started.
+    pub fn lay_out(bank: &Bank, setup: &Setup<'_>, number: u32) -> Self {
         let folder = testbed::folder().unwrap();
         let free = || testbed::free_address().unwrap().to_string();
         let addresses: Vec<String> = (0..setup.servers).map(|_| free()).collect();
@@ -95,7 +106,7 @@ impl Cluster {
         fs::write(&secret, "what only the servers of this test know\n").unwrap();
         let urls: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
         let registers = match setup.registers {
-            "postgres" => format!("registers_url = {:?}\n", bank.postgres.url()),
+            "postgres" => format!("registers_url = {:?}\n", bank.registers(number)),
             "raft" => format!("raft = {raft:?}\nsecret_file = {secret:?}\n"),
             _ => String::new(),
         };
@@ -114,15 +125,28 @@ impl Cluster {
             fs::create_dir(folder).unwrap();
             fs::write(folder.join("jeton.toml"), &config).unwrap();
         }
-        let mut cluster = Self { number, addresses, servers: Vec::new(), folders, _folder: folder };
-        let init = cluster.run(&["init"]);
-        assert_eq!(init.code, Some(0), "{}{}", init.out, init.err);
-        assert!(init.out.contains("ledger: ready") && init.out.contains("vault: ready"), "{}", init.out);
-        cluster.servers = (0..setup.servers).map(|server| Some(cluster.spawn(server))).collect();
-        for server in 0..setup.servers {
-            cluster.await_ready(server);
+        Self { number, addresses, servers: Vec::new(), folders, _folder: folder }
+    }
+
+    /// Changes the configuration of all servers.
+    pub fn reconfigure(&self, change: impl Fn(String) -> String) {
+        for folder in &self.folders {
+            let file = folder.join("jeton.toml");
+            fs::write(&file, change(fs::read_to_string(&file).unwrap())).unwrap();
         }
-        cluster
+    }
+
+    /// Starts the first server, which must end by itself; what it said.
+    pub fn serve_in_vain(&self) -> String {
+        let mut server = self.spawn(0);
+        let mut ended = None;
+        until("the server ends", || {
+            ended = server.try_wait().unwrap();
+            ended.is_some()
+        });
+        let said = fs::read_to_string(self.folders[0].join("log")).unwrap();
+        assert!(!ended.unwrap().success(), "{said}");
+        said
     }
 
     fn spawn(&self, server: usize) -> Child {

@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Setup};
 use crate::exchange::id;
 
 /// Prepares a branch in each database, as servers that then die. How many of them heard that it is prepared: a sweep may be faster.
-pub fn leave_behind(bank: &Bank, cluster: u32, id: &str, account: i64) -> usize {
+pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account: i64) -> usize {
     let session = u128::from_str_radix(&id.replace('-', ""), 16).unwrap();
     let attempt = |work| Attempt {
         request: RequestId { session, sequence: 0 },
@@ -38,7 +38,7 @@ pub fn a_branch_left_behind_is_listed_and_resolved(bank: &Bank) {
     let setup = Setup { more: "sweep_every = \"1h\"", ..Setup::default() };
     let cluster = Cluster::start(bank, &setup);
     let (account, id) = (bank.account(), id(0));
-    assert_eq!(leave_behind(bank, cluster.number, &id, account), 2);
+    assert_eq!(leave_behind(bank, bank.cluster(cluster.number), &id, account), 2);
     assert_eq!(bank.prepared(cluster.number), 2);
 
     let listed = cluster.must(&["tx", "list"]);

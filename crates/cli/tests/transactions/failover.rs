@@ -68,7 +68,7 @@ pub fn sweeps_and_acknowledgements_do_not_meet(bank: &Bank) {
         assert!(!log.contains("ended against the decision"), "{log}");
     }
     // And sweeps go on, on both.
-    leave_behind(bank, cluster.number, &id(0), account);
+    leave_behind(bank, bank.cluster(cluster.number), &id(0), account);
     until("what was left behind is swept", || bank.prepared(cluster.number) == 0);
 }
 

@@ -5,6 +5,7 @@
 mod answers;
 mod bank;
 mod cluster;
+mod deployments;
 mod doubt;
 mod exchange;
 mod failover;
@@ -35,6 +36,9 @@ const SCENES: &[(&str, Scene)] = scenes![
     answers::what_is_old_has_left_every_place,
     answers::commands_ask_and_tell,
     doubt::a_branch_left_behind_is_listed_and_resolved,
+    deployments::a_second_deployment_of_the_same_number_is_refused,
+    deployments::registers_of_another_cluster_are_refused,
+    deployments::branches_of_strangers_are_left_alone,
     failover::the_one_answer_comes_from_another_server,
     failover::sweeps_and_acknowledgements_do_not_meet,
     failover::registers_in_raft_do_a_transfer,

@@ -91,7 +91,7 @@ impl Resource for Shared {
 
     async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
         let name = BranchName {
-            cluster: CLUSTER,
+            cluster: CLUSTER.into(),
             request: attempt.request,
             attempt: attempt.number,
             home: attempt.home,

@@ -46,7 +46,7 @@ impl Stage {
     /// A try of somebody who is no more, prepared in one of the databases.
     fn left_behind(&self, place: usize, home: Home, sequence: u32) -> BranchName {
         let name = BranchName {
-            cluster: CLUSTER,
+            cluster: CLUSTER.into(),
             request: RequestId { session: session(0), sequence },
             attempt: Try::FIRST,
             home,

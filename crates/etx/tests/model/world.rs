@@ -46,7 +46,7 @@ impl World {
     /// The branch, as the databases call it.
     fn name(&self, (resource, attempt, executor): Part) -> BranchName {
         BranchName {
-            cluster: 0,
+            cluster: 0.into(),
             request: REQUEST,
             attempt,
             home: self.home,

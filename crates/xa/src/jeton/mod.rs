@@ -102,8 +102,7 @@ impl Shared {
         let ours = |listed: Listed| {
             let name = BranchName::from_gid(&listed.branch).ok()?;
             let age = Some(Duration::from_millis(listed.age_ms));
-            let is_ours = name.cluster == self.settings.cluster && name.resource == self.settings.number;
-            is_ours.then_some(Standing { name, age })
+            self.settings.is_ours(&name).then_some(Standing { name, age })
         };
         Ok(self.list().await?.into_iter().filter_map(ours).collect())
     }

@@ -15,7 +15,7 @@ const BATCH: usize = 1_000;
 impl Shared {
     /// A statement that writes a decision. What is forgotten violates that a decision is never null.
     pub fn writing(&self, request: RequestId, attempt: Try, decision: &[u8]) -> String {
-        let (cluster, decision) = (self.settings.cluster, hex(decision));
+        let (cluster, decision) = (self.settings.cluster.number, hex(decision));
         let RequestId { session, sequence } = request;
         format!(
             "INSERT INTO etx_decision VALUES ({cluster}, x'{session:032x}', {sequence}, {}, \
@@ -27,7 +27,7 @@ impl Shared {
 
     fn reading(&self, request: RequestId, attempt: Try) -> String {
         let RequestId { session, sequence } = request;
-        let cluster = self.settings.cluster;
+        let cluster = self.settings.cluster.number;
         format!(
             "SELECT HEX(decision), below > x'{session:032x}' FROM etx_forgotten LEFT JOIN etx_decision \
              ON etx_decision.cluster = etx_forgotten.cluster AND session = x'{session:032x}' \
@@ -65,12 +65,12 @@ impl Shared {
     }
 
     pub async fn forget(&self, below: u128) -> Result<(), Failure> {
-        let cluster = self.settings.cluster;
+        let cluster = self.settings.cluster.number;
         self.ask(&format!(
             "UPDATE etx_forgotten SET below = x'{below:032x}' WHERE cluster = {cluster} AND below < x'{below:032x}'"
         ))
         .await?;
-        let (from, to) = marks_below(cluster, below);
+        let (from, to) = marks_below(self.settings.cluster, below);
         for rest in [
             format!("etx_mark WHERE gid >= '{from}' AND gid < '{to}' ORDER BY gid"),
             format!(

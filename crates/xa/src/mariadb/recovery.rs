@@ -54,8 +54,7 @@ impl Shared {
             let [Some(format), Some(length), _, Some(data)] = row.as_slice() else { return None };
             let (gtrid, bqual) = data.as_bytes().split_at_checked(length.parse().ok()?)?;
             let name = BranchName::from_xid(format.parse().ok()?, gtrid, bqual).ok()?;
-            let is_ours = name.cluster == self.settings.cluster && name.resource == self.settings.number;
-            is_ours.then_some(Standing { name, age: None })
+            self.settings.is_ours(&name).then_some(Standing { name, age: None })
         };
         let listed = self.ask("XA RECOVER").await?.into_iter().filter_map(ours);
         #[cfg(feature = "mutations")]

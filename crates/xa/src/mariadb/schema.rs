@@ -1,6 +1,6 @@
 //! Our tables in MariaDB, and whether it is set up for us.
 
-use jeton_etx::{BranchName, Executor, Failure, Home, RequestId, Try};
+use jeton_etx::{BranchName, Cluster, Executor, Failure, Home, RequestId, Try};
 
 use super::{Shared, xid};
 use crate::control::first;
@@ -15,6 +15,8 @@ const TABLES: &[&str] = &[
         PRIMARY KEY (cluster, session, sequence, attempt)) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS etx_forgotten (
         cluster int unsigned NOT NULL PRIMARY KEY, below binary(16) NOT NULL) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS etx_deployment (
+        cluster int unsigned NOT NULL PRIMARY KEY, deployment int unsigned NOT NULL) ENGINE=InnoDB",
 ];
 
 impl Shared {
@@ -70,11 +72,11 @@ impl Shared {
     }
 
     async fn make_tables(&self) -> Result<(), Failure> {
-        let cluster = self.settings.cluster;
+        let cluster = self.settings.cluster.number;
         let there = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() \
-                     AND TABLE_NAME IN ('etx_mark', 'etx_decision', 'etx_forgotten')";
+                     AND TABLE_NAME IN ('etx_mark', 'etx_decision', 'etx_forgotten', 'etx_deployment')";
         // Where all is there, the right to make it is not needed.
-        if first(&self.ask(there).await?) != Some("3") {
+        if first(&self.ask(there).await?) != Some("4") {
             for table in TABLES {
                 self.ask(table).await?;
             }
@@ -85,6 +87,13 @@ impl Shared {
             self.ask(&format!("INSERT IGNORE INTO etx_forgotten VALUES ({cluster}, x'{zero}')")).await?;
         }
         Ok(())
+    }
+
+    pub async fn claim(&self) -> Result<(), Failure> {
+        let Cluster { number, deployment } = self.settings.cluster;
+        self.ask(&format!("INSERT IGNORE INTO etx_deployment VALUES ({number}, {deployment})")).await?;
+        let stands = format!("SELECT deployment FROM etx_deployment WHERE cluster = {number}");
+        self.settings.claimed(first(&self.ask(&stands).await?))
     }
 
     /// A branch that is prepared and rolled back: what is not allowed shows now.
@@ -113,7 +122,8 @@ impl Shared {
              XA END {xid}; XA PREPARE {xid}; XA ROLLBACK {xid}; XA RECOVER; \
              DELETE FROM etx_mark WHERE gid = ''; DELETE FROM etx_decision WHERE cluster = 0 AND sequence = 0; \
              UPDATE etx_forgotten SET below = below WHERE cluster = 0 AND 1 = 0; \
-             INSERT INTO etx_decision SELECT * FROM etx_decision WHERE 1 = 0"
+             INSERT INTO etx_decision SELECT * FROM etx_decision WHERE 1 = 0; \
+             INSERT INTO etx_deployment SELECT * FROM etx_deployment WHERE 1 = 0"
         );
         lease.connection.run(&self.settings, &trial).await?;
         lease.give_back();

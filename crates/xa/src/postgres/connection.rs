@@ -75,7 +75,7 @@ impl Connection {
         }
         let ours = match self.owner {
             Some(_) => String::new(),
-            None => schema::statements(settings.cluster) + "; SET default_transaction_read_only = on;",
+            None => schema::statements(settings.cluster.number) + "; SET default_transaction_read_only = on;",
         };
         self.run(settings, &format!("{ours} SET application_name = '{owner}'")).await?;
         self.owner = Some(owner);

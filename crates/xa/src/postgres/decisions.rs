@@ -24,7 +24,7 @@ impl Shared {
 
     /// The same on any connection, unless one stands. What is forgotten violates that a decision is never null.
     fn writing(&self, request: RequestId, attempt: Try, decision: &[u8]) -> String {
-        let (cluster, key) = (self.settings.cluster, self.key(request, attempt));
+        let (cluster, key) = (self.settings.cluster.number, self.key(request, attempt));
         let session = uuid(request.session);
         let decision = hex(decision);
         format!(
@@ -47,12 +47,12 @@ impl Shared {
     }
 
     fn key(&self, request: RequestId, attempt: Try) -> String {
-        let (cluster, session) = (self.settings.cluster, uuid(request.session));
+        let (cluster, session) = (self.settings.cluster.number, uuid(request.session));
         format!("{cluster}, '{session}'::uuid, {}, {}", request.sequence, attempt.0)
     }
 
     fn reading(&self, request: RequestId, attempt: Try) -> String {
-        let (cluster, session) = (self.settings.cluster, uuid(request.session));
+        let (cluster, session) = (self.settings.cluster.number, uuid(request.session));
         let key = self.key(request, attempt);
         format!(
             "SELECT encode(decision, 'hex'), below > '{session}' FROM etx_forgotten LEFT JOIN etx_decision \
@@ -98,14 +98,14 @@ impl Shared {
     }
 
     pub async fn forget(&self, below: u128) -> Result<(), Failure> {
-        let (cluster, session) = (self.settings.cluster, uuid(below));
+        let (cluster, session) = (self.settings.cluster.number, uuid(below));
         self.ask(&format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({}, 1); \
              UPDATE etx_forgotten SET below = '{session}' WHERE cluster = {cluster} AND below < '{session}'; COMMIT",
             BranchName::FORMAT
         ))
         .await?;
-        let (from, to) = marks_below(cluster, below);
+        let (from, to) = marks_below(self.settings.cluster, below);
         for rest in [
             format!("etx_mark WHERE gid >= '{from}' AND gid < '{to}'"),
             format!("etx_decision WHERE cluster = {cluster} AND session < '{session}'"),

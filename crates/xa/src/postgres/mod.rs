@@ -60,6 +60,11 @@ impl Postgres {
     pub async fn ensure_schema(&self) -> Result<Vec<String>, Failure> {
         self.shared.ensure_schema().await
     }
+
+    /// Makes sure that no other deployment has our number here, and that none will: [`Failure::Setup`] if one has. Needs the tables.
+    pub async fn claim(&self) -> Result<(), Failure> {
+        self.shared.claim().await
+    }
 }
 
 impl Shared {

@@ -19,8 +19,7 @@ impl Shared {
         let ours = |row: Vec<Option<String>>| {
             let name = BranchName::from_gid(row.first()?.as_deref()?).ok()?;
             let age = row.get(1)?.as_deref()?.parse().ok().map(Duration::from_secs_f64);
-            let is_ours = name.cluster == self.settings.cluster && name.resource == self.settings.number;
-            is_ours.then_some(Standing { name, age })
+            self.settings.is_ours(&name).then_some(Standing { name, age })
         };
         Ok(rows.into_iter().filter_map(ours).collect())
     }

@@ -1,6 +1,6 @@
 //! Our tables in PostgreSQL, and whether it is set up for us.
 
-use jeton_etx::{BranchName, Executor, Failure, Home, Outcome, RequestId, Try};
+use jeton_etx::{BranchName, Cluster, Executor, Failure, Home, Outcome, RequestId, Try};
 
 use super::Shared;
 use crate::control::first;
@@ -13,6 +13,7 @@ CREATE TABLE IF NOT EXISTS etx_decision (
     cluster bigint, session uuid, sequence bigint, attempt smallint, decision bytea NOT NULL,
     PRIMARY KEY (cluster, session, sequence, attempt));
 CREATE TABLE IF NOT EXISTS etx_forgotten (cluster bigint PRIMARY KEY, below uuid NOT NULL);
+CREATE TABLE IF NOT EXISTS etx_deployment (cluster bigint PRIMARY KEY, deployment bigint NOT NULL);
 "#;
 
 /// What a session executes at the end of every branch.
@@ -78,14 +79,14 @@ impl Shared {
 
     /// Those who start at the same moment would otherwise disturb one another.
     async fn make_tables(&self) -> Result<(), Failure> {
-        let cluster = self.settings.cluster;
+        let cluster = self.settings.cluster.number;
         let all = format!(
             "BEGIN; SELECT pg_advisory_xact_lock({}, 2); {TABLES} \
              INSERT INTO etx_forgotten VALUES ({cluster}, '00000000-0000-0000-0000-000000000000') \
              ON CONFLICT DO NOTHING; COMMIT",
             BranchName::FORMAT
         );
-        let there = "SELECT count(*) FROM (VALUES ('etx_mark'), ('etx_decision'), ('etx_forgotten')) \
+        let there = "SELECT count(*) FROM (VALUES ('etx_mark'), ('etx_decision'), ('etx_forgotten'), ('etx_deployment')) \
                      AS needed(name) WHERE to_regclass(name) IS NULL";
         let row = format!("SELECT 1 FROM etx_forgotten WHERE cluster = {cluster}");
         // Where all is there, the right to make it is not needed.
@@ -93,6 +94,15 @@ impl Shared {
             return Ok(());
         }
         self.ask(&all).await.map(drop).map_err(Failure::from)
+    }
+
+    pub async fn claim(&self) -> Result<(), Failure> {
+        let Cluster { number, deployment } = self.settings.cluster;
+        let claim = format!(
+            "INSERT INTO etx_deployment VALUES ({number}, {deployment}) ON CONFLICT DO NOTHING; \
+             SELECT deployment FROM etx_deployment WHERE cluster = {number}"
+        );
+        self.settings.claimed(first(&self.ask(&claim).await?))
     }
 
     /// A branch that is prepared and rolled back: what is not allowed shows now.
@@ -121,7 +131,8 @@ impl Shared {
         self.decide(&name, Outcome::Abort).await?;
         let rights = "BEGIN; DELETE FROM etx_mark WHERE false; DELETE FROM etx_decision WHERE false; \
                       UPDATE etx_forgotten SET below = below WHERE false; \
-                      INSERT INTO etx_decision SELECT FROM etx_decision WHERE false; ROLLBACK";
+                      INSERT INTO etx_decision SELECT FROM etx_decision WHERE false; \
+                      INSERT INTO etx_deployment TABLE etx_deployment LIMIT 0; ROLLBACK";
         let rights = rights.replace("SELECT FROM etx_decision", "SELECT * FROM etx_decision");
         lease.connection.run(&self.settings, &rights).await?;
         lease.give_back();

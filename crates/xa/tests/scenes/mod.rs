@@ -3,6 +3,7 @@
 
 pub mod branches;
 pub mod decisions;
+pub mod deployments;
 pub mod fences;
 pub mod losses;
 pub mod mariadb_only;
@@ -69,6 +70,9 @@ pub const COMMON: &[(&str, Scene)] = scenes![
     decisions::a_lost_question_decides_nothing,
     decisions::a_decision_under_way_is_waited_for,
     decisions::what_is_forgotten_is_not_decided_again,
+    deployments::a_number_is_claimed_by_one_deployment,
+    deployments::branches_of_strangers_are_not_listed,
+    deployments::a_trial_that_was_left_is_ended_by_whoever_has_the_number,
 ];
 
 /// Plays scenes whose name has one of the words of the command line, all if there is none.

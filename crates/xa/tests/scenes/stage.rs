@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use jeton_etx::{Attempt, Branch, Executor, Home, Outcome, RequestId, Resource, Try, Value};
+use jeton_etx::{Attempt, Branch, Executor, Failure, Home, Outcome, RequestId, Resource, Try, Value};
 use jeton_testbed::{MariaDb as MariaDbServer, Postgres as PostgresServer, Proxy};
 use jeton_xa::{MariaDb, Postgres, Settings};
 use mysql_async::prelude::Queryable;
@@ -152,6 +152,15 @@ impl Stage {
             Engine::Postgres => Box::new(Postgres::new(&url, settings)?),
             Engine::MariaDb { .. } => Box::new(MariaDb::new(&url, settings)?),
         })
+    }
+
+    /// Claims the number of a cluster for a deployment.
+    pub async fn claim(&self, settings: Settings) -> Result<(), Failure> {
+        let url = self.server.url_by(self.server.address());
+        match self.engine {
+            Engine::Postgres => Postgres::new(&url, settings)?.claim().await,
+            Engine::MariaDb { .. } => MariaDb::new(&url, settings)?.claim().await,
+        }
     }
 
     /// Executes a statement behind everybody's back, and returns the rows as text.

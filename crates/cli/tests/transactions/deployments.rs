@@ -1,0 +1,65 @@
+//! Deployments that share databases and do not know of each other.
+
+use jeton_etx::{Cluster as Identity, Outcome, Resource};
+use jeton_xa::{MariaDb, Postgres, Settings};
+
+use crate::bank::{Bank, OPENING};
+use crate::cluster::{Cluster, Setup};
+use crate::doubt::leave_behind;
+use crate::exchange::id;
+use crate::until;
+
+/// Two that were given the same number, by mistake. The second would look for its decisions among those of the first.
+pub fn a_second_deployment_of_the_same_number_is_refused(bank: &Bank) {
+    let first = Cluster::start(bank, &Setup::default());
+    let second = Cluster::lay_out(bank, &Setup::default(), first.number);
+    second.must(&["init"]);
+    let refused = second.serve_in_vain();
+    for words in ["cluster", "is deployment", "another number of cluster", "DELETE FROM etx_deployment"] {
+        assert!(refused.contains(words), "{words:?} is not in:\n{refused}");
+    }
+    // The first one has noticed nothing.
+    let account = bank.account();
+    let (from, to) = (format!("from={account}"), format!("to={account}"));
+    first.must(&["tx", "issue", "transfer", &from, &to, "amount=1"]);
+    assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
+}
+
+/// Two that share the registers, too: what one forgets the other still needs.
+pub fn registers_of_another_cluster_are_refused(bank: &Bank) {
+    let setup = Setup { registers: "postgres", ..Setup::default() };
+    let first = Cluster::start(bank, &setup);
+    let second = Cluster::lay_out(bank, &setup, first.number);
+    second.reconfigure(|config| {
+        config
+            .replace(&format!("cluster = {}\n", first.number), &format!("cluster = {}\n", first.number + 500))
+    });
+    second.must(&["init"]);
+    let refused = second.serve_in_vain();
+    let expected = format!("the registers belong to cluster {}", first.number);
+    assert!(refused.contains(&expected) && refused.contains("registers of its own"), "{refused}");
+}
+
+/// A branch of strangers who have the same number, in a database of the same MariaDB say.
+pub fn branches_of_strangers_are_left_alone(bank: &Bank) {
+    let cluster = Cluster::start(bank, &Setup { more: "sweep_every = \"20ms\"", ..Setup::default() });
+    let ours = bank.cluster(cluster.number);
+    let strangers = Identity { deployment: ours.deployment ^ 1, ..ours };
+    let (account, theirs) = (bank.account(), id(0));
+    assert_eq!(leave_behind(bank, strangers, &theirs, account), 2);
+    assert_eq!(cluster.must(&["tx", "list"]), "Nothing is in doubt.\n");
+    let resolved = cluster.must(&["tx", "resolve", &theirs, "--yes"]);
+    assert_eq!(resolved, "Nothing of it is prepared in a database that answers.\n");
+    // What is left of our own is swept up meanwhile, so sweeps have come across both.
+    leave_behind(bank, ours, &id(0), bank.account());
+    until("our own are ended", || bank.prepared(cluster.number) == 2);
+    bank.runtime.block_on(async {
+        let postgres = Postgres::new(&bank.postgres.url(), Settings::new("ledger", strangers, 0)).unwrap();
+        let mariadb = MariaDb::new(&bank.mariadb.url(), Settings::new("vault", strangers, 1)).unwrap();
+        for database in [&postgres as &dyn Resource, &mariadb] {
+            let [left] = &database.prepared().await.unwrap()[..] else { panic!("it was ended") };
+            database.decide(&left.name, Outcome::Commit).await.unwrap();
+        }
+    });
+    assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
+}
