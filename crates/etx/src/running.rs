@@ -230,13 +230,13 @@ impl<R: Registers> Context<R> {
 
     async fn commit_deciding(&self, own: Attempt, decision: Decision) -> Event {
         let Home::Resource(number) = own.home else { unreachable!("decisions are in the registers") };
+        if self.server.is_about_to_be_forgotten(own.request) {
+            return Event::Forgotten;
+        }
         let branch = match self.held(own, number) {
             Some(held) => held.lock().await.take(),
             None => None,
         };
-        if self.server.is_about_to_be_forgotten(own.request) {
-            return Event::Forgotten;
-        }
         if let Some(branch) = branch {
             fault!("deciding");
             let stands = branch.commit_deciding(&decision.encode()).await;

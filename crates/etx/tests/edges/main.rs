@@ -58,6 +58,11 @@ impl Stage {
         name
     }
 
+    /// Of all servers here, in milliseconds.
+    fn window(&self) -> u64 {
+        Options::new(CLUSTER, 1, 7).window.as_millis() as u64
+    }
+
     async fn sweep(&self) {
         for fake in &self.fakes {
             self.server.sweep(&Shared(Arc::clone(fake))).await.expect("a fake can always be listed");
@@ -198,11 +203,4 @@ async fn a_human_gets_what_is_decided() {
     let resolved = stage.server.resolve(left.request).await;
     assert!(resolved.len() == 1 && resolved[0].ended == Ok(Outcome::Commit), "{resolved:?}");
     assert_eq!((stage.committed(), stage.prepared()), ([1, 0], [0, 0]));
-}
-
-impl Stage {
-    /// Of all servers here, in milliseconds.
-    fn window(&self) -> u64 {
-        Options::new(CLUSTER, 1, 7).window.as_millis() as u64
-    }
 }
