@@ -12,8 +12,8 @@ use crate::world::World;
 
 const MENU: &str = "\
 Kill something:
-  1 2 3   a server            s1 s2 s3   put a server to sleep      w   wake all, start what is dead
-  p m     PostgreSQL, MariaDB  cp cm     cut connections to one     d   what is in doubt
+  1 2 3   a server             s1 s2 s3   put a server to sleep     w   wake all, start what is dead
+  p m     PostgreSQL, MariaDB  cp cm      cut connections to one    d   what is in doubt
   q       stop, and check the books";
 
 /// Offers things to kill until somebody has had enough.
@@ -24,25 +24,34 @@ pub async fn offer(world: &mut World, tellers: &Tellers) -> Result<()> {
     let mut before = 0;
     loop {
         tokio::select! {
-                   line = lines.next_line() => match line? {
-                       Some(line) => match line.trim() {
-                           "q" => return Ok(()),
-                           chosen => perform(world, chosen).await?,
-                       },
-                       // Nobody is left to choose.
-                       None => return Ok(()),
-                   },
-                   _ = tick.tick() => {
-                       let answered = tellers.answered.load(Ordering::Relaxed);
-                       let running: Vec<String> = world.servers.iter_mut().map(|server| {
-                           let state = if server.is_running() { "up" } else { "dead" };
-        format!("{}:{state}", server.number)
-                       }).collect();
-                       println!("{answered} answered, {} a second; servers {}", (answered - before) / 2, running.join(" "));
-                       before = answered;
-                   }
-               }
+            line = lines.next_line() => match line? {
+                Some(line) => match line.trim() {
+                    "q" => return Ok(()),
+                    chosen => perform(world, chosen).await?,
+                },
+                // Nobody is left to choose.
+                None => return Ok(()),
+            },
+            _ = tick.tick() => {
+                let answered = tellers.answered.load(Ordering::Relaxed);
+                println!("{answered} answered, {} a second; {}", (answered - before) / 2, states(world));
+                before = answered;
+            }
+        }
     }
+}
+
+/// Who is up.
+fn states(world: &mut World) -> String {
+    let word = |is_up| if is_up { "up" } else { "dead" };
+    let servers = world.servers.iter_mut().map(|server| {
+        let state = word(server.is_running());
+        format!("{}:{state}", server.number)
+    });
+    let servers: Vec<String> = servers.collect();
+    let postgres = word(world.postgres.process().is_some());
+    let mariadb = word(world.mariadb.process().is_some());
+    format!("servers {}; PostgreSQL {postgres}, MariaDB {mariadb}", servers.join(" "))
 }
 
 async fn perform(world: &mut World, chosen: &str) -> Result<()> {

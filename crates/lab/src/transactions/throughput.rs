@@ -296,7 +296,7 @@ fn finding(rows: &[Row]) -> Finding {
         paper_says: "nothing: it measures one client".into(),
         we_measure: format!("{CLIENTS_MAX} clients: {}", most.join(", ")),
         why_they_differ: "with many clients the disk is shared by group commit in all logs, of databases, registers and rival alike, and what counts is the work of \
-                          the processors: the marks and fences of e-Transactions are statements that two-phase commit does without"
+                          the processors: the marks of e-Transactions are statements that two-phase commit does without"
             .into(),
     }
 }
