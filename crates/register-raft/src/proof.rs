@@ -29,7 +29,7 @@ pub struct Exchange {
 
 impl Exchange {
     fn hash(&self, secret: &Secret, part: Part) -> Hmac<Sha256> {
-        let mut hash = Hmac::<Sha256>::new_from_slice(&secret.0).expect("a key of this hash has any length");
+        let mut hash = secret.keyed();
         hash.update(match part {
             Part::Caller => b"jeton raft 1 caller",
             Part::Called => b"jeton raft 1 called",
@@ -53,9 +53,13 @@ impl Exchange {
 }
 
 impl Secret {
+    fn keyed(&self) -> Hmac<Sha256> {
+        Hmac::new_from_slice(&self.0).expect("a key of this hash has any length")
+    }
+
     /// A number that follows from the secret and does not give it away.
     pub fn fingerprint(&self) -> u32 {
-        let mut hash = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of this hash has any length");
+        let mut hash = self.keyed();
         hash.update(b"jeton raft 1 fingerprint");
         let [first, second, third, fourth, ..] = <[u8; 32]>::from(hash.finalize().into_bytes());
         u32::from_be_bytes([first, second, third, fourth])

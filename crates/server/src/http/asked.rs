@@ -94,6 +94,12 @@ impl Asked {
         self.pass.may(table, right, service.millis()).map_err(|why| denied(service, why))
     }
 
+    /// Whether the caller may administer the server.
+    pub fn may_administer(&self) -> Result<(), Problem> {
+        let service = self.service();
+        self.pass.may_administer(service.millis()).map_err(|why| denied(service, why))
+    }
+
     /// Whether the caller may add to a table or administer it, and so may send changes: which of them it may make is seen with each.
     pub fn may_change(&self, table: &str) -> Result<(), Problem> {
         // Asked for, not denied: whoever has the other right has done nothing wrong.

@@ -16,7 +16,7 @@ use jeton_engine::BackupError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::{Asked, denied};
+use super::asked::Asked;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::refusal::LATER;
@@ -60,15 +60,14 @@ pub struct BackupDone {
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy: another copy is being made."))
 )]
 pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
-    let service = asked.service();
-    asked.pass.may_administer(service.millis()).map_err(|why| denied(service, why))?;
+    asked.may_administer()?;
     asked.spend(1)?;
     let is_here = asked
         .parts
         .extensions
         .get::<Peer>()
         .is_some_and(|Peer(address)| address.ip().to_canonical().is_loopback());
-    if service.options.backup_dir.is_none() && !is_here {
+    if asked.service().options.backup_dir.is_none() && !is_here {
         let detail =
             "copies are asked for on the server's own machine, unless it is started with --backup-dir";
         return Err(Problem::new(Kind::Forbidden, detail));

@@ -5,8 +5,6 @@
 //! What must hold: who votes may add in every table that the branch adds in. To settle and to list is for those who may administer the server: a transaction manager ends
 //! what others of its kind left behind, in whatever tables, and a name says nothing about these once the branch has ended.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use jeton_access::Right;
@@ -16,12 +14,11 @@ use jeton_engine::{HeldBranch, Refusal, Settled, Vote};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::{Asked, denied};
+use super::asked::Asked;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::refusal::SOON;
 use super::wanted::{Step, Verb};
-use crate::Service;
 
 /// The most branches that are listed.
 const LISTED_MAX: usize = 10_000;
@@ -157,7 +154,7 @@ pub async fn abort(asked: Asked) -> Result<Response<Body>, Problem> {
 }
 
 async fn settle(asked: &Asked, ending: Ending) -> Result<Response<Body>, Problem> {
-    administers(asked)?;
+    asked.may_administer()?;
     let (text, name) = named(asked)?;
     asked.spend(1)?;
     let service = asked.app.service.clone();
@@ -184,7 +181,7 @@ async fn settle(asked: &Asked, ending: Ending) -> Result<Response<Body>, Problem
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."))
 )]
 pub async fn list(asked: Asked) -> Result<Response<Body>, Problem> {
-    administers(&asked)?;
+    asked.may_administer()?;
     asked.spend(1)?;
     let mut held = asked.app.in_time(asked.service().engine.held()).await??;
     held.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
@@ -207,11 +204,6 @@ fn shown(catalog: &Catalog, one: &Addition) -> String {
     let (row, column) = (String::from_utf8_lossy(&row), String::from_utf8_lossy(column));
     let between = if column.is_empty() { "" } else { "/" };
     format!("{table}/{row}{between}{column}: {:+}", one.delta)
-}
-
-fn administers(asked: &Asked) -> Result<(), Problem> {
-    let service: &Arc<Service> = &asked.app.service;
-    asked.pass.may_administer(service.millis()).map_err(|why| denied(service, why))
 }
 
 /// The name of the branch in the path, as text and as it is.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
-use super::asked::{Asked, denied};
+use super::asked::Asked;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::refusal::SOON;
 use super::{amount, json, key};
@@ -261,8 +261,7 @@ pub async fn works(asked: Asked) -> Result<Response<Body>, Problem> {
 }
 
 fn administer(asked: &Asked) -> Result<(), Problem> {
-    let service = asked.service();
-    asked.pass.may_administer(service.millis()).map_err(|why| denied(service, why))?;
+    asked.may_administer()?;
     asked.spend(1)
 }
 
