@@ -43,6 +43,6 @@ fn peers(own: &[String]) -> Result<()> {
     if let Err(error) = machine::prepare_rivals() {
         eprintln!("{error:#}");
     }
-    run(&mut cargo(&["build", "--release", "-p", "jeton-cli", "-p", "jeton-peers"]))?;
-    run(cargo(&["run", "--release", "-p", "jeton-peers", "--"]).args(own))
+    run(&mut cargo(&["build", "--release", "-p", "jeton-cli", "-p", "jeton-bench-rivals"]))?;
+    run(cargo(&["run", "--release", "-p", "jeton-bench-rivals", "--"]).args(own))
 }

@@ -32,7 +32,7 @@ pub fn torment(minutes: u64) -> Result<()> {
         run(&mut cargo(&[
             "run",
             "-p",
-            "jeton-bank",
+            "jeton-chaos-bank",
             "--",
             "--faults",
             &seconds,

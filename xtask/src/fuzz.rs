@@ -1,12 +1,12 @@
 //! `cargo xtask fuzz`: what reads the bytes of strangers gets bytes that nobody thought of.
 //!
-//! Not part of `test`: it needs a nightly compiler and time. What it has found is in `fuzz/corpus`, and every test run tries that again.
+//! Not part of `test`: it needs a nightly compiler and time. What it has found is in `testing/fuzz/corpus`, and every test run tries that again.
 
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, run, succeeds};
 
-/// The targets, as `fuzz/Cargo.toml` has them.
+/// The targets, as `testing/fuzz/Cargo.toml` has them.
 const TARGETS: &[&str] =
     &["resp_request", "resp_reply", "http_body", "id", "entry", "log", "snapshot", "clock"];
 
@@ -37,8 +37,18 @@ pub fn fuzz(arguments: &[String]) -> Result<()> {
     }
     for target in targets {
         let time = format!("-max_total_time={seconds}");
-        let arguments =
-            ["+nightly", "fuzz", "run", target, "--", &time, "-max_len=4096", "-print_final_stats=1"];
+        let arguments = [
+            "+nightly",
+            "fuzz",
+            "run",
+            "--fuzz-dir",
+            "testing/fuzz",
+            target,
+            "--",
+            &time,
+            "-max_len=4096",
+            "-print_final_stats=1",
+        ];
         run(cargo(&arguments).env("ASAN_OPTIONS", SANITIZER))?;
     }
     Ok(())
@@ -50,8 +60,8 @@ mod tests {
 
     #[test]
     fn the_targets_are_those_of_the_manifest() {
-        let manifest =
-            std::fs::read_to_string(crate::process::root().join("fuzz/Cargo.toml")).expect("a manifest");
+        let manifest = std::fs::read_to_string(crate::process::root().join("testing/fuzz/Cargo.toml"))
+            .expect("a manifest");
         let named: Vec<String> = TARGETS.iter().map(|target| format!("name = \"{target}\"")).collect();
         assert_eq!(manifest.matches("[[bin]]").count(), named.len());
         for name in named {

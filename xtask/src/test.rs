@@ -33,7 +33,7 @@ fn python() -> Result<()> {
 /// Plants deliberate faults, and sees each of them found: by the simulator, and on real databases.
 fn mutations() -> Result<()> {
     run(&mut cargo(&["test", "-p", "jeton-sim", "--features", "mutations", "--test", "mutations"]))?;
-    run(&mut cargo(&["test", "-p", "jeton-xa", "--features", "mutations", "--test", "mutations"]))
+    run(&mut cargo(&["test", "-p", "jeton-participants", "--features", "mutations", "--test", "mutations"]))
 }
 
 /// Explores the interleavings of the concurrent filter. Its build has other atomics, hence its own target directory:

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use jeton_access::UsedFile;
+use jeton_auth::UsedFile;
 use jeton_engine::{Engine, OpenError, Options};
 use jeton_register::disk::{Disk, LockError, RealDisk};
 use jeton_register::embedded;

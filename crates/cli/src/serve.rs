@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use jeton_access::{Access, UsedFile};
+use jeton_auth::{Access, UsedFile};
 use jeton_server::tls::Tls;
 use jeton_server::{Service, Transactions};
 

@@ -8,9 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
-use jeton_access::{
-    BookFile, FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token,
-};
+use jeton_auth::{BookFile, FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token};
 use serde_json::json;
 
 use crate::config::{Config, Flags, Readable, Span};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use jeton_etx::{
     Attempt, Branch, BranchName, Executor, Failure, Home, Outcome, RequestId, Resource, Try, Value, Vote,
 };
-use jeton_xa::{Jeton, Settings};
+use jeton_participants::{Jeton, Settings};
 use rustix::process::Signal;
 use server::{Server, folder};
 

@@ -3,7 +3,7 @@
 
 mod common;
 mod fuzzed;
-#[path = "../../../fuzz/replay.rs"]
+#[path = "../../../testing/fuzz/replay.rs"]
 mod replay;
 
 use common::{World, at, cell, minted, opaque, sequenced, settings, within};

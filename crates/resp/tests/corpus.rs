@@ -7,7 +7,7 @@ use std::{fs, io};
 
 /// Calls `check` with every input of a target; returns how many there were.
 fn each(target: &str, check: fn(&[u8])) -> io::Result<usize> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/fuzz/corpus").join(target);
     let mut count = 0;
     for entry in fs::read_dir(folder)? {
         check(&fs::read(entry?.path())?);

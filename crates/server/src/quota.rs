@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use jeton_access::{Pass, Quota};
+use jeton_auth::{Pass, Quota};
 use jeton_core::{Addition, BranchName, Cell, Change, Operation};
 use jeton_engine::{Ask, HoldError, Refusal, Reply, Request, Response, Vote};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jeton_access::{Access, Pass, Quota};
+use jeton_auth::{Access, Pass, Quota};
 use jeton_core::{Addition, BranchName, Ending, Operation, TableSettings, WithoutId};
 use jeton_engine::{
     Ask, Counted, Engine, HoldError, Refusal, Reply, Request, Response, Settled, TableError, Vote,

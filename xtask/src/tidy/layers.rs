@@ -26,27 +26,27 @@ const LAYERS: &[(&str, Below)] = &[
     ("register-raft", Below::These(&["register"])),
     ("engine", Below::These(&["register"])),
     ("etx", Below::These(&["engine"])),
-    ("xa", Below::These(&["etx"])),
-    ("procedure", Below::These(&["etx"])),
+    ("participants", Below::These(&["etx"])),
+    ("procedures", Below::These(&["etx"])),
     ("geo", Below::These(&["engine"])),
     // The protocol, for both ends; and who may do what. Neither knows the database.
     ("resp", Below::These(&[])),
-    ("access", Below::These(&[])),
-    ("server", Below::These(&["etx", "xa", "geo", "resp", "access"])),
+    ("auth", Below::These(&[])),
+    ("server", Below::These(&["etx", "participants", "geo", "resp", "auth"])),
     // A client links no engine into the program of its user.
     ("client", Below::These(&["core", "resp"])),
     // The figures of the papers need the structures of the papers, not the server; those of e-Transactions are measured on databases.
-    ("lab", Below::These(&["filter", "clock", "xa", "register-raft", "testbed"])),
+    ("lab", Below::These(&["filter", "clock", "participants", "register-raft", "testbed"])),
     // It alone knows which registers and databases there are to choose from.
-    ("cli", Below::These(&["server", "client", "lab", "procedure", "register-postgres", "register-raft"])),
+    ("cli", Below::These(&["server", "client", "lab", "procedures", "register-postgres", "register-raft"])),
     // Feeds what reads the bytes of strangers.
     ("fuzz", Below::Everything),
     // Databases of others, for tests and comparisons.
     ("testbed", Below::These(&[])),
     // The rivals, and everybody under the same load.
-    ("peers", Below::These(&["resp", "testbed"])),
+    ("bench-rivals", Below::These(&["resp", "testbed"])),
     // The example, which talks to servers as strangers do.
-    ("bank", Below::These(&["etx", "testbed"])),
+    ("chaos-bank", Below::These(&["etx", "testbed"])),
     // They look at the whole, and nothing is built on them.
     ("sim", Below::Everything),
     ("xtask", Below::Everything),
@@ -160,7 +160,7 @@ fn child<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a DeTable<'i>> {
 /// `crates/filter/Cargo.toml` is the manifest of `filter`.
 fn folder(manifest_path: &str) -> &str {
     let folder = manifest_path.strip_suffix("Cargo.toml").unwrap_or(manifest_path).trim_end_matches('/');
-    folder.strip_prefix("crates/").unwrap_or(folder)
+    folder.strip_prefix("crates/").or_else(|| folder.strip_prefix("testing/")).unwrap_or(folder)
 }
 
 /// What a crate may use, what is below that included; nothing if the table does not know the crate.

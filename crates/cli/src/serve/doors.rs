@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use jeton_access::may_listen;
+use jeton_auth::may_listen;
 use jeton_server::tls::{self, Tls};
 use jeton_server::{Service, http, resp};
 use tokio::net::{TcpListener, TcpSocket};

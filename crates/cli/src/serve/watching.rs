@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use jeton_access::{Access, Used, UsedFile};
+use jeton_auth::{Access, Used, UsedFile};
 use jeton_engine::Engine;
 use jeton_server::tls::Tls;
 

@@ -1,7 +1,7 @@
 //! The tokens of a file, for people and for programs; without secrets, which are not in there.
 
 use anyhow::Result;
-use jeton_access::{BookFile, Entry, TableRule};
+use jeton_auth::{BookFile, Entry, TableRule};
 use serde_json::{Value, json};
 
 use crate::{date, mint, output};

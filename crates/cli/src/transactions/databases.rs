@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use jeton_etx::{Cluster, Failure as Trouble, Resource};
-use jeton_procedure::Database;
-use jeton_xa::{Jeton, MariaDb, Postgres, Settings};
+use jeton_participants::{Jeton, MariaDb, Postgres, Settings};
+use jeton_procedures::Database;
 
 use super::declared::{DatabaseKind, Declared, DeclaredDatabase, said};
 use crate::failure::Failure;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use jeton_procedure::DeclaredProcedure;
+use jeton_procedures::DeclaredProcedure;
 use serde::{Deserialize, Deserializer};
 
 use crate::config::Span;

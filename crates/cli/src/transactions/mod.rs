@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use jeton_etx::{Alone, Cluster, Desk, Failure as Trouble, Options, Peers, Server, Unidentified};
-use jeton_procedure::Book;
+use jeton_procedures::Book;
 use jeton_register::Registers;
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};

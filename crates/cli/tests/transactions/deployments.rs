@@ -1,7 +1,7 @@
 //! Deployments that share databases and do not know of each other.
 
 use jeton_etx::{Cluster as Identity, Outcome, Resource};
-use jeton_xa::{MariaDb, Postgres, Settings};
+use jeton_participants::{MariaDb, Postgres, Settings};
 
 use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};

@@ -1,7 +1,7 @@
 //! What is left behind: shown, and ended by whoever is asked to.
 
 use jeton_etx::{Attempt, Executor, Home, RequestId, Resource, Try, Value, Vote};
-use jeton_xa::{MariaDb, Postgres, Settings};
+use jeton_participants::{MariaDb, Postgres, Settings};
 use serde_json::Value as Json;
 
 use crate::bank::{Bank, OPENING};

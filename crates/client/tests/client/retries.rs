@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use jeton_access::{Access, Book, Grant, RANDOM_BYTES, TableRule};
+use jeton_auth::{Access, Book, Grant, RANDOM_BYTES, TableRule};
 use jeton_client::{Client, Code, Error, Failure, Fate, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use jeton_etx::{Answer, Branches, Failure, Home, Logic, Request, RequestId, Resource, Value};
+use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_testbed as testbed;
-use jeton_xa::{MariaDb, Postgres, Settings};
 use mysql_async::prelude::Queryable;
 use tokio::runtime::Runtime;
 

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use jeton_etx::{
     Alone, Answer, Branches, Ending, Failure, Home, Logic, Options, Request, RequestId, Resource, Server,
 };
+use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_register::Registers;
-use jeton_xa::{MariaDb, Postgres, Settings};
 
 use super::contender::{Contender, Parts};
 use super::databases::Arena;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use jeton_access::Pass;
+use jeton_auth::Pass;
 use jeton_core::Operation;
 use jeton_engine::{Ask, Refusal, Reply, Response};
 use tokio::sync::watch;

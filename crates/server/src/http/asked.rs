@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use jeton_access::{Denied, Pass, Right, Throttled};
+use jeton_auth::{Denied, Pass, Right, Throttled};
 use jeton_core::{Formats, OpId, Table};
 use serde::de::DeserializeOwned;
 

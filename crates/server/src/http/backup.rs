@@ -11,7 +11,7 @@ use std::sync::TryLockError;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::UsedFile;
+use jeton_auth::UsedFile;
 use jeton_engine::BackupError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -7,7 +7,7 @@
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::limits::ADDITIONS_MAX;
 use jeton_core::{Addition, BranchError, BranchName, Catalog, Change, Ending};
 use jeton_engine::{HeldBranch, Refusal, Settled, Vote};

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{Cell, Change, Durability, Operation, Table, Value};
 use jeton_engine::{Ask, Refusal, Response as Answered};
 use serde::Serialize;

@@ -4,7 +4,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode};
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{Change, Column, OpId, Operation, Table};
 use serde::Deserialize;
 use serde_json::value::RawValue;

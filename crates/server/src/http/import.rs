@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
-use jeton_access::Throttled;
+use jeton_auth::Throttled;
 use jeton_core::{Operation, Table};
 use jeton_engine::Ask;
 use serde::Serialize;

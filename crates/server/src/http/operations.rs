@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::limits::CHANGES_MAX;
 use jeton_core::{Known, Operation, OperationError, PartitionId, Table};
 use serde::{Deserialize, Serialize};

@@ -103,7 +103,7 @@ impl Problem {
             title: self.kind.title(),
             status: self.status().as_u16(),
             // People paste tokens into the wrong places, and a detail may repeat what they sent.
-            detail: jeton_access::redacted(&self.detail).into_owned(),
+            detail: jeton_auth::redacted(&self.detail).into_owned(),
             extra: self.extra,
         }
     }

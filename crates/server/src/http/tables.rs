@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::{Exhausted, Pass, Quota, Right};
+use jeton_auth::{Exhausted, Pass, Quota, Right};
 use jeton_core::{Status, Table, TableSettings};
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -5,7 +5,7 @@
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_etx::{
     Answer, BranchName, Decision, Desk, Doubt, Ending, Executor, Home, InDoubt, Known, Outcome, Refusal,
     Request, RequestId, Resolved, Sign, Story, Try,

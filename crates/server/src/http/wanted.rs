@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{Change, Column};
 use serde::Deserialize;
 use utoipa::ToSchema;

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
 use jeton_engine::{Ask, Reply, Response};
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{Change, Operation, Value};
 use jeton_engine::{Ask, Refusal, Reply, Request, Response};
 use jeton_resp::reply::Writer;

@@ -1,6 +1,6 @@
 //! What is said to a client: results and errors, in the words of Redis where Redis has them.
 
-use jeton_access::Denied;
+use jeton_auth::Denied;
 use jeton_core::{Rejection, Value};
 use jeton_engine::Refusal;
 use jeton_resp::reply::Writer;

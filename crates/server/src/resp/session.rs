@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_access::{Denied, Pass, Right};
+use jeton_auth::{Denied, Pass, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
 use jeton_engine::{Request, Response, TablesView};
 use jeton_resp::reply::Version;

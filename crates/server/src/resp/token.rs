@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{
     Answer, Change, Durability, Known, OpId, Operation, OperationError, PartitionId, Table, Value, Values,
 };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{Cell, Table};
 use jeton_engine::{Ask, Response};
 

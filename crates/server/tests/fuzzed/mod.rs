@@ -13,7 +13,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, Request, header};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use jeton_access::Access;
+use jeton_auth::Access;
 use jeton_core::{Format, Formats, TableSettings, WithoutId};
 use jeton_engine::Engine;
 use jeton_server::{Options, Service, http};

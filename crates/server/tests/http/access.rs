@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use jeton_access::{Access, Book, Grant, Limits, Rate, TableRule};
+use jeton_auth::{Access, Book, Grant, Limits, Rate, TableRule};
 use jeton_core::Format;
 use jeton_server::Count;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jeton_access::{Access, Book, Grant, TableRule, UsedFile};
+use jeton_auth::{Access, Book, Grant, TableRule, UsedFile};
 use jeton_server::http;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

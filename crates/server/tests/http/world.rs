@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jeton_access::Access;
+use jeton_auth::Access;
 use jeton_core::{Format, Formats, TableSettings};
 use jeton_engine::Engine;
 use jeton_server::{Options, Service, http};

@@ -1,6 +1,6 @@
 //! Who may do what: tokens, rights in tables, rates.
 
-use jeton_access::{Access, Book, Grant, Limits, RANDOM_BYTES, Rate, TableRule};
+use jeton_auth::{Access, Book, Grant, Limits, RANDOM_BYTES, Rate, TableRule};
 use jeton_server::Options;
 
 use crate::client::{Client, show, words};

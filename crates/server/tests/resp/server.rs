@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jeton_access::Access;
+use jeton_auth::Access;
 use jeton_core::{Format, Formats, TableSettings, WithoutId};
 use jeton_engine::{Engine, Options as EngineOptions};
 use jeton_server::{Options, Service, resp};

@@ -1,0 +1,289 @@
+//! A branch from its beginning to its end, with nothing breaking.
+
+use anyhow::{Context, Result, ensure};
+use jeton_etx::{Failure, Outcome, Value, Vote};
+
+use super::stage::{Engine, Stage, attempt, settings};
+
+/// A branch with one deposit that has voted yes.
+pub async fn prepared_deposit(stage: &Stage, account: i64) -> Result<Box<dyn jeton_etx::Branch>> {
+    let mut branch = stage.own.begin(attempt()).await?;
+    stage.deposit(&mut branch, account).await?;
+    let vote = branch.vote().await;
+    ensure!(matches!(vote, Vote::Yes), "it votes {vote:?}");
+    Ok(branch)
+}
+
+pub async fn a_branch_commits_after_its_vote(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    stage.expect_balance(account, 0).await?;
+    let name = branch.name();
+    ensure!(stage.is_prepared(&name).await?);
+    branch.decide(Outcome::Commit).await?;
+    stage.expect_balance(account, 1).await?;
+    ensure!(!stage.is_prepared(&name).await?);
+    Ok(())
+}
+
+pub async fn a_branch_is_rolled_back_after_its_vote(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    let name = branch.name();
+    branch.decide(Outcome::Abort).await?;
+    ensure!(!stage.is_prepared(&name).await?);
+    stage.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;
+    stage.expect_balance(account, 5).await
+}
+
+pub async fn a_branch_is_rolled_back_before_its_vote(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let mut branch = stage.own.begin(attempt()).await?;
+    stage.deposit(&mut branch, account).await?;
+    branch.decide(Outcome::Abort).await?;
+    stage.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;
+    stage.expect_balance(account, 5).await
+}
+
+/// PostgreSQL says that a failed transaction is prepared; MariaDB prepares what did not fail.
+pub async fn a_failed_statement_is_never_forgiven(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let mut branch = stage.own.begin(attempt()).await?;
+    stage.deposit(&mut branch, account).await?;
+    let again = format!("INSERT INTO account VALUES ({account}, 0)");
+    let failed = branch.execute(&again, &[]).await;
+    ensure!(matches!(failed, Err(Failure::Statement { .. })), "{failed:?}");
+    let name = branch.name();
+    let vote = branch.vote().await;
+    ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after an error");
+    ensure!(!stage.is_prepared(&name).await?, "it is prepared after an error");
+    ensure!(branch.execute("SELECT 1", &[]).await.is_err());
+    branch.decide(Outcome::Abort).await?;
+    stage.expect_balance(account, 0).await
+}
+
+pub async fn what_would_end_the_branch_is_refused(stage: &mut Stage) -> Result<()> {
+    for statement in ["COMMIT", "/* now */ rollback", "SET autocommit = 1", "BEGIN"] {
+        let account = stage.account().await?;
+        for attempt in [attempt(), super::stage::attempt_at_home()] {
+            let mut branch = stage.own.begin(attempt).await?;
+            stage.deposit(&mut branch, account).await?;
+            let refused = branch.execute(statement, &[]).await;
+            ensure!(matches!(refused, Err(Failure::Statement { .. })), "{statement}: {refused:?}");
+            branch.decide(Outcome::Abort).await?;
+        }
+        stage.expect_balance(account, 0).await?;
+    }
+    Ok(())
+}
+
+/// Ends of every kind on one connection, which is never reset; and what was acknowledged is there after a crash.
+pub async fn connections_are_reused_and_keep_nothing(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    for _ in 0..5 {
+        prepared_deposit(stage, account).await?.decide(Outcome::Commit).await?;
+        prepared_deposit(stage, account).await?.decide(Outcome::Abort).await?;
+        let mut failing = stage.own.begin(attempt()).await?;
+        stage.deposit(&mut failing, account).await?;
+        ensure!(failing.execute("SELECT 1 FROM nowhere", &[]).await.is_err());
+        failing.decide(Outcome::Abort).await?;
+        let mut reading = stage.own.begin(attempt()).await?;
+        reading.execute("SELECT 1", &[]).await?;
+        match reading.vote().await {
+            Vote::Unchanged => {}
+            Vote::Yes => reading.decide(Outcome::Commit).await?,
+            Vote::No(failure) => return Err(failure.into()),
+        }
+    }
+    let connections = stage.proxy.count_ever();
+    ensure!(connections == 1, "{connections} connections for branches one after the other");
+    stage.expect_balance(account, 5).await?;
+    stage.server.kill();
+    stage.server.restart()?;
+    stage.expect_balance(account, 5).await?;
+    // What was rolled back may be prepared again: that is another scene.
+    for standing in stage.other.prepared().await? {
+        stage.other.decide(&standing.name, Outcome::Abort).await?;
+    }
+    Ok(())
+}
+
+pub async fn room_is_bounded(stage: &mut Stage) -> Result<()> {
+    let wait_max = std::time::Duration::from_millis(300);
+    let narrow =
+        stage.server(true, jeton_participants::Settings { branches_max: 2, wait_max, ..settings() })?;
+    let first = narrow.begin(attempt()).await?;
+    let _second = narrow.begin(attempt()).await?;
+    let third = narrow.begin(attempt()).await.err();
+    ensure!(matches!(third, Some(Failure::Passing { .. })), "{third:?}");
+    // Who ends branches has connections of its own.
+    ensure!(narrow.prepared().await?.is_empty());
+    first.decide(Outcome::Abort).await?;
+    narrow.begin(attempt()).await?.decide(Outcome::Abort).await?;
+    Ok(())
+}
+
+pub async fn a_lock_not_had_is_passing(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    let mut waiting = stage.other.begin(attempt()).await?;
+    let waited = stage.deposit(&mut waiting, account).await;
+    let failure = waited.err().and_then(|error| error.downcast::<Failure>().ok());
+    ensure!(matches!(failure, Some(Failure::Passing { .. })), "{failure:?}");
+    waiting.decide(Outcome::Abort).await?;
+    branch.decide(Outcome::Commit).await?;
+    stage.expect_balance(account, 1).await
+}
+
+/// MariaDB says then that there is no such branch.
+pub async fn another_commits_while_the_owner_is_connected(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    stage.other.decide(&branch.name(), Outcome::Commit).await?;
+    stage.expect_balance(account, 1).await?;
+    // The owner comes too late, and is told that all is done.
+    branch.decide(Outcome::Commit).await?;
+    stage.expect_balance(account, 1).await
+}
+
+pub async fn many_decide_at_once(stage: &mut Stage) -> Result<()> {
+    for _ in 0..10 {
+        let account = stage.account().await?;
+        let branch = prepared_deposit(stage, account).await?;
+        let name = branch.name();
+        drop(branch);
+        let decide = || stage.other.decide(&name, Outcome::Commit);
+        let (a, b, c, d) = tokio::join!(decide(), decide(), decide(), decide());
+        for result in [a, b, c, d] {
+            result?;
+        }
+        stage.expect_balance(account, 1).await?;
+    }
+    Ok(())
+}
+
+pub async fn the_end_cannot_be_changed(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    let name = branch.name();
+    branch.decide(Outcome::Commit).await?;
+    stage.other.decide(&name, Outcome::Commit).await?;
+    let undone = stage.other.decide(&name, Outcome::Abort).await;
+    ensure!(matches!(undone, Err(Failure::Damage { .. })), "{undone:?}");
+    let branch = prepared_deposit(stage, account).await?;
+    let name = branch.name();
+    branch.decide(Outcome::Abort).await?;
+    stage.other.decide(&name, Outcome::Abort).await?;
+    stage.expect_balance(account, 1).await
+}
+
+pub async fn damage_is_told(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    let name = branch.name();
+    drop(branch);
+    stage.end_by_hand(&name).await?;
+    let decided = stage.other.decide(&name, Outcome::Commit).await;
+    ensure!(matches!(decided, Err(Failure::Damage { .. })), "{decided:?}");
+    // Somebody who never was is no better, unless he was to be undone.
+    let never = jeton_etx::BranchName { executor: attempt().executor, ..name };
+    let decided = stage.other.decide(&never, Outcome::Commit).await;
+    ensure!(matches!(decided, Err(Failure::Damage { .. })), "{decided:?}");
+    stage.other.decide(&never, Outcome::Abort).await?;
+    Ok(())
+}
+
+pub async fn it_is_told_how_many_rows_were_met(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let mut branch = stage.own.begin(attempt()).await?;
+    let unchanged = stage.engine.sql("UPDATE account SET n = n WHERE id = ?");
+    let select = stage.engine.sql("SELECT n FROM account WHERE id = ?");
+    for statement in [&unchanged, &select] {
+        let met = branch.execute(statement, &[Value::Integer(account)]).await?.count;
+        ensure!(met == 1, "{statement}: {met}");
+        let met = branch.execute(statement, &[Value::Integer(-7)]).await?.count;
+        ensure!(met == 0, "{statement}: {met} where there is none");
+    }
+    branch.decide(Outcome::Abort).await?;
+    Ok(())
+}
+
+pub async fn locks_of_a_prepared_branch_are_told(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    let locks = stage.other.locks(&branch.name()).await?;
+    let expected = match stage.engine {
+        Engine::Postgres => "account: RowExclusiveLock",
+        Engine::MariaDb { .. } => " rows in ",
+    };
+    ensure!(locks.iter().any(|lock| lock.contains(expected)), "{locks:?}");
+    let name = branch.name();
+    branch.decide(Outcome::Commit).await?;
+    // MariaDB tells of a tenth of a second ago.
+    ensure!(!matches!(stage.engine, Engine::Postgres) || stage.other.locks(&name).await?.is_empty());
+    Ok(())
+}
+
+pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
+    let (table, select) = match stage.engine {
+        Engine::Postgres => (
+            "CREATE TABLE IF NOT EXISTS kinds (a smallint, b int, c bigint, d numeric(20, 4), e double precision, f text, \
+             g bytea, h boolean, i uuid, j jsonb, k timestamptz, l date)",
+            "INSERT INTO kinds VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        ),
+        Engine::MariaDb { .. } => (
+            "CREATE TABLE IF NOT EXISTS kinds (a smallint, b int, c bigint, d decimal(20, 4), e double, f text, \
+             g blob, h boolean, i varchar(40), j json, k datetime(6), l date)",
+            "INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ),
+    };
+    stage.raw(table).await?;
+    let text = |text: &str| Value::Text(text.into());
+    let mut values = vec![
+        Value::Integer(-7),
+        Value::Integer(i32::MAX.into()),
+        Value::Integer(i64::MIN),
+        Value::Decimal("-1234567890123.0500".into()),
+        Value::Float(0.1),
+        text("Grüße ' \\ \0?"),
+        Value::Bytes(vec![0, 255, b'\'']),
+        Value::Bool(true),
+        text("01928f00-dead-7000-8000-0000000000ff"),
+        text("{\"a\": 1}"),
+        text("2024-02-29 12:34:56.789012+00"),
+        text("1969-12-31"),
+    ];
+    match stage.engine {
+        // Text without end marks only.
+        Engine::Postgres => values[5] = text("Grüße ' \\ ?"),
+        Engine::MariaDb { .. } => {
+            values[10] = text("2024-02-29 12:34:56.789012");
+            values[7] = Value::Integer(1);
+        }
+    }
+    let mut branch = stage.own.begin(attempt()).await?;
+    branch.execute("DELETE FROM kinds", &[]).await?;
+    branch.execute(select, &values).await?;
+    branch.execute(select, &vec![Value::Null; values.len()]).await?;
+    let rows = branch.execute("SELECT * FROM kinds ORDER BY a IS NULL", &[]).await?.rows;
+    let back: Vec<Value> = rows[0].iter().map(|(_, value)| value.clone()).collect();
+    ensure!(back == values, "{back:?}\n{values:?}");
+    ensure!(rows[1].iter().all(|(_, value)| *value == Value::Null) && rows[1][3].0 == "d");
+    // A number for text, text for a number; and one that does not fit.
+    let one = stage.engine.sql("SELECT id FROM account WHERE id = ? AND 'a' <> ?");
+    branch.execute(&one, &[text("0"), Value::Integer(5)]).await?;
+    let wrong = branch.execute(&one, &[Value::Integer(1)]).await;
+    ensure!(matches!(wrong, Err(Failure::Statement { .. })), "{wrong:?}");
+    branch.decide(Outcome::Abort).await?;
+    Ok(())
+}
+
+pub async fn prepared_branches_have_an_age(stage: &mut Stage) -> Result<()> {
+    let account = stage.account().await?;
+    let branch = prepared_deposit(stage, account).await?;
+    let standing = stage.other.prepared().await?;
+    let age = standing.first().and_then(|standing| standing.age).context("no age")?;
+    ensure!(age.as_secs() < 20);
+    branch.decide(Outcome::Abort).await?;
+    Ok(())
+}
