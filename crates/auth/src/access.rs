@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::account::Quota;
-use crate::book::Book;
-use crate::denied::Denied;
-use crate::file::{BookFile, FileError};
-use crate::keyring::Keyring;
-use crate::pass::Pass;
-use crate::stamp::Stamp;
+use crate::book::TokenStore;
+use crate::denied::AuthError;
+use crate::file::{TokenFile, FileError};
+use crate::keyring::SecretIndex;
+use crate::pass::AuthContext;
+use crate::stamp::FileVersion;
 use crate::token::Token;
 
 /// Who may do what on this server.
@@ -26,20 +26,20 @@ pub struct Access {
 }
 
 struct Door {
-    keyring: ArcSwap<Keyring>,
+    keyring: ArcSwap<SecretIndex>,
     source: Option<Source>,
 }
 
 /// Where the book comes from.
 struct Source {
-    file: BookFile,
+    file: TokenFile,
     /// Locked while a book is loaded: two reloads at once could put the older book in force.
     last: Mutex<Last>,
 }
 
 /// The last version of the file that was looked at, and what was wrong with it.
 struct Last {
-    stamp: Option<Stamp>,
+    stamp: Option<FileVersion>,
     trouble: Option<String>,
 }
 
@@ -62,21 +62,21 @@ impl Access {
 
     /// By the book in this file, which must be there.
     pub fn from_file(path: &Path) -> Result<Self, FileError> {
-        let file = BookFile::new(path);
+        let file = TokenFile::new(path);
         // The stamp first: if the file is replaced in between, the next look sees another one and reads it again.
-        let stamp = Stamp::of(file.path());
+        let stamp = FileVersion::of(file.path());
         let book = file.read()?;
         let last = Mutex::new(Last { stamp, trouble: None });
         Ok(Self::new(&book, Some(Source { file, last })))
     }
 
     /// By this book, for ever.
-    pub fn from_book(book: &Book) -> Self {
+    pub fn from_book(book: &TokenStore) -> Self {
         Self::new(book, None)
     }
 
-    fn new(book: &Book, source: Option<Source>) -> Self {
-        let keyring = ArcSwap::from_pointee(Keyring::default().next(book));
+    fn new(book: &TokenStore, source: Option<Source>) -> Self {
+        let keyring = ArcSwap::from_pointee(SecretIndex::default().next(book));
         Self { door: Some(Door { keyring, source }) }
     }
 
@@ -86,18 +86,18 @@ impl Access {
     }
 
     /// The pass of somebody who has shown nothing (yet).
-    pub fn anonymous(&self) -> Result<Pass, Denied> {
-        if self.has_tokens() { Err(Denied::NoToken) } else { Ok(Pass::EVERYTHING) }
+    pub fn anonymous(&self) -> Result<AuthContext, AuthError> {
+        if self.has_tokens() { Err(AuthError::NoToken) } else { Ok(AuthContext::EVERYTHING) }
     }
 
     /// The pass for a token. On a server without tokens any text will do, so that a client need not be told to show none.
-    pub fn authenticate(&self, token: impl AsRef<[u8]>, now: u64) -> Result<Pass, Denied> {
-        let Some(door) = &self.door else { return Ok(Pass::EVERYTHING) };
+    pub fn authenticate(&self, token: impl AsRef<[u8]>, now: u64) -> Result<AuthContext, AuthError> {
+        let Some(door) = &self.door else { return Ok(AuthContext::EVERYTHING) };
         let token = Token::parse(token)?;
         let keyring = door.keyring.load();
-        let key = keyring.find(&token).ok_or(Denied::Unknown)?;
+        let key = keyring.find(&token).ok_or(AuthError::Unknown)?;
         key.check(now)?;
-        Ok(Pass::of(key.clone()))
+        Ok(AuthContext::of(key.clone()))
     }
 
     /// Looks whether the file of tokens is another than before, and if so puts its book in force; says whether it did.
@@ -110,7 +110,7 @@ impl Access {
         };
         // Nothing is left half done in there by a panic.
         let mut last = source.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = Stamp::of(source.file.path());
+        let stamp = FileVersion::of(source.file.path());
         if stamp == last.stamp {
             return Ok(false);
         }

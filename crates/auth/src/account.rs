@@ -2,16 +2,16 @@
 //!
 //! An account belongs to the name of a token: it is the same before and after a rotation or a reload, so neither is a way
 //! around a limit. It lives in memory. Who wants the numbers to outlive the server stores what [`Access::used`] says in a
-//! [`UsedFile`] and gives it back with [`Access::set_used`].
+//! [`UsageFile`] and gives it back with [`Access::set_used`].
 //!
 //! [`Access::used`]: crate::Access::used
-//! [`UsedFile`]: crate::UsedFile
+//! [`UsageFile`]: crate::UsedFile
 //! [`Access::set_used`]: crate::Access::set_used
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::bucket::Bucket;
+use crate::bucket::RateLimiter;
 use crate::grant::Limits;
 
 /// Something of which a token may create so many.
@@ -34,8 +34,8 @@ pub struct Exhausted {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Account {
-    pub(crate) bucket: Bucket,
+pub(crate) struct Usage {
+    pub(crate) bucket: RateLimiter,
     tables: AtomicU64,
     counters: AtomicU64,
 }
@@ -58,7 +58,7 @@ impl fmt::Display for Quota {
     }
 }
 
-impl Account {
+impl Usage {
     /// Takes all of them or none.
     pub(crate) fn take(&self, quota: Quota, limit: Option<u64>, number: u64) -> Result<(), Exhausted> {
         // Counted without a limit too: one may be set later.

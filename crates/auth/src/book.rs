@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use crate::grant::{Grant, GrantError};
-use crate::hash::{Hashed, SALT_BYTES};
+use crate::hash::{SecretHash, SALT_BYTES};
 use crate::limits::{SECRETS_MAX, TOKENS_MAX};
 use crate::token::{Token, TokenId, redacted};
 
@@ -15,7 +15,7 @@ pub const RANDOM_BYTES: usize = Token::RANDOM_BYTES + SALT_BYTES;
 
 /// All tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Book {
+pub struct TokenStore {
     entries: Vec<Entry>,
 }
 
@@ -39,7 +39,7 @@ pub struct SecretEntry {
     pub created: u64,
     /// From this moment on it is not accepted any more: it was replaced.
     pub until: Option<u64>,
-    pub(crate) hashed: Hashed,
+    pub(crate) hashed: SecretHash,
 }
 
 /// Why the book was not changed.
@@ -78,7 +78,7 @@ impl SecretEntry {
     fn make(random: &[u8; RANDOM_BYTES], now: u64) -> (Token, Self) {
         let token = Token::from_random(&std::array::from_fn(|place| random[place]));
         let salt = std::array::from_fn(|place| random[Token::RANDOM_BYTES + place]);
-        let hashed = Hashed::of(&token, salt);
+        let hashed = SecretHash::of(&token, salt);
         let entry = Self { id: token.id(), created: now, until: None, hashed };
         (token, entry)
     }
@@ -91,7 +91,7 @@ impl Entry {
     }
 }
 
-impl Book {
+impl TokenStore {
     /// A book without tokens. With it, nobody may do anything.
     pub fn new() -> Self {
         Self::default()

@@ -44,12 +44,12 @@ impl Throttled {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Bucket {
+pub(crate) struct RateLimiter {
     /// The moment, in nanoseconds, at which it will be full if nobody spends. In the past: it is full.
     full_at: AtomicU64,
 }
 
-impl Bucket {
+impl RateLimiter {
     pub(crate) fn spend(&self, rate: Rate, now: u64, operations: u64) -> Result<(), Throttled> {
         if operations == 0 {
             return Ok(());
@@ -104,13 +104,13 @@ mod tests {
     #[test]
     fn a_burst_passes_in_single_operations_and_at_once() {
         for (per_second, burst) in [(3, 3), (7, 100), (1, 1), (9_999_999, 1000), (1, 1_000_000_000)] {
-            let bucket = Bucket::default();
+            let bucket = RateLimiter::default();
             assert_eq!(bucket.spend(rate(per_second, burst), NOW, u64::from(burst)), Ok(()));
             assert!(bucket.spend(rate(per_second, burst), NOW, 1).is_err(), "{per_second} {burst}");
             if burst > 1000 {
                 continue;
             }
-            let bucket = Bucket::default();
+            let bucket = RateLimiter::default();
             for spent in 0..burst {
                 assert_eq!(bucket.spend(rate(per_second, burst), NOW, 1), Ok(()), "{spent}");
             }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn more_than_a_burst_is_refused_for_ever_and_costs_nothing() {
-        let bucket = Bucket::default();
+        let bucket = RateLimiter::default();
         let refused = bucket.spend(rate(5, 10), NOW, 11);
         assert_eq!(refused, Err(Throttled::TooLarge { burst: 10 }));
         assert_eq!(refused.unwrap_err().retry_after(), None);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_costs_one_burst_and_not_the_hour() {
-        let bucket = Bucket::default();
+        let bucket = RateLimiter::default();
         let rate = rate(10, 10);
         bucket.spend(rate, NOW, 10).unwrap();
         let hour_ago = NOW - 3_600_000;
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn threads_with_older_readings_of_the_time_gain_nothing() {
-        let bucket = Bucket::default();
+        let bucket = RateLimiter::default();
         let rate = rate(1000, 10);
         bucket.spend(rate, NOW, 10).unwrap();
         for _ in 0..100 {
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_end_of_time_does_not_overflow() {
         for now in [0, u64::MAX / NANOS_PER_MILLI, u64::MAX] {
-            let _any = Bucket::default().spend(rate(1, 1_000_000_000), now, 1_000_000_000);
+            let _any = RateLimiter::default().spend(rate(1, 1_000_000_000), now, 1_000_000_000);
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
     fn rounding_never_raises_the_rate() {
         // 142.86 ns an operation. Rounded down, the bucket would be full again after 994 ms.
         let rate = rate(7_000_000, 7_000_000);
-        let bucket = Bucket::default();
+        let bucket = RateLimiter::default();
         bucket.spend(rate, NOW, 7_000_000).unwrap();
         assert!(bucket.spend(rate, NOW + 999, 7_000_000).is_err());
         assert_eq!(bucket.spend(rate, NOW + 1001, 7_000_000), Ok(()));
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn threads_together_spend_one_burst() {
-        let bucket = Bucket::default();
+        let bucket = RateLimiter::default();
         let start = std::sync::Barrier::new(4);
         let spend = || {
             start.wait();
@@ -190,7 +190,7 @@ mod tests {
             burst in 1_u32..50,
             steps in prop::collection::vec((0_u64..300, 1_u64..60), 1..100),
         ) {
-            let bucket = Bucket::default();
+            let bucket = RateLimiter::default();
             let rate = rate(per_second, burst);
             let mut now = NOW;
             let mut passed: Vec<(u64, u64)> = Vec::new();

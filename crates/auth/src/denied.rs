@@ -5,7 +5,7 @@ use crate::token::TokenError;
 
 /// Why not. Says nothing that helps to guess: who shows a wrong secret does not hear whether its id is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub enum AuthError {
     /// No token was shown, and this server wants one.
     #[error("this server wants a token")]
     NoToken,
@@ -29,7 +29,7 @@ pub enum Denied {
     Server,
 }
 
-impl Denied {
+impl AuthError {
     /// Whether another token is needed (HTTP 401), rather than more rights for this one (HTTP 403).
     pub fn is_about_the_token(self) -> bool {
         !matches!(self, Self::Right(_) | Self::Server)

@@ -14,8 +14,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use crate::book::{Book, BookError};
-use crate::format::Broken;
+use crate::book::{TokenStore, BookError};
+use crate::format::ParseError;
 use crate::limits::FILE_BYTES_MAX;
 
 /// Readable and writable for its owner.
@@ -28,7 +28,7 @@ const STICKY: u32 = 0o1000;
 
 /// Where a book is kept.
 #[derive(Debug, Clone)]
-pub struct BookFile {
+pub struct TokenFile {
     path: PathBuf,
 }
 
@@ -80,7 +80,7 @@ pub enum FileError {
         file: PathBuf,
         /// Where in it, and why.
         #[source]
-        broken: Broken,
+        broken: ParseError,
     },
     /// Somebody else is changing it.
     #[error("{} is being changed by somebody else: try again", .0.display())]
@@ -90,7 +90,7 @@ pub enum FileError {
     Book(#[from] BookError),
 }
 
-impl BookFile {
+impl TokenFile {
     /// The file with this path. Nothing is opened yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -102,7 +102,7 @@ impl BookFile {
     }
 
     /// Reads the book.
-    pub fn read(&self) -> Result<Book, FileError> {
+    pub fn read(&self) -> Result<TokenStore, FileError> {
         let system = |doing| move |source| FileError::System { file: self.path.clone(), doing, source };
         self.check_folder()?;
         // Before it is opened, because opening a pipe waits for somebody at the other end.
@@ -120,7 +120,7 @@ impl BookFile {
         // It may grow while it is read.
         file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(system("read"))?;
         self.check_length(text.len() as u64)?;
-        Book::from_json(&text).map_err(|broken| FileError::Broken { file: self.path.clone(), broken })
+        TokenStore::from_json(&text).map_err(|broken| FileError::Broken { file: self.path.clone(), broken })
     }
 
     /// Reads the book, changes it, and replaces it; if there is none, begins with an empty one. If the change fails,
@@ -128,12 +128,12 @@ impl BookFile {
     ///
     /// An error of kind [`FileError::System`] with "bring to disk" and the folder's name comes after the book was replaced:
     /// a crash of the machine may then still bring the old one back.
-    pub fn edit<T>(&self, change: impl FnOnce(&mut Book) -> Result<T, BookError>) -> Result<T, FileError> {
+    pub fn edit<T>(&self, change: impl FnOnce(&mut TokenStore) -> Result<T, BookError>) -> Result<T, FileError> {
         // What a link leads to is replaced, and not the link.
         let there = Self::new(fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()));
         let _until_the_end = there.lock()?;
         let mut book = match there.read() {
-            Err(FileError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => Book::new(),
+            Err(FileError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => TokenStore::new(),
             read => read?,
         };
         let result = change(&mut book)?;
@@ -244,9 +244,9 @@ mod tests {
     use crate::grant::Grant;
 
     /// A folder with a book of one token, named "old".
-    fn book_file() -> (tempfile::TempDir, BookFile) {
+    fn book_file() -> (tempfile::TempDir, TokenFile) {
         let folder = tempfile::tempdir().unwrap();
-        let file = BookFile::new(folder.path().join("tokens.json"));
+        let file = TokenFile::new(folder.path().join("tokens.json"));
         file.edit(|book| book.add(Grant::new("old"), &[1; RANDOM_BYTES], 0)).unwrap();
         (folder, file)
     }

@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::book::{Book, Entry, SecretEntry};
+use crate::book::{TokenStore, Entry, SecretEntry};
 use crate::grant::{Grant, Limits, Rate, TableRule};
-use crate::hash::Hashed;
+use crate::hash::SecretHash;
 use crate::token::{TokenId, redacted};
 
 const VERSION: u32 = 1;
@@ -15,7 +15,7 @@ const VERSION: u32 = 1;
 /// A text that is no book. The message says where, and repeats no secret that somebody put there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {why}")]
-pub struct Broken {
+pub struct ParseError {
     /// Where: a line and a column, or the token and the field.
     pub place: String,
     /// What is wrong there.
@@ -73,7 +73,7 @@ struct StoredSecret {
     until_ms: Option<u64>,
 }
 
-impl Book {
+impl TokenStore {
     /// The book as text.
     pub fn to_json(&self) -> String {
         let whole = Whole { version: VERSION, tokens: self.entries().iter().map(store).collect() };
@@ -82,12 +82,12 @@ impl Book {
     }
 
     /// Reads a book.
-    pub fn from_json(text: &[u8]) -> Result<Self, Broken> {
+    pub fn from_json(text: &[u8]) -> Result<Self, ParseError> {
         // First the version alone: a later one may have fields that are errors in this one.
         let Head { version } = serde_json::from_slice(text).map_err(|error| syntax(&error))?;
         if version != VERSION {
             let why = format!("{version} is not a version this program knows, which is {VERSION}");
-            return Err(Broken { place: "version".into(), why });
+            return Err(ParseError { place: "version".into(), why });
         }
         let whole: Whole = serde_json::from_slice(text).map_err(|error| syntax(&error))?;
         let names: Vec<String> =
@@ -95,22 +95,22 @@ impl Book {
         let place = |number: usize| format!("tokens[{number}] ({:?})", names[number]);
         let mut entries = Vec::with_capacity(whole.tokens.len());
         for (number, token) in whole.tokens.into_iter().enumerate() {
-            let entry = load(token).map_err(|Broken { place: field, why }| Broken {
+            let entry = load(token).map_err(|ParseError { place: field, why }| ParseError {
                 place: place(number) + "." + &field,
                 why,
             })?;
             entries.push(entry);
         }
-        Self::of(entries).map_err(|(number, why)| Broken { place: place(number), why })
+        Self::of(entries).map_err(|(number, why)| ParseError { place: place(number), why })
     }
 }
 
-fn syntax(error: &serde_json::Error) -> Broken {
+fn syntax(error: &serde_json::Error) -> ParseError {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
     let why = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
     // The reader quotes what it did not expect.
-    Broken { place: format!("line {line}, column {column}"), why: redacted(why).into_owned() }
+    ParseError { place: format!("line {line}, column {column}"), why: redacted(why).into_owned() }
 }
 
 fn store(entry: &Entry) -> StoredToken {
@@ -140,8 +140,8 @@ fn store(entry: &Entry) -> StoredToken {
     }
 }
 
-fn load(token: StoredToken) -> Result<Entry, Broken> {
-    let wrong = |place: String, why: String| Broken { place, why };
+fn load(token: StoredToken) -> Result<Entry, ParseError> {
+    let wrong = |place: String, why: String| ParseError { place, why };
     let mut tables = Vec::with_capacity(token.tables.len());
     for (number, rule) in token.tables.into_iter().enumerate() {
         let at = |field: &str| format!("tables[{number}].{field}");
@@ -160,7 +160,7 @@ fn load(token: StoredToken) -> Result<Entry, Broken> {
         })?;
         let salt = unhex(&secret.salt).map_err(|why| wrong(at("salt"), why))?;
         let hash = unhex(&secret.sha256).map_err(|why| wrong(at("sha256"), why))?;
-        let hashed = Hashed { salt, hash };
+        let hashed = SecretHash { salt, hash };
         secrets.push(SecretEntry { id, created: secret.created_ms, until: secret.until_ms, hashed });
     }
     let limits = token.limits;

@@ -20,12 +20,12 @@ pub(crate) const HASH_BYTES: usize = 32;
 
 /// A secret as it is stored.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Hashed {
+pub(crate) struct SecretHash {
     pub(crate) salt: [u8; SALT_BYTES],
     pub(crate) hash: [u8; HASH_BYTES],
 }
 
-impl Hashed {
+impl SecretHash {
     /// Stands in for the hash of a token that is not known, so that looking takes as long. Nothing hashes to it that
     /// anybody could find.
     pub(crate) const NOBODY: Self = Self { salt: [0; SALT_BYTES], hash: [0; HASH_BYTES] };
@@ -41,7 +41,7 @@ impl Hashed {
 }
 
 /// Not a secret, but nobody needs it in a log either.
-impl fmt::Debug for Hashed {
+impl fmt::Debug for SecretHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
@@ -78,13 +78,13 @@ mod tests {
         let salt = std::array::from_fn(|place| place as u8);
         // SHA-256 of the bytes 0 to 40, from another implementation: books on disk depend on it.
         let expected = "753629a6117f5a25d338dff10f4dd3d07e63eecc2eaf8eabe773f6399706fe67";
-        let hash = Hashed::of(&Token::from_random(&random), salt).hash;
+        let hash = SecretHash::of(&Token::from_random(&random), salt).hash;
         assert_eq!(hash.map(|byte| format!("{byte:02x}")).concat(), expected);
     }
 
     #[test]
     fn only_the_same_token_has_the_hash() {
-        let stored = Hashed::of(&token(1), [7; SALT_BYTES]);
+        let stored = SecretHash::of(&token(1), [7; SALT_BYTES]);
         assert!(bool::from(stored.is_of(&token(1))));
         assert!(!bool::from(stored.is_of(&token(2))));
         for bit in 0..Token::RANDOM_BYTES * 8 {
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn every_bit_of_the_hash_is_compared() {
         for bit in 0..HASH_BYTES * 8 {
-            let mut stored = Hashed::of(&token(1), [7; SALT_BYTES]);
+            let mut stored = SecretHash::of(&token(1), [7; SALT_BYTES]);
             stored.hash[bit / 8] ^= 1 << (bit % 8);
             assert!(!bool::from(stored.is_of(&token(1))), "bit {bit}");
         }
@@ -105,6 +105,6 @@ mod tests {
 
     #[test]
     fn equal_secrets_have_different_hashes() {
-        assert_ne!(Hashed::of(&token(1), [7; SALT_BYTES]).hash, Hashed::of(&token(1), [8; SALT_BYTES]).hash);
+        assert_ne!(SecretHash::of(&token(1), [7; SALT_BYTES]).hash, SecretHash::of(&token(1), [8; SALT_BYTES]).hash);
     }
 }

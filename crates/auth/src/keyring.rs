@@ -10,43 +10,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
-use crate::account::Account;
-use crate::book::{Book, Entry, SecretEntry};
-use crate::denied::Denied;
+use crate::account::Usage;
+use crate::book::{TokenStore, Entry, SecretEntry};
+use crate::denied::AuthError;
 use crate::grant::Grant;
-use crate::hash::Hashed;
+use crate::hash::SecretHash;
 use crate::token::{Token, TokenId};
 
 /// As the end of a key: it was withdrawn. Not an end that a book can be without, since 1970 has passed.
 const WITHDRAWN: u64 = 0;
 
 #[derive(Default)]
-pub(crate) struct Keyring {
+pub(crate) struct SecretIndex {
     keys: HashMap<TokenId, Arc<Key>>,
-    holders: HashMap<String, Arc<Holder>>,
+    holders: HashMap<String, Arc<Principal>>,
 }
 
 /// A secret that opens.
 pub(crate) struct Key {
     pub(crate) id: TokenId,
-    pub(crate) holder: Arc<Holder>,
-    hashed: Hashed,
+    pub(crate) holder: Arc<Principal>,
+    hashed: SecretHash,
     /// From this moment on it opens nothing.
     until: AtomicU64,
 }
 
 /// A token by its name, whatever its secrets.
-pub(crate) struct Holder {
+pub(crate) struct Principal {
     pub(crate) name: String,
     pub(crate) grant: ArcSwap<Grant>,
-    pub(crate) account: Account,
+    pub(crate) account: Usage,
 }
 
 impl Key {
-    pub(crate) fn check(&self, now: u64) -> Result<(), Denied> {
+    pub(crate) fn check(&self, now: u64) -> Result<(), AuthError> {
         match self.until.load(Ordering::Acquire) {
-            WITHDRAWN => Err(Denied::Withdrawn),
-            until if now >= until => Err(Denied::Expired),
+            WITHDRAWN => Err(AuthError::Withdrawn),
+            until if now >= until => Err(AuthError::Expired),
             _ => Ok(()),
         }
     }
@@ -56,26 +56,26 @@ impl Key {
     }
 }
 
-impl Keyring {
+impl SecretIndex {
     /// The key that the token is. Computes one hash, whatever the token, and tells nothing by the time it takes beyond
     /// what is public.
     pub(crate) fn find(&self, token: &Token) -> Option<&Arc<Key>> {
         let key = self.keys.get(&token.id());
-        let same = key.map_or(&Hashed::NOBODY, |key| &key.hashed).is_of(token);
+        let same = key.map_or(&SecretHash::NOBODY, |key| &key.hashed).is_of(token);
         key.filter(|_| bool::from(same))
     }
 
-    pub(crate) fn holder(&self, name: &str) -> Option<&Arc<Holder>> {
+    pub(crate) fn holder(&self, name: &str) -> Option<&Arc<Principal>> {
         self.holders.get(name)
     }
 
-    pub(crate) fn holders(&self) -> impl Iterator<Item = &Arc<Holder>> {
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Arc<Principal>> {
         self.holders.values()
     }
 
     /// The keyring of the next book. From here on, what both have follows the next book. What only this one has goes on
     /// opening until [`withdraw`](Self::withdraw).
-    pub(crate) fn next(&self, book: &Book) -> Self {
+    pub(crate) fn next(&self, book: &TokenStore) -> Self {
         let mut next = Self::default();
         for entry in book.entries() {
             let holder = self.next_holder(&entry.grant);
@@ -87,19 +87,19 @@ impl Keyring {
         next
     }
 
-    fn next_holder(&self, grant: &Grant) -> Arc<Holder> {
+    fn next_holder(&self, grant: &Grant) -> Arc<Principal> {
         if let Some(holder) = self.holders.get(&grant.name) {
             holder.grant.store(Arc::new(grant.clone()));
             return Arc::clone(holder);
         }
-        Arc::new(Holder {
+        Arc::new(Principal {
             name: grant.name.clone(),
             grant: ArcSwap::from_pointee(grant.clone()),
-            account: Account::default(),
+            account: Usage::default(),
         })
     }
 
-    fn next_key(&self, holder: &Arc<Holder>, entry: &Entry, secret: &SecretEntry) -> Arc<Key> {
+    fn next_key(&self, holder: &Arc<Principal>, entry: &Entry, secret: &SecretEntry) -> Arc<Key> {
         let until = entry.end_of(secret).unwrap_or(u64::MAX);
         let same = |key: &&Arc<Key>| key.hashed == secret.hashed && Arc::ptr_eq(&key.holder, holder);
         if let Some(key) = self.keys.get(&secret.id).filter(same) {
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn whoever_asks_costs_one_hash() {
-        let mut book = Book::new();
+        let mut book = TokenStore::new();
         let known = book.add(Grant::new("a"), &[1; RANDOM_BYTES], 0).unwrap();
-        let keyring = Keyring::default().next(&book);
+        let keyring = SecretIndex::default().next(&book);
         let mut random = [1; Token::RANDOM_BYTES];
         random[Token::RANDOM_BYTES - 1] = 2;
         let wrong = Token::from_random(&random);

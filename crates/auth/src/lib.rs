@@ -1,8 +1,8 @@
 //! Who may do what: tokens, rights and limits.
 //!
-//! A [`Token`] is a secret that a client shows. A [`Grant`] is what it may do. The [`Book`] is the list of both, as it is
-//! kept in a [`BookFile`], with hashes where the secrets were. [`Access`] is what a server asks: it turns the text of a
-//! token into a [`Pass`], which a connection keeps and asks before everything it does.
+//! A [`Token`] is a secret that a client shows. A [`Grant`] is what it may do. The [`TokenStore`] is the list of both, as it is
+//! kept in a [`TokenFile`], with hashes where the secrets were. [`Access`] is what a server asks: it turns the text of a
+//! token into a [`AuthContext`], which a connection keeps and asks before everything it does.
 //!
 //! What always holds:
 //!
@@ -37,15 +37,15 @@ mod used;
 
 pub use access::{Access, Used};
 pub use account::{Exhausted, Quota};
-pub use book::{Book, BookError, Entry, RANDOM_BYTES, SecretEntry};
+pub use book::{TokenStore, BookError, Entry, RANDOM_BYTES, SecretEntry};
 pub use bucket::Throttled;
-pub use denied::Denied;
-pub use file::{BookFile, FileError};
-pub use format::Broken;
+pub use denied::AuthError;
+pub use file::{TokenFile, FileError};
+pub use format::ParseError;
 pub use grant::{Grant, GrantError, Limits, Rate, TableRule};
 pub use listening::may_listen;
-pub use pass::Pass;
+pub use pass::AuthContext;
 pub use pattern::{Pattern, PatternError};
 pub use rights::{Right, Rights, RightsError};
 pub use token::{Token, TokenError, TokenId, redacted};
-pub use used::UsedFile;
+pub use used::UsageFile;

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use crate::account::{Exhausted, Quota};
 use crate::bucket::Throttled;
-use crate::denied::Denied;
+use crate::denied::AuthError;
 use crate::keyring::Key;
 use crate::rights::Right;
 use crate::token::TokenId;
 
 /// Permission to ask. Cheap to clone; all clones share one account.
 #[derive(Clone)]
-pub struct Pass(Option<Arc<Key>>);
+pub struct AuthContext(Option<Arc<Key>>);
 
-impl Pass {
+impl AuthContext {
     /// On a server without tokens: may do everything.
     pub(crate) const EVERYTHING: Self = Self(None);
 
@@ -35,22 +35,22 @@ impl Pass {
     }
 
     /// Whether the token is still valid: for requests that need no right.
-    pub fn check(&self, now: u64) -> Result<(), Denied> {
+    pub fn check(&self, now: u64) -> Result<(), AuthError> {
         self.0.as_ref().map_or(Ok(()), |key| key.check(now))
     }
 
     /// Whether it gives the right in the table. The table need not exist: who asks cannot tell from the answer.
-    pub fn may(&self, table: &str, right: Right, now: u64) -> Result<(), Denied> {
+    pub fn may(&self, table: &str, right: Right, now: u64) -> Result<(), AuthError> {
         let Some(key) = &self.0 else { return Ok(()) };
         key.check(now)?;
-        if key.holder.grant.load().allows(table, right) { Ok(()) } else { Err(Denied::Right(right)) }
+        if key.holder.grant.load().allows(table, right) { Ok(()) } else { Err(AuthError::Right(right)) }
     }
 
     /// Whether it gives the right to administer the server: tokens, backups.
-    pub fn may_administer(&self, now: u64) -> Result<(), Denied> {
+    pub fn may_administer(&self, now: u64) -> Result<(), AuthError> {
         let Some(key) = &self.0 else { return Ok(()) };
         key.check(now)?;
-        if key.holder.grant.load().server { Ok(()) } else { Err(Denied::Server) }
+        if key.holder.grant.load().server { Ok(()) } else { Err(AuthError::Server) }
     }
 
     /// Takes so many operations from the rate of the token: all of them or none. Does not ask whether the token is
@@ -84,7 +84,7 @@ impl Pass {
     }
 }
 
-impl fmt::Debug for Pass {
+impl fmt::Debug for AuthContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Some(key) => write!(f, "Pass({:?}, {})", key.holder.name, key.id),

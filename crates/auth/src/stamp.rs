@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// A version of a file. The time of change (ctime) is in it because `chmod` changes nothing else, and the inode because a
 /// file that is replaced twice within one tick of the clock has the same times. Somebody who writes into the file in
-/// place, twice within a tick and with the same length, is missed; [`BookFile`](crate::BookFile) replaces.
+/// place, twice within a tick and with the same length, is missed; [`TokenFile`](crate::BookFile) replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileVersion {
     device: u64,
     inode: u64,
     bytes: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileVersion {
     /// Of the file that is there now; `None` if none can be seen. Why not, reading it will tell.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;

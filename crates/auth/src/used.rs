@@ -11,16 +11,16 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Used;
-use crate::file::{BookFile, FileError};
-use crate::format::Broken;
+use crate::file::{TokenFile, FileError};
+use crate::format::ParseError;
 
 const VERSION: u32 = 1;
 
 /// Where it is kept what tokens have created.
 #[derive(Debug, Clone)]
-pub struct UsedFile {
+pub struct UsageFile {
     /// Replaced as a book is.
-    file: BookFile,
+    file: TokenFile,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -38,13 +38,13 @@ struct Stored {
     counters: u64,
 }
 
-impl UsedFile {
+impl UsageFile {
     /// Its name in the directory of a store.
     pub const NAME: &str = "tokens-used.json";
 
     /// The file with this path. Nothing is opened yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { file: BookFile::new(path) }
+        Self { file: TokenFile::new(path) }
     }
 
     /// What was written last; nothing if nothing was.
@@ -57,7 +57,7 @@ impl UsedFile {
         };
         let broken = |place: String, why: String| FileError::Broken {
             file: path.into(),
-            broken: Broken { place, why },
+            broken: ParseError { place, why },
         };
         let whole: Whole = serde_json::from_slice(&text).map_err(|error| {
             broken(format!("line {}, column {}", error.line(), error.column()), error.to_string())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use jeton_auth::UsedFile;
+use jeton_auth::UsageFile;
 use jeton_engine::{Engine, OpenError, Options};
 use jeton_register::disk::{Disk, LockError, RealDisk};
 use jeton_register::embedded;
@@ -104,13 +104,13 @@ impl Backup {
         })?;
         engine.close();
         // What tokens have created belongs to the store, and to its copy.
-        let used = UsedFile::new(data.join(UsedFile::NAME));
+        let used = UsageFile::new(data.join(UsageFile::NAME));
         let used = used.read().and_then(|used| match &used[..] {
             [] => Ok(()),
-            used => UsedFile::new(self.target.join(UsedFile::NAME)).write(used),
+            used => UsageFile::new(self.target.join(UsageFile::NAME)).write(used),
         });
         used.map_err(|why| {
-            let fix = format!("mend {}, remove the copy, and try again", UsedFile::NAME);
+            let fix = format!("mend {}, remove the copy, and try again", UsageFile::NAME);
             Failure::of(why, "what tokens have created is not in the copy", fix)
         })?;
         self.tell(&data, report.files, report.entries)

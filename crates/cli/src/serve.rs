@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
-use jeton_auth::{Access, UsedFile};
+use jeton_auth::{Access, UsageFile};
 use jeton_server::tls::Tls;
 use jeton_server::{Service, Transactions};
 
@@ -126,12 +126,12 @@ fn access(settings: &Settings) -> Result<Access> {
 
 /// Where it is kept what tokens have created, which is in force again; nothing without tokens. Not before the store is open: nobody else
 /// has the directory then.
-fn used(settings: &Settings, access: &Access) -> Result<Option<UsedFile>> {
+fn used(settings: &Settings, access: &Access) -> Result<Option<UsageFile>> {
     if !access.has_tokens() {
         return Ok(None);
     }
-    let path = settings.data.join(UsedFile::NAME);
-    let file = UsedFile::new(&path);
+    let path = settings.data.join(UsageFile::NAME);
+    let file = UsageFile::new(&path);
     let used = file.read().map_err(|why| {
         let fix = format!(
             "mend {0}, or remove it: then all limits on tables and counters begin anew",

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
-use jeton_auth::{BookFile, FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token};
+use jeton_auth::{TokenFile, FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token};
 use serde_json::json;
 
 use crate::config::{Config, Flags, Readable, Span};
@@ -113,7 +113,7 @@ fn right(text: &str) -> Result<Right, String> {
 
 impl TokenCommand {
     pub fn run(&self) -> Result<()> {
-        let file = BookFile::new(self.file()?);
+        let file = TokenFile::new(self.file()?);
         match &self.action {
             Action::Create(create) => self.create(&file, create),
             Action::List => listing::print(&file, self.json),
@@ -138,7 +138,7 @@ impl TokenCommand {
         Ok(Config::load(&flags)?.settings.tokens.0.unwrap_or_else(|| FILE.into()))
     }
 
-    fn create(&self, file: &BookFile, create: &Create) -> Result<()> {
+    fn create(&self, file: &TokenFile, create: &Create) -> Result<()> {
         let rules = match (create.tables.is_empty(), create.rights.is_empty()) {
             (true, true) if create.server => Vec::new(),
             (false, false) => {
@@ -171,7 +171,7 @@ impl TokenCommand {
         self.tell(file, &create.name, &token, expires)
     }
 
-    fn rotate(&self, file: &BookFile, rotate: &Rotate) -> Result<()> {
+    fn rotate(&self, file: &TokenFile, rotate: &Rotate) -> Result<()> {
         let (now, random) = (mint::millis(), random()?);
         let old_until = now.saturating_add(millis(rotate.old_for));
         let token = file.edit(|book| book.rotate(&rotate.name, &random, now, old_until)).map_err(|why| {
@@ -184,7 +184,7 @@ impl TokenCommand {
     }
 
     /// The one place where a secret is printed.
-    fn tell(&self, file: &BookFile, name: &str, token: &Token, expires: Option<u64>) -> Result<()> {
+    fn tell(&self, file: &TokenFile, name: &str, token: &Token, expires: Option<u64>) -> Result<()> {
         if self.json {
             let id = token.id().to_string();
             let expires = expires.map(listing::date);

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::hash::Secret;
 use crate::limits::{FAMILY_BYTES_MAX, PARTITIONS, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX};
-use crate::short::ShortBytes;
+use crate::short::InlineBytes;
 
 /// The number of a table, given at its creation and never given again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +65,7 @@ impl Column {
 /// Layout: partition (2, highest byte first), table (4, highest byte first), row with every 0 byte followed by 255, two 0
 /// bytes, column.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cell(ShortBytes);
+pub struct Cell(InlineBytes);
 
 const HEAD: usize = 6;
 
@@ -79,7 +79,7 @@ impl Cell {
             return Err(AddressError("the row is longer than 1024 bytes"));
         }
         let partition = secret.partition(table, row);
-        let mut bytes = ShortBytes::with_capacity(HEAD + row.len() + 2 + column.0.len());
+        let mut bytes = InlineBytes::with_capacity(HEAD + row.len() + 2 + column.0.len());
         let ([a, b], [c, d, e, f]) = (partition.0.to_be_bytes(), table.0.to_be_bytes());
         bytes.extend_from_slice(&[a, b, c, d, e, f]);
         escape(row, |piece| bytes.extend_from_slice(piece));
@@ -145,25 +145,25 @@ impl Cell {
     }
 
     /// A cell from its bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut rest = bytes.get(HEAD..).ok_or(Malformed("a cell that ends too early"))?;
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut rest = bytes.get(HEAD..).ok_or(DecodeError("a cell that ends too early"))?;
         loop {
             rest = match rest {
                 [0, 255, after @ ..] => after,
                 [0, 0, ..] => break,
-                [0, ..] | [] => return Err(Malformed("a cell without an end of its row")),
+                [0, ..] | [] => return Err(DecodeError("a cell without an end of its row")),
                 [_, after @ ..] => after,
             };
         }
-        let cell = Self(ShortBytes::from(bytes));
-        if cell.partition().0 < PARTITIONS { Ok(cell) } else { Err(Malformed("an unknown partition")) }
+        let cell = Self(InlineBytes::from(bytes));
+        if cell.partition().0 < PARTITIONS { Ok(cell) } else { Err(DecodeError("an unknown partition")) }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put_bytes(self.as_bytes());
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Self::from_bytes(input.bytes()?)
     }
 }

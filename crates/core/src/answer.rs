@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use forgetful_filter::Moment;
 
-use crate::codec::{Malformed, Reader, Write};
-use crate::hash::Payload;
+use crate::codec::{DecodeError, Reader, Write};
+use crate::hash::PayloadHash;
 use crate::id::{Format, Formats};
 
 /// The first answer to an operation, given again to every retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct OperationResult {
     /// Whether the changes were made. False if a bound refused them: then they never will be, under this id.
     pub applied: bool,
     /// The slot of the partition's log that holds the operation.
@@ -49,7 +49,7 @@ impl Values {
     }
 }
 
-impl Answer {
+impl OperationResult {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let values = self.values.as_slice();
         out.put_varint((values.len() as u64) << 1 | u64::from(self.applied));
@@ -64,18 +64,18 @@ impl Answer {
         }
     }
 
-    pub(crate) fn decode(slot: u64, millis: u64, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(slot: u64, millis: u64, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let head = input.varint()?;
-        let count = usize::try_from(head >> 1).map_err(|_| Malformed("a count beyond memory"))?;
+        let count = usize::try_from(head >> 1).map_err(|_| DecodeError("a count beyond memory"))?;
         if count > input.rest().len() {
-            return Err(Malformed("a count beyond the bytes there are"));
+            return Err(DecodeError("a count beyond the bytes there are"));
         }
         let mut values = Vec::with_capacity(count);
         for _ in 0..count {
             values.push(match input.u8()? {
                 0 => None,
                 1 => Some(input.signed()?),
-                _ => return Err(Malformed("an unknown kind of value")),
+                _ => return Err(DecodeError("an unknown kind of value")),
             });
         }
         Ok(Self { applied: head & 1 != 0, slot, millis, values: Values::from_vec(values) })
@@ -84,14 +84,14 @@ impl Answer {
 
 /// What is kept of an operation under its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remembered {
+pub struct DedupRecord {
     /// What it asked for.
-    pub payload: Payload,
+    pub payload: PayloadHash,
     /// What it was told.
-    pub answer: Answer,
+    pub answer: OperationResult,
 }
 
-impl Remembered {
+impl DedupRecord {
     /// Appends it as bytes, for a store.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64(self.payload.0);
@@ -101,11 +101,11 @@ impl Remembered {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes);
-        let payload = Payload(input.u64()?);
+        let payload = PayloadHash(input.u64()?);
         let (slot, millis) = (input.varint()?, input.varint()?);
-        let answer = Answer::decode(slot, millis, &mut input)?;
+        let answer = OperationResult::decode(slot, millis, &mut input)?;
         input.finish()?;
         Ok(Self { payload, answer })
     }

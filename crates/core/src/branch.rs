@@ -5,7 +5,7 @@
 //! held there is one place to remember that it never will be.
 
 use crate::address::{Cell, PartitionId};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::generation::Generation;
 use crate::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, OPERATION_BYTES_MAX, PARTITIONS};
 use crate::value::Value;
@@ -39,7 +39,7 @@ pub struct Branch {
 
 /// How a branch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ending {
+pub enum BranchOutcome {
     /// Everything is added.
     Commit,
     /// Nothing is.
@@ -48,7 +48,7 @@ pub enum Ending {
 
 /// A step in the life of a branch in a partition, as its log has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BranchStep {
+pub enum BranchLogItem {
     /// It is held.
     Held(Branch),
     /// It has ended.
@@ -56,7 +56,7 @@ pub enum BranchStep {
         /// Which.
         name: BranchName,
         /// How.
-        ending: Ending,
+        ending: BranchOutcome,
         /// What its counters hold afterwards, in the order of its additions; none if it was for nothing.
         values: Vec<Value>,
         /// Remembered until this is over.
@@ -205,12 +205,12 @@ impl Branch {
         }
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let name = read_name(input)?;
         let elsewhere: Vec<PartitionId> = (0..input.count()?)
             .map(|_| match u16::try_from(input.varint()?) {
                 Ok(number) if number < PARTITIONS => Ok(PartitionId(number)),
-                _ => Err(Malformed("an unknown partition")),
+                _ => Err(DecodeError("an unknown partition")),
             })
             .collect::<Result<_, _>>()?;
         let count = input.count()?;
@@ -218,7 +218,7 @@ impl Branch {
         for _ in 0..count {
             let (cell, bounds) = (Cell::decode(input)?, input.u8()?);
             if bounds > 3 {
-                return Err(Malformed("bounds of an unknown kind"));
+                return Err(DecodeError("bounds of an unknown kind"));
             }
             let delta = input.signed()?;
             let min = if bounds & 1 != 0 { Some(input.signed()?) } else { None };
@@ -230,9 +230,9 @@ impl Branch {
         if !cells.clone().zip(cells.skip(1)).all(|(one, next)| one < next)
             || !elsewhere.is_sorted_by(|a, b| a < b)
         {
-            return Err(Malformed("a branch out of order"));
+            return Err(DecodeError("a branch out of order"));
         }
-        Self::new(name, additions, elsewhere).map_err(|_| Malformed("a branch beyond its limits"))
+        Self::new(name, additions, elsewhere).map_err(|_| DecodeError("a branch beyond its limits"))
     }
 }
 
@@ -245,15 +245,15 @@ impl Addition {
     }
 }
 
-fn read_name(input: &mut Reader<'_>) -> Result<BranchName, Malformed> {
-    BranchName::new(input.bytes()?).map_err(|_| Malformed("a name that no branch has"))
+fn read_name(input: &mut Reader<'_>) -> Result<BranchName, DecodeError> {
+    BranchName::new(input.bytes()?).map_err(|_| DecodeError("a name that no branch has"))
 }
 
 const HELD: u8 = 0;
 const COMMITTED: u8 = 1;
 const ABORTED: u8 = 2;
 
-impl BranchStep {
+impl BranchLogItem {
     /// Of which branch.
     pub fn name(&self) -> &BranchName {
         match self {
@@ -266,8 +266,8 @@ impl BranchStep {
     pub(crate) fn kind(&self) -> u8 {
         match self {
             Self::Held(_) => HELD,
-            Self::Settled { ending: Ending::Commit, .. } => COMMITTED,
-            Self::Settled { ending: Ending::Abort, .. } => ABORTED,
+            Self::Settled { ending: BranchOutcome::Commit, .. } => COMMITTED,
+            Self::Settled { ending: BranchOutcome::Abort, .. } => ABORTED,
         }
     }
 
@@ -283,17 +283,17 @@ impl BranchStep {
         }
     }
 
-    pub(crate) fn decode(kind: u8, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(kind: u8, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let ending = match kind {
             HELD => return Ok(Self::Held(Branch::decode(input)?)),
-            COMMITTED => Ending::Commit,
-            ABORTED => Ending::Abort,
-            _ => return Err(Malformed("an unknown step of a branch")),
+            COMMITTED => BranchOutcome::Commit,
+            ABORTED => BranchOutcome::Abort,
+            _ => return Err(DecodeError("an unknown step of a branch")),
         };
         let (name, generation) = (read_name(input)?, Generation(input.varint()?));
         let count = input.count()?;
-        if count > ADDITIONS_MAX || ending == Ending::Abort && count > 0 {
-            return Err(Malformed("more values than a branch can leave"));
+        if count > ADDITIONS_MAX || ending == BranchOutcome::Abort && count > 0 {
+            return Err(DecodeError("more values than a branch can leave"));
         }
         let values = (0..count).map(|_| Value::decode(input)).collect::<Result<_, _>>()?;
         Ok(Self::Settled { name, ending, values, generation })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::address::TableId;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::settings::{SettingsError, TableSettings};
 use crate::table::Table;
 
@@ -76,20 +76,20 @@ impl Catalog {
     }
 
     /// Reads what [`encode`](Self::encode) wrote; the filters are empty.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes);
         if input.u8()? != VERSION {
-            return Err(Malformed("a catalogue of an unknown version"));
+            return Err(DecodeError("a catalogue of an unknown version"));
         }
         let mut catalog = Self::default();
         let count = input.count()?;
         if count > TABLES_MAX {
-            return Err(Malformed("too many tables"));
+            return Err(DecodeError("too many tables"));
         }
         for at in 0..count {
             let table = Table::decode(&mut input)?;
             if table.id.0 as usize != at + 1 || catalog.names.insert(table.name.clone(), table.id).is_some() {
-                return Err(Malformed("a catalogue with tables out of order"));
+                return Err(DecodeError("a catalogue with tables out of order"));
             }
             catalog.tables.push(Arc::new(table));
         }

@@ -6,7 +6,7 @@
 /// The bytes are not what an encoder of ours wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid encoding: {0}")]
-pub struct Malformed(pub &'static str);
+pub struct DecodeError(pub &'static str);
 
 /// Appends encoded values to a buffer.
 pub trait Write {
@@ -92,76 +92,76 @@ impl<'a> Reader<'a> {
     }
 
     /// An error if anything is left.
-    pub fn finish(self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed("bytes are left over")) }
+    pub fn finish(self) -> Result<(), DecodeError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError("bytes are left over")) }
     }
 
     /// So many bytes.
-    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or(Malformed("it ends too early"))?;
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(DecodeError("it ends too early"))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
     /// One byte.
-    pub fn u8(&mut self) -> Result<u8, Malformed> {
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
 
     /// A number as of [`Write::put_varint`].
-    pub fn varint(&mut self) -> Result<u64, Malformed> {
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 {
-                return Err(Malformed("a number of more than 64 bits"));
+                return Err(DecodeError("a number of more than 64 bits"));
             }
             value |= bits << shift;
             if byte < 0x80 {
                 return Ok(value);
             }
         }
-        Err(Malformed("a number without an end"))
+        Err(DecodeError("a number without an end"))
     }
 
     /// A number as of [`Write::put_signed`].
-    pub fn signed(&mut self) -> Result<i64, Malformed> {
+    pub fn signed(&mut self) -> Result<i64, DecodeError> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// A number as of [`Write::put_u64`].
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A number as of [`Write::put_u128`].
-    pub fn u128(&mut self) -> Result<u128, Malformed> {
+    pub fn u128(&mut self) -> Result<u128, DecodeError> {
         Ok(u128::from_le_bytes(self.array()?))
     }
 
     /// Bytes as of [`Write::put_bytes`].
-    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    pub fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let len = self.varint()?;
-        self.take(usize::try_from(len).map_err(|_| Malformed("a length beyond memory"))?)
+        self.take(usize::try_from(len).map_err(|_| DecodeError("a length beyond memory"))?)
     }
 
     /// Bytes that are text.
-    pub fn text(&mut self) -> Result<&'a str, Malformed> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed("text that is not UTF-8"))
+    pub fn text(&mut self) -> Result<&'a str, DecodeError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| DecodeError("text that is not UTF-8"))
     }
 
     /// A count of things that take at least one byte each.
-    pub fn count(&mut self) -> Result<usize, Malformed> {
-        let count = usize::try_from(self.varint()?).map_err(|_| Malformed("a count beyond memory"))?;
-        if count > self.rest.len() { Err(Malformed("a count beyond the bytes there are")) } else { Ok(count) }
+    pub fn count(&mut self) -> Result<usize, DecodeError> {
+        let count = usize::try_from(self.varint()?).map_err(|_| DecodeError("a count beyond memory"))?;
+        if count > self.rest.len() { Err(DecodeError("a count beyond the bytes there are")) } else { Ok(count) }
     }
 }
 

@@ -13,24 +13,24 @@ use std::time::Duration;
 
 use forgetful_filter::Moment;
 
-use crate::answer::Answer;
-use crate::branch::BranchStep;
-use crate::codec::{Malformed, Reader, Write};
+use crate::answer::OperationResult;
+use crate::branch::BranchLogItem;
+use crate::codec::{DecodeError, Reader, Write};
 use crate::generation::Generation;
 use crate::id::{Format, OpId};
 use crate::operation::Operation;
-use crate::partition::Step;
+use crate::partition::LogPosition;
 use crate::value::Value;
 
 const VERSION: u8 = 2;
 
 /// What was decided of an operation: its answer, and where that is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
+pub struct OperationDecision {
     /// The answer.
-    pub answer: Answer,
+    pub answer: OperationResult,
     /// Where it is remembered.
-    pub memory: Memory,
+    pub memory: DedupLocation,
     /// What the cells hold afterwards, one for each change; nothing where that follows from the change and the answer. As read from an
     /// entry it may lack all of it: see [`complete`](crate::complete).
     pub effects: Option<Box<[Option<Value>]>>,
@@ -38,7 +38,7 @@ pub struct Decision {
 
 /// Where the answer to an operation is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
+pub enum DedupLocation {
     /// Nowhere: it had no id.
     None,
     /// In the filter only: the table is probabilistic.
@@ -77,16 +77,16 @@ const BRANCH: u8 = 1 << 4;
     clippy::large_enum_variant,
     reason = "nearly all are operations, and memory of their own for them costs more"
 )]
-pub enum Logged {
+pub enum LogItem {
     /// An operation, and what was decided of it.
-    Operation(Operation, Decision),
+    Operation(Operation, OperationDecision),
     /// A step of a branch.
-    Branch(BranchStep),
+    Branch(BranchLogItem),
 }
 
-impl Logged {
+impl LogItem {
     /// The operation, if it is one.
-    pub fn operation(self) -> Option<(Operation, Decision)> {
+    pub fn operation(self) -> Option<(Operation, OperationDecision)> {
         match self {
             Self::Operation(operation, decision) => Some((operation, decision)),
             Self::Branch(_) => None,
@@ -95,26 +95,26 @@ impl Logged {
 }
 
 /// Adds whatever it is to an entry.
-pub fn push_logged(logged: &Logged, out: &mut Vec<u8>) {
+pub fn push_logged(logged: &LogItem, out: &mut Vec<u8>) {
     match logged {
-        Logged::Operation(operation, decision) => push(operation, decision, out),
-        Logged::Branch(step) => push_branch(step, out),
+        LogItem::Operation(operation, decision) => push(operation, decision, out),
+        LogItem::Branch(step) => push_branch(step, out),
     }
 }
 
 /// Begins an entry.
-pub fn begin(step: Step, out: &mut Vec<u8>) {
+pub fn begin(step: LogPosition, out: &mut Vec<u8>) {
     out.put_u8(VERSION);
     out.put_varint(millis(step.time));
 }
 
 /// Adds an operation to an entry.
-pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
+pub fn push(operation: &Operation, decision: &OperationDecision, out: &mut Vec<u8>) {
     let memory = match decision.memory {
-        Memory::None => 0,
-        Memory::Filter { .. } => 1,
-        Memory::Index { .. } => 2,
-        Memory::Session { .. } => 3,
+        DedupLocation::None => 0,
+        DedupLocation::Filter { .. } => 1,
+        DedupLocation::Index { .. } => 2,
+        DedupLocation::Session { .. } => 3,
     };
     let id = if operation.id().is_some() { HAS_ID } else { 0 };
     // What can be made again from what the cells held is left out: it may be large.
@@ -127,13 +127,13 @@ pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
     operation.encode_changes(out);
     decision.answer.encode(out);
     match decision.memory {
-        Memory::None => {}
-        Memory::Filter { era } => out.put_varint(u64::from(era)),
-        Memory::Index { era, generation } => {
+        DedupLocation::None => {}
+        DedupLocation::Filter { era } => out.put_varint(u64::from(era)),
+        DedupLocation::Index { era, generation } => {
             out.put_varint(u64::from(era));
             out.put_varint(generation.0);
         }
-        Memory::Session { lease } => out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)),
+        DedupLocation::Session { lease } => out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)),
     }
     for effect in effects.into_iter().flatten() {
         match effect {
@@ -144,7 +144,7 @@ pub fn push(operation: &Operation, decision: &Decision, out: &mut Vec<u8>) {
 }
 
 /// Adds a step of a branch to an entry.
-pub fn push_branch(step: &BranchStep, out: &mut Vec<u8>) {
+pub fn push_branch(step: &BranchLogItem, out: &mut Vec<u8>) {
     out.put_u8(BRANCH | step.kind());
     step.encode(out);
 }
@@ -159,72 +159,72 @@ pub struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Reads the head of the entry in this slot.
-    pub fn read(slot: u64, bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn read(slot: u64, bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes);
         if input.u8()? != VERSION {
-            return Err(Malformed("an entry of an unknown version"));
+            return Err(DecodeError("an entry of an unknown version"));
         }
         let time = input.varint()?;
         // Its answers and its step must be of one time.
         if time != millis(Moment::from_millis(time)) {
-            return Err(Malformed("a time beyond all moments"));
+            return Err(DecodeError("a time beyond all moments"));
         }
         Ok(Self { slot, millis: time, input })
     }
 
     /// The step that it is.
-    pub fn step(&self) -> Step {
-        Step { slot: self.slot, time: Moment::from_millis(self.millis) }
+    pub fn step(&self) -> LogPosition {
+        LogPosition { slot: self.slot, time: Moment::from_millis(self.millis) }
     }
 
-    fn logged(&mut self) -> Result<Logged, Malformed> {
+    fn logged(&mut self) -> Result<LogItem, DecodeError> {
         let flags = self.input.u8()?;
         if flags & BRANCH != 0 {
-            return Ok(Logged::Branch(BranchStep::decode(flags & !BRANCH, &mut self.input)?));
+            return Ok(LogItem::Branch(BranchLogItem::decode(flags & !BRANCH, &mut self.input)?));
         }
-        self.operation(flags).map(|(operation, decision)| Logged::Operation(operation, decision))
+        self.operation(flags).map(|(operation, decision)| LogItem::Operation(operation, decision))
     }
 
-    fn operation(&mut self, flags: u8) -> Result<(Operation, Decision), Malformed> {
+    fn operation(&mut self, flags: u8) -> Result<(Operation, OperationDecision), DecodeError> {
         let input = &mut self.input;
         let id = if flags & HAS_ID != 0 { Some(OpId::decode(input)?) } else { None };
         let operation = Operation::decode(id, input)?;
-        let answer = Answer::decode(self.slot, self.millis, input)?;
+        let answer = OperationResult::decode(self.slot, self.millis, input)?;
         if answer.values.as_slice().len() != operation.len() {
-            return Err(Malformed("an answer to another operation"));
+            return Err(DecodeError("an answer to another operation"));
         }
         if flags & !FLAGS != 0 {
-            return Err(Malformed("unknown flags"));
+            return Err(DecodeError("unknown flags"));
         }
         let memory = match flags >> MEMORY_SHIFT & MEMORY_MASK {
-            0 => Memory::None,
-            1 => Memory::Filter { era: era(input)? },
-            2 => Memory::Index { era: era(input)?, generation: Generation(input.varint()?) },
-            _ => Memory::Session { lease: Duration::from_nanos(input.varint()?) },
+            0 => DedupLocation::None,
+            1 => DedupLocation::Filter { era: era(input)? },
+            2 => DedupLocation::Index { era: era(input)?, generation: Generation(input.varint()?) },
+            _ => DedupLocation::Session { lease: Duration::from_nanos(input.varint()?) },
         };
         match (operation.id(), memory) {
-            (None, Memory::None) | (Some(OpId::Sequenced { .. }), Memory::Session { .. }) => {}
-            (Some(id), Memory::Filter { .. } | Memory::Index { .. }) if id.format() != Format::Sequenced => {}
-            _ => return Err(Malformed("an id that is remembered where ids of its format are not")),
+            (None, DedupLocation::None) | (Some(OpId::Sequenced { .. }), DedupLocation::Session { .. }) => {}
+            (Some(id), DedupLocation::Filter { .. } | DedupLocation::Index { .. }) if id.format() != Format::Sequenced => {}
+            _ => return Err(DecodeError("an id that is remembered where ids of its format are not")),
         }
         let effects = match flags & HAS_EFFECTS {
             0 => None,
-            _ if operation.keeps() => return Err(Malformed("what no entry holds")),
+            _ if operation.keeps() => return Err(DecodeError("what no entry holds")),
             _ => Some(effects(operation.len(), input)?),
         };
-        Ok((operation, Decision { answer, memory, effects }))
+        Ok((operation, OperationDecision { answer, memory, effects }))
     }
 }
 
 impl Iterator for Entry<'_> {
-    type Item = Result<Logged, Malformed>;
+    type Item = Result<LogItem, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         (!self.input.rest().is_empty()).then(|| self.logged())
     }
 }
 
-fn effects(count: usize, input: &mut Reader<'_>) -> Result<Box<[Option<Value>]>, Malformed> {
+fn effects(count: usize, input: &mut Reader<'_>) -> Result<Box<[Option<Value>]>, DecodeError> {
     let mut effects = Vec::with_capacity(count);
     for _ in 0..count {
         effects.push(match input.rest().first() {
@@ -238,8 +238,8 @@ fn effects(count: usize, input: &mut Reader<'_>) -> Result<Box<[Option<Value>]>,
     Ok(effects.into())
 }
 
-fn era(input: &mut Reader<'_>) -> Result<u32, Malformed> {
-    u32::try_from(input.varint()?).map_err(|_| Malformed("an era number too large"))
+fn era(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
+    u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))
 }
 
 /// A moment in the milliseconds of entries.

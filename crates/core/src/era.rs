@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forgetful_filter::{ConcurrentDatedFilter, ConcurrentFilter, Moment, Refusal, SnapshotError, Status};
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::generation::Generation;
 use crate::hash::IdKey;
 use crate::id::Format;
@@ -32,7 +32,7 @@ pub struct Era {
 
 /// What the filter of an era knows of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sighting {
+pub(crate) enum FilterAnswer {
     /// It was certainly not taken in this era.
     New,
     /// It may have been.
@@ -64,21 +64,21 @@ impl Era {
         Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
     }
 
-    pub(crate) fn sighting(&self, key: IdKey, dated: Option<Moment>, now: Moment) -> Sighting {
+    pub(crate) fn sighting(&self, key: IdKey, dated: Option<Moment>, now: Moment) -> FilterAnswer {
         let fingerprint = key.fingerprint();
         let maybe = match dated {
             Some(dated) => {
                 if self.leaky_until.load(Ordering::Relaxed) >= now.as_nanos() {
                     // The id index knows what the filter lacks; without an index nobody does.
                     return match self.settings.mode {
-                        Mode::Exact => Sighting::Maybe,
-                        Mode::Probabilistic { .. } => Sighting::Unknown,
+                        Mode::Exact => FilterAnswer::Maybe,
+                        Mode::Probabilistic { .. } => FilterAnswer::Unknown,
                     };
                 }
                 match self.dated.as_ref().map(|filter| filter.contains_fingerprint(fingerprint, dated, now)) {
                     Some(Ok(maybe)) => maybe,
                     Some(Err(_)) if now.since(dated) <= self.settings.dated_window => {
-                        return Sighting::Forgotten;
+                        return FilterAnswer::Forgotten;
                     }
                     // Outside what the era remembers: whoever asks has been told so by the era's window.
                     Some(Err(_)) | None => false,
@@ -86,7 +86,7 @@ impl Era {
             }
             None => self.opaque.as_ref().is_some_and(|filter| filter.contains_fingerprint(fingerprint, now)),
         };
-        if maybe { Sighting::Maybe } else { Sighting::New }
+        if maybe { FilterAnswer::Maybe } else { FilterAnswer::New }
     }
 
     /// Brings the memory near that deciding on these ids will touch. Decides nothing.
@@ -178,7 +178,7 @@ impl Era {
         input.read_exact(&mut leaky_until)?;
         input.read_exact(&mut there)?;
         if there != [u8::from(self.dated.is_some()), u8::from(self.opaque.is_some())] {
-            return Err(Malformed("filters of other formats than the table's").into());
+            return Err(DecodeError("filters of other formats than the table's").into());
         }
         let cap = usize::try_from(self.settings.memory_cap).unwrap_or(usize::MAX);
         if let Some(dated) = &mut self.dated {
@@ -188,7 +188,7 @@ impl Era {
             *opaque = ConcurrentFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
         }
         if input.read(&mut [0])? != 0 {
-            return Err(Malformed("bytes after the filters").into());
+            return Err(DecodeError("bytes after the filters").into());
         }
         self.leaky_until = AtomicU64::new(u64::from_le_bytes(leaky_until));
         Ok(())
@@ -210,7 +210,7 @@ impl std::fmt::Debug for Era {
 pub enum RestoreError {
     /// The bytes around the filters.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] DecodeError),
     /// The bytes of a filter.
     #[error("{0}")]
     Filter(#[from] SnapshotError),

@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::address::{Cell, PartitionId};
 use crate::branch::{Addition, Branch, BranchName};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{HELD_BYTES_MAX, HELD_MAX};
 use crate::value::Value;
 
 /// The branches that a partition holds.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Branches {
-    held: BTreeMap<BranchName, Held>,
+pub struct PreparedBranches {
+    held: BTreeMap<BranchName, PreparedBranch>,
     escrows: HashMap<Cell, Escrow>,
     bytes: usize,
     /// Branches whose stored row is out of date.
@@ -30,7 +30,7 @@ pub struct Branches {
 
 /// A branch that is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct PreparedBranch {
     /// The part of it in this partition.
     pub branch: Branch,
     /// Since when, on the partition's timeline, in milliseconds since 1970.
@@ -100,7 +100,7 @@ impl Escrow {
     }
 }
 
-impl Branches {
+impl PreparedBranches {
     /// How many are held.
     pub fn len(&self) -> usize {
         self.held.len()
@@ -112,12 +112,12 @@ impl Branches {
     }
 
     /// All that are held, by name.
-    pub fn iter(&self) -> impl Iterator<Item = &Held> {
+    pub fn iter(&self) -> impl Iterator<Item = &PreparedBranch> {
         self.held.values()
     }
 
     /// The branch of this name, if it is held.
-    pub fn get(&self, name: &BranchName) -> Option<&Held> {
+    pub fn get(&self, name: &BranchName) -> Option<&PreparedBranch> {
         self.held.get(name)
     }
 
@@ -131,7 +131,7 @@ impl Branches {
         self.held.len() < HELD_MAX && self.bytes + branch.size_max() <= HELD_BYTES_MAX
     }
 
-    pub(crate) fn hold(&mut self, held: Held) {
+    pub(crate) fn hold(&mut self, held: PreparedBranch) {
         self.bytes += held.branch.size_max();
         for one in held.branch.additions() {
             self.escrows.entry(one.cell.clone()).or_default().add(one);
@@ -140,7 +140,7 @@ impl Branches {
         self.held.insert(held.branch.name().clone(), held);
     }
 
-    pub(crate) fn release(&mut self, name: &BranchName) -> Option<Held> {
+    pub(crate) fn release(&mut self, name: &BranchName) -> Option<PreparedBranch> {
         let held = self.held.remove(name)?;
         self.bytes -= held.branch.size_max();
         for one in held.branch.additions() {
@@ -158,7 +158,7 @@ impl Branches {
 
     /// The branches whose stored rows are out of date, with their new rows; no row for one that is not held any more. They count as stored from now on.
     pub fn take_changed(&mut self) -> Vec<(BranchName, Option<Vec<u8>>)> {
-        let row = |held: &Held| {
+        let row = |held: &PreparedBranch| {
             let mut row = Vec::new();
             row.put_varint(held.since);
             held.branch.encode(&mut row);
@@ -169,23 +169,23 @@ impl Branches {
     }
 
     /// Takes up a branch of this partition from its stored row.
-    pub fn restore(&mut self, partition: PartitionId, name: &[u8], row: &[u8]) -> Result<(), Malformed> {
+    pub fn restore(&mut self, partition: PartitionId, name: &[u8], row: &[u8]) -> Result<(), DecodeError> {
         let mut input = Reader::new(row);
         let (since, branch) = (input.varint()?, Branch::decode(&mut input)?);
         input.finish()?;
         let elsewhere = branch.additions().iter().any(|one| one.cell.partition() != partition);
         if branch.name().as_bytes() != name || elsewhere {
-            return Err(Malformed("the branch of another row"));
+            return Err(DecodeError("the branch of another row"));
         }
-        self.missing = self.missing.checked_sub(1).ok_or(Malformed("a branch that is not held"))?;
-        self.hold(Held { branch, since });
+        self.missing = self.missing.checked_sub(1).ok_or(DecodeError("a branch that is not held"))?;
+        self.hold(PreparedBranch { branch, since });
         self.changed.clear();
         Ok(())
     }
 
     /// An error unless all rows are restored that there must be.
-    pub fn restored(&self) -> Result<(), Malformed> {
-        if self.missing == 0 { Ok(()) } else { Err(Malformed("a branch that is held has no row")) }
+    pub fn restored(&self) -> Result<(), DecodeError> {
+        if self.missing == 0 { Ok(()) } else { Err(DecodeError("a branch that is held has no row")) }
     }
 
     /// How many are held, at the end of a partition's row. Of none nothing is said: such a row is as it was before there were branches, and a program of
@@ -197,13 +197,13 @@ impl Branches {
         }
     }
 
-    pub(crate) fn decode_count(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode_count(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let missing = match input.rest() {
             [] => 0,
             _ => usize::try_from(input.varint()?)
                 .ok()
                 .filter(|count| (1..=HELD_MAX).contains(count))
-                .ok_or(Malformed("more branches than a partition holds"))?,
+                .ok_or(DecodeError("more branches than a partition holds"))?,
         };
         Ok(Self { missing, ..Self::default() })
     }

@@ -26,7 +26,7 @@ pub struct IdKey(pub u128);
 
 /// What an operation asks for, id left out, as 64 bits: tells a retry from another operation under the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Payload(pub u64);
+pub struct PayloadHash(pub u64);
 
 impl Secret {
     /// A secret from 16 random bytes.
@@ -65,8 +65,8 @@ impl Secret {
     }
 
     /// The hash of what an operation asks for.
-    pub fn payload(&self, encoded_changes: &[u8]) -> Payload {
-        Payload(SipHasher13::new_with_key(&self.0).hash(encoded_changes))
+    pub fn payload(&self, encoded_changes: &[u8]) -> PayloadHash {
+        PayloadHash(SipHasher13::new_with_key(&self.0).hash(encoded_changes))
     }
 
     /// The partition of a row. Rows with the same tag in braces are in the same one, so that they can be changed together.

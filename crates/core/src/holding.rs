@@ -12,16 +12,16 @@
 
 use forgetful_filter::Moment;
 
-use crate::answer::{Answer, Rejection, Remembered, Values};
-use crate::branch::{Addition, Branch, BranchName, BranchStep, Ending};
-use crate::codec::Malformed;
-use crate::entry::{Decision, millis};
-use crate::escrow::{Branches, Escrow, Held};
+use crate::answer::{OperationResult, Rejection, DedupRecord, Values};
+use crate::branch::{Addition, Branch, BranchName, BranchLogItem, BranchOutcome};
+use crate::codec::DecodeError;
+use crate::entry::{OperationDecision, millis};
+use crate::escrow::{PreparedBranches, Escrow, PreparedBranch};
 use crate::generation::Generation;
-use crate::hash::{IdKey, Payload};
+use crate::hash::{IdKey, PayloadHash};
 use crate::limits::BRANCH_WINDOW;
 use crate::operation::Operation;
-use crate::partition::{Absorb, Partition, Recall, Step, left_behind};
+use crate::partition::{StateWriter, Partition, StateReader, LogPosition, left_behind};
 use crate::timeline::stretched;
 use crate::value::Value;
 
@@ -29,11 +29,11 @@ use crate::value::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub enum BranchVerdict {
     /// Something new: to be logged and applied.
-    Fresh(BranchStep),
+    Fresh(BranchLogItem),
     /// It is held already, the same.
     Held,
     /// It has ended so, before.
-    Settled(Ending),
+    Settled(BranchOutcome),
     /// It is not held, and nothing is known of how it ended, if there ever was such a branch.
     Unknown,
     /// It is held here, and these partitions must be settled first.
@@ -48,14 +48,14 @@ pub enum BranchState {
     /// It is held.
     Held,
     /// It has ended.
-    Settled(Ending),
+    Settled(BranchOutcome),
     /// Neither, as far as is remembered.
     Unknown,
 }
 
 impl Partition {
     /// What is known of a branch, at this time. Changes nothing.
-    pub fn branch<R: Recall>(
+    pub fn branch<R: StateReader>(
         &self,
         now: Moment,
         name: &BranchName,
@@ -68,16 +68,16 @@ impl Partition {
         let latest = now.after(stretched(BRANCH_WINDOW));
         let known = recall.remembered(key, Generation::between(now, latest, BRANCH_WINDOW))?;
         Ok(match known {
-            Some(known) if known.answer.applied => BranchState::Settled(Ending::Commit),
-            Some(_) => BranchState::Settled(Ending::Abort),
+            Some(known) if known.answer.applied => BranchState::Settled(BranchOutcome::Commit),
+            Some(_) => BranchState::Settled(BranchOutcome::Abort),
             None => BranchState::Unknown,
         })
     }
 
     /// Whether a branch is to be held, in this step (the next one, or the present one again). Changes nothing. `key` is that of its name in this partition.
-    pub fn decide_hold<R: Recall>(
+    pub fn decide_hold<R: StateReader>(
         &self,
-        step: Step,
+        step: LogPosition,
         branch: &Branch,
         key: IdKey,
         recall: &mut R,
@@ -87,7 +87,7 @@ impl Partition {
             return Ok(if same { BranchVerdict::Held } else { BranchVerdict::Rejected(Rejection::Mismatch) });
         }
         if let BranchState::Settled(ending) = self.branch(step.time, branch.name(), key, recall)?
-            && !(mutated!(NoTombstones) && ending == Ending::Abort)
+            && !(mutated!(NoTombstones) && ending == BranchOutcome::Abort)
         {
             return Ok(BranchVerdict::Settled(ending));
         }
@@ -100,7 +100,7 @@ impl Partition {
                 return Ok(BranchVerdict::Rejected(rejection));
             }
         }
-        Ok(BranchVerdict::Fresh(BranchStep::Held(branch.clone())))
+        Ok(BranchVerdict::Fresh(BranchLogItem::Held(branch.clone())))
     }
 
     /// Whether an addition can be held, given what its cell holds.
@@ -129,11 +129,11 @@ impl Partition {
     }
 
     /// How a branch is to end, in this step (the next one, or the present one again). Changes nothing. `rest_settled` says that this was done wherever else there is a part.
-    pub fn decide_settle<R: Recall>(
+    pub fn decide_settle<R: StateReader>(
         &self,
-        step: Step,
+        step: LogPosition,
         (name, key): (&BranchName, IdKey),
-        ending: Ending,
+        ending: BranchOutcome,
         rest_settled: bool,
         recall: &mut R,
     ) -> Result<BranchVerdict, R::Error> {
@@ -142,7 +142,7 @@ impl Partition {
             Some(held) if !rest_settled && !held.branch.elsewhere().is_empty() => {
                 return Ok(BranchVerdict::Elsewhere(held.branch.elsewhere().to_vec()));
             }
-            Some(held) if ending == Ending::Commit => {
+            Some(held) if ending == BranchOutcome::Commit => {
                 for one in held.branch.additions() {
                     let value = recall.value(&one.cell)?.and_then(|value| value.at(millis(step.time)));
                     match added(value.as_ref(), one.delta) {
@@ -157,34 +157,34 @@ impl Partition {
                 BranchState::Settled(ending) if !mutated!(SettleTwice) => {
                     return Ok(BranchVerdict::Settled(ending));
                 }
-                _ if ending == Ending::Commit => return Ok(BranchVerdict::Unknown),
+                _ if ending == BranchOutcome::Commit => return Ok(BranchVerdict::Unknown),
                 _ => {}
             },
         }
         let generation = Generation::of(step.time.after(stretched(BRANCH_WINDOW)), BRANCH_WINDOW);
-        Ok(BranchVerdict::Fresh(BranchStep::Settled { name: name.clone(), ending, values, generation }))
+        Ok(BranchVerdict::Fresh(BranchLogItem::Settled { name: name.clone(), ending, values, generation }))
     }
 
     /// Makes a step of a branch come true. Its step is the one taken last. An error means that it does not follow from what was before.
-    pub fn apply_branch<A: Absorb>(
+    pub fn apply_branch<A: StateWriter>(
         &mut self,
-        step: &BranchStep,
+        step: &BranchLogItem,
         key: IdKey,
         absorb: &mut A,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), DecodeError> {
         match step {
-            BranchStep::Held(branch) => {
+            BranchLogItem::Held(branch) => {
                 let ours = branch.additions().iter().all(|one| one.cell.partition() == self.id());
                 if !ours || self.branches.get(branch.name()).is_some() {
-                    return Err(Malformed("a branch that is held twice, or elsewhere"));
+                    return Err(DecodeError("a branch that is held twice, or elsewhere"));
                 }
-                self.branches.hold(Held { branch: branch.clone(), since: millis(self.time()) });
+                self.branches.hold(PreparedBranch { branch: branch.clone(), since: millis(self.time()) });
             }
-            BranchStep::Settled { name, ending, values, .. } => {
+            BranchLogItem::Settled { name, ending, values, .. } => {
                 let held = self.branches.release(name);
                 let additions = held.as_ref().map_or(&[][..], |held| held.branch.additions());
-                if *ending == Ending::Commit && (held.is_none() || values.len() != additions.len()) {
-                    return Err(Malformed("a commit of a branch that is not held so"));
+                if *ending == BranchOutcome::Commit && (held.is_none() || values.len() != additions.len()) {
+                    return Err(DecodeError("a commit of a branch that is not held so"));
                 }
                 for (one, value) in additions.iter().zip(values) {
                     absorb.store(&one.cell, Some(value.clone()));
@@ -196,12 +196,12 @@ impl Partition {
     }
 
     /// The branches it holds.
-    pub fn branches(&mut self) -> &mut Branches {
+    pub fn branches(&mut self) -> &mut PreparedBranches {
         &mut self.branches
     }
 
     /// Whether what a decision leaves is enough for all that is held.
-    pub(crate) fn bears(&self, step: Step, operation: &Operation, decision: &Decision) -> bool {
+    pub(crate) fn bears(&self, step: LogPosition, operation: &Operation, decision: &OperationDecision) -> bool {
         if self.branches.is_empty() || !decision.answer.applied {
             return true;
         }
@@ -218,11 +218,11 @@ impl Partition {
 }
 
 /// Makes only the part of a step come true that concerns the id index: for whoever has restored the rest from elsewhere. May be repeated.
-pub fn recollect_branch<A: Absorb>(step: &BranchStep, key: IdKey, slot: u64, time: Moment, absorb: &mut A) {
-    let BranchStep::Settled { ending, generation, .. } = step else { return };
-    let applied = *ending == Ending::Commit;
-    let answer = Answer { applied, slot, millis: millis(time), values: Values::from_vec(Vec::new()) };
-    absorb.remember(key, *generation, Remembered { payload: Payload(0), answer });
+pub fn recollect_branch<A: StateWriter>(step: &BranchLogItem, key: IdKey, slot: u64, time: Moment, absorb: &mut A) {
+    let BranchLogItem::Settled { ending, generation, .. } = step else { return };
+    let applied = *ending == BranchOutcome::Commit;
+    let answer = OperationResult { applied, slot, millis: millis(time), values: Values::from_vec(Vec::new()) };
+    absorb.remember(key, *generation, DedupRecord { payload: PayloadHash(0), answer });
 }
 
 /// What a cell holds after an addition: a counter that has an end goes on to have it.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use forgetful_filter::Moment;
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX};
 use crate::{ulid, uuid};
 
@@ -212,10 +212,10 @@ impl Formats {
         out.put_u8(self.0);
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let formats = Self(input.u8()?);
         let known = Format::ALL.into_iter().fold(Self::NONE, Self::and);
-        if formats.0 & !known.0 == 0 { Ok(formats) } else { Err(Malformed("an unknown id format")) }
+        if formats.0 & !known.0 == 0 { Ok(formats) } else { Err(DecodeError("an unknown id format")) }
     }
 }
 
@@ -325,12 +325,12 @@ impl OpId {
         }
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let number = input.u8()?;
         let format = Format::ALL
             .into_iter()
             .find(|format| *format as u8 == number)
-            .ok_or(Malformed("an unknown id format"))?;
+            .ok_or(DecodeError("an unknown id format"))?;
         // Whether it is within its limits is seen with the operation that it belongs to.
         Ok(match format {
             Format::Uuid7 => Self::Uuid7(input.u128()?),

@@ -4,7 +4,7 @@
 //! in the server, in recovery, and in the simulator.
 //!
 //! The way through: an [`Operation`] carries an [`OpId`] and changes [`Cell`]s of one [`PartitionId`]. The [`Partition`] says what
-//! should become of it ([`Partition::decide`]), given the [`Table`]'s settings and filters and whatever it can [`Recall`]; the decision
+//! should become of it ([`Partition::decide`]), given the [`Table`]'s settings and filters and whatever it can [`StateReader`]; the decision
 //! goes into an [`entry`] of the partition's log; [`Partition::apply`] makes it so.
 
 /// Whether a planted bug acts here: never, unless the feature `mutations` is on.
@@ -55,24 +55,24 @@ mod uuid;
 mod value;
 
 pub use address::{AddressError, Cell, Column, PartitionId, TableId};
-pub use answer::{Answer, Rejection, Remembered, Values};
-pub use branch::{Addition, Branch, BranchError, BranchName, BranchStep, Ending};
+pub use answer::{OperationResult, Rejection, DedupRecord, Values};
+pub use branch::{Addition, Branch, BranchError, BranchName, BranchLogItem, BranchOutcome};
 pub use catalog::{Catalog, TABLES_MAX};
-pub use entry::{Decision, Entry, Logged, Memory};
+pub use entry::{OperationDecision, Entry, LogItem, DedupLocation};
 pub use era::{Era, RestoreError};
-pub use escrow::{Branches, Held};
+pub use escrow::{PreparedBranches, PreparedBranch};
 pub use forgetful_filter::{Moment, Pressure, Status};
 pub use generation::Generation;
-pub use hash::{IdKey, Payload, Secret};
+pub use hash::{IdKey, PayloadHash, Secret};
 pub use holding::{BranchState, BranchVerdict, recollect_branch};
 pub use id::{Format, Formats, IdError, OpId};
 pub use operation::{Change, Check, Operation, OperationError};
-pub use partition::{Absorb, Hashes, Known, Partition, Recall, Step, Verdict, recollect};
-pub use replay::{Incomplete, complete};
+pub use partition::{StateWriter, Hashes, IdStatus, Partition, StateReader, LogPosition, Verdict, recollect};
+pub use replay::{RecomputeError, complete};
 pub use session::{Client, Sessions};
 pub use settings::{
-    Durability, EXACT_FILTER_RATE, Mode, SettingsError, TableSettings, WINDOW_MAX, WINDOW_MIN, WithoutId,
+    Durability, EXACT_FILTER_RATE, Mode, SettingsError, TableSettings, WINDOW_MAX, WINDOW_MIN, MissingIdPolicy,
 };
 pub use table::{ERAS_MAX, RefillError, Table};
-pub use timeline::{GAIN, Timeline, stretched};
+pub use timeline::{GAIN, StoreClock, stretched};
 pub use value::Value;

@@ -1,7 +1,7 @@
 //! What a client asks for: changes of cells, all or none, under one id.
 
 use crate::address::{Cell, PartitionId, TableId};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::id::{IdError, OpId};
 use crate::limits::{CELL_BYTES_MAX, CHANGES_MAX, OPERATION_BYTES_MAX};
 use crate::value::Value;
@@ -207,13 +207,13 @@ impl Operation {
         }
     }
 
-    pub(crate) fn decode(id: Option<OpId>, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(id: Option<OpId>, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = input.count()?;
         let mut changes = Vec::with_capacity(count.min(CHANGES_MAX));
         for _ in 0..count {
             changes.push((Cell::decode(input)?, Change::decode(input)?));
         }
-        Self::batch(id, changes).map_err(|_| Malformed("an operation beyond its limits"))
+        Self::batch(id, changes).map_err(|_| DecodeError("an operation beyond its limits"))
     }
 }
 
@@ -277,7 +277,7 @@ impl Change {
         }
     }
 
-    fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match input.u8()? {
             1 => Self::Add(input.signed()?),
             kind @ 2..=5 => {
@@ -296,7 +296,7 @@ impl Change {
             13 => Self::Expire(None),
             14 => Self::Expire(Some(input.varint()?)),
             15 => Self::Append(input.bytes()?.into()),
-            _ => return Err(Malformed("an unknown kind of change")),
+            _ => return Err(DecodeError("an unknown kind of change")),
         })
     }
 }

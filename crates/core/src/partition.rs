@@ -12,33 +12,33 @@
 use forgetful_filter::Moment;
 
 use crate::address::{Cell, PartitionId};
-use crate::answer::{Answer, Rejection, Remembered, Values};
-use crate::codec::{Malformed, Reader, Write};
-use crate::entry::{Decision, Memory, millis};
-use crate::era::{Era, Sighting};
-use crate::escrow::Branches;
+use crate::answer::{OperationResult, Rejection, DedupRecord, Values};
+use crate::codec::{DecodeError, Reader, Write};
+use crate::entry::{OperationDecision, DedupLocation, millis};
+use crate::era::{Era, FilterAnswer};
+use crate::escrow::PreparedBranches;
 use crate::generation::Generation;
-use crate::hash::{IdKey, Payload, Secret};
+use crate::hash::{IdKey, PayloadHash, Secret};
 use crate::id::OpId;
 use crate::limits;
 use crate::operation::{Change, Check, Operation};
-use crate::session::{Client, Recognition, Sessions};
-use crate::settings::{Mode, WithoutId};
+use crate::session::{Client, SessionLookup, Sessions};
+use crate::settings::{Mode, MissingIdPolicy};
 use crate::table::Table;
 use crate::value::Value;
 
-/// What a partition holds in memory. Its values and the answers under its ids are with whoever implements [`Recall`].
+/// What a partition holds in memory. Its values and the answers under its ids are with whoever implements [`StateReader`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Partition {
     id: PartitionId,
     slot: u64,
     time: Moment,
     sessions: Sessions,
-    pub(crate) branches: Branches,
+    pub(crate) branches: PreparedBranches,
 }
 
 /// What a partition can look up: values, and the answers given under ids.
-pub trait Recall {
+pub trait StateReader {
     /// Why a look-up failed.
     type Error;
 
@@ -50,21 +50,21 @@ pub trait Recall {
         &mut self,
         key: IdKey,
         generations: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Self::Error>;
+    ) -> Result<Option<DedupRecord>, Self::Error>;
 }
 
 /// Where the effects of an operation go.
-pub trait Absorb {
+pub trait StateWriter {
     /// The cell now holds this.
     fn store(&mut self, cell: &Cell, value: Option<Value>);
 
     /// This became of the id.
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered);
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: DedupRecord);
 }
 
 /// A step of a partition: a slot of its log, and the time of everything in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct LogPosition {
     /// The slot.
     pub slot: u64,
     /// The time, in whole milliseconds.
@@ -75,9 +75,9 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// It is new: to be logged and applied.
-    Fresh(Decision),
+    Fresh(OperationDecision),
     /// It is known: this was the first answer.
-    Replay(Answer),
+    Replay(OperationResult),
     /// The filter takes it for known, and the table has nothing but the filter.
     ProbablySeen,
     /// It is not taken. Nothing changes.
@@ -86,11 +86,11 @@ pub enum Verdict {
 
 /// What is known of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum IdStatus {
     /// It was not taken here, within the window.
     No,
     /// It was taken: this was the first answer.
-    Yes(Answer),
+    Yes(OperationResult),
     /// The filter takes it for known, and the table has nothing but the filter.
     Probably,
     /// It may have been taken, but that is no longer remembered.
@@ -103,7 +103,7 @@ pub struct Hashes {
     /// Of its id, if it has one.
     pub key: Option<IdKey>,
     /// Of its changes.
-    pub payload: Payload,
+    pub payload: PayloadHash,
 }
 
 impl Hashes {
@@ -122,7 +122,7 @@ impl Hashes {
 impl Partition {
     /// A partition to which nothing has happened.
     pub fn new(id: PartitionId) -> Self {
-        let (sessions, branches) = (Sessions::default(), Branches::default());
+        let (sessions, branches) = (Sessions::default(), PreparedBranches::default());
         Self { id, slot: 0, time: Moment::ZERO, sessions, branches }
     }
 
@@ -147,22 +147,22 @@ impl Partition {
     }
 
     /// The next step, if it is taken at this time; at that of the step before, if that is later.
-    pub fn next_step(&self, now: Moment) -> Step {
+    pub fn next_step(&self, now: Moment) -> LogPosition {
         // In the milliseconds that the entry will hold, so that a replay sees the same time.
-        Step { slot: self.slot + 1, time: self.time.max(Moment::from_millis(millis(now))) }
+        LogPosition { slot: self.slot + 1, time: self.time.max(Moment::from_millis(millis(now))) }
     }
 
     /// Takes a step: the next one, at a time no earlier than that of the step before.
-    pub fn take(&mut self, step: Step) {
+    pub fn take(&mut self, step: LogPosition) {
         assert_eq!(step.slot, self.slot + 1, "a step of partition {} is missing", self.id.0);
         assert!(step.time >= self.time, "the time of partition {} goes back", self.id.0);
         (self.slot, self.time) = (step.slot, step.time);
     }
 
     /// What should become of an operation in this step (the next one, or the present one again). Changes nothing.
-    pub fn decide<R: Recall>(
+    pub fn decide<R: StateReader>(
         &self,
-        step: Step,
+        step: LogPosition,
         table: &Table,
         operation: &Operation,
         hashes: Hashes,
@@ -177,9 +177,9 @@ impl Partition {
     }
 
     /// As if no branch were held.
-    fn decide_freely<R: Recall>(
+    fn decide_freely<R: StateReader>(
         &self,
-        step: Step,
+        step: LogPosition,
         table: &Table,
         operation: &Operation,
         hashes: Hashes,
@@ -191,8 +191,8 @@ impl Partition {
         let settings = table.settings();
         let (Some(id), Some(key)) = (operation.id(), hashes.key) else {
             return match settings.without_id {
-                WithoutId::Refuse => Ok(Verdict::Rejected(Rejection::IdRequired)),
-                WithoutId::AtMostOnce => evaluate(step, operation, Memory::None, recall),
+                MissingIdPolicy::Refuse => Ok(Verdict::Rejected(Rejection::IdRequired)),
+                MissingIdPolicy::AtMostOnce => evaluate(step, operation, DedupLocation::None, recall),
             };
         };
         if !settings.formats.contains(id.format()) {
@@ -203,11 +203,11 @@ impl Partition {
             let client = Client { table: table.id, name: client.clone() };
             let latest = millis(step.time.after(settings.skew));
             return match self.sessions.recognise(&client, *epoch, *seq, latest, step.time) {
-                Recognition::Known(known) => Ok(known.verdict(hashes.payload)),
-                Recognition::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
-                Recognition::New => {
+                SessionLookup::Known(known) => Ok(known.verdict(hashes.payload)),
+                SessionLookup::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
+                SessionLookup::New => {
                     let lease = settings.session_lease;
-                    evaluate(step, operation, Memory::Session { lease }, recall)
+                    evaluate(step, operation, DedupLocation::Session { lease }, recall)
                 }
             };
         }
@@ -216,37 +216,37 @@ impl Partition {
     }
 
     /// What is known of an id here, at this time. Changes nothing.
-    pub fn recall<R: Recall>(
+    pub fn recall<R: StateReader>(
         &self,
         now: Moment,
         table: &Table,
         id: &OpId,
         key: IdKey,
         recall: &mut R,
-    ) -> Result<Known, R::Error> {
+    ) -> Result<IdStatus, R::Error> {
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
             return Ok(match self.sessions.recognise(&client, *epoch, *seq, u64::MAX, now) {
-                Recognition::Known(known) => Known::Yes(known.answer),
-                Recognition::New => Known::No,
-                Recognition::Refused(_) => Known::Forgotten,
+                SessionLookup::Known(known) => IdStatus::Yes(known.answer),
+                SessionLookup::New => IdStatus::No,
+                SessionLookup::Refused(_) => IdStatus::Forgotten,
             });
         }
         let dated = id.dated();
         let (mut look_up, mut probably, mut forgotten) = (false, false, false);
         for era in table.living(now) {
             match era.sighting(key, dated, now) {
-                Sighting::New => {}
-                Sighting::Maybe if era.settings.mode == Mode::Exact => look_up = true,
-                Sighting::Maybe => probably = true,
-                Sighting::Unknown | Sighting::Forgotten => forgotten = true,
+                FilterAnswer::New => {}
+                FilterAnswer::Maybe if era.settings.mode == Mode::Exact => look_up = true,
+                FilterAnswer::Maybe => probably = true,
+                FilterAnswer::Unknown | FilterAnswer::Forgotten => forgotten = true,
             }
         }
         if look_up {
             let eras = table.living(now).filter(|era| era.settings.mode == Mode::Exact);
             let candidates = eras.flat_map(|era| era.candidates(dated, now));
             if let Some(known) = recall.remembered(key, candidates)? {
-                return Ok(Known::Yes(known.answer));
+                return Ok(IdStatus::Yes(known.answer));
             }
         }
         let late = dated.is_some_and(|dated| {
@@ -254,19 +254,19 @@ impl Partition {
             now.since(dated) > window || table.forgotten(dated, now)
         });
         Ok(match (probably, forgotten || late) {
-            (true, _) => Known::Probably,
-            (false, true) => Known::Forgotten,
-            (false, false) => Known::No,
+            (true, _) => IdStatus::Probably,
+            (false, true) => IdStatus::Forgotten,
+            (false, false) => IdStatus::No,
         })
     }
 
     /// Makes a decision come true. Its step is the one taken last. One that was read from an entry must be [complete](crate::complete).
-    pub fn apply<A: Absorb>(
+    pub fn apply<A: StateWriter>(
         &mut self,
         table: &Table,
         operation: &Operation,
         hashes: Hashes,
-        decision: &Decision,
+        decision: &OperationDecision,
         absorb: &mut A,
     ) {
         debug_assert_eq!(decision.answer.slot, self.slot);
@@ -274,11 +274,11 @@ impl Partition {
             left_behind(operation, decision).for_each(|(cell, value)| absorb.store(cell, value));
         }
         recollect(table, operation, hashes, decision, self.time, absorb);
-        if let (Memory::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
+        if let (DedupLocation::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
             (decision.memory, operation.id())
         {
             let client = Client { table: table.id, name: client.clone() };
-            let remembered = Remembered { payload: hashes.payload, answer: decision.answer.clone() };
+            let remembered = DedupRecord { payload: hashes.payload, answer: decision.answer.clone() };
             self.sessions.take(client, *epoch, *seq, remembered, lease, self.time);
         }
     }
@@ -294,15 +294,15 @@ impl Partition {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
         let (slot, time) = (input.varint()?, Moment::from_nanos(input.varint()?));
         // What it logs next must be replayed in the same place and at the same time.
         if slot == u64::MAX || time != Moment::from_millis(millis(time)) {
-            return Err(Malformed("a slot without a next one, or a time that no entry has"));
+            return Err(DecodeError("a slot without a next one, or a time that no entry has"));
         }
         let sessions = Sessions::decode_floors(&mut input)?;
-        let branches = Branches::decode_count(&mut input)?;
+        let branches = PreparedBranches::decode_count(&mut input)?;
         input.finish()?;
         Ok(Self { id, slot, time, sessions, branches })
     }
@@ -311,7 +311,7 @@ impl Partition {
 /// What an operation that is applied leaves in its cells, change by change.
 pub(crate) fn left_behind<'a>(
     operation: &'a Operation,
-    decision: &'a Decision,
+    decision: &'a OperationDecision,
 ) -> impl Iterator<Item = (&'a Cell, Option<Value>)> {
     let values = decision.answer.values.as_slice();
     operation.changes().enumerate().filter_map(move |(at, (cell, change))| {
@@ -326,11 +326,11 @@ pub(crate) fn left_behind<'a>(
 
 /// Makes only the part of a decision come true that concerns filter and id index: for whoever has restored the rest from
 /// elsewhere. May be repeated.
-pub fn recollect<A: Absorb>(
+pub fn recollect<A: StateWriter>(
     table: &Table,
     operation: &Operation,
     hashes: Hashes,
-    decision: &Decision,
+    decision: &OperationDecision,
     time: Moment,
     absorb: &mut A,
 ) {
@@ -339,14 +339,14 @@ pub fn recollect<A: Absorb>(
         return;
     }
     match decision.memory {
-        Memory::None | Memory::Session { .. } => {}
-        Memory::Filter { era } => table.sift(era, key, id.dated(), time),
-        Memory::Index { era, generation } => {
+        DedupLocation::None | DedupLocation::Session { .. } => {}
+        DedupLocation::Filter { era } => table.sift(era, key, id.dated(), time),
+        DedupLocation::Index { era, generation } => {
             table.sift(era, key, id.dated(), time);
             absorb.remember(
                 key,
                 generation,
-                Remembered { payload: hashes.payload, answer: decision.answer.clone() },
+                DedupRecord { payload: hashes.payload, answer: decision.answer.clone() },
             );
         }
     }
@@ -356,12 +356,12 @@ pub fn recollect<A: Absorb>(
 struct Sifted {
     key: IdKey,
     dated: Option<Moment>,
-    payload: Payload,
+    payload: PayloadHash,
 }
 
 /// For ids that the filter knows: dated and opaque ones.
-fn decide_by_filter<R: Recall>(
-    step: Step,
+fn decide_by_filter<R: StateReader>(
+    step: LogPosition,
     table: &Table,
     operation: &Operation,
     Sifted { key, dated, payload }: Sifted,
@@ -390,13 +390,13 @@ fn decide_by_filter<R: Recall>(
     let mut look_up = false;
     for era in table.living(now) {
         match era.sighting(key, dated, now) {
-            Sighting::New => {}
-            Sighting::Maybe => match era.settings.mode {
+            FilterAnswer::New => {}
+            FilterAnswer::Maybe => match era.settings.mode {
                 Mode::Exact => look_up = true,
                 Mode::Probabilistic { .. } => probably_seen = true,
             },
-            Sighting::Unknown => refusal = refusal.or(Some(Rejection::Capacity { what: "ids" })),
-            Sighting::Forgotten => {
+            FilterAnswer::Unknown => refusal = refusal.or(Some(Rejection::Capacity { what: "ids" })),
+            FilterAnswer::Forgotten => {
                 refusal = refusal.or(Some(Rejection::Expired { window: settings.dated_window, now }));
             }
         }
@@ -416,23 +416,23 @@ fn decide_by_filter<R: Recall>(
     }
     let era = table.present().number;
     let memory = match settings.mode {
-        Mode::Exact => Memory::Index { era, generation: table.present().generation(dated, now) },
-        Mode::Probabilistic { .. } => Memory::Filter { era },
+        Mode::Exact => DedupLocation::Index { era, generation: table.present().generation(dated, now) },
+        Mode::Probabilistic { .. } => DedupLocation::Filter { era },
     };
     evaluate(step, operation, memory, recall)
 }
 
 /// What the changes of a new operation come to.
-pub(crate) fn evaluate<R: Recall>(
-    step: Step,
+pub(crate) fn evaluate<R: StateReader>(
+    step: LogPosition,
     operation: &Operation,
-    memory: Memory,
+    memory: DedupLocation,
     recall: &mut R,
 ) -> Result<Verdict, R::Error> {
     let (slot, at) = (step.slot, millis(step.time));
     let fresh = |applied, values, effects| {
-        let answer = Answer { applied, slot, millis: at, values };
-        Ok(Verdict::Fresh(Decision { answer, memory, effects }))
+        let answer = OperationResult { applied, slot, millis: at, values };
+        Ok(Verdict::Fresh(OperationDecision { answer, memory, effects }))
     };
     let mut look = |cell: &Cell| Ok(recall.value(cell)?.and_then(|value| value.at(at)));
     if operation.len() == 1 {
@@ -569,9 +569,9 @@ impl Change {
     }
 }
 
-impl Remembered {
+impl DedupRecord {
     /// What a retry with this payload is told.
-    fn verdict(self, payload: Payload) -> Verdict {
+    fn verdict(self, payload: PayloadHash) -> Verdict {
         if self.payload == payload || mutated!(IgnorePayload) {
             Verdict::Replay(self.answer)
         } else {

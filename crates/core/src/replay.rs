@@ -7,13 +7,13 @@
 
 use forgetful_filter::Moment;
 
-use crate::entry::Decision;
+use crate::entry::OperationDecision;
 use crate::operation::Operation;
-use crate::partition::{Recall, Step, Verdict, evaluate};
+use crate::partition::{StateReader, LogPosition, Verdict, evaluate};
 
 /// Why a decision cannot be completed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Incomplete<E> {
+pub enum RecomputeError<E> {
     /// What a cell holds could not be looked up.
     #[error("what a cell held before cannot be read: {0}")]
     Recall(E),
@@ -26,17 +26,17 @@ pub enum Incomplete<E> {
 
 /// Completes a decision as it was read from an entry, so that it can be [applied](crate::Partition::apply). Looks at cells only if a
 /// change keeps some of what its cell held.
-pub fn complete<R: Recall>(
+pub fn complete<R: StateReader>(
     operation: &Operation,
-    decision: &mut Decision,
+    decision: &mut OperationDecision,
     recall: &mut R,
-) -> Result<(), Incomplete<R::Error>> {
+) -> Result<(), RecomputeError<R::Error>> {
     let answer = &decision.answer;
     if !answer.applied || !operation.keeps() {
         return Ok(());
     }
-    let step = Step { slot: answer.slot, time: Moment::from_millis(answer.millis) };
-    match evaluate(step, operation, decision.memory, recall).map_err(Incomplete::Recall)? {
+    let step = LogPosition { slot: answer.slot, time: Moment::from_millis(answer.millis) };
+    match evaluate(step, operation, decision.memory, recall).map_err(RecomputeError::Recall)? {
         Verdict::Fresh(again) if again.answer == *answer || again.answer.applied && mutated!(ReplayTwice) => {
             decision.effects = again.effects;
             if mutated!(ReplayForgetsEnds) {
@@ -45,6 +45,6 @@ pub fn complete<R: Recall>(
             }
             Ok(())
         }
-        _ => Err(Incomplete::Contradicted),
+        _ => Err(RecomputeError::Contradicted),
     }
 }

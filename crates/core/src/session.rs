@@ -16,8 +16,8 @@ use std::time::Duration;
 use forgetful_filter::Moment;
 
 use crate::address::TableId;
-use crate::answer::{Rejection, Remembered};
-use crate::codec::{Malformed, Reader, Write};
+use crate::answer::{Rejection, DedupRecord};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
 
 /// The sessions of a partition.
@@ -50,14 +50,14 @@ struct Session {
     /// The lease that was in force when it was last used.
     lease: Duration,
     /// The answers within the window, by rising sequence number.
-    answers: VecDeque<(u64, Remembered)>,
+    answers: VecDeque<(u64, DedupRecord)>,
 }
 
 /// What the sessions say of an operation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Recognition {
+pub(crate) enum SessionLookup {
     New,
-    Known(Remembered),
+    Known(DedupRecord),
     Refused(Rejection),
 }
 
@@ -94,18 +94,18 @@ impl Session {
         out
     }
 
-    fn decode(row: &[u8]) -> Result<Self, Malformed> {
+    fn decode(row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
         let (epoch, high) = (input.varint()?, input.varint()?);
         let last_used = Moment::from_nanos(input.varint()?);
         let lease = Duration::from_nanos(input.varint()?);
-        let mut answers: VecDeque<(u64, Remembered)> = VecDeque::new();
+        let mut answers: VecDeque<(u64, DedupRecord)> = VecDeque::new();
         for _ in 0..input.count()? {
             let seq = input.varint()?;
             if answers.back().is_some_and(|(before, _)| *before >= seq) || seq > high {
-                return Err(Malformed("sequence numbers out of order"));
+                return Err(DecodeError("sequence numbers out of order"));
             }
-            answers.push_back((seq, Remembered::decode(input.bytes()?)?));
+            answers.push_back((seq, DedupRecord::decode(input.bytes()?)?));
         }
         input.finish()?;
         Ok(Self { epoch, high, last_used, lease, answers })
@@ -121,41 +121,41 @@ impl Sessions {
         seq: u64,
         latest: u64,
         now: Moment,
-    ) -> Recognition {
+    ) -> SessionLookup {
         let floor = self.floors.get(&client.table).copied();
         let session = match self.live.get(client) {
             Some(session) => session,
             None if floor.is_some_and(|floor| epoch <= floor) => {
-                return Recognition::Refused(Rejection::UnknownSession { floor: floor.unwrap_or_default() });
+                return SessionLookup::Refused(Rejection::UnknownSession { floor: floor.unwrap_or_default() });
             }
             None if epoch > latest && !mutated!(LargeEpochs) => {
-                return Recognition::Refused(Rejection::EpochAhead { latest });
+                return SessionLookup::Refused(Rejection::EpochAhead { latest });
             }
             None if self.live.len() >= SESSIONS_MAX && self.first_idle(now).is_none() => {
-                return Recognition::Refused(Rejection::Capacity { what: "sessions" });
+                return SessionLookup::Refused(Rejection::Capacity { what: "sessions" });
             }
-            None => return Recognition::New,
+            None => return SessionLookup::New,
         };
         if session.idle(now) && epoch <= session.epoch {
             let floor = floor.unwrap_or_default().max(session.epoch);
-            return Recognition::Refused(Rejection::UnknownSession { floor });
+            return SessionLookup::Refused(Rejection::UnknownSession { floor });
         }
         if epoch < session.epoch && !mutated!(IgnoreEpochs) {
-            return Recognition::Refused(Rejection::Fenced { epoch: session.epoch });
+            return SessionLookup::Refused(Rejection::Fenced { epoch: session.epoch });
         }
         // One that has begun goes on, whatever the skew is now: what it does to the floor is done.
         if epoch > session.epoch && epoch > latest && !mutated!(LargeEpochs) {
-            return Recognition::Refused(Rejection::EpochAhead { latest });
+            return SessionLookup::Refused(Rejection::EpochAhead { latest });
         }
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
-            return Recognition::New;
+            return SessionLookup::New;
         }
         if seq < session.low_water() {
-            return Recognition::Refused(Rejection::Superseded { low_water: session.low_water() });
+            return SessionLookup::Refused(Rejection::Superseded { low_water: session.low_water() });
         }
         match session.answers.binary_search_by_key(&seq, |(seq, _)| *seq) {
-            Ok(at) => Recognition::Known(session.answers[at].1.clone()),
-            Err(_) => Recognition::New,
+            Ok(at) => SessionLookup::Known(session.answers[at].1.clone()),
+            Err(_) => SessionLookup::New,
         }
     }
 
@@ -165,7 +165,7 @@ impl Sessions {
         client: Client,
         epoch: u64,
         seq: u64,
-        remembered: Remembered,
+        remembered: DedupRecord,
         lease: Duration,
         now: Moment,
     ) {
@@ -247,7 +247,7 @@ impl Sessions {
     }
 
     /// Takes up a session from its stored row.
-    pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), Malformed> {
+    pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), DecodeError> {
         let session = Session::decode(row)?;
         let end = session.end();
         let before = self.live.insert(client.clone(), session).map(|before| before.end());
@@ -276,14 +276,14 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn decode_floors(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode_floors(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut sessions = Self::default();
         for _ in 0..input.count()? {
             let table =
-                TableId(u32::try_from(input.varint()?).map_err(|_| Malformed("a table number too large"))?);
+                TableId(u32::try_from(input.varint()?).map_err(|_| DecodeError("a table number too large"))?);
             // In order, so that none is twice and the lower one not the one that stays.
             if sessions.floors.last_key_value().is_some_and(|(before, _)| *before >= table) {
-                return Err(Malformed("floors out of order"));
+                return Err(DecodeError("floors out of order"));
             }
             sessions.floors.insert(table, input.varint()?);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forgetful_filter::{Growth, Key, Moment, Settings as FilterSettings};
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::id::{Format, Formats};
 use crate::timeline::stretched;
 
@@ -38,7 +38,7 @@ pub struct TableSettings {
     /// When a write is acknowledged.
     pub durability: Durability,
     /// What to do with a write that has no id.
-    pub without_id: WithoutId,
+    pub without_id: MissingIdPolicy,
     /// Ids expected within a window: the size with which the filter begins.
     pub expected_ids: u64,
     /// The most bytes of each of the table's filters.
@@ -68,7 +68,7 @@ pub enum Durability {
 
 /// What to do with a write that has no id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WithoutId {
+pub enum MissingIdPolicy {
     /// Refuse it.
     Refuse,
     /// Take it: it is made once, and a retry is another write.
@@ -95,7 +95,7 @@ impl Default for TableSettings {
             session_lease: Duration::from_secs(7 * 24 * 3600),
             mode: Mode::Exact,
             durability: Durability::Strict,
-            without_id: WithoutId::Refuse,
+            without_id: MissingIdPolicy::Refuse,
             expected_ids: 10_000,
             memory_cap: 1 << 30,
         }
@@ -106,7 +106,7 @@ impl TableSettings {
     /// Whether these settings make sense. Whether there is memory for them is seen when an [`Era`](crate::Era) begins.
     pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |setting, why: String| Err(SettingsError { setting, why });
-        if self.formats.is_empty() && self.without_id == WithoutId::Refuse {
+        if self.formats.is_empty() && self.without_id == MissingIdPolicy::Refuse {
             return wrong(
                 "formats",
                 "a table that takes no ids and wants one on every write takes no write".into(),
@@ -187,12 +187,12 @@ impl TableSettings {
             }
         }
         out.put_u8(u8::from(self.durability == Durability::Relaxed));
-        out.put_u8(u8::from(self.without_id == WithoutId::AtMostOnce));
+        out.put_u8(u8::from(self.without_id == MissingIdPolicy::AtMostOnce));
         out.put_varint(self.expected_ids);
         out.put_varint(self.memory_cap);
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let formats = Formats::decode(input)?;
         let mut duration = || Ok(Duration::from_nanos(input.varint()?));
         let (dated_window, opaque_window) = (duration()?, duration()?);
@@ -200,7 +200,7 @@ impl TableSettings {
         let mode = match input.u8()? {
             0 => Mode::Exact,
             1 => Mode::Probabilistic { target: f64::from_bits(input.u64()?) },
-            _ => return Err(Malformed("an unknown mode")),
+            _ => return Err(DecodeError("an unknown mode")),
         };
         let settings = Self {
             formats,
@@ -210,20 +210,20 @@ impl TableSettings {
             session_lease,
             mode,
             durability: if flag(input)? { Durability::Relaxed } else { Durability::Strict },
-            without_id: if flag(input)? { WithoutId::AtMostOnce } else { WithoutId::Refuse },
+            without_id: if flag(input)? { MissingIdPolicy::AtMostOnce } else { MissingIdPolicy::Refuse },
             expected_ids: input.varint()?,
             memory_cap: input.varint()?,
         };
-        settings.check().map_err(|_| Malformed("table settings that cannot be"))?;
+        settings.check().map_err(|_| DecodeError("table settings that cannot be"))?;
         Ok(settings)
     }
 }
 
-fn flag(input: &mut Reader<'_>) -> Result<bool, Malformed> {
+fn flag(input: &mut Reader<'_>) -> Result<bool, DecodeError> {
     match input.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Malformed("neither yes nor no")),
+        _ => Err(DecodeError("neither yes nor no")),
     }
 }
 

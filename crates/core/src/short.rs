@@ -7,14 +7,14 @@ const IN_PLACE: usize = 38;
 
 /// Bytes; a few of them are kept in place. They compare and hash as the slice does.
 #[derive(Clone)]
-pub(crate) enum ShortBytes {
+pub(crate) enum InlineBytes {
     InPlace { len: u8, bytes: [u8; IN_PLACE] },
     Apart(Vec<u8>),
 }
 
-const _: () = assert!(size_of::<ShortBytes>() == IN_PLACE + 2, "no room is lost");
+const _: () = assert!(size_of::<InlineBytes>() == IN_PLACE + 2, "no room is lost");
 
-impl ShortBytes {
+impl InlineBytes {
     /// None, with room for so many.
     pub fn with_capacity(len: usize) -> Self {
         if len <= IN_PLACE {
@@ -57,7 +57,7 @@ impl ShortBytes {
     }
 }
 
-impl From<&[u8]> for ShortBytes {
+impl From<&[u8]> for InlineBytes {
     fn from(slice: &[u8]) -> Self {
         let mut bytes = Self::with_capacity(slice.len());
         bytes.extend_from_slice(slice);
@@ -65,27 +65,27 @@ impl From<&[u8]> for ShortBytes {
     }
 }
 
-impl PartialEq for ShortBytes {
+impl PartialEq for InlineBytes {
     fn eq(&self, other: &Self) -> bool {
         self.as_slice() == other.as_slice()
     }
 }
 
-impl Eq for ShortBytes {}
+impl Eq for InlineBytes {}
 
-impl PartialOrd for ShortBytes {
+impl PartialOrd for InlineBytes {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for ShortBytes {
+impl Ord for InlineBytes {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.as_slice().cmp(other.as_slice())
     }
 }
 
-impl Hash for ShortBytes {
+impl Hash for InlineBytes {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_slice().hash(state);
     }
@@ -100,18 +100,18 @@ mod tests {
         let all: Vec<u8> = (0..100).collect();
         for len in 0..all.len() {
             for cut in [0, len / 3, len] {
-                let mut grown = ShortBytes::with_capacity(0);
+                let mut grown = InlineBytes::with_capacity(0);
                 grown.extend_from_slice(&all[..cut]);
                 grown.extend_from_slice(&all[cut..len]);
-                let whole = ShortBytes::from(&all[..len]);
+                let whole = InlineBytes::from(&all[..len]);
                 assert_eq!(grown.as_slice(), &all[..len]);
                 assert!(grown == whole && grown.cmp(&whole).is_eq());
-                assert_eq!(matches!(whole, ShortBytes::InPlace { .. }), len <= IN_PLACE);
+                assert_eq!(matches!(whole, InlineBytes::InPlace { .. }), len <= IN_PLACE);
             }
         }
         // Content decides, not the form it is kept in.
-        let apart = ShortBytes::Apart(vec![1, 2, 3]);
-        assert!(apart == ShortBytes::from(&[1, 2, 3][..]));
-        assert!(ShortBytes::from(&[1, 2][..]) < apart && apart < ShortBytes::from(&[2][..]));
+        let apart = InlineBytes::Apart(vec![1, 2, 3]);
+        assert!(apart == InlineBytes::from(&[1, 2, 3][..]));
+        assert!(InlineBytes::from(&[1, 2][..]) < apart && apart < InlineBytes::from(&[2][..]));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forgetful_filter::Moment;
 
 use crate::address::TableId;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::era::Era;
 use crate::hash::IdKey;
 use crate::id::{Format, OpId};
@@ -200,27 +200,27 @@ impl Table {
     }
 
     /// The table with empty filters.
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let id = TableId(u32::try_from(input.varint()?).map_err(|_| Malformed("a table number too large"))?);
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let id = TableId(u32::try_from(input.varint()?).map_err(|_| DecodeError("a table number too large"))?);
         let name = input.text()?;
-        check_name(name).map_err(|_| Malformed("a table name that cannot be"))?;
+        check_name(name).map_err(|_| DecodeError("a table name that cannot be"))?;
         let mut eras = Vec::new();
         let count = input.count()?;
         // Before any is made: each takes memory for its filters.
         if !(1..=ERAS_MAX).contains(&count) {
-            return Err(Malformed("a table without settings, or with too many"));
+            return Err(DecodeError("a table without settings, or with too many"));
         }
         for _ in 0..count {
-            let number = u32::try_from(input.varint()?).map_err(|_| Malformed("an era number too large"))?;
+            let number = u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))?;
             let floor = Moment::from_nanos(input.varint()?);
             let until = Moment::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;
             let era = Era::begin(number, settings, floor)
-                .map_err(|_| Malformed("settings without memory for them"))?;
+                .map_err(|_| DecodeError("settings without memory for them"))?;
             eras.push(Past { era: Arc::new(era), until });
         }
         if eras.windows(2).any(|two| two[1].era.number.checked_add(1) != Some(two[0].era.number)) {
-            return Err(Malformed("eras out of order"));
+            return Err(DecodeError("eras out of order"));
         }
         let present = eras.remove(0).era;
         Ok(Self { id, name: name.into(), present, past: eras })

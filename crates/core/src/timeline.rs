@@ -16,12 +16,12 @@ pub const GAIN: u32 = 8;
 
 /// The store's time.
 #[derive(Debug, Clone)]
-pub struct Timeline {
+pub struct StoreClock {
     now: Moment,
     elapsed: Duration,
 }
 
-impl Timeline {
+impl StoreClock {
     /// Begins at the wall clock's time, or at the latest time in the log if that is later. `elapsed` is the reading of the
     /// measuring clock.
     pub fn begin(wall: Moment, logged: Moment, elapsed: Duration) -> Self {
@@ -58,27 +58,27 @@ mod tests {
 
     #[test]
     fn it_follows_an_honest_clock() {
-        let mut time = Timeline::begin(Moment::from_secs(1000), Moment::ZERO, s(5));
+        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(5));
         assert_eq!(time.advance(Moment::from_secs(1010), s(15)), Moment::from_secs(1010));
     }
 
     #[test]
     fn a_leap_forwards_gains_an_eighth() {
-        let mut time = Timeline::begin(Moment::from_secs(1000), Moment::ZERO, s(0));
+        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(0));
         assert_eq!(time.advance(Moment::from_secs(900_000), s(8)), Moment::from_secs(1009));
         assert_eq!(time.advance(Moment::from_secs(900_000), s(16)), Moment::from_secs(1018));
     }
 
     #[test]
     fn a_step_back_stands_still() {
-        let mut time = Timeline::begin(Moment::from_secs(1000), Moment::ZERO, s(0));
+        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(0));
         assert_eq!(time.advance(Moment::from_secs(10), s(8)), Moment::from_secs(1000));
         assert_eq!(time.advance(Moment::from_secs(1001), s(9)), Moment::from_secs(1001));
     }
 
     #[test]
     fn a_measuring_clock_that_steps_back_counts_no_time_twice() {
-        let mut time = Timeline::begin(Moment::from_secs(1000), Moment::ZERO, s(100));
+        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(100));
         time.advance(Moment::from_secs(5000), s(50));
         assert_eq!(time.advance(Moment::from_secs(5000), s(108)), Moment::from_secs(1009));
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn it_begins_no_earlier_than_the_log() {
         assert_eq!(
-            Timeline::begin(Moment::from_secs(10), Moment::from_secs(99), s(0)).now(),
+            StoreClock::begin(Moment::from_secs(10), Moment::from_secs(99), s(0)).now(),
             Moment::from_secs(99)
         );
     }

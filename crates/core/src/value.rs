@@ -1,6 +1,6 @@
 //! What a cell holds.
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 
 /// What a cell holds: a counter, or plain bytes. A cell that holds nothing counts as a counter at zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Value {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match input.u8()? {
             3 => {
                 let until = input.varint()?;
@@ -130,11 +130,11 @@ impl Value {
         }
     }
 
-    fn decode_plain(kind: u8, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn decode_plain(kind: u8, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match kind {
             1 => Ok(Self::Counter(input.signed()?)),
             2 => Ok(Self::Bytes(input.bytes()?.into())),
-            _ => Err(Malformed("an unknown kind of value")),
+            _ => Err(DecodeError("an unknown kind of value")),
         }
     }
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use common::*;
 use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, HELD_MAX};
 use jeton_core::{
-    Addition, Branch, BranchError, BranchName, BranchStep, BranchVerdict, Cell, Change, Ending, Entry,
-    Generation, Hashes, Logged, Moment, Operation, Partition, PartitionId, Rejection, Step, Value, Verdict,
+    Addition, Branch, BranchError, BranchName, BranchLogItem, BranchVerdict, Cell, Change, BranchOutcome, Entry,
+    Generation, Hashes, LogItem, Moment, Operation, Partition, PartitionId, Rejection, LogPosition, Value, Verdict,
     entry,
 };
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn value(world: &World, number: u8) -> i64 {
 
 #[test]
 fn what_is_held_counts_when_it_is_committed_and_never_when_it_is_aborted() {
-    for ending in [Ending::Commit, Ending::Abort] {
+    for ending in [BranchOutcome::Commit, BranchOutcome::Abort] {
         let mut world = world();
         let both = branch("b", &[adding(counter(0), 5), adding(counter(1), -3), adding(counter(0), 2)]);
         is_fresh(&world.hold(&both, &counter(0)));
@@ -58,8 +58,8 @@ fn what_is_held_counts_when_it_is_committed_and_never_when_it_is_aborted() {
         assert_eq!(world.hold(&both, &counter(0)), BranchVerdict::Held);
         assert_eq!(held(&mut world), ["b"]);
         is_fresh(&world.settle(&name("b"), &counter(0), ending, false));
-        let expected = if ending == Ending::Commit { (7, -3) } else { (0, 0) };
-        for again in [Ending::Commit, Ending::Abort] {
+        let expected = if ending == BranchOutcome::Commit { (7, -3) } else { (0, 0) };
+        for again in [BranchOutcome::Commit, BranchOutcome::Abort] {
             let verdict = world.settle(&name("b"), &counter(0), again, false);
             assert_eq!(verdict, BranchVerdict::Settled(ending));
             assert_eq!((value(&world, 0), value(&world, 1)), expected);
@@ -72,31 +72,31 @@ fn what_is_held_counts_when_it_is_committed_and_never_when_it_is_aborted() {
 #[test]
 fn an_abort_that_overtakes_its_branch_keeps_it_out() {
     let mut world = world();
-    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Abort, false));
+    is_fresh(&world.settle(&name("b"), &counter(0), BranchOutcome::Abort, false));
     for mut world in [world.clone(), world.replayed()] {
         let late = branch("b", &[adding(counter(0), 5)]);
-        assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(Ending::Abort));
+        assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(BranchOutcome::Abort));
         assert_eq!(
-            world.settle(&name("b"), &counter(0), Ending::Commit, false),
-            BranchVerdict::Settled(Ending::Abort)
+            world.settle(&name("b"), &counter(0), BranchOutcome::Commit, false),
+            BranchVerdict::Settled(BranchOutcome::Abort)
         );
     }
     // One that nobody ever named was never held, and is not called committed.
-    assert_eq!(world.settle(&name("c"), &counter(0), Ending::Commit, false), BranchVerdict::Unknown);
+    assert_eq!(world.settle(&name("c"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
     is_fresh(&world.hold(&branch("c", &[adding(counter(0), 5)]), &counter(0)));
 }
 
 #[test]
 fn how_a_branch_was_settled_is_known_for_the_window() {
     let mut world = world();
-    world.settle(&name("b"), &counter(0), Ending::Abort, false);
+    world.settle(&name("b"), &counter(0), BranchOutcome::Abort, false);
     let window = u64::try_from(BRANCH_WINDOW.as_millis()).unwrap();
     let late = branch("b", &[adding(counter(0), 5)]);
     world.at(window).tidy();
-    assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(Ending::Abort));
+    assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(BranchOutcome::Abort));
     world.at(2 * window).tidy();
     assert!(world.store.answers.is_empty(), "it is not remembered for ever");
-    assert_eq!(world.settle(&name("b"), &counter(0), Ending::Commit, false), BranchVerdict::Unknown);
+    assert_eq!(world.settle(&name("b"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
 }
 
 #[test]
@@ -113,12 +113,12 @@ fn the_home_is_settled_last() {
     let elsewhere = vec![PartitionId((counter(0).partition().0 + 1) % 256)];
     let home = Branch::new(name("b"), vec![adding(counter(0), 5)], elsewhere.clone()).unwrap();
     is_fresh(&world.hold(&home, &counter(0)));
-    for ending in [Ending::Commit, Ending::Abort] {
+    for ending in [BranchOutcome::Commit, BranchOutcome::Abort] {
         let verdict = world.settle(&name("b"), &counter(0), ending, false);
         assert_eq!(verdict, BranchVerdict::Elsewhere(elsewhere.clone()));
     }
     assert_eq!(held(&mut world), ["b"]);
-    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Commit, true));
+    is_fresh(&world.settle(&name("b"), &counter(0), BranchOutcome::Commit, true));
     assert_eq!(value(&world, 0), 5);
 }
 
@@ -153,9 +153,9 @@ fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_
     world.change_cell(&minted(0, 12), &counter(0), Change::Add(-1)).applied();
     // A bound of its own refuses for good, as ever.
     world.change_cell(&minted(0, 13), &counter(0), within(-11, Some(0), None)).refused();
-    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Abort, false));
+    is_fresh(&world.settle(&name("b"), &counter(0), BranchOutcome::Abort, false));
     world.change_cell(&minted(0, 2), &counter(0), Change::Add(-1)).applied();
-    is_fresh(&world.settle(&name("d"), &counter(0), Ending::Commit, false));
+    is_fresh(&world.settle(&name("d"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), 7);
 }
 
@@ -171,7 +171,7 @@ fn what_ends_a_counter_in_the_past_leaves_nothing_and_nothing_may_be_enough() {
         "for a moment it is there"
     );
     world.batch(&minted(60, 2), &ended(60)).applied();
-    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Commit, false));
+    is_fresh(&world.settle(&name("b"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), 0);
 }
 
@@ -186,7 +186,7 @@ fn a_counter_at_its_limit_holds_what_fits_both_ways() {
     is_fresh(&world.hold(&add("c", 5), &counter(0)));
     assert_eq!(world.hold(&add("d", 1), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
     assert_eq!(world.change_cell(&minted(0, 2), &counter(0), Change::Add(1)).rejected(), Rejection::Held);
-    is_fresh(&world.settle(&name("c"), &counter(0), Ending::Commit, false));
+    is_fresh(&world.settle(&name("c"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), i64::MAX);
 }
 
@@ -220,7 +220,7 @@ fn a_partition_holds_so_many_and_then_says_so() {
     let more = branch("more", &[adding(counter(0), 1)]);
     let refused = world.hold(&more, &counter(0));
     assert!(matches!(refused, BranchVerdict::Rejected(Rejection::Capacity { .. })), "{refused:?}");
-    is_fresh(&world.settle(&name("7"), &counter(0), Ending::Abort, false));
+    is_fresh(&world.settle(&name("7"), &counter(0), BranchOutcome::Abort, false));
     is_fresh(&world.hold(&more, &counter(0)));
 }
 
@@ -234,14 +234,14 @@ fn bytes_of_branches_never_change() {
     };
     let branch = Branch::new(name("b"), vec![addition], vec![PartitionId(200)]).unwrap();
     let settled =
-        |ending, values| BranchStep::Settled { name: name("b"), ending, values, generation: Generation(300) };
+        |ending, values| BranchLogItem::Settled { name: name("b"), ending, values, generation: Generation(300) };
     let steps = [
-        BranchStep::Held(branch),
-        settled(Ending::Commit, vec![Value::Counter(5)]),
-        settled(Ending::Abort, vec![]),
+        BranchLogItem::Held(branch),
+        settled(BranchOutcome::Commit, vec![Value::Counter(5)]),
+        settled(BranchOutcome::Abort, vec![]),
     ];
     let mut bytes = Vec::new();
-    entry::begin(Step { slot: 1, time: Moment::from_millis(5) }, &mut bytes);
+    entry::begin(LogPosition { slot: 1, time: Moment::from_millis(5) }, &mut bytes);
     steps.iter().for_each(|step| entry::push_branch(step, &mut bytes));
     let expected = [
         &[2, 5][..],
@@ -250,10 +250,10 @@ fn bytes_of_branches_never_change() {
         &[18, 1, b'b', 172, 2, 0],
     ];
     assert_eq!(bytes, expected.concat());
-    let read: Vec<Logged> = Entry::read(1, &bytes).unwrap().collect::<Result<_, _>>().unwrap();
-    assert_eq!(read, steps.map(Logged::Branch));
+    let read: Vec<LogItem> = Entry::read(1, &bytes).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(read, steps.map(LogItem::Branch));
     for len in 3..bytes.len() {
-        let read: Result<Vec<Logged>, _> = Entry::read(1, &bytes[..len]).unwrap().collect();
+        let read: Result<Vec<LogItem>, _> = Entry::read(1, &bytes[..len]).unwrap().collect();
         assert!(read.is_err() || len == 22 || len == 30, "cut after {len}");
     }
 }
@@ -281,7 +281,7 @@ fn a_row_says_how_many_branches_there_are() {
 #[derive(Debug, Clone)]
 enum Act {
     Hold(u8, Vec<(u8, i64, Option<i64>, Option<i64>)>),
-    Settle(u8, Ending),
+    Settle(u8, BranchOutcome),
     Change(Vec<(u8, Change)>),
     Pass(u64),
     Checkpoint,
@@ -307,7 +307,7 @@ fn any_act() -> impl Strategy<Value = Act> {
         6 => (0..6u8, prop::collection::vec((0..3u8, any_delta(), bound(), bound()), 1..4))
             .prop_map(|(of, additions)| Act::Hold(of, additions)),
         4 => (0..6u8, any::<bool>())
-            .prop_map(|(of, commit)| Act::Settle(of, if commit { Ending::Commit } else { Ending::Abort })),
+            .prop_map(|(of, commit)| Act::Settle(of, if commit { BranchOutcome::Commit } else { BranchOutcome::Abort })),
         5 => prop::collection::vec((0..3u8, change), 1..4).prop_map(Act::Change),
         2 => (0..60u64).prop_map(Act::Pass),
         1 => Just(Act::Checkpoint),
@@ -362,7 +362,7 @@ proptest! {
     fn what_is_held_can_always_be_kept(acts in prop::collection::vec(any_act(), 1..40)) {
         let mut world = world();
         let mut asked = Asked::new();
-        let mut settled: BTreeMap<u8, Ending> = BTreeMap::new();
+        let mut settled: BTreeMap<u8, BranchOutcome> = BTreeMap::new();
         let mut passed = 0;
         for act in acts {
             let before = world.store.clone();
@@ -395,7 +395,7 @@ proptest! {
                         (Some(additions), _) => {
                             is_fresh(&verdict);
                             settled.insert(of, ending);
-                            for one in additions.iter().filter(|_| ending == Ending::Commit) {
+                            for one in additions.iter().filter(|_| ending == BranchOutcome::Commit) {
                                 let value = expected.get(&one.cell).cloned().and_then(|value| value.at(START + passed));
                                 let sum = value.as_ref().map_or(0, |value| value.counter().unwrap()) + one.delta;
                                 let until = value.and_then(|value| value.until());
@@ -403,7 +403,7 @@ proptest! {
                             }
                         }
                         (None, Some(before)) => prop_assert_eq!(verdict, BranchVerdict::Settled(before)),
-                        (None, None) if ending == Ending::Commit => prop_assert_eq!(verdict, BranchVerdict::Unknown),
+                        (None, None) if ending == BranchOutcome::Commit => prop_assert_eq!(verdict, BranchVerdict::Unknown),
                         (None, None) => {
                             is_fresh(&verdict);
                             settled.insert(of, ending);

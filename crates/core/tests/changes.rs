@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use common::*;
 use jeton_core::limits::CELL_BYTES_MAX;
 use jeton_core::{
-    Absorb, Cell, Change, Check, Entry, Generation, Hashes, IdKey, Incomplete, Operation, Partition, Recall,
-    Rejection, Remembered, Secret, Table, TableId, Value, Verdict, complete, entry,
+    StateWriter, Cell, Change, Check, Entry, Generation, Hashes, IdKey, RecomputeError, Operation, Partition, StateReader,
+    Rejection, DedupRecord, Secret, Table, TableId, Value, Verdict, complete, entry,
 };
 use proptest::prelude::*;
 
@@ -188,16 +188,16 @@ fn what_cells_held_must_lead_to_the_answer_that_is_logged() {
         for wrong in [Some(other), None] {
             store.store(&cell("a"), wrong);
             let completed = complete(&operation, &mut decision, &mut store);
-            assert_eq!(completed, Err(Incomplete::Contradicted));
+            assert_eq!(completed, Err(RecomputeError::Contradicted));
         }
-        assert_eq!(complete(&operation, &mut decision, &mut Unreadable), Err(Incomplete::Recall("broken")));
+        assert_eq!(complete(&operation, &mut decision, &mut Unreadable), Err(RecomputeError::Recall("broken")));
     }
 }
 
 /// A store that cannot be read.
 struct Unreadable;
 
-impl Recall for Unreadable {
+impl StateReader for Unreadable {
     type Error = &'static str;
 
     fn value(&mut self, _: &Cell) -> Result<Option<Value>, Self::Error> {
@@ -208,7 +208,7 @@ impl Recall for Unreadable {
         &mut self,
         _: IdKey,
         _: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Self::Error> {
+    ) -> Result<Option<DedupRecord>, Self::Error> {
         Err("broken")
     }
 }

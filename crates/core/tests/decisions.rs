@@ -6,8 +6,8 @@ mod common;
 use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CHANGES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, OPERATION_BYTES_MAX};
 use jeton_core::{
-    Cell, Change, Column, Format, Formats, Generation, Memory, Moment, OpId, Operation, OperationError,
-    Rejection, TableId, TableSettings, Value, Verdict, WithoutId,
+    Cell, Change, Column, Format, Formats, Generation, DedupLocation, Moment, OpId, Operation, OperationError,
+    Rejection, TableId, TableSettings, Value, Verdict, MissingIdPolicy,
 };
 use proptest::prelude::*;
 
@@ -167,10 +167,10 @@ fn time_has_the_milliseconds_that_the_log_has() {
 #[test]
 fn a_write_without_an_id_is_refused_or_made_as_the_table_says() {
     let plain = Operation::single(None, cell("a"), Change::Add(1)).unwrap();
-    let mut strict = World::new(TableSettings { without_id: WithoutId::Refuse, ..settings() });
+    let mut strict = World::new(TableSettings { without_id: MissingIdPolicy::Refuse, ..settings() });
     assert_eq!(strict.ask(&plain).rejected(), Rejection::IdRequired);
     let mut lax = world();
-    assert_eq!(lax.ask(&plain).fresh().memory, Memory::None);
+    assert_eq!(lax.ask(&plain).fresh().memory, DedupLocation::None);
     // A retry is another write.
     assert_eq!(lax.ask(&plain).applied(), 2);
     assert!(lax.store.answers.is_empty());
@@ -463,7 +463,7 @@ fn a_retry_in_the_same_step_is_known() {
         let operation = Operation::single(Some(id), cell("a"), Change::Add(1)).unwrap();
         let first = world.ask(&operation).fresh().answer;
         let partition = &world.partitions[&operation.partition()];
-        let step = jeton_core::Step { slot: partition.slot(), time: partition.time() };
+        let step = jeton_core::LogPosition { slot: partition.slot(), time: partition.time() };
         let hashes = jeton_core::Hashes::of(&operation, &SECRET, &mut Vec::new());
         let table = world.catalog.get(TABLE).unwrap();
         let Ok(again) = partition.decide(step, table, &operation, hashes, &mut world.store);

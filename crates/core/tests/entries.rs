@@ -9,8 +9,8 @@ use std::time::Duration;
 use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
 use jeton_core::{
-    Answer, Catalog, Cell, Change, Check, Column, Decision, Entry, Format, Formats, Generation, Logged,
-    Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Payload, Remembered, Step, TableSettings,
+    OperationResult, Catalog, Cell, Change, Check, Column, OperationDecision, Entry, Format, Formats, Generation, LogItem,
+    DedupLocation, Mode, Moment, OpId, Operation, Partition, PartitionId, PayloadHash, DedupRecord, LogPosition, TableSettings,
     Value, Values, Verdict, codec::Reader, complete, entry,
 };
 use proptest::prelude::*;
@@ -88,20 +88,20 @@ fn any_changes() -> impl Strategy<Value = Vec<(Cell, Change)>> {
 }
 
 /// Any operation with any decision that fits it.
-fn any_decided() -> impl Strategy<Value = (Operation, Decision)> {
+fn any_decided() -> impl Strategy<Value = (Operation, OperationDecision)> {
     let values = prop::collection::vec(prop::option::of(any_number()), 4);
     let numbers = (any::<u32>(), any::<u64>(), any::<bool>());
     (prop::option::of(any_id()), any_changes(), values, any::<bool>(), numbers).prop_map(
         |(id, changes, mut values, applied, (era, number, exact))| {
             values.truncate(changes.len());
             let memory = match &id {
-                None => Memory::None,
-                Some(OpId::Sequenced { .. }) => Memory::Session { lease: Duration::from_nanos(number) },
-                Some(_) if exact => Memory::Index { era, generation: Generation(number) },
-                Some(_) => Memory::Filter { era },
+                None => DedupLocation::None,
+                Some(OpId::Sequenced { .. }) => DedupLocation::Session { lease: Duration::from_nanos(number) },
+                Some(_) if exact => DedupLocation::Index { era, generation: Generation(number) },
+                Some(_) => DedupLocation::Filter { era },
             };
             let operation = Operation::batch(id, changes).unwrap();
-            let answer = Answer { applied, slot: 0, millis: 0, values: Values::from_vec(values) };
+            let answer = OperationResult { applied, slot: 0, millis: 0, values: Values::from_vec(values) };
             // What is kept of a cell is at most as large as a cell, and there only for changes that keep something.
             let kept = |(_, change): &(Cell, Change)| match change {
                 Change::Add(_) | Change::AddWithin { .. } => {
@@ -113,7 +113,7 @@ fn any_decided() -> impl Strategy<Value = (Operation, Decision)> {
                 _ => None,
             };
             let effects = (number % 2 == 0).then(|| operation.changes().map(kept).collect());
-            (operation, Decision { answer, memory, effects })
+            (operation, OperationDecision { answer, memory, effects })
         },
     )
 }
@@ -125,7 +125,7 @@ proptest! {
         millis in 0..u64::MAX / 1_000_000,
         mut decided in prop::collection::vec(any_decided(), 0..4),
     ) {
-        let step = Step { slot, time: Moment::from_millis(millis) };
+        let step = LogPosition { slot, time: Moment::from_millis(millis) };
         let mut bytes = Vec::new();
         entry::begin(step, &mut bytes);
         for (operation, decision) in &mut decided {
@@ -141,8 +141,8 @@ proptest! {
         }
         let read = Entry::read(slot, &bytes).unwrap();
         prop_assert_eq!(read.step(), step);
-        let decided: Vec<Logged> =
-            decided.into_iter().map(|(operation, decision)| Logged::Operation(operation, decision)).collect();
+        let decided: Vec<LogItem> =
+            decided.into_iter().map(|(operation, decision)| LogItem::Operation(operation, decision)).collect();
         prop_assert_eq!(read.collect::<Result<Vec<_>, _>>(), Ok(decided.clone()));
 
         // Cut off anywhere, it is refused, or ends where an operation ended.
@@ -158,13 +158,13 @@ proptest! {
 
     #[test]
     fn answers_and_values_are_read_as_they_were_written((_, decision) in any_decided(), payload: u64, slot: u64) {
-        let answer = Answer { slot, millis: slot >> 1, ..decision.answer };
-        let remembered = Remembered { payload: Payload(payload), answer };
+        let answer = OperationResult { slot, millis: slot >> 1, ..decision.answer };
+        let remembered = DedupRecord { payload: PayloadHash(payload), answer };
         let mut bytes = Vec::new();
         remembered.encode(&mut bytes);
-        prop_assert_eq!(Remembered::decode(&bytes), Ok(remembered));
+        prop_assert_eq!(DedupRecord::decode(&bytes), Ok(remembered));
         for len in 0..bytes.len() {
-            prop_assert!(Remembered::decode(&bytes[..len]).is_err());
+            prop_assert!(DedupRecord::decode(&bytes[..len]).is_err());
         }
         for value in [Value::Counter(payload as i64), Value::Bytes(bytes.clone().into())] {
             let mut out = Vec::new();
@@ -181,7 +181,7 @@ proptest! {
                 // It comes to an end, whatever it says, and what it says can be applied.
                 prop_assert!(read.count() <= bytes.len());
             }
-            let _ = Remembered::decode(bytes);
+            let _ = DedupRecord::decode(bytes);
             let _ = Catalog::decode(bytes);
             let _ = Partition::decode(PartitionId(0), bytes);
             let _ = Partition::new(PartitionId(0)).sessions().restore(client(), bytes);
@@ -194,11 +194,11 @@ proptest! {
     fn a_damaged_entry_never_panics(decided in any_decided(), at: prop::sample::Index, byte: u8) {
         let (operation, mut decision) = decided;
         decision.answer.slot = 1;
-        if let Memory::Filter { era } | Memory::Index { era, .. } = &mut decision.memory {
+        if let DedupLocation::Filter { era } | DedupLocation::Index { era, .. } = &mut decision.memory {
             *era = 1;
         }
         let mut bytes = Vec::new();
-        entry::begin(Step { slot: 1, time: at_start() }, &mut bytes);
+        entry::begin(LogPosition { slot: 1, time: at_start() }, &mut bytes);
         entry::push(&operation, &decision, &mut bytes);
         let index = at.index(bytes.len());
         bytes[index] = byte;
@@ -206,13 +206,13 @@ proptest! {
         let step = read.step();
         static CATALOG: LazyLock<Catalog> = LazyLock::new(|| World::new(settings()).catalog);
         for one in read {
-            let Some((operation, mut decision)) = one.ok().and_then(Logged::operation) else { break };
+            let Some((operation, mut decision)) = one.ok().and_then(LogItem::operation) else { break };
             let mut store = Store::default();
             if complete(&operation, &mut decision, &mut store).is_err() {
                 break;
             }
             // An era beyond the catalogue's must stop the replay: it is not for this test.
-            if let Memory::Filter { era } | Memory::Index { era, .. } = &mut decision.memory {
+            if let DedupLocation::Filter { era } | DedupLocation::Index { era, .. } = &mut decision.memory {
                 *era = 1;
             }
             let mut partition = Partition::new(operation.partition());
@@ -233,24 +233,24 @@ fn client() -> jeton_core::Client {
 
 #[test]
 fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
-    let index = Memory::Index { era: 1, generation: Generation(9) };
-    let session = Memory::Session { lease: ms(1) };
+    let index = DedupLocation::Index { era: 1, generation: Generation(9) };
+    let session = DedupLocation::Session { lease: ms(1) };
     for (id, memory) in [
-        (None, Memory::Filter { era: 1 }),
+        (None, DedupLocation::Filter { era: 1 }),
         (None, index),
         (None, session),
-        (Some(opaque("a")), Memory::None),
+        (Some(opaque("a")), DedupLocation::None),
         (Some(opaque("a")), session),
         (Some(minted(0, 1)), session),
-        (Some(sequenced("a", 1, 1)), Memory::None),
-        (Some(sequenced("a", 1, 1)), Memory::Filter { era: 1 }),
+        (Some(sequenced("a", 1, 1)), DedupLocation::None),
+        (Some(sequenced("a", 1, 1)), DedupLocation::Filter { era: 1 }),
         (Some(sequenced("a", 1, 1)), index),
     ] {
         let operation = Operation::single(id.clone(), cell("a"), Change::Reset).unwrap();
-        let answer = Answer { applied: true, slot: 1, millis: 1, values: Values::One(Some(0)) };
+        let answer = OperationResult { applied: true, slot: 1, millis: 1, values: Values::One(Some(0)) };
         let mut bytes = Vec::new();
-        entry::begin(Step { slot: 1, time: Moment::from_millis(1) }, &mut bytes);
-        entry::push(&operation, &Decision { answer, memory, effects: None }, &mut bytes);
+        entry::begin(LogPosition { slot: 1, time: Moment::from_millis(1) }, &mut bytes);
+        entry::push(&operation, &OperationDecision { answer, memory, effects: None }, &mut bytes);
         let read: Result<Vec<_>, _> = Entry::read(1, &bytes).unwrap().collect();
         assert!(read.is_err(), "{id:?} in {memory:?}");
     }
@@ -259,8 +259,8 @@ fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
 #[test]
 fn the_longest_numbers_everywhere_are_within_size_max() {
     let id = OpId::event(&"s".repeat(ID_BYTES_MAX), &"i".repeat(ID_BYTES_MAX), u64::MAX).unwrap();
-    let memory = Memory::Index { era: u32::MAX, generation: Generation(u64::MAX) };
-    for (id, memory) in [(None, Memory::None), (Some(id), memory)] {
+    let memory = DedupLocation::Index { era: u32::MAX, generation: Generation(u64::MAX) };
+    for (id, memory) in [(None, DedupLocation::None), (Some(id), memory)] {
         for count in [1, 2, 256] {
             let change = (cell(&"r".repeat(ROW_BYTES_MAX)), within(i64::MIN, Some(i64::MIN), Some(i64::MAX)));
             let operation = Operation::batch(id.clone(), vec![change; count]).unwrap();
@@ -282,9 +282,9 @@ fn an_entry_of_an_unknown_version_or_kind_is_refused() {
 }
 
 /// The bytes of an entry with this one operation.
-fn written(id: Option<OpId>, changes: Vec<(Cell, Change)>, decision: Decision) -> String {
+fn written(id: Option<OpId>, changes: Vec<(Cell, Change)>, decision: OperationDecision) -> String {
     let mut bytes = Vec::new();
-    entry::begin(Step { slot: 77, time: at(0) }, &mut bytes);
+    entry::begin(LogPosition { slot: 77, time: at(0) }, &mut bytes);
     entry::push(&Operation::batch(id, changes).unwrap(), &decision, &mut bytes);
     hex(&bytes)
 }
@@ -293,20 +293,20 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn decided(applied: bool, values: &[Option<i64>], memory: Memory) -> Decision {
+fn decided(applied: bool, values: &[Option<i64>], memory: DedupLocation) -> OperationDecision {
     let values = Values::from_vec(values.to_vec());
-    Decision { answer: Answer { applied, slot: 77, millis: START, values }, memory, effects: None }
+    OperationDecision { answer: OperationResult { applied, slot: 77, millis: START, values }, memory, effects: None }
 }
 
 /// These bytes are in the logs of stores: an entry that was written once is read for ever. A change here needs a new version
 /// of entries, beside the old one.
 #[test]
 fn the_bytes_of_entries_never_change() {
-    let index = Memory::Index { era: 2, generation: Generation(300) };
+    let index = DedupLocation::Index { era: 2, generation: Generation(300) };
     let a = || cell("a");
     let golden = [
         (
-            written(None, vec![(a(), Change::Add(-3))], decided(true, &[Some(-3)], Memory::None)),
+            written(None, vec![(a(), Change::Add(-3))], decided(true, &[Some(-3)], DedupLocation::None)),
             "0280d095ffbc310001090060000000016100000105030105",
         ),
         (
@@ -321,7 +321,7 @@ fn the_bytes_of_entries_never_change() {
             written(
                 Some(OpId::Ulid(0x0102)),
                 vec![(a(), within(7, None, Some(9)))],
-                decided(true, &[Some(7)], Memory::Filter { era: 1 }),
+                decided(true, &[Some(7)], DedupLocation::Filter { era: 1 }),
             ),
             "0280d095ffbc310302020100000000000000000000000000000109006000000001610000040e1203010e01",
         ),
@@ -329,7 +329,7 @@ fn the_bytes_of_entries_never_change() {
             written(
                 Some(sequenced("till", 300, 2)),
                 vec![(a(), within(7, Some(0), Some(9)))],
-                decided(true, &[Some(7)], Memory::Session { lease: ms(1) }),
+                decided(true, &[Some(7)], DedupLocation::Session { lease: ms(1) }),
             ),
             "0280d095ffbc3107030474696c6cac02020109006000000001610000050e001203010ec0843d",
         ),
@@ -345,21 +345,21 @@ fn the_bytes_of_entries_never_change() {
             written(
                 Some(opaque("order")),
                 vec![(column("a", "f:q"), Change::Put((*b"bytes").into())), (a(), Change::Delete)],
-                decided(true, &[None, None], Memory::Filter { era: 1 }),
+                decided(true, &[None, None], DedupLocation::Filter { era: 1 }),
             ),
             "0280d095ffbc310305056f72646572020c006000000001610000663a7109056279746573090060000000016100000805000001",
         ),
         (
             written(None, vec![(a(), Change::Expire(Some(START)))], {
                 let effects = Some([Some(Value::Counter(3).lasting(Some(START)))].into());
-                Decision { effects, ..decided(true, &[Some(3)], Memory::None) }
+                OperationDecision { effects, ..decided(true, &[Some(3)], DedupLocation::None) }
             }),
             "0280d095ffbc310001090060000000016100000e80d095ffbc31030106",
         ),
         (
             written(None, vec![(a(), Change::Add(1))], {
                 let effects = Some([Some(Value::Counter(3).lasting(Some(START)))].into());
-                Decision { effects, ..decided(true, &[Some(3)], Memory::None) }
+                OperationDecision { effects, ..decided(true, &[Some(3)], DedupLocation::None) }
             }),
             "0280d095ffbc3108010900600000000161000001020301060380d095ffbc310106",
         ),
@@ -367,7 +367,7 @@ fn the_bytes_of_entries_never_change() {
             written(
                 None,
                 vec![(a(), Change::Expire(None)), (a(), Change::Append((*b"ab").into()))],
-                decided(true, &[Some(3), Some(3)], Memory::None),
+                decided(true, &[Some(3), Some(3)], DedupLocation::None),
             ),
             "0280d095ffbc310002090060000000016100000d090060000000016100000f0261620501060106",
         ),
@@ -380,8 +380,8 @@ fn the_bytes_of_entries_never_change() {
 #[test]
 fn the_bytes_of_answers_values_partitions_and_sessions_never_change() {
     let mut bytes = Vec::new();
-    let answer = Answer { applied: true, slot: 300, millis: START, values: Values::One(Some(-1)) };
-    Remembered { payload: Payload(0x0102_0304_0506_0708), answer }.encode(&mut bytes);
+    let answer = OperationResult { applied: true, slot: 300, millis: START, values: Values::One(Some(-1)) };
+    DedupRecord { payload: PayloadHash(0x0102_0304_0506_0708), answer }.encode(&mut bytes);
     assert_eq!(hex(&bytes), "0807060504030201ac0280d095ffbc31030101");
 
     let mut bytes = Vec::new();
@@ -418,7 +418,7 @@ fn particular() -> TableSettings {
         session_lease: ms(4),
         mode: Mode::Probabilistic { target: 0.01 },
         durability: jeton_core::Durability::Relaxed,
-        without_id: jeton_core::WithoutId::AtMostOnce,
+        without_id: jeton_core::MissingIdPolicy::AtMostOnce,
         expected_ids: 300,
         memory_cap: 1 << 20,
     }

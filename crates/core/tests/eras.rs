@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::*;
 use jeton_core::{
-    Catalog, ERAS_MAX, Format, Formats, Mode, Moment, OpId, Rejection, TableSettings, Timeline, Verdict,
+    Catalog, ERAS_MAX, Format, Formats, Mode, Moment, OpId, Rejection, TableSettings, StoreClock, Verdict,
 };
 use proptest::prelude::*;
 
@@ -441,7 +441,7 @@ fn whole(now: Moment) -> Moment {
 
 fn live(events: Vec<Event>) {
     let mut world = World::new(settings());
-    let mut time = Timeline::begin(at(0), Moment::ZERO, Duration::ZERO);
+    let mut time = StoreClock::begin(at(0), Moment::ZERO, Duration::ZERO);
     let (mut real, mut ids) = (Duration::ZERO, Vec::<Promise>::new());
     let mut shortest = settings().dated_window;
     let mut narrowest = settings().skew;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use jeton_core::{GAIN, Moment, Timeline, stretched};
+use jeton_core::{GAIN, Moment, StoreClock, stretched};
 use proptest::prelude::*;
 
 proptest! {
@@ -13,7 +13,7 @@ proptest! {
         readings in prop::collection::vec((prop_oneof![any::<u64>(), 0u64..1 << 62], 0u64..1 << 50, 0u64..1 << 20), 1..60),
     ) {
         let (wall, logged, mut clock) = begin;
-        let mut time = Timeline::begin(Moment::from_nanos(wall), Moment::from_nanos(logged), Duration::from_nanos(clock));
+        let mut time = StoreClock::begin(Moment::from_nanos(wall), Moment::from_nanos(logged), Duration::from_nanos(clock));
         let start = time.now();
         prop_assert_eq!(start, Moment::from_nanos(wall.max(logged)));
         let (mut before, mut passed) = (start, 0u64);
@@ -39,7 +39,7 @@ proptest! {
         steps in prop::collection::vec((0u64..1 << 40, 0u64..=8), 1..30),
     ) {
         let (mut wall, mut real) = (start, 0);
-        let mut time = Timeline::begin(Moment::from_nanos(wall), Moment::ZERO, Duration::ZERO);
+        let mut time = StoreClock::begin(Moment::from_nanos(wall), Moment::ZERO, Duration::ZERO);
         for (step, eighths) in steps {
             real += step;
             wall += step + step / 8 * eighths / 8;
@@ -50,7 +50,7 @@ proptest! {
     /// What is kept for the stretched window is kept for the window of real time.
     #[test]
     fn a_stretched_window_is_as_long_as_the_fastest_timeline_runs_in_the_window(window in 0u64..1 << 60, parts in 1u64..9) {
-        let mut time = Timeline::begin(Moment::ZERO, Moment::ZERO, Duration::ZERO);
+        let mut time = StoreClock::begin(Moment::ZERO, Moment::ZERO, Duration::ZERO);
         for part in 1..=parts {
             let real = (u128::from(window) * u128::from(part) / u128::from(parts)) as u64;
             time.advance(Moment::from_nanos(u64::MAX), Duration::from_nanos(real));
@@ -61,7 +61,7 @@ proptest! {
 
 #[test]
 fn the_end_of_time_is_reached_and_not_passed() {
-    let mut time = Timeline::begin(Moment::from_nanos(u64::MAX), Moment::ZERO, Duration::ZERO);
+    let mut time = StoreClock::begin(Moment::from_nanos(u64::MAX), Moment::ZERO, Duration::ZERO);
     assert_eq!(time.advance(Moment::ZERO, Duration::MAX), Moment::from_nanos(u64::MAX));
     assert_eq!(stretched(Duration::MAX), Duration::MAX);
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use jeton_core::{Addition, Branch, BranchError, BranchName, Ending, PartitionId, limits::ADDITIONS_MAX};
+use jeton_core::{Addition, Branch, BranchError, BranchName, BranchOutcome, PartitionId, limits::ADDITIONS_MAX};
 
 use crate::engine::Engine;
 use crate::reply::{BranchReply, Counted, Refusal, Response};
@@ -24,7 +24,7 @@ pub enum Vote {
         fresh: bool,
     },
     /// It is not, and will not be: it has ended.
-    Settled(Ending),
+    Settled(BranchOutcome),
 }
 
 /// What became of a branch that was to be settled.
@@ -86,18 +86,18 @@ impl Engine {
     }
 
     /// Ends a branch wherever it is held, for good. After an error it may have ended in some partitions: settle it again, the same way.
-    pub async fn settle(&self, name: &BranchName, ending: Ending) -> Result<Settled, Refusal> {
+    pub async fn settle(&self, name: &BranchName, ending: BranchOutcome) -> Result<Settled, Refusal> {
         let home = self.secret.branch_home(name);
         let settle = |rest_settled| BranchAsk::Settle { name: name.clone(), ending, rest_settled };
         let mut all = Vec::new();
         let reply = match self.ask_branch_in(home, settle(false)).await? {
             BranchReply::Elsewhere(rest) => {
-                if ending == Ending::Commit {
+                if ending == BranchOutcome::Commit {
                     let look = |partition: &PartitionId| (*partition, BranchAsk::Look(name.clone()));
                     for reply in self.ask_branch(rest.iter().map(look).collect()).await {
                         match reply? {
                             BranchReply::Held { .. }
-                            | BranchReply::Settled { ending: Ending::Commit, .. } => {}
+                            | BranchReply::Settled { ending: BranchOutcome::Commit, .. } => {}
                             _ => return Ok(Settled::Unknown),
                         }
                     }
@@ -158,7 +158,7 @@ impl Engine {
     }
 }
 
-fn as_asked(reply: BranchReply, wanted: Ending) -> Settled {
+fn as_asked(reply: BranchReply, wanted: BranchOutcome) -> Settled {
     match reply {
         BranchReply::Settled { ending, fresh, counted } if ending == wanted => {
             Settled::Done { fresh, counted }
@@ -250,13 +250,13 @@ mod tests {
             for at in 0..arrived {
                 assert_eq!(scene.step(at), Ok(BranchReply::Held { fresh: true }));
             }
-            let settled = block_on(scene.engine.settle(&scene.name, Ending::Abort)).unwrap();
+            let settled = block_on(scene.engine.settle(&scene.name, BranchOutcome::Abort)).unwrap();
             assert_eq!(settled, Settled::Done { fresh: true, counted: Vec::new() });
             // Without its home it does not come to the rest.
             let late = if arrived == 0 { 0..1 } else { arrived..3 };
             for at in late {
                 let refused =
-                    BranchReply::Settled { ending: Ending::Abort, fresh: false, counted: Vec::new() };
+                    BranchReply::Settled { ending: BranchOutcome::Abort, fresh: false, counted: Vec::new() };
                 assert_eq!(scene.step(at), Ok(refused), "{arrived} of 3 had come, then {at}");
             }
             assert_eq!(block_on(scene.engine.held()), Ok(Vec::new()));
@@ -271,12 +271,12 @@ mod tests {
             for at in 0..arrived {
                 assert_eq!(scene.step(at), Ok(BranchReply::Held { fresh: true }));
             }
-            assert_eq!(block_on(scene.engine.settle(&scene.name, Ending::Commit)), Ok(Settled::Unknown));
+            assert_eq!(block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)), Ok(Settled::Unknown));
             assert_eq!(scene.values(), [0, 0], "{arrived} of 3 had come");
             // Nothing is lost by that: the vote goes on, and is a yes.
             let vote = block_on(scene.engine.hold(&scene.name, scene.additions.clone()));
             assert_eq!(vote, Ok(Vote::Held { fresh: true }));
-            let settled = block_on(scene.engine.settle(&scene.name, Ending::Commit)).unwrap();
+            let settled = block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)).unwrap();
             assert!(
                 matches!(settled, Settled::Done { fresh: true, ref counted } if counted.len() == 2),
                 "{settled:?}"
@@ -290,11 +290,11 @@ mod tests {
     fn a_commit_that_was_begun_is_finished() {
         let scene = Scene::new();
         block_on(scene.engine.hold(&scene.name, scene.additions.clone())).unwrap();
-        let ask = BranchAsk::Settle { name: scene.name.clone(), ending: Ending::Commit, rest_settled: true };
+        let ask = BranchAsk::Settle { name: scene.name.clone(), ending: BranchOutcome::Commit, rest_settled: true };
         block_on(scene.engine.ask_branch_in(scene.steps[1].0, ask)).unwrap();
         assert_eq!(scene.values(), [5, 0]);
         assert_eq!(block_on(scene.engine.held()).unwrap().len(), 1);
-        block_on(scene.engine.settle(&scene.name, Ending::Commit)).unwrap();
+        block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)).unwrap();
         assert_eq!(scene.values(), [5, 5]);
         assert_eq!(block_on(scene.engine.held()), Ok(Vec::new()));
     }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jeton_core::{Moment, Timeline, mutated};
+use jeton_core::{Moment, StoreClock, mutated};
 
 use crate::date;
 
@@ -60,10 +60,10 @@ pub struct ClockAhead {
     pub max: Duration,
 }
 
-/// The store's time: see [`Timeline`].
+/// The store's time: see [`StoreClock`].
 pub struct StoreTime<C> {
     clock: C,
-    timeline: Mutex<Timeline>,
+    timeline: Mutex<StoreClock>,
 }
 
 impl<C: Clock> StoreTime<C> {
@@ -74,7 +74,7 @@ impl<C: Clock> StoreTime<C> {
         if logged > Moment::ZERO && wall.since(logged) > max {
             return Err(ClockAhead { wall, logged, max });
         }
-        let timeline = Mutex::new(Timeline::begin(wall, logged, clock.elapsed()));
+        let timeline = Mutex::new(StoreClock::begin(wall, logged, clock.elapsed()));
         Ok(Self { clock, timeline })
     }
 

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, Known, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings, Value,
+    Catalog, Cell, Column, IdStatus, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings, Value,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
@@ -427,13 +427,13 @@ impl Engine {
 
     /// What became of an id, in whichever partition: most have one answer, and those that never came have none. An id that was used for rows
     /// of several partitions has as many.
-    pub async fn operation(&self, table: &Table, id: &OpId) -> Result<Vec<(PartitionId, Known)>, Refusal> {
+    pub async fn operation(&self, table: &Table, id: &OpId) -> Result<Vec<(PartitionId, IdStatus)>, Refusal> {
         let ask = |partition| Request::Recall { table: table.id, id: id.clone(), partition };
         let responses = self.burst_of(PartitionId::all().map(ask).collect()).await;
         let mut found = Vec::new();
         for (partition, response) in PartitionId::all().zip(responses) {
             match response {
-                Response::Recalled(Ok(Known::No)) => {}
+                Response::Recalled(Ok(IdStatus::No)) => {}
                 Response::Recalled(Ok(known)) => found.push((partition, known)),
                 Response::Recalled(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refusal),
                 other => unreachable!("a question is not answered with {other:?}"),

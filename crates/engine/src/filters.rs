@@ -13,7 +13,7 @@ use std::io;
 
 use bytes::Bytes;
 use futures_executor::block_on;
-use jeton_core::codec::{Malformed, Reader, Write as _};
+use jeton_core::codec::{DecodeError, Reader, Write as _};
 use jeton_core::{Catalog, Era, TableId};
 use jeton_register::{Failure, Registers, Row, Slot};
 
@@ -48,11 +48,11 @@ impl FilterVersion {
         }
     }
 
-    fn decode(number: u64, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn decode(number: u64, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut version = Self { number, eras: Vec::new() };
         for _ in 0..input.count()? {
             let mut number =
-                || u32::try_from(input.varint()?).map_err(|_| Malformed("a number too large for filters"));
+                || u32::try_from(input.varint()?).map_err(|_| DecodeError("a number too large for filters"));
             version.eras.push((TableId(number()?), number()?, number()?));
         }
         Ok(version)
@@ -77,10 +77,10 @@ impl StoredFilters {
         row.map(|row| Self::decode(&row).map_err(damaged)).transpose()
     }
 
-    fn decode(row: &Row) -> Result<Self, Malformed> {
+    fn decode(row: &Row) -> Result<Self, DecodeError> {
         let mut input = Reader::new(&row.bytes);
         if input.u8()? != FORMAT {
-            return Err(Malformed("filters of an unknown version"));
+            return Err(DecodeError("filters of an unknown version"));
         }
         let marks = Marks::decode(&mut input)?;
         let present = FilterVersion::decode(row.slot.0, &mut input)?;

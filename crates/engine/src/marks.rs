@@ -1,7 +1,7 @@
 //! Up to which slot of each partition each store speaks.
 
 use jeton_core::PartitionId;
-use jeton_core::codec::{Malformed, Reader, Write};
+use jeton_core::codec::{DecodeError, Reader, Write};
 use jeton_core::limits::PARTITIONS;
 
 use crate::shard::Slots;
@@ -39,9 +39,9 @@ impl Marks {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         if input.count()? != usize::from(PARTITIONS) {
-            return Err(Malformed("marks of another number of partitions"));
+            return Err(DecodeError("marks of another number of partitions"));
         }
         let mut marks = Self::default();
         for mark in &mut marks.0 {

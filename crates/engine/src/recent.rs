@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use jeton_core::{Generation, IdKey, Remembered};
+use jeton_core::{Generation, IdKey, DedupRecord};
 
 /// Ids and what became of them, in the order in which they came.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Ids {
     }
 
     /// Takes in an id. One that is here already came again after its window, in a later generation: from now on it is the later one.
-    fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &Remembered) {
+    fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &DedupRecord) {
         let Self { places, heads, .. } = self;
         let at = u32::try_from(heads.len()).expect("fewer than 2^32 ids wait for the index");
         let is_it = |at: &u32| heads[*at as usize].key == key;
@@ -107,7 +107,7 @@ impl Recent {
     }
 
     /// Takes in an id that this batch took.
-    pub fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &Remembered) {
+    pub fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &DedupRecord) {
         self.live.put(key, generation, batch, remembered);
     }
 
@@ -144,18 +144,18 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    use jeton_core::{Answer, Payload, Values};
+    use jeton_core::{OperationResult, PayloadHash, Values};
 
     use super::*;
 
-    fn remembered(number: u64) -> Remembered {
-        let answer = Answer {
+    fn remembered(number: u64) -> DedupRecord {
+        let answer = OperationResult {
             applied: true,
             slot: number,
             millis: 1,
             values: Values::One(Some(i64::try_from(number).expect("small"))),
         };
-        Remembered { payload: Payload(number), answer }
+        DedupRecord { payload: PayloadHash(number), answer }
     }
 
     /// Keys that share all bits the table hashes by.
@@ -167,7 +167,7 @@ mod tests {
     fn each_id_is_known_until_the_index_has_it_and_comes_back_as_it_was() {
         let mut recent = Recent::default();
         let known = |recent: &Recent, number: u64| {
-            recent.get(key(number)).map(|(bytes, batch)| (Remembered::decode(bytes).expect("whole"), batch))
+            recent.get(key(number)).map(|(bytes, batch)| (DedupRecord::decode(bytes).expect("whole"), batch))
         };
         for number in 0..300 {
             recent.put(key(number), Generation(number % 3), number, &remembered(number));
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(known(&recent, 500), None);
         for ((id, generation, bytes), number) in ids.iter().zip(0..) {
             assert_eq!((id, generation), (key(number), Generation(number % 3)));
-            assert_eq!(Remembered::decode(bytes), Ok(remembered(number)));
+            assert_eq!(DedupRecord::decode(bytes), Ok(remembered(number)));
         }
         drop(ids);
         recent.complete(first);
@@ -201,7 +201,7 @@ mod tests {
         recent.put(key(1), Generation(0), 1, &remembered(1));
         recent.put(key(1), Generation(9), 2, &remembered(2));
         let (bytes, batch) = recent.get(key(1)).expect("known");
-        assert_eq!((Remembered::decode(bytes), batch), (Ok(remembered(2)), 2));
+        assert_eq!((DedupRecord::decode(bytes), batch), (Ok(remembered(2)), 2));
         let (_, ids) = recent.freeze();
         let generations: Vec<u64> = ids.iter().map(|(_, generation, _)| generation.0).collect();
         assert_eq!(generations, [0, 9]);

@@ -91,7 +91,7 @@ pub enum RecoveryError {
     },
 }
 
-fn damaged(what: &str) -> impl Fn(jeton_core::codec::Malformed) -> RecoveryError {
+fn damaged(what: &str) -> impl Fn(jeton_core::codec::DecodeError) -> RecoveryError {
     move |error| RecoveryError::Damaged(format!("{what}: {error}"))
 }
 
@@ -337,7 +337,7 @@ pub fn share_out<R: Registers, V: Values, D: Disk>(
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use jeton_core::{
-        Answer, Cell, Change, Column, Decision, Memory, Operation, Step, TableId, TableSettings, Value, entry,
+        OperationResult, Cell, Change, Column, OperationDecision, DedupLocation, Operation, LogPosition, TableId, TableSettings, Value, entry,
     };
     use jeton_register::disk::FaultDisk;
 
@@ -345,7 +345,7 @@ mod tests {
     use crate::ids::IdIndex;
     use crate::values::{CellKeys, MemoryValues, Rows, cell_key};
 
-    const STEP: Step = Step { slot: 1, time: Moment::from_millis(5) };
+    const STEP: LogPosition = LogPosition { slot: 1, time: Moment::from_millis(5) };
 
     /// A store that cannot be read.
     struct Unreadable;
@@ -388,10 +388,10 @@ mod tests {
     /// that the store lacks.
     fn replay_append<V: Values>(values: V, slot: u64) -> Result<usize, RecoveryError> {
         let operation = Operation::single(None, cell(), Change::Append((*b"x").into())).unwrap();
-        let answer = Answer { applied: true, slot: 1, millis: 5, values: jeton_core::Values::One(Some(5)) };
+        let answer = OperationResult { applied: true, slot: 1, millis: 5, values: jeton_core::Values::One(Some(5)) };
         let mut bytes = Vec::new();
         entry::begin(STEP, &mut bytes);
-        entry::push(&operation, &Decision { answer, memory: Memory::None, effects: None }, &mut bytes);
+        entry::push(&operation, &OperationDecision { answer, memory: DedupLocation::None, effects: None }, &mut bytes);
 
         let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };

@@ -1,6 +1,6 @@
 //! What the engine tells its callers.
 
-use jeton_core::{Answer, Cell, Ending, Held, Known, Operation, PartitionId, Rejection, Value};
+use jeton_core::{OperationResult, Cell, BranchOutcome, PreparedBranch, IdStatus, Operation, PartitionId, Rejection, Value};
 
 /// What the engine can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub enum Ask {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// It is new. The answer says whether it was applied or a bound refused it.
-    Fresh(Answer),
+    Fresh(OperationResult),
     /// It is known: this was the first answer.
-    Replayed(Answer),
+    Replayed(OperationResult),
     /// The filter of a probabilistic table takes it for known. Nothing changed.
     ProbablySeen,
 }
@@ -74,7 +74,7 @@ pub enum BranchReply {
     /// It has ended: now if `fresh`, and just as it was asked to; before otherwise, this way or the other.
     Settled {
         /// How.
-        ending: Ending,
+        ending: BranchOutcome,
         /// Whether it had not before.
         fresh: bool,
         /// What was counted by that, just now.
@@ -94,9 +94,9 @@ pub enum Response {
     /// To a read.
     Read(Result<Option<Value>, Refusal>),
     /// To the question what became of an id.
-    Recalled(Result<Known, Refusal>),
+    Recalled(Result<IdStatus, Refusal>),
     /// To something about a branch.
     Branch(Result<BranchReply, Refusal>),
     /// To the question which branches a partition holds.
-    Held(Vec<Held>),
+    Held(Vec<PreparedBranch>),
 }

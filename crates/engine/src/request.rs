@@ -1,7 +1,7 @@
 //! What is asked of a shard, ready to be decided: with its hashes, which whoever asks computes, for shards are few.
 
 use jeton_core::{
-    Branch, BranchName, Cell, Ending, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
+    Branch, BranchName, Cell, BranchOutcome, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
 };
 
 use crate::reply::Ask;
@@ -60,7 +60,7 @@ pub enum BranchAsk {
         /// Which.
         name: BranchName,
         /// How.
-        ending: Ending,
+        ending: BranchOutcome,
         /// Whether it has ended wherever else there is a part of it.
         rest_settled: bool,
     },

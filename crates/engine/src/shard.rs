@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Absorb, BranchState, BranchStep, BranchVerdict, Catalog, Cell, Decision, Durability, Generation, Hashes,
-    IdKey, Incomplete, Known, Logged, Moment, OpId, Partition, PartitionId, Recall, Remembered, Secret, Step,
+    StateWriter, BranchState, BranchLogItem, BranchVerdict, Catalog, Cell, OperationDecision, Durability, Generation, Hashes,
+    IdKey, RecomputeError, IdStatus, LogItem, Moment, OpId, Partition, PartitionId, StateReader, DedupRecord, Secret, LogPosition,
     Table, TableId, Value, Verdict, complete, entry, limits, mutated,
 };
 use jeton_register::disk::Disk;
@@ -180,8 +180,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
         }
         for decided in entry {
             let (operation, mut decision) = match decided.map_err(|error| place(&error))? {
-                Logged::Operation(operation, decision) => (operation, decision),
-                Logged::Branch(branch_step) => {
+                LogItem::Operation(operation, decision) => (operation, decision),
+                LogItem::Branch(branch_step) => {
                     let key = self.secret.branch_key(branch_step.name()).in_partition(id);
                     let mut absorb = Replaying { memory: &mut self.memory, index_has };
                     if new {
@@ -201,8 +201,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 for _ in 0..=usize::from(mutated!(ReplayTwice)) {
                     // What the cells held before: the value store has it as of the partition's slot, and the cache what was replayed since.
                     complete(&operation, &mut decision, &mut self.memory).map_err(|error| match error {
-                        Incomplete::Contradicted => place(&error),
-                        Incomplete::Recall(why) => RecoveryError::Unread { partition: id.0, slot, why },
+                        RecomputeError::Contradicted => place(&error),
+                        RecomputeError::Recall(why) => RecoveryError::Unread { partition: id.0, slot, why },
                     })?;
                     let mut absorb = Replaying { memory: &mut self.memory, index_has };
                     owned.partition.apply(table, &operation, hashes, &decision, &mut absorb);
@@ -250,7 +250,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         order.sort_unstable();
         let mut hints = std::mem::take(&mut self.hints);
         let mut batch = Batch::new();
-        let mut open: Option<(Step, PartitionId)> = None;
+        let mut open: Option<(LogPosition, PartitionId)> = None;
         let mut entry = Vec::new();
         for window in order.chunks(NEAR_MAX) {
             self.bring_near(catalog, window.iter().map(|(_, at)| requests[*at as usize].0), &mut hints);
@@ -363,7 +363,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     /// The response to an operation, and the batch that it rests on.
     fn response(&self, table: &Table, verdict: Result<Verdict, Refusal>) -> (u64, Response) {
         let (rests_on, reply) = match verdict {
-            Ok(Verdict::Fresh(Decision { answer, .. })) => (self.batch, Ok(Reply::Fresh(answer))),
+            Ok(Verdict::Fresh(OperationDecision { answer, .. })) => (self.batch, Ok(Reply::Fresh(answer))),
             Ok(Verdict::Replay(answer)) => (self.memory.rests_on, Ok(Reply::Replayed(answer))),
             Ok(Verdict::ProbablySeen) => (self.memory.rests_on, Ok(Reply::ProbablySeen)),
             Ok(Verdict::Rejected(rejection)) => (self.memory.rests_on, Err(rejection.into())),
@@ -394,7 +394,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 let now = owned.partition.time().max(now);
                 let known = owned.partition.recall(now, table, id, key, &mut self.memory);
                 // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
-                if matches!(known, Ok(Known::Probably)) || matches!(id, OpId::Sequenced { .. }) {
+                if matches!(known, Ok(IdStatus::Probably)) || matches!(id, OpId::Sequenced { .. }) {
                     self.memory.rests_on = self.memory.rests_on.max(owned.batch);
                 }
                 known
@@ -411,7 +411,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         catalog: &Catalog,
         (what, key): (&BranchAsk, IdKey),
         now: Moment,
-        (id, open, entry): (PartitionId, &mut Option<(Step, PartitionId)>, &mut Vec<u8>),
+        (id, open, entry): (PartitionId, &mut Option<(LogPosition, PartitionId)>, &mut Vec<u8>),
     ) -> (u64, Result<BranchReply, Refusal>) {
         let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
             unreachable!("requests are routed to the owner of their partition");
@@ -453,8 +453,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     unreachable!("what was decided just now follows from what there is: {error}");
                 }
                 Ok(match branch_step {
-                    BranchStep::Held(_) => BranchReply::Held { fresh: true },
-                    BranchStep::Settled { ending, .. } => {
+                    BranchLogItem::Held(_) => BranchReply::Held { fresh: true },
+                    BranchLogItem::Settled { ending, .. } => {
                         BranchReply::Settled { ending, fresh: true, counted }
                     }
                 })
@@ -571,8 +571,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
 }
 
 /// What a step of a branch that is still held will count.
-fn counted(partition: &mut Partition, branch_step: &BranchStep, step: Step) -> Vec<Counted> {
-    let BranchStep::Settled { name, values, .. } = branch_step else { return Vec::new() };
+fn counted(partition: &mut Partition, branch_step: &BranchLogItem, step: LogPosition) -> Vec<Counted> {
+    let BranchLogItem::Settled { name, values, .. } = branch_step else { return Vec::new() };
     let Some(held) = partition.branches().get(name) else { return Vec::new() };
     let (slot, millis) = (step.slot, step.time.as_nanos() / 1_000_000);
     let additions = held.branch.additions().iter().zip(values);
@@ -582,14 +582,14 @@ fn counted(partition: &mut Partition, branch_step: &BranchStep, step: Step) -> V
 }
 
 /// Ends an entry and puts it into the batch.
-fn close(open: &mut Option<(Step, PartitionId)>, entry: &mut Vec<u8>, batch: &mut Batch) {
+fn close(open: &mut Option<(LogPosition, PartitionId)>, entry: &mut Vec<u8>, batch: &mut Batch) {
     if let Some((step, id)) = open.take() {
         batch.push(Log::partition(id.0), Slot(step.slot), entry);
         entry.clear();
     }
 }
 
-impl<V: Values, D: Disk> Recall for Memory<V, D> {
+impl<V: Values, D: Disk> StateReader for Memory<V, D> {
     type Error = Refusal;
 
     fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Refusal> {
@@ -616,9 +616,9 @@ impl<V: Values, D: Disk> Recall for Memory<V, D> {
         &mut self,
         key: IdKey,
         generations: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Refusal> {
+    ) -> Result<Option<DedupRecord>, Refusal> {
         let read = |bytes: &[u8], whose: &str| {
-            Remembered::decode(bytes)
+            DedupRecord::decode(bytes)
                 .map_err(|error| Refusal::Storage(format!("what {whose} of an id: {error}")))
         };
         if let Some((bytes, batch)) = self.recent.get(key) {
@@ -634,12 +634,12 @@ impl<V: Values, D: Disk> Recall for Memory<V, D> {
     }
 }
 
-impl<V: Values, D: Disk> Absorb for Memory<V, D> {
+impl<V: Values, D: Disk> StateWriter for Memory<V, D> {
     fn store(&mut self, cell: &Cell, value: Option<Value>) {
         self.cache.put(cell, value, self.batch);
     }
 
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: DedupRecord) {
         self.recent.put(key, generation, self.batch, &remembered);
     }
 }
@@ -650,12 +650,12 @@ struct Replaying<'a, V, D: Disk> {
     index_has: bool,
 }
 
-impl<V: Values, D: Disk> Absorb for Replaying<'_, V, D> {
+impl<V: Values, D: Disk> StateWriter for Replaying<'_, V, D> {
     fn store(&mut self, cell: &Cell, value: Option<Value>) {
         self.memory.cache.put(cell, value, 0);
     }
 
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: DedupRecord) {
         if !self.index_has && !mutated!(ReplaySkipsIds) {
             self.memory.recent.put(key, generation, 0, &remembered);
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{add, open, small, uuid};
 use futures_executor::block_on;
 use jeton_core::{
-    Cell, Change, Column, Format, Formats, Known, Mode, OpId, Operation, TableSettings, Value, WithoutId,
+    Cell, Change, Column, Format, Formats, IdStatus, Mode, OpId, Operation, TableSettings, Value, MissingIdPolicy,
 };
 use jeton_engine::{Ask, Engine, Options, Refusal, Reply, Response};
 
@@ -95,7 +95,7 @@ fn what_became_of_an_id_can_be_asked_in_every_format_and_after_a_restart() {
         assert_eq!(known(&engine, id), [], "{id} was not sent yet");
         let cell = engine.cell(&engine.table("t").unwrap(), b"row", &Column::unnamed()).unwrap();
         let Reply::Fresh(answer) = block_on(engine.apply(add(id, &cell, 1))).unwrap() else { panic!("{id}") };
-        assert_eq!(known(&engine, id), [(cell.partition(), Known::Yes(answer))], "{id}");
+        assert_eq!(known(&engine, id), [(cell.partition(), IdStatus::Yes(answer))], "{id}");
     }
     let before: Vec<_> = ids.iter().map(|id| known(&engine, id)).collect();
     drop(engine);
@@ -104,7 +104,7 @@ fn what_became_of_an_id_can_be_asked_in_every_format_and_after_a_restart() {
     assert_eq!(before, after);
     // Too old to be remembered, and of a session that was never begun.
     let old = common::uuid_at(millis - 3 * 24 * 3600 * 1000, 1);
-    assert!(known(&engine, &old).iter().all(|(_, known)| *known == Known::Forgotten));
+    assert!(known(&engine, &old).iter().all(|(_, known)| *known == IdStatus::Forgotten));
     assert!(!known(&engine, &old).is_empty());
 }
 
@@ -117,7 +117,7 @@ fn a_probabilistic_table_says_probably() {
     let id = uuid(&engine, 1);
     block_on(engine.apply(add(&id, &cell, 1))).unwrap();
     let known = block_on(engine.operation(&engine.table("t").unwrap(), &id)).unwrap();
-    assert!(known.contains(&(cell.partition(), Known::Probably)), "{known:?}");
+    assert!(known.contains(&(cell.partition(), IdStatus::Probably)), "{known:?}");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn all_cells_of_a_prefix_are_listed_once_page_by_page() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let cell =
-        table(&engine, TableSettings { without_id: WithoutId::AtMostOnce, ..TableSettings::default() });
+        table(&engine, TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() });
     let other = engine.create_table("other", TableSettings::default()).unwrap();
     let other = engine.cell(&other, b"user/1", &Column::unnamed()).unwrap();
     block_on(engine.apply(add(&uuid(&engine, 1), &other, 1))).unwrap();
@@ -171,7 +171,7 @@ fn what_ends_is_gone_for_readers_when_its_time_has_come() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let cell =
-        table(&engine, TableSettings { without_id: WithoutId::AtMostOnce, ..TableSettings::default() });
+        table(&engine, TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() });
     let millis = || engine.now().as_nanos() / 1_000_000;
     let until = millis() + 300;
     let ends = vec![(cell("a"), Change::Set(7)), (cell("a"), Change::Expire(Some(until)))];

@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use jeton_auth::{Pass, Quota};
+use jeton_auth::{AuthContext, Quota};
 use jeton_core::{Addition, BranchName, Cell, Change, Operation};
 use jeton_engine::{Ask, HoldError, Refusal, Reply, Request, Response, Vote};
 
@@ -59,7 +59,7 @@ impl Cells {
 /// becomes of the branch: when it is settled, whose it was is not known.
 pub async fn hold(
     service: &Service,
-    pass: &Pass,
+    pass: &AuthContext,
     name: &BranchName,
     additions: Vec<Addition>,
 ) -> Result<Vote, HoldError> {
@@ -84,7 +84,7 @@ pub async fn hold(
 }
 
 /// Does what the token may, and says of the rest why not.
-pub async fn burst(service: &Service, pass: &Pass, requests: Vec<Request>) -> Vec<Response> {
+pub async fn burst(service: &Service, pass: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
     let operations = requests.iter().filter_map(Request::operation);
     let filled = operations.flat_map(Operation::changes).filter(|(_, change)| fills(change));
     let cells: HashSet<Cell> = filled.map(|(cell, _)| cell.clone()).collect();

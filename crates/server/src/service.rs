@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jeton_auth::{Access, Pass, Quota};
-use jeton_core::{Addition, BranchName, Ending, Operation, TableSettings, WithoutId};
+use jeton_auth::{Access, AuthContext, Quota};
+use jeton_core::{Addition, BranchName, BranchOutcome, Operation, TableSettings, MissingIdPolicy};
 use jeton_engine::{
     Ask, Counted, Engine, HoldError, Refusal, Reply, Request, Response, Settled, TableError, Vote,
 };
@@ -104,7 +104,7 @@ impl Service {
     pub fn new(engine: Arc<Engine>, access: Arc<Access>, options: Options) -> Result<Self, TableError> {
         if engine.table(&options.default_table).is_err() {
             // The verbs of Redis have no ids, and must work on it.
-            let settings = TableSettings { without_id: WithoutId::AtMostOnce, ..TableSettings::default() };
+            let settings = TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() };
             engine.create_table(&options.default_table, settings)?;
         }
         Ok(Self {
@@ -193,7 +193,7 @@ impl Service {
     }
 
     /// Does an operation for somebody: not if it would create more counters than they may.
-    pub async fn apply_as(&self, pass: &Pass, operation: Operation) -> Result<Reply, Refusal> {
+    pub async fn apply_as(&self, pass: &AuthContext, operation: Operation) -> Result<Reply, Refusal> {
         if !pass.is_limited(Quota::Counters) {
             return self.apply(operation).await;
         }
@@ -205,7 +205,7 @@ impl Service {
     }
 
     /// Does many operations and reads for somebody: not those that would create more counters than they may.
-    pub async fn burst_as(&self, pass: &Pass, requests: Vec<Request>) -> Vec<Response> {
+    pub async fn burst_as(&self, pass: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
         if !pass.is_limited(Quota::Counters) {
             return self.burst_of(requests).await;
         }
@@ -215,7 +215,7 @@ impl Service {
     /// Holds a branch of a transaction for somebody: not if it would create more counters than they may.
     pub async fn hold_as(
         &self,
-        pass: &Pass,
+        pass: &AuthContext,
         name: &BranchName,
         additions: Vec<Addition>,
     ) -> Result<Vote, HoldError> {
@@ -226,7 +226,7 @@ impl Service {
     }
 
     /// Ends a branch of a transaction, and tells those who watch.
-    pub async fn settle(&self, name: &BranchName, ending: Ending) -> Result<Settled, Refusal> {
+    pub async fn settle(&self, name: &BranchName, ending: BranchOutcome) -> Result<Settled, Refusal> {
         let settled = self.engine.settle(name, ending).await;
         if let Ok(Settled::Done { counted, .. }) = &settled {
             self.metrics.add(Count::Applied, counted.len() as u64);

@@ -1,6 +1,6 @@
 //! What whoever runs transactions does in a step: holds a branch, decides, and settles it, again and again and out of order.
 
-use jeton_core::{Addition, Branch, BranchName, Ending};
+use jeton_core::{Addition, Branch, BranchName, BranchOutcome};
 use jeton_engine::{BranchAsk, BranchReply, Refusal};
 
 use crate::chance::Chance;
@@ -71,11 +71,11 @@ impl World {
     pub(crate) fn end_branch(&mut self, branch: usize, chance: &mut Chance) {
         let one = &mut self.model.branches[branch];
         let commit = one.voted && !chance.one_in(3);
-        let ending = *one.decided.get_or_insert(if commit { Ending::Commit } else { Ending::Abort });
+        let ending = *one.decided.get_or_insert(if commit { BranchOutcome::Commit } else { BranchOutcome::Abort });
         self.ask_branch(branch, Some(ending), chance);
     }
 
-    fn ask_branch(&mut self, branch: usize, ending: Option<Ending>, chance: &mut Chance) {
+    fn ask_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, chance: &mut Chance) {
         let one = &self.model.branches[branch];
         let what = match ending {
             None => BranchAsk::Hold(one.branch.clone()),
@@ -99,7 +99,7 @@ impl World {
     pub(crate) fn branch_answered(
         &mut self,
         branch: usize,
-        ending: Option<Ending>,
+        ending: Option<BranchOutcome>,
         reply: &Result<BranchReply, Refusal>,
     ) -> Checked {
         self.note(format!("   branch {branch} answered: {reply:?}"));
@@ -113,8 +113,8 @@ impl World {
             Ok(BranchReply::Settled { ending, fresh, .. }) => {
                 one.ended = true;
                 self.stats.count(match (ending, fresh) {
-                    (Ending::Commit, true) => "branch committed",
-                    (Ending::Abort, true) => "branch aborted",
+                    (BranchOutcome::Commit, true) => "branch committed",
+                    (BranchOutcome::Abort, true) => "branch aborted",
                     (_, false) => "branch settled before",
                 });
             }

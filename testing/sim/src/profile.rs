@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jeton_core::{Durability, Format, Formats, Mode, TableSettings, WithoutId};
+use jeton_core::{Durability, Format, Formats, Mode, TableSettings, MissingIdPolicy};
 use jeton_engine::Options;
 
 use crate::chance::Chance;
@@ -84,7 +84,7 @@ fn settings(chance: &mut Chance, tight: bool) -> TableSettings {
     let first = TableSettings {
         formats: formats(chance),
         durability: if chance.one_in(4) { Durability::Relaxed } else { Durability::Strict },
-        without_id: if chance.one_in(3) { WithoutId::AtMostOnce } else { WithoutId::Refuse },
+        without_id: if chance.one_in(3) { MissingIdPolicy::AtMostOnce } else { MissingIdPolicy::Refuse },
         expected_ids: *chance.pick(&[8, 64, 400]),
         memory_cap: 1 << 22,
         ..TableSettings::default()

@@ -1,6 +1,6 @@
 //! What clients do in a step: new operations, retries, duplicates, other payloads, reads.
 
-use jeton_core::{Cell, OpId, Operation, WithoutId};
+use jeton_core::{Cell, OpId, Operation, MissingIdPolicy};
 
 use crate::chance::Chance;
 use crate::checkers::reads::Sent;
@@ -63,7 +63,7 @@ impl World {
         let number = self.model.ops.len() as u64;
         let wall = self.clock.wall_millis();
         let client = chance.index(self.clients.len());
-        let without = self.model.table(table).settings.without_id == WithoutId::AtMostOnce;
+        let without = self.model.table(table).settings.without_id == MissingIdPolicy::AtMostOnce;
         let id = if chance.one_in(if without { 8 } else { 80 }) {
             None
         } else {

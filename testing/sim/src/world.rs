@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jeton_core::{Cell, Ending, Rejection, Secret};
+use jeton_core::{Cell, BranchOutcome, Rejection, Secret};
 use jeton_engine::{Refusal, Reply, Response};
 use jeton_register::disk::{Disk, FaultDisk};
 use tokio::sync::oneshot;
@@ -61,7 +61,7 @@ pub(crate) struct Call {
 /// What a request is about.
 pub(crate) enum What {
     Attempt { op: usize, variant: usize },
-    Branch { branch: usize, ending: Option<Ending> },
+    Branch { branch: usize, ending: Option<BranchOutcome> },
     Read { client: usize, cell: Cell, sent: reads::Sent, least: i128 },
 }
 

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use jeton_auth::{Access, Book, Grant, Limits, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token};
+use jeton_auth::{Access, TokenStore, Grant, Limits, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token};
 
 const NOW: u64 = 1_800_000_000_000;
 const ROUNDS: u32 = 10_000;
@@ -14,7 +14,7 @@ const REPEATS: usize = 99;
 
 fn main() {
     for tokens in [1, 10_000] {
-        let mut book = Book::new();
+        let mut book = TokenStore::new();
         let mut made = Vec::new();
         for number in 0..tokens {
             let token = book.add(grant(number), &random(number), NOW);

@@ -3,12 +3,12 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use jeton_auth::{Access, Book, Exhausted, Grant, Limits, Quota, Rate, Throttled, Used};
+use jeton_auth::{Access, TokenStore, Exhausted, Grant, Limits, Quota, Rate, Throttled, Used};
 
 use crate::common::{Home, NOW, everything, random};
 
 fn limited(limits: Limits) -> (Access, String) {
-    let mut book = Book::new();
+    let mut book = TokenStore::new();
     let token = book.add(Grant { limits, ..everything("a") }, &random(1), NOW).unwrap();
     (Access::from_book(&book), token.reveal())
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jeton_auth::{Access, Book, BookFile, Grant, RANDOM_BYTES, Rights, TableRule, Token};
+use jeton_auth::{Access, TokenStore, TokenFile, Grant, RANDOM_BYTES, Rights, TableRule, Token};
 use tempfile::TempDir;
 
 /// A moment like any other.
@@ -30,15 +30,15 @@ pub fn everything(name: &str) -> Grant {
 /// A book in a file of its own.
 pub struct Home {
     folder: TempDir,
-    pub file: BookFile,
+    pub file: TokenFile,
 }
 
 impl Home {
     /// With these tokens.
     pub fn new(grants: &[Grant]) -> (Self, Vec<Token>) {
         let folder = tempfile::tempdir().unwrap();
-        let file = BookFile::new(folder.path().join("tokens.json"));
-        let add_all = |book: &mut Book| {
+        let file = TokenFile::new(folder.path().join("tokens.json"));
+        let add_all = |book: &mut TokenStore| {
             let numbered = grants.iter().zip(0..);
             numbered.map(|(grant, number)| book.add(grant.clone(), &random(number), NOW)).collect()
         };

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Barrier;
 
-use jeton_auth::{Access, BookFile, FileError, Grant};
+use jeton_auth::{Access, TokenFile, FileError, Grant};
 
 use crate::common::{Home, NOW, random};
 
@@ -57,9 +57,9 @@ fn a_folder_where_everybody_can_replace_it_is_refused() {
 #[test]
 fn what_is_no_file_or_not_there_is_told_so() {
     let (home, _) = Home::new(&[]);
-    let folder = BookFile::new(home.path("."));
+    let folder = TokenFile::new(home.path("."));
     assert!(matches!(folder.read(), Err(FileError::NotAFile(_))));
-    let missing = BookFile::new(home.path("missing.json"));
+    let missing = TokenFile::new(home.path("missing.json"));
     let error = missing.read().unwrap_err().to_string();
     assert!(error.contains("missing.json"), "{error}");
     assert!(Access::from_file(missing.path()).is_err());
@@ -94,7 +94,7 @@ fn a_change_that_fails_writes_nothing() {
 #[test]
 fn a_change_replaces_the_file_and_keeps_links_and_owner() {
     let (home, _) = Home::new(&[Grant::new("a")]);
-    let link = BookFile::new(home.path("link.json"));
+    let link = TokenFile::new(home.path("link.json"));
     symlink(home.file.path(), link.path()).unwrap();
     // Only root can give files away; everybody else owns the file before and after.
     let gave_away = std::os::unix::fs::chown(home.file.path(), Some(4711), Some(4712)).is_ok();

@@ -1,12 +1,12 @@
 //! The book as text.
 
-use jeton_auth::{Book, Grant, Limits, Rate, Token};
+use jeton_auth::{TokenStore, Grant, Limits, Rate, Token};
 use proptest::prelude::*;
 
 use crate::common::{NOW, random, rule};
 
-fn full_book() -> Book {
-    let mut book = Book::new();
+fn full_book() -> TokenStore {
+    let mut book = TokenStore::new();
     let grant = Grant {
         tables: vec![rule("ads.*", "add"), rule("ads.eu", "read admin")],
         expires: Some(NOW + 1000),
@@ -27,7 +27,7 @@ fn full_book() -> Book {
 fn broken(from: &str, to: &str) -> (String, String) {
     let text = full_book().to_json();
     assert!(text.contains(from), "{from} in {text}");
-    let error = Book::from_json(text.replacen(from, to, 1).as_bytes()).expect_err(to);
+    let error = TokenStore::from_json(text.replacen(from, to, 1).as_bytes()).expect_err(to);
     (error.place, error.why)
 }
 
@@ -35,7 +35,7 @@ fn broken(from: &str, to: &str) -> (String, String) {
 fn the_text_is_the_one_that_is_written_down() {
     let expected = include_str!("tokens.json");
     assert_eq!(full_book().to_json(), expected);
-    assert_eq!(Book::from_json(expected.as_bytes()).unwrap(), full_book());
+    assert_eq!(TokenStore::from_json(expected.as_bytes()).unwrap(), full_book());
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn what_is_left_out_is_without_limit_and_the_burst_is_a_second() {
     let text = full_book().to_json();
     assert!(text.contains(limits));
     let read = |with: &str| {
-        Book::from_json(text.replace(limits, with).as_bytes()).unwrap().entries()[0].grant.limits
+        TokenStore::from_json(text.replace(limits, with).as_bytes()).unwrap().entries()[0].grant.limits
     };
     assert_eq!(read(""), Limits::default());
     let rate = Some(Rate { per_second: 7, burst: 7 });
@@ -118,7 +118,7 @@ fn a_text_cut_off_anywhere_is_an_error() {
     let text = full_book().to_json();
     // The last two bytes are the bracket and the end of the line.
     for end in 0..text.len() - 2 {
-        let error = Book::from_json(&text.as_bytes()[..end]).expect_err("cut off");
+        let error = TokenStore::from_json(&text.as_bytes()[..end]).expect_err("cut off");
         assert!(error.place.starts_with("line "), "{error}");
     }
 }
@@ -150,7 +150,7 @@ proptest! {
             0..6,
         )
     ) {
-        let mut book = Book::new();
+        let mut book = TokenStore::new();
         for ((name, (rules, server, expires, rate, tables, counters)), number) in grants.into_iter().zip(0..) {
             let operations = rate.map(|(rate, burst)| {
                 Rate { per_second: u32::from(rate) + 1, burst: u32::from(burst) + 1 }
@@ -164,7 +164,7 @@ proptest! {
             };
             book.add(grant, &random(number), 0).unwrap();
         }
-        prop_assert_eq!(Book::from_json(book.to_json().as_bytes()).unwrap(), book);
+        prop_assert_eq!(TokenStore::from_json(book.to_json().as_bytes()).unwrap(), book);
     }
 
     #[test]
@@ -173,7 +173,7 @@ proptest! {
         let at = at % text.len();
         text[at] = byte;
         // One byte changed: another book, or an error with a place.
-        if let Err(error) = Book::from_json(&text) {
+        if let Err(error) = TokenStore::from_json(&text) {
             prop_assert!(!error.place.is_empty() && !error.why.is_empty());
         }
     }

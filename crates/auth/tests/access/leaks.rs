@@ -3,7 +3,7 @@
 use std::fmt::{Debug, Display};
 
 use jeton_auth::{
-    Access, Book, BookError, BookFile, FileError, Grant, Limits, Pattern, Quota, Rate, Right, Rights, Token,
+    Access, TokenStore, BookError, TokenFile, FileError, Grant, Limits, Pattern, Quota, Rate, Right, Rights, Token,
     TokenId, Used,
 };
 
@@ -120,12 +120,12 @@ fn errors(prints: &mut Prints, home: &Home, access: &Access, token: &Token, wron
     prints.error(book.change(Grant::new("c")));
     prints.error(home.file.edit(|book| book.remove(text)));
     prints.error(home.file.edit(|_| Err::<(), _>(BookError::Full)));
-    prints.error(BookFile::new(home.path("missing")).read());
+    prints.error(TokenFile::new(home.path("missing")).read());
     let json = home.text();
     for (from, to) in
         [("\"a\"", text.clone()), ("true", format!("\"{text}\"")), ("\"name\"", format!("\"{text}\""))]
     {
-        let broken = Book::from_json(json.replacen(from, &to, 1).as_bytes());
+        let broken = TokenStore::from_json(json.replacen(from, &to, 1).as_bytes());
         prints.error(broken.map_err(|broken| FileError::Broken { file: "f".into(), broken }));
     }
     let pass = access.authenticate(text, NOW).unwrap();

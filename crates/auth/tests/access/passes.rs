@@ -1,12 +1,12 @@
 //! Who is let in, and what for.
 
-use jeton_auth::{Access, Book, Denied, Grant, Quota, Right, Token, TokenError};
+use jeton_auth::{Access, TokenStore, AuthError, Grant, Quota, Right, Token, TokenError};
 
 use crate::common::{NOW, everything, random, rule};
 
 #[test]
 fn the_right_secret_opens_and_no_other() {
-    let mut book = Book::new();
+    let mut book = TokenStore::new();
     let token = book.add(everything("a"), &random(1), NOW).unwrap();
     let text = token.reveal();
     let access = Access::from_book(&book);
@@ -21,31 +21,31 @@ fn the_right_secret_opens_and_no_other() {
         let mut wrong = text.clone();
         let other = if &text[at..=at] == "0" { "1" } else { "0" };
         wrong.replace_range(at..=at, other);
-        assert_eq!(access.authenticate(&wrong, NOW).unwrap_err(), Denied::Unknown, "character {at}");
+        assert_eq!(access.authenticate(&wrong, NOW).unwrap_err(), AuthError::Unknown, "character {at}");
     }
     let stranger = Token::from_random(&[9; Token::RANDOM_BYTES]).reveal();
-    assert_eq!(access.authenticate(stranger, NOW).unwrap_err(), Denied::Unknown);
-    assert_eq!(access.authenticate("", NOW).unwrap_err(), Denied::Malformed(TokenError::Prefix));
-    assert_eq!(access.anonymous().unwrap_err(), Denied::NoToken);
+    assert_eq!(access.authenticate(stranger, NOW).unwrap_err(), AuthError::Unknown);
+    assert_eq!(access.authenticate("", NOW).unwrap_err(), AuthError::Malformed(TokenError::Prefix));
+    assert_eq!(access.anonymous().unwrap_err(), AuthError::NoToken);
     // Nobody's hash is all zeros; an empty book lets nobody in either.
-    assert_eq!(Access::from_book(&Book::new()).authenticate(&text, NOW).unwrap_err(), Denied::Unknown);
+    assert_eq!(Access::from_book(&TokenStore::new()).authenticate(&text, NOW).unwrap_err(), AuthError::Unknown);
 }
 
 #[test]
 fn who_shows_a_wrong_secret_does_not_hear_that_the_token_has_expired() {
-    let mut book = Book::new();
+    let mut book = TokenStore::new();
     let token = book.add(Grant { expires: Some(NOW + 1), ..Grant::new("a") }, &random(1), NOW).unwrap();
     let access = Access::from_book(&book);
     let mut wrong = token.reveal();
     let last = if wrong.pop() == Some('0') { '1' } else { '0' };
     wrong.push(last);
-    assert_eq!(access.authenticate(wrong, NOW + 1).unwrap_err(), Denied::Unknown);
-    assert_eq!(access.authenticate(token.reveal(), NOW + 1).unwrap_err(), Denied::Expired);
+    assert_eq!(access.authenticate(wrong, NOW + 1).unwrap_err(), AuthError::Unknown);
+    assert_eq!(access.authenticate(token.reveal(), NOW + 1).unwrap_err(), AuthError::Expired);
 }
 
 #[test]
 fn a_pass_gives_what_its_grant_says() {
-    let mut book = Book::new();
+    let mut book = TokenStore::new();
     let grant = Grant { tables: vec![rule("ads.*", "add")], ..Grant::new("clicks") };
     let clicks = book.add(grant, &random(1), NOW).unwrap();
     let root = book.add(Grant { server: true, ..Grant::new("root") }, &random(2), NOW).unwrap();
@@ -54,23 +54,23 @@ fn a_pass_gives_what_its_grant_says() {
     let root = access.authenticate(root.reveal(), NOW).unwrap();
 
     assert_eq!(clicks.may("ads.eu", Right::Add, NOW), Ok(()));
-    assert_eq!(clicks.may("ads.eu", Right::Read, NOW), Err(Denied::Right(Right::Read)));
-    assert_eq!(clicks.may("bills", Right::Add, NOW), Err(Denied::Right(Right::Add)));
-    assert_eq!(clicks.may_administer(NOW), Err(Denied::Server));
+    assert_eq!(clicks.may("ads.eu", Right::Read, NOW), Err(AuthError::Right(Right::Read)));
+    assert_eq!(clicks.may("bills", Right::Add, NOW), Err(AuthError::Right(Right::Add)));
+    assert_eq!(clicks.may_administer(NOW), Err(AuthError::Server));
     assert_eq!(root.may_administer(NOW), Ok(()));
-    assert_eq!(root.may("ads.eu", Right::Add, NOW), Err(Denied::Right(Right::Add)));
+    assert_eq!(root.may("ads.eu", Right::Add, NOW), Err(AuthError::Right(Right::Add)));
     assert_eq!(root.check(NOW), Ok(()));
 }
 
 #[test]
 fn a_kept_pass_ends_with_its_token() {
-    let mut book = Book::new();
+    let mut book = TokenStore::new();
     let grant = Grant { expires: Some(NOW + 10), server: true, ..everything("a") };
     let token = book.add(grant, &random(1), NOW).unwrap();
     let access = Access::from_book(&book);
     let pass = access.authenticate(token.reveal(), NOW).unwrap();
     for (now, expected) in
-        [(NOW + 9, Ok(())), (NOW + 10, Err(Denied::Expired)), (u64::MAX, Err(Denied::Expired))]
+        [(NOW + 9, Ok(())), (NOW + 10, Err(AuthError::Expired)), (u64::MAX, Err(AuthError::Expired))]
     {
         assert_eq!(pass.check(now), expected);
         assert_eq!(pass.may("t", Right::Read, now), expected);
@@ -97,11 +97,11 @@ fn without_tokens_everybody_may_do_everything() {
 #[test]
 fn the_two_kinds_of_no_are_kept_apart() {
     for denied in
-        [Denied::NoToken, Denied::Unknown, Denied::Expired, Denied::Withdrawn, TokenError::Prefix.into()]
+        [AuthError::NoToken, AuthError::Unknown, AuthError::Expired, AuthError::Withdrawn, TokenError::Prefix.into()]
     {
         assert!(denied.is_about_the_token(), "{denied}");
     }
-    for denied in [Denied::Right(Right::Add), Denied::Server] {
+    for denied in [AuthError::Right(Right::Add), AuthError::Server] {
         assert!(!denied.is_about_the_token(), "{denied}");
     }
 }

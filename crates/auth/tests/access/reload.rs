@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use jeton_auth::{Access, Denied, FileError, Grant, Limits, Quota, Rate, Right};
+use jeton_auth::{Access, AuthError, FileError, Grant, Limits, Quota, Rate, Right};
 
 use crate::common::{Home, NOW, everything, random, rule};
 
@@ -32,13 +32,13 @@ fn an_added_token_opens_and_a_removed_one_ends_its_passes() {
     });
     let added = added.unwrap();
     assert_eq!(gone.may("t", Right::Add, NOW), Ok(()));
-    assert_eq!(access.authenticate(added.reveal(), NOW).unwrap_err(), Denied::Unknown);
+    assert_eq!(access.authenticate(added.reveal(), NOW).unwrap_err(), AuthError::Unknown);
 
     access.reload_if_changed().unwrap();
-    assert_eq!(gone.may("t", Right::Add, NOW), Err(Denied::Withdrawn));
-    assert_eq!(gone.check(NOW), Err(Denied::Withdrawn));
-    assert_eq!(gone.may_administer(NOW), Err(Denied::Withdrawn));
-    assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), Denied::Unknown);
+    assert_eq!(gone.may("t", Right::Add, NOW), Err(AuthError::Withdrawn));
+    assert_eq!(gone.check(NOW), Err(AuthError::Withdrawn));
+    assert_eq!(gone.may_administer(NOW), Err(AuthError::Withdrawn));
+    assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), AuthError::Unknown);
     assert_eq!(stays.may("t", Right::Add, NOW), Ok(()));
     assert!(access.authenticate(added.reveal(), NOW).is_ok());
 }
@@ -53,7 +53,7 @@ fn a_token_of_the_same_name_is_another_token() {
         book.add(everything("a"), &random(7), NOW)
     });
     access.reload_if_changed().unwrap();
-    assert_eq!(old.check(NOW), Err(Denied::Withdrawn));
+    assert_eq!(old.check(NOW), Err(AuthError::Withdrawn));
     assert!(access.authenticate(new.unwrap().reveal(), NOW).is_ok());
 
     // Also if somebody gives the id another hash by hand.
@@ -65,8 +65,8 @@ fn a_token_of_the_same_name_is_another_token() {
     let other = if &text[at..=at] == "0" { "1" } else { "0" };
     fs::write(home.file.path(), [&text[..at], other, &text[at + 1..]].concat()).unwrap();
     assert!(access.reload_if_changed().unwrap());
-    assert_eq!(old.check(NOW), Err(Denied::Withdrawn));
-    assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), Denied::Unknown);
+    assert_eq!(old.check(NOW), Err(AuthError::Withdrawn));
+    assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), AuthError::Unknown);
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn rights_follow_the_book_on_passes_that_are_kept() {
     home.file.edit(|book| book.change(less)).unwrap();
     access.reload_if_changed().unwrap();
     assert_eq!(pass.may("t", Right::Read, NOW), Ok(()));
-    assert_eq!(pass.may("t", Right::Add, NOW), Err(Denied::Right(Right::Add)));
-    assert_eq!(pass.may("t", Right::Read, NOW + 5), Err(Denied::Expired));
+    assert_eq!(pass.may("t", Right::Add, NOW), Err(AuthError::Right(Right::Add)));
+    assert_eq!(pass.may("t", Right::Read, NOW + 5), Err(AuthError::Expired));
     home.file.edit(|book| book.change(everything("a"))).unwrap();
     access.reload_if_changed().unwrap();
     assert_eq!(pass.may("t", Right::Add, NOW + 5), Ok(()));
@@ -94,12 +94,12 @@ fn a_rotation_ends_old_passes_at_its_moment() {
     access.reload_if_changed().unwrap();
     let new = access.authenticate(new.reveal(), NOW).unwrap();
     assert_eq!(old.may("t", Right::Add, NOW + 9), Ok(()));
-    assert_eq!(old.may("t", Right::Add, NOW + 10), Err(Denied::Expired));
+    assert_eq!(old.may("t", Right::Add, NOW + 10), Err(AuthError::Expired));
     assert_eq!(new.may("t", Right::Add, NOW + 10), Ok(()));
     home.file.edit(|book| book.rotate("a", &random(8), NOW, NOW)).unwrap();
     access.reload_if_changed().unwrap();
     for pass in [old, new] {
-        assert_eq!(pass.check(NOW), Err(Denied::Withdrawn));
+        assert_eq!(pass.check(NOW), Err(AuthError::Withdrawn));
     }
 }
 
@@ -166,8 +166,8 @@ fn an_empty_book_lets_nobody_in() {
     home.file.edit(|book| book.remove("a")).unwrap();
     access.reload_if_changed().unwrap();
     assert!(access.has_tokens());
-    assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), Denied::Unknown);
-    assert_eq!(access.anonymous().unwrap_err(), Denied::NoToken);
+    assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), AuthError::Unknown);
+    assert_eq!(access.anonymous().unwrap_err(), AuthError::NoToken);
 }
 
 /// One thread rotates a token and reloads. The others show the token that stays, and the last secret that they were told of,
@@ -192,7 +192,7 @@ fn reloading_disturbs_nobody_and_spares_nobody() {
         while !done.load(Ordering::SeqCst) {
             let before = current.load(Ordering::SeqCst);
             for (number, pass) in &turning {
-                let pass: &jeton_auth::Pass = pass;
+                let pass: &jeton_auth::AuthContext = pass;
                 assert!(*number >= before || pass.check(NOW).is_err(), "{number} works after {before}");
             }
             turning.retain(|(number, _)| *number + 3 > before);
@@ -200,7 +200,7 @@ fn reloading_disturbs_nobody_and_spares_nobody() {
             assert!(access.authenticate(&stays, NOW).is_ok());
             if before > 0 {
                 let withdrawn = access.authenticate(&secrets[before as usize - 1], NOW);
-                assert!(matches!(withdrawn, Err(Denied::Unknown)), "{withdrawn:?}");
+                assert!(matches!(withdrawn, Err(AuthError::Unknown)), "{withdrawn:?}");
             }
             if let Ok(pass) = access.authenticate(&secrets[before as usize], NOW) {
                 turning.push((before, pass));

@@ -1,6 +1,6 @@
 //! What tokens have created, in a file.
 
-use jeton_auth::{FileError, Used, UsedFile};
+use jeton_auth::{FileError, Used, UsageFile};
 
 fn used(name: &str, tables: u64, counters: u64) -> Used {
     Used { name: name.into(), tables, counters }
@@ -9,7 +9,7 @@ fn used(name: &str, tables: u64, counters: u64) -> Used {
 #[test]
 fn what_is_written_is_read_and_nothing_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
-    let file = UsedFile::new(folder.path().join(UsedFile::NAME));
+    let file = UsageFile::new(folder.path().join(UsageFile::NAME));
     assert_eq!(file.read().unwrap(), []);
     let first = [used("a", 1, u64::MAX), used("b@c", 0, 7)];
     file.write(&first).unwrap();
@@ -22,8 +22,8 @@ fn what_is_written_is_read_and_nothing_is_no_error() {
 #[test]
 fn what_cannot_be_read_is_not_taken_for_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(UsedFile::NAME);
-    let file = UsedFile::new(&path);
+    let path = folder.path().join(UsageFile::NAME);
+    let file = UsageFile::new(&path);
     file.write(&[used("a", 1, 2)]).unwrap();
     let whole = std::fs::read_to_string(&path).unwrap();
     for broken in [

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use jeton_auth::{Access, Used, UsedFile};
+use jeton_auth::{Access, Used, UsageFile};
 use jeton_engine::Engine;
 use jeton_server::tls::Tls;
 
@@ -36,7 +36,7 @@ impl Watching {
 /// What tokens have created, and where that is written down.
 struct Ledger {
     access: Arc<Access>,
-    file: UsedFile,
+    file: UsageFile,
     written: Vec<Used>,
     failed: bool,
 }
@@ -65,7 +65,7 @@ pub fn begin(
     access: Arc<Access>,
     tls: Option<Arc<Tls>>,
     engine: Arc<Engine>,
-    used: Option<UsedFile>,
+    used: Option<UsageFile>,
 ) -> Result<Watching> {
     let (until_dropped, over) = mpsc::channel();
     let watch = move || {

@@ -1,13 +1,13 @@
 //! The tokens of a file, for people and for programs; without secrets, which are not in there.
 
 use anyhow::Result;
-use jeton_auth::{BookFile, Entry, TableRule};
+use jeton_auth::{TokenFile, Entry, TableRule};
 use serde_json::{Value, json};
 
 use crate::{date, mint, output};
 
 /// Lists the tokens of a file.
-pub fn print(file: &BookFile, as_json: bool) -> Result<()> {
+pub fn print(file: &TokenFile, as_json: bool) -> Result<()> {
     let book = file.read().map_err(|why| {
         super::failed(why, "the file of tokens cannot be read", "make a token: jeton token create --help")
     })?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use jeton_auth::{Access, Book, Grant, RANDOM_BYTES, TableRule};
+use jeton_auth::{Access, TokenStore, Grant, RANDOM_BYTES, TableRule};
 use jeton_client::{Client, Code, Error, Failure, Fate, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -248,8 +248,8 @@ async fn a_token_is_shown_and_a_wrong_one_is_said_at_once() {
 }
 
 /// A book with one token, which may read and add everywhere; and the token.
-fn one_token() -> (Book, String) {
-    let mut book = Book::new();
+fn one_token() -> (TokenStore, String) {
+    let mut book = TokenStore::new();
     let rule = TableRule { pattern: "*".parse().unwrap(), rights: "read add".parse().unwrap() };
     let grant = Grant { tables: vec![rule], ..Grant::new("a") };
     let token = book.add(grant, &[7; RANDOM_BYTES], 1).unwrap();

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jeton_core::{
-    Answer, Branch, BranchName, BranchVerdict, Catalog, Cell, Change, Client, Column, Decision, Ending,
-    Entry, Era, Format, Formats, Generation, Hashes, IdKey, Logged, Memory, Mode, Moment, OpId, Operation,
-    Partition, PartitionId, Rejection, Secret, Table, TableId, TableSettings, Value, Verdict, WithoutId,
+    OperationResult, Branch, BranchName, BranchVerdict, Catalog, Cell, Change, Client, Column, OperationDecision, BranchOutcome,
+    Entry, Era, Format, Formats, Generation, Hashes, IdKey, LogItem, DedupLocation, Mode, Moment, OpId, Operation,
+    Partition, PartitionId, Rejection, Secret, Table, TableId, TableSettings, Value, Verdict, MissingIdPolicy,
     complete, entry,
 };
 
@@ -75,7 +75,7 @@ pub fn settings() -> TableSettings {
         opaque_window: ms(60_000),
         skew: ms(5_000),
         session_lease: ms(60_000),
-        without_id: WithoutId::AtMostOnce,
+        without_id: MissingIdPolicy::AtMostOnce,
         expected_ids: 100,
         memory_cap: 1 << 24,
         ..TableSettings::default()
@@ -203,7 +203,7 @@ impl World {
         &mut self,
         name: &BranchName,
         of: &Cell,
-        ending: Ending,
+        ending: BranchOutcome,
         rest_settled: bool,
     ) -> BranchVerdict {
         let (now, id) = (self.now, of.partition());
@@ -340,8 +340,8 @@ impl World {
             partition.take(entry.step());
             for one in entry {
                 let (operation, mut decision) = match one.unwrap() {
-                    Logged::Operation(operation, decision) => (operation, decision),
-                    Logged::Branch(step) => {
+                    LogItem::Operation(operation, decision) => (operation, decision),
+                    LogItem::Branch(step) => {
                         let key = SECRET.branch_key(step.name()).in_partition(*id);
                         partition.apply_branch(&step, key, &mut world.store).unwrap();
                         continue;
@@ -360,9 +360,9 @@ impl World {
 /// What a verdict must be, and what is in it.
 pub trait Judged: Sized {
     /// It is new and its changes are made.
-    fn fresh(self) -> Decision;
+    fn fresh(self) -> OperationDecision;
     /// It was seen before, for certain.
-    fn replayed(self) -> Answer;
+    fn replayed(self) -> OperationResult;
     fn rejected(self) -> Rejection;
 
     /// The counter after the only change, which is made.
@@ -382,7 +382,7 @@ pub trait Judged: Sized {
 
 impl Judged for Verdict {
     #[track_caller]
-    fn fresh(self) -> Decision {
+    fn fresh(self) -> OperationDecision {
         match self {
             Self::Fresh(decision) => decision,
             other => panic!("not new, but {other:?}"),
@@ -390,7 +390,7 @@ impl Judged for Verdict {
     }
 
     #[track_caller]
-    fn replayed(self) -> Answer {
+    fn replayed(self) -> OperationResult {
         match self {
             Self::Replay(answer) => answer,
             other => panic!("not a replay, but {other:?}"),
@@ -412,9 +412,9 @@ pub fn is_fresh(verdict: &Verdict) -> bool {
 }
 
 /// The generation that the id index was told, if it was told one.
-pub fn generation(decision: &Decision) -> Option<Generation> {
+pub fn generation(decision: &OperationDecision) -> Option<Generation> {
     match decision.memory {
-        Memory::Index { generation, .. } => Some(generation),
+        DedupLocation::Index { generation, .. } => Some(generation),
         _ => None,
     }
 }

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use jeton_core::{Absorb, Cell, Generation, IdKey, Recall, Remembered, Value};
+use jeton_core::{StateWriter, Cell, Generation, IdKey, StateReader, DedupRecord, Value};
 
 /// Values and answers in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Store {
     pub values: HashMap<Cell, Value>,
-    pub answers: HashMap<(Generation, IdKey), Remembered>,
+    pub answers: HashMap<(Generation, IdKey), DedupRecord>,
 }
 
-impl Recall for Store {
+impl StateReader for Store {
     type Error = Infallible;
 
     fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Infallible> {
@@ -23,12 +23,12 @@ impl Recall for Store {
         &mut self,
         key: IdKey,
         mut generations: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Infallible> {
+    ) -> Result<Option<DedupRecord>, Infallible> {
         Ok(generations.find_map(|generation| self.answers.get(&(generation, key)).cloned()))
     }
 }
 
-impl Absorb for Store {
+impl StateWriter for Store {
     fn store(&mut self, cell: &Cell, value: Option<Value>) {
         match value {
             Some(value) => self.values.insert(cell.clone(), value),
@@ -36,7 +36,7 @@ impl Absorb for Store {
         };
     }
 
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
+    fn remember(&mut self, key: IdKey, generation: Generation, remembered: DedupRecord) {
         self.answers.insert((generation, key), remembered);
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Answer, BranchStep, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation,
-    Hashes, Logged, Memory, Moment, OpId, Operation, Partition, PartitionId, Remembered, Secret, TableId,
+    OperationResult, BranchLogItem, Catalog, Cell, Change, Client, Column, OperationDecision, Entry, Format, Formats, Generation,
+    Hashes, LogItem, DedupLocation, Moment, OpId, Operation, Partition, PartitionId, DedupRecord, Secret, TableId,
     TableSettings, Value, Values, complete, entry,
 };
 
@@ -60,29 +60,29 @@ fn survives_the_log(id: &OpId) {
     entry::begin(step, &mut bytes);
     entry::push(&operation, &decision, &mut bytes);
     let read: Result<Vec<_>, _> = Entry::read(step.slot, &bytes).expect("an entry").collect();
-    assert_eq!(read, Ok(vec![Logged::Operation(operation, decision)]));
+    assert_eq!(read, Ok(vec![LogItem::Operation(operation, decision)]));
 }
 
-fn counted(id: &OpId) -> (jeton_core::Step, Operation, Decision) {
+fn counted(id: &OpId) -> (jeton_core::LogPosition, Operation, OperationDecision) {
     let cell = Cell::new(&SECRET, TABLE, b"row", &Column::unnamed()).expect("a cell");
     let operation = Operation::single(Some(id.clone()), cell, Change::Add(1)).expect("an operation");
     let memory = match id.format() {
-        Format::Sequenced => Memory::Session { lease: Duration::from_secs(60) },
-        _ => Memory::Index { era: 1, generation: Generation(3) },
+        Format::Sequenced => DedupLocation::Session { lease: Duration::from_secs(60) },
+        _ => DedupLocation::Index { era: 1, generation: Generation(3) },
     };
-    let step = jeton_core::Step { slot: 1, time: Moment::from_millis(1_700_000_000_000) };
-    let answer = Answer { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
-    (step, operation, Decision { answer, memory, effects: None })
+    let step = jeton_core::LogPosition { slot: 1, time: Moment::from_millis(1_700_000_000_000) };
+    let answer = OperationResult { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
+    (step, operation, OperationDecision { answer, memory, effects: None })
 }
 
 /// Bytes of a log or a store, read as what they might be: an entry, an answer, a value, a partition, a session, the tables. What is read
 /// is written the same way again, and an entry that is read can be applied.
 pub fn entry(data: &[u8]) {
     entry_of_a_log(data);
-    if let Ok(remembered) = Remembered::decode(data) {
+    if let Ok(remembered) = DedupRecord::decode(data) {
         let mut bytes = Vec::new();
         remembered.encode(&mut bytes);
-        assert_eq!(Remembered::decode(&bytes), Ok(remembered));
+        assert_eq!(DedupRecord::decode(&bytes), Ok(remembered));
     }
     if let Ok(value) = Value::decode(&mut Reader::new(data)) {
         let mut bytes = Vec::new();
@@ -129,11 +129,11 @@ fn branch(data: &[u8]) {
 }
 
 /// The partition that something in a log is of, as far as it says.
-fn partition_of(logged: &Logged) -> Option<PartitionId> {
+fn partition_of(logged: &LogItem) -> Option<PartitionId> {
     match logged {
-        Logged::Operation(operation, _) => Some(operation.partition()),
-        Logged::Branch(BranchStep::Held(branch)) => Some(branch.additions().first()?.cell.partition()),
-        Logged::Branch(_) => None,
+        LogItem::Operation(operation, _) => Some(operation.partition()),
+        LogItem::Branch(BranchLogItem::Held(branch)) => Some(branch.additions().first()?.cell.partition()),
+        LogItem::Branch(_) => None,
     }
 }
 
@@ -161,8 +161,8 @@ fn entry_of_a_log(data: &[u8]) {
     partition.take(step);
     for logged in &decided {
         let (operation, decision) = match logged {
-            Logged::Operation(operation, decision) => (operation, decision),
-            Logged::Branch(step) => {
+            LogItem::Operation(operation, decision) => (operation, decision),
+            LogItem::Branch(step) => {
                 // What does not follow from what was before ends a recovery, with an error.
                 let key = SECRET.branch_key(step.name());
                 let _follows = partition.apply_branch(step, key, &mut store);
@@ -173,7 +173,7 @@ fn entry_of_a_log(data: &[u8]) {
         let Some(table) = catalog.get(operation.table()) else { continue };
         // What contradicts the catalogue or what was decided before is asserted, and no question of bytes: an era that is not yet, a
         // client that numbers its operations anew.
-        if let Memory::Filter { era } | Memory::Index { era, .. } = decision.memory
+        if let DedupLocation::Filter { era } | DedupLocation::Index { era, .. } = decision.memory
             && era > table.present().number
         {
             continue;
@@ -204,7 +204,7 @@ fn entry_of_a_log(data: &[u8]) {
         assert_eq!(again.branches().restored(), Ok(()));
         let next = again.next_step(step.time);
         for logged in &decided {
-            let Logged::Operation(operation, _) = logged else { continue };
+            let LogItem::Operation(operation, _) = logged else { continue };
             let Some(table) = catalog.get(operation.table()) else { continue };
             if operation.partition() == first {
                 let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use jeton_core::{
     Catalog, Cell, Change, Column, Mode, Moment, Operation, Partition, PartitionId, Secret, TableSettings,
-    WithoutId,
+    MissingIdPolicy,
 };
 use jeton_engine::ids::IdIndex;
 use jeton_engine::values::MemoryValues;
@@ -49,7 +49,7 @@ fn decide(folder: &Path, memory: Memory) -> Vec<f64> {
     };
     let settings = TableSettings {
         mode,
-        without_id: WithoutId::AtMostOnce,
+        without_id: MissingIdPolicy::AtMostOnce,
         expected_ids: 200_000_000,
         ..TableSettings::default()
     };

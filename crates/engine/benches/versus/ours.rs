@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jeton_core::{Cell, Change, Column, Mode, OpId, Operation, Table, TableSettings, WithoutId};
+use jeton_core::{Cell, Change, Column, Mode, OpId, Operation, Table, TableSettings, MissingIdPolicy};
 use jeton_engine::{Engine, Options, Reply};
 
 use crate::callers::Contender;
@@ -54,7 +54,7 @@ impl Ours {
         let engine = Engine::open(folder, options).expect("it opens");
         let probabilistic = Mode::Probabilistic { target: 1e-3 };
         let mode = if memory == Memory::Probabilistic { probabilistic } else { Mode::Exact };
-        let settings = TableSettings { mode, without_id: WithoutId::AtMostOnce, ..settings };
+        let settings = TableSettings { mode, without_id: MissingIdPolicy::AtMostOnce, ..settings };
         let table = match engine.table("bench") {
             Ok(table) => table,
             Err(_) => engine.create_table("bench", settings).expect("a table"),

@@ -1,6 +1,6 @@
 //! The keys of rows.
 
-use jeton_core::codec::Malformed;
+use jeton_core::codec::DecodeError;
 use jeton_core::{BranchName, Cell, Client, PartitionId, TableId};
 
 const CELL: u8 = 1;
@@ -91,7 +91,7 @@ impl CellKeys {
     }
 
     /// The cell of one of the keys.
-    pub fn cell(&self, key: &[u8]) -> Result<Cell, Malformed> {
+    pub fn cell(&self, key: &[u8]) -> Result<Cell, DecodeError> {
         Cell::from_bytes(&key[1..])
     }
 }

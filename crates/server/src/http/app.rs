@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use jeton_auth::Pass;
+use jeton_auth::AuthContext;
 use jeton_core::Operation;
 use jeton_engine::{Ask, Refusal, Reply, Response};
 use tokio::sync::watch;
@@ -25,7 +25,7 @@ pub struct App {
 
 impl App {
     /// Does an operation for somebody, or says that there is no answer yet.
-    pub async fn apply(&self, pass: &Pass, operation: Operation) -> Result<Reply, Problem> {
+    pub async fn apply(&self, pass: &AuthContext, operation: Operation) -> Result<Reply, Problem> {
         let (service, pass) = (self.service.clone(), pass.clone());
         let work = tokio::spawn(async move { service.apply_as(&pass, operation).await });
         match tokio::time::timeout(self.service.options.answer_timeout, work).await {
@@ -36,7 +36,7 @@ impl App {
     }
 
     /// Does many operations and reads for somebody. Without an answer in time there is none to any of them.
-    pub async fn burst(&self, pass: &Pass, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
+    pub async fn burst(&self, pass: &AuthContext, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
         if asks.is_empty() {
             return Ok(Vec::new());
         }

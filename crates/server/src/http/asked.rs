@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use jeton_auth::{Denied, Pass, Right, Throttled};
+use jeton_auth::{AuthError, AuthContext, Right, Throttled};
 use jeton_core::{Formats, OpId, Table};
 use serde::de::DeserializeOwned;
 
@@ -21,7 +21,7 @@ pub struct Asked {
     /// What all requests share.
     pub app: App,
     /// What the caller may do.
-    pub pass: Pass,
+    pub pass: AuthContext,
     /// Its head.
     pub parts: Parts,
     /// Its body. Never locked: a body cannot be shared among threads, a lock can, and so can a reference to a request.
@@ -44,7 +44,7 @@ impl FromRequest<App> for Asked {
 }
 
 /// The pass of whoever sends these headers.
-fn enter(service: &Service, headers: &HeaderMap) -> Result<Pass, Problem> {
+fn enter(service: &Service, headers: &HeaderMap) -> Result<AuthContext, Problem> {
     let shown = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let token = shown.and_then(|value| match value.split_at_checked(7) {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
@@ -58,16 +58,16 @@ fn enter(service: &Service, headers: &HeaderMap) -> Result<Pass, Problem> {
 }
 
 /// The problem of somebody who may not.
-pub fn denied(service: &Service, why: Denied) -> Problem {
+pub fn denied(service: &Service, why: AuthError) -> Problem {
     service.metrics.add(Count::Denied, 1);
     match why {
-        Denied::NoToken => {
+        AuthError::NoToken => {
             Problem::new(Kind::Unauthorized, "this server wants a token: Authorization: Bearer jeton_...")
                 .challenging("Bearer realm=\"jeton\"")
         }
         why if why.is_about_the_token() => Problem::new(Kind::Unauthorized, why.to_string())
             .challenging("Bearer realm=\"jeton\", error=\"invalid_token\""),
-        Denied::Right(right) => Problem::new(Kind::Forbidden, why.to_string()).with("right", right.name()),
+        AuthError::Right(right) => Problem::new(Kind::Forbidden, why.to_string()).with("right", right.name()),
         why => Problem::new(Kind::Forbidden, why.to_string()),
     }
 }

@@ -11,7 +11,7 @@ use std::sync::TryLockError;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_auth::UsedFile;
+use jeton_auth::UsageFile;
 use jeton_engine::BackupError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -104,7 +104,7 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
     })?;
     if service.access.has_tokens() {
         // What tokens have created is in the copy as well: otherwise restoring it would be a way around their limits.
-        let file = UsedFile::new(target.join(UsedFile::NAME));
+        let file = UsageFile::new(target.join(UsageFile::NAME));
         file.write(&service.access.used())
             .map_err(|error| Problem::new(Kind::BackupTarget, error.to_string()))?;
     }

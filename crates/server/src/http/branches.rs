@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use jeton_auth::Right;
 use jeton_core::limits::ADDITIONS_MAX;
-use jeton_core::{Addition, BranchError, BranchName, Catalog, Change, Ending};
+use jeton_core::{Addition, BranchError, BranchName, Catalog, Change, BranchOutcome};
 use jeton_engine::{HeldBranch, Refusal, Settled, Vote};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -136,7 +136,7 @@ fn addition(asked: &Asked, mut step: Step) -> Result<Addition, Problem> {
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: it was aborted."))
 )]
 pub async fn commit(asked: Asked) -> Result<Response<Body>, Problem> {
-    settle(&asked, Ending::Commit).await
+    settle(&asked, BranchOutcome::Commit).await
 }
 
 /// Aborts a branch, whether it is held or not: nothing of it counts, and it will not be held.
@@ -150,20 +150,20 @@ pub async fn commit(asked: Asked) -> Result<Response<Body>, Problem> {
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: it was committed."))
 )]
 pub async fn abort(asked: Asked) -> Result<Response<Body>, Problem> {
-    settle(&asked, Ending::Abort).await
+    settle(&asked, BranchOutcome::Abort).await
 }
 
-async fn settle(asked: &Asked, ending: Ending) -> Result<Response<Body>, Problem> {
+async fn settle(asked: &Asked, ending: BranchOutcome) -> Result<Response<Body>, Problem> {
     asked.may_administer()?;
     let (text, name) = named(asked)?;
     asked.spend(1)?;
     let service = asked.app.service.clone();
     let outcome = work(asked, async move { service.settle(&name, ending).await }).await??;
     match (outcome, ending) {
-        (Settled::Done { fresh, .. }, Ending::Commit) => Ok(done(text, "committed", fresh)),
-        (Settled::Done { fresh, .. }, Ending::Abort) => Ok(done(text, "aborted", fresh)),
-        (Settled::Otherwise, Ending::Commit) => Err(settled(Ending::Abort)),
-        (Settled::Otherwise, Ending::Abort) => Err(settled(Ending::Commit)),
+        (Settled::Done { fresh, .. }, BranchOutcome::Commit) => Ok(done(text, "committed", fresh)),
+        (Settled::Done { fresh, .. }, BranchOutcome::Abort) => Ok(done(text, "aborted", fresh)),
+        (Settled::Otherwise, BranchOutcome::Commit) => Err(settled(BranchOutcome::Abort)),
+        (Settled::Otherwise, BranchOutcome::Abort) => Err(settled(BranchOutcome::Commit)),
         (Settled::Unknown, _) => {
             let detail =
                 "the branch is not held, or not all of it, and was not committed as far as is remembered";
@@ -233,10 +233,10 @@ fn done(branch: String, state: &'static str, fresh: bool) -> Response<Body> {
     json::response(StatusCode::OK, &BranchDone { branch, state, fresh })
 }
 
-fn settled(ending: Ending) -> Problem {
+fn settled(ending: BranchOutcome) -> Problem {
     let (name, detail) = match ending {
-        Ending::Commit => ("commit", "the branch was committed"),
-        Ending::Abort => ("abort", "the branch was aborted, perhaps before it was ever held"),
+        BranchOutcome::Commit => ("commit", "the branch was committed"),
+        BranchOutcome::Abort => ("abort", "the branch was aborted, perhaps before it was ever held"),
     };
     Problem::new(Kind::BranchSettled, detail).with("ending", name)
 }

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use jeton_auth::Right;
 use jeton_core::limits::CHANGES_MAX;
-use jeton_core::{Known, Operation, OperationError, PartitionId, Table};
+use jeton_core::{IdStatus, Operation, OperationError, PartitionId, Table};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -136,12 +136,12 @@ async fn look_up(asked: &Asked, name: &str, id: &str) -> Result<Response<Body>, 
     let table = asked.service().engine.table(name)?;
     let id = table.settings().formats.parse(id)?;
     let found = asked.app.in_time(asked.service().engine.operation(&table, &id)).await??;
-    let is = |wanted: fn(&Known) -> bool| found.iter().any(|(_, known)| wanted(known));
-    let state = if is(|known| matches!(known, Known::Yes(_))) {
+    let is = |wanted: fn(&IdStatus) -> bool| found.iter().any(|(_, known)| wanted(known));
+    let state = if is(|known| matches!(known, IdStatus::Yes(_))) {
         "taken"
-    } else if is(|known| matches!(known, Known::Probably)) {
+    } else if is(|known| matches!(known, IdStatus::Probably)) {
         "probably-taken"
-    } else if is(|known| matches!(known, Known::Forgotten)) {
+    } else if is(|known| matches!(known, IdStatus::Forgotten)) {
         "forgotten"
     } else {
         "not-taken"
@@ -152,8 +152,8 @@ async fn look_up(asked: &Asked, name: &str, id: &str) -> Result<Response<Body>, 
     Ok(json::response(StatusCode::OK, &body))
 }
 
-fn remembered(table: &Table, partition: PartitionId, known: &Known) -> Option<Outcomes> {
-    let Known::Yes(answer) = known else { return None };
+fn remembered(table: &Table, partition: PartitionId, known: &IdStatus) -> Option<Outcomes> {
+    let IdStatus::Yes(answer) = known else { return None };
     let values = answer.values.as_slice().to_vec();
     let values_text = values.iter().map(|value| value.map(|value| value.to_string())).collect();
     Some(Outcomes { values, values_text, fate: Fate::remembered(table, partition, answer) })

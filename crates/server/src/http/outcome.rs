@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode};
-use jeton_core::{Answer, Durability, Mode, PartitionId, Table};
+use jeton_core::{OperationResult, Durability, Mode, PartitionId, Table};
 use jeton_engine::Reply;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -110,7 +110,7 @@ pub fn durability(durability: Durability) -> &'static str {
 }
 
 impl Fate {
-    fn new(table: &Table, partition: PartitionId, answer: Option<&Answer>) -> Self {
+    fn new(table: &Table, partition: PartitionId, answer: Option<&OperationResult>) -> Self {
         let settings = table.settings();
         Self {
             applied: answer.is_some_and(|answer| answer.applied),
@@ -125,7 +125,7 @@ impl Fate {
     }
 
     /// Of an answer that is remembered.
-    pub fn remembered(table: &Table, partition: PartitionId, answer: &Answer) -> Self {
+    pub fn remembered(table: &Table, partition: PartitionId, answer: &OperationResult) -> Self {
         Self { replayed: true, ..Self::new(table, partition, Some(answer)) }
     }
 
@@ -143,7 +143,7 @@ impl Fate {
     }
 }
 
-fn answer(reply: &Reply) -> Option<&Answer> {
+fn answer(reply: &Reply) -> Option<&OperationResult> {
     match reply {
         Reply::Fresh(answer) | Reply::Replayed(answer) => Some(answer),
         Reply::ProbablySeen => None,

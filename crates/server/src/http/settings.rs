@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jeton_core::{Durability, Format, Formats, Mode, TableSettings, WithoutId};
+use jeton_core::{Durability, Format, Formats, Mode, TableSettings, MissingIdPolicy};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -132,7 +132,7 @@ impl SettingsBody {
             }
         };
         let durabilities = [("strict", Durability::Strict), ("relaxed", Durability::Relaxed)];
-        let policies = [("refuse", WithoutId::Refuse), ("at-most-once", WithoutId::AtMostOnce)];
+        let policies = [("refuse", MissingIdPolicy::Refuse), ("at-most-once", MissingIdPolicy::AtMostOnce)];
         let memory_cap = match self.memory_cap {
             None => default.memory_cap,
             Some(Size::Bytes(bytes)) => bytes,
@@ -183,8 +183,8 @@ impl Settings {
             },
             durability: outcome::durability(settings.durability),
             without_id: match settings.without_id {
-                WithoutId::Refuse => "refuse",
-                WithoutId::AtMostOnce => "at-most-once",
+                MissingIdPolicy::Refuse => "refuse",
+                MissingIdPolicy::AtMostOnce => "at-most-once",
             },
             expected_ids: settings.expected_ids,
             memory_cap: amount::size_text(settings.memory_cap),
@@ -202,7 +202,7 @@ mod tests {
             formats: Formats::only(Format::Ulid).and(Format::Event),
             mode: Mode::Probabilistic { target: 1e-4 },
             durability: Durability::Relaxed,
-            without_id: WithoutId::AtMostOnce,
+            without_id: MissingIdPolicy::AtMostOnce,
             ..TableSettings::default()
         };
         for settings in [settings, TableSettings::default()] {

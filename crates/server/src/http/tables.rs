@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_auth::{Exhausted, Pass, Quota, Right};
+use jeton_auth::{Exhausted, AuthContext, Quota, Right};
 use jeton_core::{Status, Table, TableSettings};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -90,7 +90,7 @@ impl FilterBody {
 }
 
 /// Whether the caller has any right in a table: then it may know that the table is there.
-fn may_know(pass: &Pass, service: &Service, table: &str) -> bool {
+fn may_know(pass: &AuthContext, service: &Service, table: &str) -> bool {
     let now = service.millis();
     Right::ALL.into_iter().any(|right| pass.may(table, right, now).is_ok())
 }
@@ -149,7 +149,7 @@ pub async fn put(mut asked: Asked) -> Result<Response<Body>, Problem> {
 
 fn make(
     service: &Service,
-    pass: &Pass,
+    pass: &AuthContext,
     name: &str,
     settings: TableSettings,
 ) -> Result<(StatusCode, Arc<Table>), Problem> {

@@ -1,6 +1,6 @@
 //! What is said to a client: results and errors, in the words of Redis where Redis has them.
 
-use jeton_auth::Denied;
+use jeton_auth::AuthError;
 use jeton_core::{Rejection, Value};
 use jeton_engine::Refusal;
 use jeton_resp::reply::Writer;
@@ -111,7 +111,7 @@ pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Sa
 }
 
 /// Why somebody may not.
-pub fn denied(denied: Denied) -> String {
+pub fn denied(denied: AuthError) -> String {
     if denied.is_about_the_token() { format!("WRONGPASS {denied}") } else { format!("NOPERM {denied}") }
 }
 

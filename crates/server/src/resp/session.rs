@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_auth::{Denied, Pass, Right};
+use jeton_auth::{AuthError, AuthContext, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
 use jeton_engine::{Request, Response, TablesView};
 use jeton_resp::reply::Version;
@@ -20,7 +20,7 @@ pub struct Session {
     pub version: Version,
     /// The name that it gave itself.
     pub name: Vec<u8>,
-    pass: Option<Pass>,
+    pass: Option<AuthContext>,
     view: TablesView,
     /// The table used last, and the tables that it is of.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
@@ -66,7 +66,7 @@ impl Session {
     }
 
     /// Shows a token.
-    pub fn authenticate(&mut self, token: &[u8]) -> Result<(), Denied> {
+    pub fn authenticate(&mut self, token: &[u8]) -> Result<(), AuthError> {
         let pass = self.service.access.authenticate(token, self.service.millis())?;
         self.pass = Some(pass);
         Ok(())

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use jeton_auth::Right;
 use jeton_core::{
-    Answer, Change, Durability, Known, OpId, Operation, OperationError, PartitionId, Table, Value, Values,
+    OperationResult, Change, Durability, IdStatus, OpId, Operation, OperationError, PartitionId, Table, Value, Values,
 };
 use jeton_engine::{Refusal, Reply};
 use jeton_resp::reply::Writer;
@@ -198,10 +198,10 @@ async fn find_operation(session: &mut Session, arguments: &[Vec<u8>], millis: u6
 }
 
 /// Answers first, then what is only suspected.
-fn summary(found: &[(PartitionId, Known)]) -> Said {
-    let answers: Vec<&Answer> = found
+fn summary(found: &[(PartitionId, IdStatus)]) -> Said {
+    let answers: Vec<&OperationResult> = found
         .iter()
-        .filter_map(|(_, known)| if let Known::Yes(answer) = known { Some(answer) } else { None })
+        .filter_map(|(_, known)| if let IdStatus::Yes(answer) = known { Some(answer) } else { None })
         .collect();
     if let [answer] = answers[..] {
         return tell_answer(answer);
@@ -210,15 +210,15 @@ fn summary(found: &[(PartitionId, Known)]) -> Said {
         // The same id on rows of several partitions: each counted once.
         return Said::Array(answers.into_iter().map(tell_answer).collect());
     }
-    let any = |wanted: &Known| found.iter().any(|(_, known)| known == wanted);
+    let any = |wanted: &IdStatus| found.iter().any(|(_, known)| known == wanted);
     Said::Array(vec![Said::Word(match () {
-        () if any(&Known::Probably) => "probably-seen",
-        () if any(&Known::Forgotten) => "forgotten",
+        () if any(&IdStatus::Probably) => "probably-seen",
+        () if any(&IdStatus::Forgotten) => "forgotten",
         () => "unknown",
     })])
 }
 
-fn tell_answer(answer: &Answer) -> Said {
+fn tell_answer(answer: &OperationResult) -> Said {
     let values = answer.values.as_slice().iter().map(|value| value.map_or(Said::Null, Said::Integer));
     Said::Array(vec![
         Said::Word(if answer.applied { "applied" } else { "refused" }),

@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use jeton_auth::{Access, Book, Grant, Limits, Rate, TableRule};
+use jeton_auth::{Access, TokenStore, Grant, Limits, Rate, TableRule};
 use jeton_core::Format;
 use jeton_server::Count;
 use serde_json::json;
@@ -10,13 +10,13 @@ use crate::world::{Start, World, uuid};
 
 /// Tokens by name, and the access that knows them.
 struct Keys {
-    book: Book,
+    book: TokenStore,
     tokens: Vec<(String, String)>,
 }
 
 impl Keys {
     fn new() -> Self {
-        Self { book: Book::new(), tokens: Vec::new() }
+        Self { book: TokenStore::new(), tokens: Vec::new() }
     }
 
     fn add(&mut self, name: &str, pattern: &str, rights: &str, limits: Limits) {

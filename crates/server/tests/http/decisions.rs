@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jeton_core::{Durability, Format, Formats, Mode, TableSettings, WithoutId};
+use jeton_core::{Durability, Format, Formats, Mode, TableSettings, MissingIdPolicy};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply};
@@ -132,7 +132,7 @@ fn no_id_is_the_policy_of_the_table() {
     counts(&mut client, "/v1/tables/strict/counters/c", 0);
     // The table of keys that name none takes writes without ids, and each is another.
     let settings = world.service.engine.table("default").unwrap().settings().clone();
-    assert_eq!(settings.without_id, WithoutId::AtMostOnce);
+    assert_eq!(settings.without_id, MissingIdPolicy::AtMostOnce);
     client.post(ADD, json!({"delta": 1})).ok();
     assert_eq!(client.post(ADD, json!({"delta": 1})).ok()["value"], 2);
 }

@@ -1,6 +1,6 @@
 //! Who may do what: tokens, rights in tables, rates.
 
-use jeton_auth::{Access, Book, Grant, Limits, RANDOM_BYTES, Rate, TableRule};
+use jeton_auth::{Access, TokenStore, Grant, Limits, RANDOM_BYTES, Rate, TableRule};
 use jeton_server::Options;
 
 use crate::client::{Client, show, words};
@@ -21,7 +21,7 @@ fn grant(name: &str, rules: &[(&str, &str)]) -> Grant {
 
 /// A server with these tokens, as they are shown.
 fn guarded(grants: &[Grant]) -> (Server, Vec<String>) {
-    let mut book = Book::new();
+    let mut book = TokenStore::new();
     let tokens = grants.iter().enumerate().map(|(number, grant)| {
         let random: [u8; RANDOM_BYTES] = std::array::from_fn(|place| (place * 7 + number * 31 + 1) as u8);
         book.add(grant.clone(), &random, NOW).unwrap().reveal()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jeton_auth::Access;
-use jeton_core::{Format, Formats, TableSettings, WithoutId};
+use jeton_core::{Format, Formats, TableSettings, MissingIdPolicy};
 use jeton_engine::{Engine, Options as EngineOptions};
 use jeton_server::{Options, Service, resp};
 use tempfile::TempDir;
@@ -131,7 +131,7 @@ impl Drop for Server {
 pub fn opaque() -> TableSettings {
     TableSettings {
         formats: Formats::only(Format::Opaque),
-        without_id: WithoutId::AtMostOnce,
+        without_id: MissingIdPolicy::AtMostOnce,
         ..TableSettings::default()
     }
 }

@@ -1,6 +1,6 @@
 //! First answers: what is acknowledged is durable, every answer of an id is the first one, and another payload is told so.
 
-use jeton_core::{Answer, Rejection};
+use jeton_core::{OperationResult, Rejection};
 use jeton_engine::{Refusal, Reply};
 
 use crate::model::Model;
@@ -18,7 +18,7 @@ pub fn check(model: &Model, op: usize, variant: usize, reply: &Result<Reply, Ref
     }
 }
 
-fn acknowledged(model: &Model, op: usize, variant: usize, answer: &Answer) -> Checked {
+fn acknowledged(model: &Model, op: usize, variant: usize, answer: &OperationResult) -> Checked {
     let wrong =
         |what: String| Err(Violation::new(RULE, format!("operation {op} was answered {answer:?}, {what}")));
     let partition = model.ops[op].variants[0].partition().0;

@@ -1,6 +1,6 @@
 //! Branches of transactions: what is held can be committed, counts once if it is and never if it is not, and nothing is held after its end.
 
-use jeton_core::{BranchStep, Ending, Rejection};
+use jeton_core::{BranchLogItem, BranchOutcome, Rejection};
 use jeton_engine::{BranchReply, Refusal};
 
 use crate::model::Model;
@@ -10,7 +10,7 @@ use crate::violation::{Checked, Violation};
 const RULE: &str = "branches";
 
 /// A step of a branch is about to be in the log.
-pub fn logged(model: &Model, branch: usize, step: &BranchStep) -> Checked {
+pub fn logged(model: &Model, branch: usize, step: &BranchLogItem) -> Checked {
     let one = &model.branches[branch];
     let wrong = |what: &str| {
         let name = one.branch.name();
@@ -18,15 +18,15 @@ pub fn logged(model: &Model, branch: usize, step: &BranchStep) -> Checked {
     };
     let marks: Vec<Mark> = one.logged.iter().map(|(_, mark)| *mark).collect();
     match (step, &marks[..]) {
-        (BranchStep::Held(branch), []) if *branch == one.branch => Ok(()),
-        (BranchStep::Held(_), []) => wrong("is held as nobody asked for it"),
-        (BranchStep::Held(_), _) => wrong("is held twice, or after its end"),
-        (BranchStep::Settled { ending, .. }, _) if Some(*ending) != one.decided => {
+        (BranchLogItem::Held(branch), []) if *branch == one.branch => Ok(()),
+        (BranchLogItem::Held(_), []) => wrong("is held as nobody asked for it"),
+        (BranchLogItem::Held(_), _) => wrong("is held twice, or after its end"),
+        (BranchLogItem::Settled { ending, .. }, _) if Some(*ending) != one.decided => {
             wrong("ends as nobody decided")
         }
-        (BranchStep::Settled { ending: Ending::Commit, .. }, [Mark::Held]) => Ok(()),
-        (BranchStep::Settled { ending: Ending::Abort, .. }, [] | [Mark::Held]) => Ok(()),
-        (BranchStep::Settled { .. }, _) => wrong("ends twice, or is committed and was not held"),
+        (BranchLogItem::Settled { ending: BranchOutcome::Commit, .. }, [Mark::Held]) => Ok(()),
+        (BranchLogItem::Settled { ending: BranchOutcome::Abort, .. }, [] | [Mark::Held]) => Ok(()),
+        (BranchLogItem::Settled { .. }, _) => wrong("ends twice, or is committed and was not held"),
     }
 }
 
@@ -34,7 +34,7 @@ pub fn logged(model: &Model, branch: usize, step: &BranchStep) -> Checked {
 pub fn answered(
     model: &Model,
     branch: usize,
-    asked: Option<Ending>,
+    asked: Option<BranchOutcome>,
     reply: &Result<BranchReply, Refusal>,
 ) -> Checked {
     let one = &model.branches[branch];

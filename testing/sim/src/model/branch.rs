@@ -1,6 +1,6 @@
 //! A branch of a transaction as whoever runs the transaction knows it: what was asked, what was decided, what came back; and what the log says.
 
-use jeton_core::{Addition, Branch, Cell, Ending, PartitionId};
+use jeton_core::{Addition, Branch, Cell, BranchOutcome, PartitionId};
 
 /// A branch.
 #[derive(Debug, Clone)]
@@ -10,7 +10,7 @@ pub struct BranchModel {
     /// Where.
     pub partition: PartitionId,
     /// How it is to end, once that is decided: it stays so.
-    pub decided: Option<Ending>,
+    pub decided: Option<BranchOutcome>,
     /// Whether it was acknowledged that it is held.
     pub voted: bool,
     /// Whether its end was acknowledged.
@@ -25,7 +25,7 @@ pub enum Mark {
     /// It is held.
     Held,
     /// It has ended.
-    Ended(Ending),
+    Ended(BranchOutcome),
 }
 
 impl BranchModel {
@@ -43,8 +43,8 @@ impl BranchModel {
     pub fn bounds(&self, cell: &Cell) -> (i128, i128) {
         let delta = self.addition(cell).map_or(0, |one| i128::from(one.delta));
         match self.decided {
-            Some(Ending::Commit) if self.ended => (delta, delta),
-            Some(Ending::Commit) => (0, delta),
+            Some(BranchOutcome::Commit) if self.ended => (delta, delta),
+            Some(BranchOutcome::Commit) => (0, delta),
             _ => (0, 0),
         }
     }

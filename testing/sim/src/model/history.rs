@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use jeton_core::{Addition, Answer, Cell, Change, Operation, Value};
+use jeton_core::{Addition, OperationResult, Cell, Change, Operation, Value};
 
 use super::value::{Held, effect};
 use crate::violation::{Checked, Violation};
@@ -85,7 +85,7 @@ impl History {
     }
 
     /// An operation in the entry that was staged last: does it follow from what was before?
-    pub fn apply(&mut self, number: u16, operation: &Operation, answer: &Answer) -> Checked {
+    pub fn apply(&mut self, number: u16, operation: &Operation, answer: &OperationResult) -> Checked {
         let (slot, millis) = (self.last(number), self.millis(number));
         let Some(effect) = effect(operation.changes(), |cell| self.held(cell).at(millis)) else {
             return Err(Violation::new(

@@ -11,7 +11,7 @@ pub mod value;
 
 use std::collections::HashMap;
 
-use jeton_core::{Answer, BranchStep, Cell, Entry, Logged, OpId, Secret};
+use jeton_core::{OperationResult, BranchLogItem, Cell, Entry, LogItem, OpId, Secret};
 
 use crate::checkers::{branches, recount, time::Bound};
 use crate::clock::SimClock;
@@ -34,7 +34,7 @@ pub struct Take {
     /// Where in its log.
     pub slot: u64,
     /// What it was told.
-    pub answer: Answer,
+    pub answer: OperationResult,
     /// When it was staged, in real milliseconds.
     pub real: u64,
     /// In which life of the machine.
@@ -123,7 +123,7 @@ impl Model {
 
     fn stage(&mut self, one: &Tapped, clock: &SimClock) -> Checked {
         let (partition, slot) = (one.log.id as u16, one.slot.0);
-        let unreadable = |error: jeton_core::codec::Malformed| {
+        let unreadable = |error: jeton_core::codec::DecodeError| {
             Violation::new("history", format!("slot {slot} of partition {partition}: {error}"))
         };
         let entry = Entry::read(slot, &one.bytes).map_err(unreadable)?;
@@ -132,8 +132,8 @@ impl Model {
         self.history.stage(partition, slot, &one.bytes, millis)?;
         for decided in entry {
             let (operation, decision) = match decided.map_err(unreadable)? {
-                Logged::Operation(operation, decision) => (operation, decision),
-                Logged::Branch(step) => {
+                LogItem::Operation(operation, decision) => (operation, decision),
+                LogItem::Branch(step) => {
                     self.stage_branch(partition, slot, &step)?;
                     continue;
                 }
@@ -161,7 +161,7 @@ impl Model {
         Ok(())
     }
 
-    fn stage_branch(&mut self, partition: u16, slot: u64, step: &BranchStep) -> Checked {
+    fn stage_branch(&mut self, partition: u16, slot: u64, step: &BranchLogItem) -> Checked {
         let number = step.name().to_string().strip_prefix('b').and_then(|number| number.parse().ok());
         let known = |number: &usize| {
             self.branches
@@ -175,8 +175,8 @@ impl Model {
         branches::logged(self, number, step)?;
         let one = &mut self.branches[number];
         one.logged.push(match step {
-            BranchStep::Held(_) => (slot, Mark::Held),
-            BranchStep::Settled { ending, values, .. } => {
+            BranchLogItem::Held(_) => (slot, Mark::Held),
+            BranchLogItem::Settled { ending, values, .. } => {
                 if !values.is_empty() {
                     self.history.commit(partition, one.branch.additions(), values)?;
                 }

@@ -1,6 +1,6 @@
 //! An operation as its client knows it: what was asked, how often, and what came back.
 
-use jeton_core::{Answer, Cell, Change, OpId, Operation};
+use jeton_core::{OperationResult, Cell, Change, OpId, Operation};
 
 /// An operation of a client, under one id.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub struct Op {
     /// Attempts of which nobody knows what became, by variant.
     pub unknown: Vec<usize>,
     /// Acknowledged: the slot, the variant, and whether a bound refused it.
-    pub acknowledged: Vec<(u64, usize, Answer)>,
+    pub acknowledged: Vec<(u64, usize, OperationResult)>,
     /// Whether the client has an answer, and will not ask again of itself.
     pub answered: bool,
     /// When it was last sent, in real milliseconds.
