@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use crate::account::Quota;
 use crate::book::TokenStore;
 use crate::denied::AuthError;
-use crate::file::{TokenFile, FileError};
+use crate::file::{FileError, TokenFile};
 use crate::keyring::SecretIndex;
 use crate::pass::AuthContext;
 use crate::stamp::FileVersion;

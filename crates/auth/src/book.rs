@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use crate::grant::{Grant, GrantError};
-use crate::hash::{SecretHash, SALT_BYTES};
+use crate::hash::{SALT_BYTES, SecretHash};
 use crate::limits::{SECRETS_MAX, TOKENS_MAX};
 use crate::token::{Token, TokenId, redacted};
 

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use crate::book::{TokenStore, BookError};
+use crate::book::{BookError, TokenStore};
 use crate::format::ParseError;
 use crate::limits::FILE_BYTES_MAX;
 
@@ -128,12 +128,17 @@ impl TokenFile {
     ///
     /// An error of kind [`FileError::System`] with "bring to disk" and the folder's name comes after the book was replaced:
     /// a crash of the machine may then still bring the old one back.
-    pub fn edit<T>(&self, change: impl FnOnce(&mut TokenStore) -> Result<T, BookError>) -> Result<T, FileError> {
+    pub fn edit<T>(
+        &self,
+        change: impl FnOnce(&mut TokenStore) -> Result<T, BookError>,
+    ) -> Result<T, FileError> {
         // What a link leads to is replaced, and not the link.
         let there = Self::new(fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()));
         let _until_the_end = there.lock()?;
         let mut book = match there.read() {
-            Err(FileError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => TokenStore::new(),
+            Err(FileError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                TokenStore::new()
+            }
             read => read?,
         };
         let result = change(&mut book)?;

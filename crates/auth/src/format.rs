@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::book::{TokenStore, Entry, SecretEntry};
+use crate::book::{Entry, SecretEntry, TokenStore};
 use crate::grant::{Grant, Limits, Rate, TableRule};
 use crate::hash::SecretHash;
 use crate::token::{TokenId, redacted};

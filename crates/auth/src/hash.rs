@@ -105,6 +105,9 @@ mod tests {
 
     #[test]
     fn equal_secrets_have_different_hashes() {
-        assert_ne!(SecretHash::of(&token(1), [7; SALT_BYTES]).hash, SecretHash::of(&token(1), [8; SALT_BYTES]).hash);
+        assert_ne!(
+            SecretHash::of(&token(1), [7; SALT_BYTES]).hash,
+            SecretHash::of(&token(1), [8; SALT_BYTES]).hash
+        );
     }
 }

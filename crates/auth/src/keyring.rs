@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 
 use crate::account::Usage;
-use crate::book::{TokenStore, Entry, SecretEntry};
+use crate::book::{Entry, SecretEntry, TokenStore};
 use crate::denied::AuthError;
 use crate::grant::Grant;
 use crate::hash::SecretHash;

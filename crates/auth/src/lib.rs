@@ -37,10 +37,10 @@ mod used;
 
 pub use access::{Access, Used};
 pub use account::{Exhausted, Quota};
-pub use book::{TokenStore, BookError, Entry, RANDOM_BYTES, SecretEntry};
+pub use book::{BookError, Entry, RANDOM_BYTES, SecretEntry, TokenStore};
 pub use bucket::Throttled;
 pub use denied::AuthError;
-pub use file::{TokenFile, FileError};
+pub use file::{FileError, TokenFile};
 pub use format::ParseError;
 pub use grant::{Grant, GrantError, Limits, Rate, TableRule};
 pub use listening::may_listen;

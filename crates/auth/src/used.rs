@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Used;
-use crate::file::{TokenFile, FileError};
+use crate::file::{FileError, TokenFile};
 use crate::format::ParseError;
 
 const VERSION: u32 = 1;

@@ -9,8 +9,8 @@ use clap::Args;
 use jeton_resp::value::Value;
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::remote::{Answered, Resp, Server, check_key, failure_of, lost};
+use crate::failure::CliError;
+use crate::remote::{AddResult, Resp, ServerArgs, check_key, failure_of, lost};
 use crate::{mint, output};
 
 /// The pause before the same is asked again.
@@ -46,7 +46,7 @@ pub struct Add {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Add {
@@ -64,7 +64,7 @@ impl Add {
             output::line(&format!("{value} {}", answered.status))?;
         }
         if answered.status.starts_with("refused") {
-            return Err(Failure {
+            return Err(CliError {
                 what: format!("nothing was added to {}: it would have left the bounds", self.key),
                 fix: "ask for less; under this id it stays refused".into(),
             }
@@ -74,7 +74,7 @@ impl Add {
     }
 
     /// Asks until there is an answer or the time is over; always under the same id, so that it counts once.
-    fn until_answered(&self, id: &str) -> Result<Answered> {
+    fn until_answered(&self, id: &str) -> Result<AddResult> {
         let texts =
             [self.delta, self.min.unwrap_or_default(), self.max.unwrap_or_default()].map(|n| n.to_string());
         let mut command: Vec<&[u8]> =
@@ -101,7 +101,7 @@ impl Add {
                     }
                     last = failure_of(&text);
                 }
-                Ok(value) => return Answered::of(&value),
+                Ok(value) => return AddResult::of(&value),
                 Err(why) => {
                     last = lost(&why);
                     connection = Resp::connect(&self.server).ok();
@@ -122,6 +122,6 @@ impl Add {
             "ask again with the same id, which counts once: jeton add {} {} --id {id}{bounds}",
             self.key, self.delta
         );
-        Failure::of(anyhow!("{last:#}"), "there is no answer: whether it was counted is not known", fix)
+        CliError::of(anyhow!("{last:#}"), "there is no answer: whether it was counted is not known", fix)
     }
 }

@@ -12,10 +12,10 @@ use jeton_resp::value::Value;
 use serde_json::json;
 
 use self::latency::Latencies;
-use self::load::{Counted, Load};
-use crate::config::Span;
-use crate::failure::Failure;
-use crate::remote::{Resp, Server};
+use self::load::{BenchCounts, Load};
+use crate::config::DurationValue;
+use crate::failure::CliError;
+use crate::remote::{Resp, ServerArgs};
 use crate::{mint, number, output};
 
 /// Put a load on a running server, and see that it counts right
@@ -34,7 +34,7 @@ pub struct Bench {
 
     /// How long
     #[arg(long, value_name = "TIME", default_value = "5s")]
-    duration: Span,
+    duration: DurationValue,
 
     /// How many operations in a hundred carry an id that was sent before
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=90))]
@@ -57,7 +57,7 @@ pub struct Bench {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Bench {
@@ -70,16 +70,16 @@ impl Bench {
         let deadline = began + self.duration.0;
         let workers: Vec<Load> =
             (0..self.connections).map(|worker| Load::new(self, &prefix, worker)).collect::<Result<_>>()?;
-        let results: Vec<Result<Counted>> = std::thread::scope(|scope| {
+        let results: Vec<Result<BenchCounts>> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 workers.into_iter().map(|load| scope.spawn(move || load.run(deadline))).collect();
-            let ended = |thread: std::thread::ScopedJoinHandle<'_, Result<Counted>>| {
+            let ended = |thread: std::thread::ScopedJoinHandle<'_, Result<BenchCounts>>| {
                 thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the load panicked")))
             };
             threads.into_iter().map(ended).collect()
         });
         let passed = began.elapsed();
-        let mut total = Counted::default();
+        let mut total = BenchCounts::default();
         for counted in results {
             total.add(counted?);
         }
@@ -88,7 +88,7 @@ impl Bench {
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(Failure {
+        Err(CliError {
             what: format!("{} counters are wrong, which must never happen", wrong.len()),
             fix: "report it, with what is printed above and the log of the server".into(),
         }
@@ -96,7 +96,7 @@ impl Bench {
     }
 
     /// Reads all counters that were added to; returns those that hold something else than was acknowledged.
-    fn check(&self, prefix: &str, total: &Counted) -> Result<Vec<String>> {
+    fn check(&self, prefix: &str, total: &BenchCounts) -> Result<Vec<String>> {
         let mut connection = Resp::connect(&self.server)?;
         let mut wrong = Vec::new();
         for (counter, expected) in &total.by_counter {
@@ -113,7 +113,7 @@ impl Bench {
         Ok(wrong)
     }
 
-    fn tell(&self, total: &Counted, passed: Duration, wrong: &[String]) -> Result<()> {
+    fn tell(&self, total: &BenchCounts, passed: Duration, wrong: &[String]) -> Result<()> {
         let rate = (total.answered() as f64 / passed.as_secs_f64().max(1e-3)) as u64;
         let at = |share: f64| total.latencies.at(share);
         if self.json {

@@ -22,7 +22,7 @@ use clap::Args;
 
 use self::script::Script;
 use self::show::Show;
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::output;
 
 /// The exact table needs the memory that the filter saves: some 60 MB for a demo of this length.
@@ -60,13 +60,13 @@ impl Demo {
     pub fn run(&self) -> Result<()> {
         let script = Script::new(Duration::from_secs(self.seconds.into()));
         let mut show = Show::new(script, self.seed).map_err(|why| {
-            Failure::of(why, "the demo could not set up its filter", "try a shorter demo with --seconds")
+            CliError::of(why, "the demo could not set up its filter", "try a shorter demo with --seconds")
         })?;
         if self.plain || self.fast || !is_screen() {
             plain::play(&mut show, (!self.fast).then_some(self.speed))?;
         } else {
             screen::play(&mut show, self.speed).map_err(|why| {
-                Failure::of(why, "the demo lost the terminal", "try it line by line: jeton demo --plain")
+                CliError::of(why, "the demo lost the terminal", "try it line by line: jeton demo --plain")
             })?;
         }
         for line in summary::lines(&show, self.seed) {
@@ -74,7 +74,7 @@ impl Demo {
         }
         match show.score().missed {
             0 => Ok(()),
-            missed => bail!(Failure {
+            missed => bail!(CliError {
                 what: format!("{missed} retries within the window were missed, which must never happen"),
                 fix: format!("report it, with the seed {} and the length of {} s", self.seed, self.seconds),
             }),

@@ -5,14 +5,14 @@ use std::io::Write;
 
 /// What happened and what to do about it; why it happened is the error below it.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CliError {
     /// What did not work, in the words of the user.
     pub what: String,
     /// What the user can do now.
     pub fix: String,
 }
 
-impl Failure {
+impl CliError {
     /// Puts what happened and what to do on top of why it happened.
     pub fn of(
         why: impl Into<anyhow::Error>,
@@ -23,13 +23,13 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CliError {}
 
 /// Tells the user on standard error.
 pub fn report(error: &anyhow::Error) {
@@ -38,7 +38,7 @@ pub fn report(error: &anyhow::Error) {
     if !why.is_empty() {
         text += &format!("  why: {}\n", why.join(": "));
     }
-    if let Some(failure) = error.downcast_ref::<Failure>() {
+    if let Some(failure) = error.downcast_ref::<CliError>() {
         text += &format!("  fix: {}\n", failure.fix);
     }
     // If standard error is closed too, there is nobody left to tell.

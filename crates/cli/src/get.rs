@@ -6,7 +6,7 @@ use jeton_resp::value::Value;
 use serde_json::json;
 
 use crate::output;
-use crate::remote::{Resp, Server, check_key};
+use crate::remote::{Resp, ServerArgs, check_key};
 
 /// Read counters
 ///
@@ -22,7 +22,7 @@ pub struct Get {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Get {

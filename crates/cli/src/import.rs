@@ -21,10 +21,10 @@ use serde_json::json;
 use self::lines::{Line, Lines};
 use self::progress::Progress;
 use self::record::Reader;
-use self::rounds::{Rounds, Tally};
+use self::rounds::{ImportCounts, ImportPipeline};
 use self::state::State;
-use crate::failure::Failure;
-use crate::remote::Server;
+use crate::failure::CliError;
+use crate::remote::ServerArgs;
 use crate::{number, output};
 
 /// Lines that may fail before the import gives up: a wrong file should not be tried to its end.
@@ -72,7 +72,7 @@ pub struct Import {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,7 +86,7 @@ impl Import {
         let mut state = self.begin()?;
         let mut lines = Lines::open(&self.file)?;
         let mut reader = Reader::new(self.format() == Format::Csv, self.table.clone(), self.other_fields);
-        let mut rounds = Rounds::connect(&self.server, self.name())?;
+        let mut rounds = ImportPipeline::connect(&self.server, self.name())?;
         let mut progress = Progress::of(lines.total());
         let (before, skipped) = self.pass_over(&mut lines, &mut reader, &state)?;
         for line in before {
@@ -143,7 +143,7 @@ impl Import {
             reader.look(&line)?;
         }
         if passed < state.lines || sum != state.sum {
-            return Err(Failure {
+            return Err(CliError {
                 what: format!("{} is not what was imported before under this name", self.file.display()),
                 fix: format!(
                     "its first {} lines are done and have changed: import new lines from a file of their own, or send all again with --again \
@@ -157,7 +157,7 @@ impl Import {
         Ok((failed, skipped))
     }
 
-    fn tell(&self, state: &State, tally: &Tally, skipped: u64) -> Result<()> {
+    fn tell(&self, state: &State, tally: &ImportCounts, skipped: u64) -> Result<()> {
         if self.json {
             let failed: Vec<_> =
                 state.failed.iter().map(|(line, why)| json!({ "line": line, "error": why })).collect();
@@ -207,6 +207,6 @@ impl Import {
                 "mend these lines in place, then run the same again: only they are sent",
             )
         };
-        Err(Failure::of(why, format!("{} lines were not counted", state.failed.len()), fix))
+        Err(CliError::of(why, format!("{} lines were not counted", state.failed.len()), fix))
     }
 }

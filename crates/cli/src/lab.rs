@@ -11,8 +11,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use jeton_lab::{Report, Setting};
 use ratatui::crossterm::terminal;
 
-use self::ticker::Ticker;
-use crate::failure::Failure;
+use self::ticker::ProgressLine;
+use crate::failure::CliError;
 use crate::output;
 
 /// Columns of the labels in what is told about a figure.
@@ -70,11 +70,11 @@ impl Lab {
         let setting = self.setting()?;
         prepare(&self.out)?;
         let reports = match self.figure.as_str() {
-            "all" => jeton_lab::run_all(&setting, &mut Ticker::on_stderr()),
-            name => jeton_lab::run(name, &setting, &mut Ticker::on_stderr()).map(|report| vec![report]),
+            "all" => jeton_lab::run_all(&setting, &mut ProgressLine::on_stderr()),
+            name => jeton_lab::run(name, &setting, &mut ProgressLine::on_stderr()).map(|report| vec![report]),
         };
         let reports = reports.map_err(|why| {
-            Failure::of(
+            CliError::of(
                 why,
                 "the figures could not be finished",
                 "mend that, see that there is room, then run it again",
@@ -97,7 +97,7 @@ impl Lab {
             if figure.is_some_and(|figure| !figure.has_seed()) {
                 let why = anyhow::anyhow!("its ids are fixed, and nothing in it is chance");
                 let what = format!("{} has no seed", self.figure);
-                return Err(Failure::of(why, what, "leave --seed out"));
+                return Err(CliError::of(why, what, "leave --seed out"));
             }
             setting.seed = seed;
         }
@@ -106,7 +106,7 @@ impl Lab {
         if !is_measured && (self.quick || self.postgres.is_some()) {
             let why = anyhow::anyhow!("only the figures of e-Transactions are measured on databases");
             let what = format!("{} has neither --quick nor databases", self.figure);
-            return Err(Failure::of(why, what, "leave --quick, --postgres and --mariadb out"));
+            return Err(CliError::of(why, what, "leave --quick, --postgres and --mariadb out"));
         }
         setting.quick = self.quick;
         setting.databases = self.postgres.clone().zip(self.mariadb.clone());
@@ -175,7 +175,7 @@ fn prepare(out: &Path) -> Result<()> {
         .and_then(|()| std::fs::remove_file(&probe))
         .map_err(|why| {
             let what = format!("the figures cannot be written into {}", out.display());
-            Failure::of(why, what, "choose a directory that you may write to: jeton lab FIGURE --out DIR")
+            CliError::of(why, what, "choose a directory that you may write to: jeton lab FIGURE --out DIR")
         })
 }
 

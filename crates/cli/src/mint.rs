@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use jeton_core::OpId;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::output;
 
 /// Print new ids, to be kept through all tries of one operation each
@@ -26,7 +26,7 @@ impl Id {
 /// Fills bytes with chance.
 pub fn chance(bytes: &mut [u8]) -> Result<()> {
     getrandom::fill(bytes).map_err(|why| {
-        Failure::of(why, "the system gave no random bytes", "see that /dev/urandom can be read")
+        CliError::of(why, "the system gave no random bytes", "see that /dev/urandom can be read")
     })
 }
 

@@ -15,10 +15,10 @@ use clap::Args;
 
 pub use self::http::{Http, escaped};
 pub use self::problem::{failure_of, lost, problem_of};
-pub use self::resp::{Answered, Resp};
+pub use self::resp::{AddResult, Resp};
 
-use crate::config::Span;
-use crate::failure::Failure;
+use crate::config::DurationValue;
+use crate::failure::CliError;
 
 const RESP: &str = "127.0.0.1:6380";
 const HTTP: &str = "127.0.0.1:6381";
@@ -26,7 +26,7 @@ const HTTP: &str = "127.0.0.1:6381";
 /// Where a running server is, and who asks.
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Server")]
-pub struct Server {
+pub struct ServerArgs {
     /// Where the server speaks the Redis protocol [default: 127.0.0.1:6380] [env: JETON_RESP]
     #[arg(long, value_name = "ADDRESS")]
     resp: Option<String>,
@@ -45,14 +45,14 @@ pub struct Server {
 
     /// How long to wait for an answer
     #[arg(long, value_name = "TIME", default_value = "10s")]
-    timeout: Span,
+    timeout: DurationValue,
 }
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-impl Server {
+impl ServerArgs {
     /// Where it speaks the Redis protocol.
     pub fn resp(&self) -> String {
         self.resp.clone().or_else(|| variable("JETON_RESP")).unwrap_or_else(|| RESP.into())
@@ -83,7 +83,7 @@ impl Server {
         let Some(file) = &self.token_file else { return Ok(variable("JETON_TOKEN")) };
         let text = std::fs::read_to_string(file).map_err(|why| {
             let what = format!("the token in {} cannot be read", file.display());
-            Failure::of(why, what, "name the file that holds it, or set JETON_TOKEN")
+            CliError::of(why, what, "name the file that holds it, or set JETON_TOKEN")
         })?;
         Ok(Some(text.trim().to_owned()))
     }
@@ -94,7 +94,7 @@ pub fn check_key(key: &str) -> Result<()> {
     let bytes = key.split_once('/').map_or(key.len(), |(_, row)| row.len());
     if bytes == 0 || bytes > jeton_core::limits::ROW_BYTES_MAX {
         let why = anyhow!("a row has 1 to {} bytes", jeton_core::limits::ROW_BYTES_MAX);
-        return Err(Failure::of(why, format!("{key:?} is no key"), "write it as table/row, or as row"));
+        return Err(CliError::of(why, format!("{key:?} is no key"), "write it as table/row, or as row"));
     }
     Ok(())
 }

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
-use jeton_auth::{TokenFile, FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token};
+use jeton_auth::{FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token, TokenFile};
 use serde_json::json;
 
-use crate::config::{Config, Flags, Readable, Span};
-use crate::failure::Failure;
+use crate::config::{Config, DurationValue, Flags, SettingValue};
+use crate::failure::CliError;
 use crate::{mint, output};
 
 /// The file if nobody names one.
@@ -69,7 +69,7 @@ struct Create {
 
     /// How long it is valid, as 30d or 12h [default: until it is revoked]
     #[arg(long, value_name = "TIME")]
-    expires: Option<Span>,
+    expires: Option<DurationValue>,
 
     /// The most operations a second [default: no limit]
     #[arg(long, value_name = "N")]
@@ -96,7 +96,7 @@ struct Rotate {
 
     /// How long the old secret works on; 0s ends it now
     #[arg(long, value_name = "TIME", default_value = "1h")]
-    old_for: Span,
+    old_for: DurationValue,
 }
 
 /// Take a token back, with all its secrets; it stops working within a second
@@ -147,7 +147,7 @@ impl TokenCommand {
                 create.tables.iter().map(rule).collect()
             }
             _ => {
-                return Err(Failure {
+                return Err(CliError {
                     what: "a token needs tables and what it may do in them".into(),
                     fix: "give both, as in: jeton token create --name app --table 'clicks*' --right add --right read"
                         .into(),
@@ -178,7 +178,10 @@ impl TokenCommand {
             failed(why, "the token has no new secret", "see which there are: jeton token list")
         })?;
         if old_until > now {
-            output::aside(&format!("The old secret works for another {}.", Readable::show(&rotate.old_for)));
+            output::aside(&format!(
+                "The old secret works for another {}.",
+                SettingValue::show(&rotate.old_for)
+            ));
         }
         self.tell(file, &rotate.name, &token, None)
     }
@@ -207,7 +210,7 @@ fn random() -> Result<[u8; RANDOM_BYTES]> {
     Ok(random)
 }
 
-fn millis(span: Span) -> u64 {
+fn millis(span: DurationValue) -> u64 {
     u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -220,5 +223,5 @@ fn failed(why: FileError, what: &str, fix: &str) -> anyhow::Error {
         _ => "mend the file, or name another with --tokens FILE".into(),
     };
     // The chain of the error would say the same twice.
-    Failure::of(anyhow!("{why}"), what, fix)
+    CliError::of(anyhow!("{why}"), what, fix)
 }

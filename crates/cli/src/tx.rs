@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use self::issue::Issue;
 use self::resolve::Resolve;
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::output;
-use crate::remote::{Http, Server, escaped, problem_of};
+use crate::remote::{Http, ServerArgs, escaped, problem_of};
 
 /// Ask for transactions over databases, see which are in doubt, end one that is stuck
 #[derive(Args)]
@@ -56,7 +56,7 @@ struct Common {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl TxCommand {
@@ -81,11 +81,11 @@ fn path(id: &str) -> String {
     format!("/v1/transactions/{}", escaped(id))
 }
 
-fn in_doubt(server: &Server) -> Result<Value> {
+fn in_doubt(server: &ServerArgs) -> Result<Value> {
     ask(server, "GET", "/v1/transactions")
 }
 
-fn ask(server: &Server, method: &str, path: &str) -> Result<Value> {
+fn ask(server: &ServerArgs, method: &str, path: &str) -> Result<Value> {
     match Http(server).ask(method, path, None)? {
         (200, body) => parse(&body),
         (status, body) => Err(problem(status, &body)),
@@ -115,5 +115,5 @@ fn problem(status: u16, body: &str) -> anyhow::Error {
         _ => return problem_of(status, body),
     };
     let text = |name: &str| read[name].as_str().unwrap_or_default().to_owned();
-    Failure::of(anyhow!("{}", text("detail")), text("title"), fix)
+    CliError::of(anyhow!("{}", text("detail")), text("title"), fix)
 }

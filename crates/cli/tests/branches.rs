@@ -12,7 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use jeton_etx::{
-    Attempt, Branch, BranchName, Executor, Failure, Home, Outcome, RequestId, Resource, Try, Value, Vote,
+    AttemptId, AttemptNumber, Branch, CoordinatorId, DecisionLocation, Outcome, RequestId, Resource,
+    ResourceError, Value, Vote, Xid,
 };
 use jeton_participants::{Jeton, Settings};
 use rustix::process::Signal;
@@ -58,7 +59,7 @@ impl Scene {
     }
 
     /// A branch that executes this and votes.
-    async fn voted(&self, sequence: u32, statements: &[&str]) -> (BranchName, Vote) {
+    async fn voted(&self, sequence: u32, statements: &[&str]) -> (Xid, Vote) {
         let mut branch = self.begin(sequence).await;
         for statement in statements {
             branch.execute(statement, &[]).await.unwrap();
@@ -78,7 +79,7 @@ impl Scene {
         }
     }
 
-    async fn held(&self) -> Vec<BranchName> {
+    async fn held(&self) -> Vec<Xid> {
         self.jeton.prepared().await.unwrap().into_iter().map(|standing| standing.name).collect()
     }
 }
@@ -91,10 +92,10 @@ fn adapter(address: &str) -> Jeton {
     Jeton::new(&format!("http://{address}"), None, Settings::new("jeton", CLUSTER, NUMBER)).unwrap()
 }
 
-fn attempt(sequence: u32) -> Attempt {
+fn attempt(sequence: u32) -> AttemptId {
     let request = RequestId { session: 0x0192_8f00_dead_7000_8000_0000_0000_00ff, sequence };
-    let executor = Executor { server: 1, incarnation: 2, work: u64::from(sequence) };
-    Attempt { request, number: Try::FIRST, executor, home: Home::Registers }
+    let executor = CoordinatorId { server: 1, incarnation: 2, work: u64::from(sequence) };
+    AttemptId { request, number: AttemptNumber::FIRST, executor, home: DecisionLocation::Registers }
 }
 
 /// Counters of several partitions.
@@ -121,7 +122,7 @@ async fn a_vote_survives_the_server_and_anybody_can_decide() {
             adapter(&scene.address).decide(&name, outcome).await.unwrap();
             assert_eq!([scene.value("apples").await, scene.value("orders").await], expected);
             let against = scene.jeton.decide(&name, other).await;
-            assert!(matches!(against, Err(Failure::Damage { .. })), "{against:?}");
+            assert!(matches!(against, Err(ResourceError::Damage { .. })), "{against:?}");
             scene.kill_and_start();
         }
         assert!(scene.held().await.is_empty());
@@ -136,13 +137,13 @@ async fn an_abort_that_overtakes_its_vote_is_obeyed() {
     scene.jeton.decide(&branch.name(), Outcome::Abort).await.unwrap();
     scene.kill_and_start();
     let vote = branch.vote().await;
-    assert!(matches!(vote, Vote::No(Failure::Passing { .. })), "{vote:?}");
+    assert!(matches!(vote, Vote::No(ResourceError::Passing { .. })), "{vote:?}");
     assert!(scene.held().await.is_empty());
     branch.decide(Outcome::Abort).await.unwrap();
     // What nobody ever held is not called committed.
     let never = scene.begin(2).await.name();
     let unknown = scene.jeton.decide(&never, Outcome::Commit).await;
-    assert!(matches!(unknown, Err(Failure::Damage { .. })), "{unknown:?}");
+    assert!(matches!(unknown, Err(ResourceError::Damage { .. })), "{unknown:?}");
 }
 
 #[tokio::test]
@@ -154,10 +155,13 @@ async fn what_is_promised_is_kept_back() {
     let (first, vote) = scene.voted(2, &["ADD default stock -8 MIN 0"]).await;
     assert!(matches!(vote, Vote::Yes), "{vote:?}");
     let (second, vote) = scene.voted(3, &["ADD default stock -3 MIN 0", "ADD default sold 3"]).await;
-    assert!(matches!(vote, Vote::No(Failure::Passing { .. })), "the first may yet be aborted: {vote:?}");
+    assert!(
+        matches!(vote, Vote::No(ResourceError::Passing { .. })),
+        "the first may yet be aborted: {vote:?}"
+    );
     scene.jeton.decide(&second, Outcome::Abort).await.unwrap();
     let (third, vote) = scene.voted(4, &["ADD default sold 11", "ADD default stock -11 MIN 0"]).await;
-    let Vote::No(Failure::Statement { code, .. }) = vote else { panic!("{vote:?}") };
+    let Vote::No(ResourceError::Statement { code, .. }) = vote else { panic!("{vote:?}") };
     assert_eq!(code, "beyond-bound");
     scene.jeton.decide(&third, Outcome::Abort).await.unwrap();
     assert_eq!(scene.held().await, [first]);
@@ -182,26 +186,29 @@ async fn a_branch_sends_nothing_before_its_vote() {
 
     let mut failing = scene.begin(3).await;
     failing.execute("ADD default apples 1", &[]).await.unwrap();
-    assert!(matches!(failing.execute("TAKE default apples 1", &[]).await, Err(Failure::Statement { .. })));
-    assert!(matches!(failing.vote().await, Vote::No(Failure::Statement { .. })));
+    assert!(matches!(
+        failing.execute("TAKE default apples 1", &[]).await,
+        Err(ResourceError::Statement { .. })
+    ));
+    assert!(matches!(failing.vote().await, Vote::No(ResourceError::Statement { .. })));
     let (_, nowhere) = scene.voted(4, &["ADD nowhere apples 1"]).await;
-    assert!(matches!(nowhere, Vote::No(Failure::Statement { .. })), "{nowhere:?}");
+    assert!(matches!(nowhere, Vote::No(ResourceError::Statement { .. })), "{nowhere:?}");
 
     scene.kill();
     // Without the server nothing has to be ended of what never voted; the rest is doubt.
     failing.decide(Outcome::Abort).await.unwrap();
     let vote = writing.vote().await;
-    assert!(matches!(vote, Vote::No(Failure::Passing { .. })), "{vote:?}");
+    assert!(matches!(vote, Vote::No(ResourceError::Passing { .. })), "{vote:?}");
     let lost = writing.decide(Outcome::Abort).await;
-    assert!(matches!(lost, Err(Failure::Passing { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(ResourceError::Passing { .. })), "{lost:?}");
     scene.start();
     assert!(scene.held().await.is_empty());
     assert!(matches!(
-        scene.jeton.read_decision(attempt(1).request, Try::FIRST).await,
-        Err(Failure::Setup { .. })
+        scene.jeton.read_decision(attempt(1).request, AttemptNumber::FIRST).await,
+        Err(ResourceError::Setup { .. })
     ));
     let other = scene.begin(5).await;
-    assert!(matches!(other.commit_deciding(b"").await, Err(Failure::Setup { .. })));
+    assert!(matches!(other.commit_deciding(b"").await, Err(ResourceError::Setup { .. })));
 }
 
 /// Many branches under way, each in several partitions, when the server is killed: each is then committed if it voted yes, and aborted if not, and counts once or not at all.

@@ -68,7 +68,7 @@ impl Default for Policy {
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum RetryAction {
     /// Send it to the address of this number.
     Send {
         /// The number of the attempt, from 0.
@@ -87,12 +87,12 @@ pub enum Step {
         until: Duration,
     },
     /// It is over.
-    Over(End),
+    Over(RetryOutcome),
 }
 
 /// How a course ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum RetryOutcome {
     /// With the answer to this attempt.
     Answered {
         /// The number of the attempt.
@@ -107,7 +107,7 @@ pub enum End {
 
 /// What became of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Report {
+pub enum AttemptResult {
     /// An answer that is the answer.
     Answered,
     /// The server cannot do it now.
@@ -131,7 +131,7 @@ pub enum Report {
 
 /// The course of one operation.
 #[derive(Debug)]
-pub struct Course {
+pub struct RetryState {
     policy: Policy,
     end: Duration,
     addresses: usize,
@@ -145,10 +145,10 @@ pub struct Course {
     /// When the next attempt may be, if none is flying.
     next: Duration,
     perhaps_done: bool,
-    over: Option<End>,
+    over: Option<RetryOutcome>,
 }
 
-impl Course {
+impl RetryState {
     /// A course that begins now, with the address of number `first` of so many.
     pub fn new(policy: Policy, now: Duration, addresses: usize, first: usize) -> Self {
         Self {
@@ -167,20 +167,20 @@ impl Course {
     }
 
     /// What to do now.
-    pub fn step(&mut self, now: Duration) -> Step {
+    pub fn step(&mut self, now: Duration) -> RetryAction {
         if let Some(end) = self.over {
-            return Step::Over(end);
+            return RetryAction::Over(end);
         }
         let timeout = self.policy.attempt_timeout;
         let late = |sent: Duration| now >= self.end || now >= sent.saturating_add(timeout);
         if let Some((attempt, _)) = self.flying.iter().find(|(_, sent)| late(*sent)) {
-            return Step::Abandon { attempt: *attempt };
+            return RetryAction::Abandon { attempt: *attempt };
         }
         let Some((_, oldest)) = self.flying.first().copied() else {
             if self.next >= self.end || now >= self.end {
-                return self.finish(End::Failed { perhaps_done: self.perhaps_done });
+                return self.finish(RetryOutcome::Failed { perhaps_done: self.perhaps_done });
             }
-            return if now >= self.next { self.send(now) } else { Step::Wait { until: self.next } };
+            return if now >= self.next { self.send(now) } else { RetryAction::Wait { until: self.next } };
         };
         let mut until = self.end.min(oldest.saturating_add(timeout));
         if let (Some(after), false) = (self.policy.hedge_after, self.hedged) {
@@ -191,33 +191,33 @@ impl Course {
             }
             until = until.min(hedge);
         }
-        Step::Wait { until }
+        RetryAction::Wait { until }
     }
 
     /// What became of an attempt. Reports of attempts that are not flying say nothing new.
-    pub fn report(&mut self, now: Duration, attempt: u32, report: Report, chance: u64) {
+    pub fn report(&mut self, now: Duration, attempt: u32, report: AttemptResult, chance: u64) {
         let Some(at) = self.flying.iter().position(|(other, _)| *other == attempt) else { return };
         if self.over.is_some() {
             return;
         }
         self.flying.remove(at);
         let (busy, perhaps_done) = match report {
-            Report::Answered => {
-                self.finish(End::Answered { attempt });
+            AttemptResult::Answered => {
+                self.finish(RetryOutcome::Answered { attempt });
                 return;
             }
-            Report::Settled => {
-                self.finish(End::Failed { perhaps_done: false });
+            AttemptResult::Settled => {
+                self.finish(RetryOutcome::Failed { perhaps_done: false });
                 return;
             }
-            Report::Refused { perhaps_done } => {
+            AttemptResult::Refused { perhaps_done } => {
                 // A hedge that is still flying may be done after this refusal.
                 let perhaps_done = perhaps_done || self.perhaps_done || !self.flying.is_empty();
-                self.finish(End::Failed { perhaps_done });
+                self.finish(RetryOutcome::Failed { perhaps_done });
                 return;
             }
-            Report::Busy { perhaps_done } => (true, perhaps_done),
-            Report::Lost { sent } => (false, sent),
+            AttemptResult::Busy { perhaps_done } => (true, perhaps_done),
+            AttemptResult::Lost { sent } => (false, sent),
         };
         self.perhaps_done |= perhaps_done;
         if !self.flying.is_empty() {
@@ -244,15 +244,15 @@ impl Course {
         self.attempts
     }
 
-    fn send(&mut self, now: Duration) -> Step {
+    fn send(&mut self, now: Duration) -> RetryAction {
         let attempt = self.attempts;
         self.attempts += 1;
         self.flying.push((attempt, now));
-        Step::Send { attempt, address: (self.first + attempt as usize) % self.addresses }
+        RetryAction::Send { attempt, address: (self.first + attempt as usize) % self.addresses }
     }
 
-    fn finish(&mut self, end: End) -> Step {
+    fn finish(&mut self, end: RetryOutcome) -> RetryAction {
         self.over = Some(end);
-        Step::Over(end)
+        RetryAction::Over(end)
     }
 }

@@ -48,7 +48,7 @@ pub enum Code {
 
 /// What the server said instead of doing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct ServerError {
     /// Its first word.
     pub code: Code,
     /// All of it.
@@ -57,7 +57,7 @@ pub struct Said {
 
 /// What an answer with an error leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weight {
+pub(crate) enum Retryability {
     /// Nothing changed; ask again later.
     Later,
     /// Something may have changed; ask again later.
@@ -70,7 +70,7 @@ pub(crate) enum Weight {
     Settled,
 }
 
-impl Said {
+impl ServerError {
     pub(crate) fn new(line: &[u8]) -> Self {
         let message = String::from_utf8_lossy(line).into_owned();
         let code = match message.split(' ').next().unwrap_or_default() {
@@ -96,21 +96,21 @@ impl Said {
         Self { code, message }
     }
 
-    pub(crate) fn weight(&self) -> Weight {
+    pub(crate) fn weight(&self) -> Retryability {
         match self.code {
-            Code::Busy | Code::NoRoom => Weight::Later,
+            Code::Busy | Code::NoRoom => Retryability::Later,
             // A server that stops gives up what is under way, and does not know what became of it.
-            Code::Loading | Code::IdBusy => Weight::LaterPerhapsDone,
-            Code::IdMismatch => Weight::Settled,
+            Code::Loading | Code::IdBusy => Retryability::LaterPerhapsDone,
+            Code::IdMismatch => Retryability::Settled,
             // A write to disk that failed may still be there after a restart. Servers once said it without a code of its own.
-            Code::Storage => Weight::NeverPerhapsDone,
-            Code::Other(_) if self.message.starts_with("ERR storage") => Weight::NeverPerhapsDone,
-            _ => Weight::Never,
+            Code::Storage => Retryability::NeverPerhapsDone,
+            Code::Other(_) if self.message.starts_with("ERR storage") => Retryability::NeverPerhapsDone,
+            _ => Retryability::Never,
         }
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for ServerError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.message)
     }
@@ -119,7 +119,7 @@ impl fmt::Display for Said {
 /// Why an attempt had no answer, or none that ends the operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum AttemptError {
     /// There was no connection to send it on. It was not sent.
     #[error("cannot connect to {address}: {why}")]
     Connect {
@@ -141,7 +141,7 @@ pub enum Failure {
     TimedOut,
     /// The server said this.
     #[error("{0}")]
-    Said(Said),
+    Said(ServerError),
     /// The server answered something that is no answer to this.
     #[error("an answer that makes no sense: {0}")]
     Nonsense(String),
@@ -160,7 +160,7 @@ pub enum Error {
         /// The id to ask again with.
         id: Id,
         /// What the last attempt met with.
-        last: Failure,
+        last: AttemptError,
     },
     /// The id is older than the table remembers. It may have been counted, or not, and will not be counted now; what is known of it,
     /// [`Client::operation`](crate::Client::operation) tells.
@@ -179,12 +179,12 @@ pub enum Error {
     },
     /// The server refused it. Nothing changed.
     #[error("{0}")]
-    Refused(Said),
+    Refused(ServerError),
     /// Up to the deadline there was nobody to send it to, or no answer to a read. Nothing changed.
     #[error("gave up at the deadline: {last}")]
     Unreachable {
         /// What the last attempt met with.
-        last: Failure,
+        last: AttemptError,
     },
     /// It cannot be sent as it is. Nothing was sent.
     #[error("{0}")]
@@ -196,8 +196,8 @@ impl Error {
     pub fn code(&self) -> Option<&Code> {
         match self {
             Self::Refused(said)
-            | Self::Unknown { last: Failure::Said(said), .. }
-            | Self::Unreachable { last: Failure::Said(said) } => Some(&said.code),
+            | Self::Unknown { last: AttemptError::Said(said), .. }
+            | Self::Unreachable { last: AttemptError::Said(said) } => Some(&said.code),
             Self::Expired { .. } => Some(&Code::IdExpired),
             Self::Busy { .. } => Some(&Code::Busy),
             _ => None,
@@ -217,20 +217,20 @@ mod tests {
     #[test]
     fn what_is_said_is_weighed() {
         for (text, weight) in [
-            ("BUSY too many requests are waiting", Weight::Later),
-            ("MISCONF writes are refused for now", Weight::Later),
-            ("LOADING the engine is closed", Weight::LaterPerhapsDone),
-            ("IDBUSY", Weight::LaterPerhapsDone),
-            ("IDMISMATCH the id was used", Weight::Settled),
-            ("IDEXPIRED the id is older", Weight::Never),
-            ("NOPERM", Weight::Never),
-            ("ERR increment or decrement would overflow", Weight::Never),
-            ("ERR storage: no", Weight::NeverPerhapsDone),
-            ("STORAGE storage: no", Weight::NeverPerhapsDone),
-            ("QUOTA no more", Weight::Never),
+            ("BUSY too many requests are waiting", Retryability::Later),
+            ("MISCONF writes are refused for now", Retryability::Later),
+            ("LOADING the engine is closed", Retryability::LaterPerhapsDone),
+            ("IDBUSY", Retryability::LaterPerhapsDone),
+            ("IDMISMATCH the id was used", Retryability::Settled),
+            ("IDEXPIRED the id is older", Retryability::Never),
+            ("NOPERM", Retryability::Never),
+            ("ERR increment or decrement would overflow", Retryability::Never),
+            ("ERR storage: no", Retryability::NeverPerhapsDone),
+            ("STORAGE storage: no", Retryability::NeverPerhapsDone),
+            ("QUOTA no more", Retryability::Never),
         ] {
-            assert_eq!(Said::new(text.as_bytes()).weight(), weight, "{text}");
+            assert_eq!(ServerError::new(text.as_bytes()).weight(), weight, "{text}");
         }
-        assert_eq!(Said::new(b"HUH what").code, Code::Other("HUH".into()));
+        assert_eq!(ServerError::new(b"HUH what").code, Code::Other("HUH".into()));
     }
 }

@@ -31,7 +31,7 @@
 //! - *A definite error is definite.* Any other error about a write says that nothing changed, with the one exception that
 //!   it names itself: [`Error::Expired`].
 //!
-//! The pure parts (no clock, no chance, no I/O): [`Mint`], [`Course`], and what is said to a server and by it. Around
+//! The pure parts (no clock, no chance, no I/O): [`IdGenerator`], [`RetryState`], and what is said to a server and by it. Around
 //! them: a line is a connection with its task, shared by all callers; the client drives a course over lines.
 
 #![forbid(unsafe_code)]
@@ -55,12 +55,12 @@ pub mod transactions;
 
 pub use call::{Add, AddMany, Change, Get, Lookup};
 pub use client::Client;
-pub use course::{Backoff, Course, End, Policy, Report, Step};
-pub use failure::{Code, Error, Failure, Said};
+pub use course::{AttemptResult, Backoff, Policy, RetryAction, RetryOutcome, RetryState};
+pub use failure::{AttemptError, Code, Error, ServerError};
 pub use id::{Id, IdError};
-pub use mint::Mint;
+pub use mint::IdGenerator;
 pub use options::Options;
-pub use outbox::{Keep, Limits as OutboxLimits, Outbox, OutboxError, Receipt, Undelivered};
-pub use outcome::{Fate, Held, ManyOutcome, Outcome, Status};
+pub use outbox::{Limits as OutboxLimits, Outbox, OutboxEntry, OutboxError, Receipt, Undelivered};
+pub use outcome::{ManyOutcome, OperationStatus, Outcome, Status, StoredValue};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};

@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::failure::{Code, Failure, Said};
-use crate::mailbox::Ticket;
+use crate::failure::{AttemptError, Code, ServerError};
+use crate::mailbox::PendingAttempt;
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 16 << 10;
@@ -36,7 +36,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// What a line needs to know.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionConfig {
     pub address: String,
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::Tls>,
@@ -46,20 +46,20 @@ pub(crate) struct Place {
 }
 
 /// Begins a line. It ends when nobody holds its queue any more.
-pub(crate) fn begin(place: Place) -> mpsc::Sender<Ticket> {
+pub(crate) fn begin(place: ConnectionConfig) -> mpsc::Sender<PendingAttempt> {
     let (sender, queue) = mpsc::channel(place.queue_max);
-    tokio::spawn(Line { place, queue, failed: None }.run());
+    tokio::spawn(ConnectionTask { place, queue, failed: None }.run());
     sender
 }
 
-struct Line {
-    place: Place,
-    queue: mpsc::Receiver<Ticket>,
+struct ConnectionTask {
+    place: ConnectionConfig,
+    queue: mpsc::Receiver<PendingAttempt>,
     /// When a connection could last not be opened, and why.
-    failed: Option<(Instant, Failure)>,
+    failed: Option<(Instant, AttemptError)>,
 }
 
-impl Line {
+impl ConnectionTask {
     async fn run(mut self) {
         while let Some(ticket) = self.queue.recv().await {
             if !ticket.is_awaited() {
@@ -98,8 +98,8 @@ impl Line {
         Ok(Box::new(stream))
     }
 
-    async fn open(&self) -> Result<(Box<dyn Stream>, BytesMut, Parser), Failure> {
-        let cannot = |why: String| Failure::Connect { address: self.place.address.clone(), why };
+    async fn open(&self) -> Result<(Box<dyn Stream>, BytesMut, Parser), AttemptError> {
+        let cannot = |why: String| AttemptError::Connect { address: self.place.address.clone(), why };
         let opening = async {
             let mut stream = self.connect().await.map_err(|error| cannot(error.to_string()))?;
             let (mut input, mut parser) = (BytesMut::new(), Parser::new(Limits::default()));
@@ -110,7 +110,7 @@ impl Line {
                     Greeting::Said(said)
                         if matches!(said.code, Code::NoAuth | Code::WrongPass | Code::NoPermission) =>
                     {
-                        Failure::Said(said)
+                        AttemptError::Said(said)
                     }
                     Greeting::Said(said) => cannot(said.message),
                 }
@@ -126,7 +126,7 @@ impl Line {
 /// Why a server could not be greeted.
 enum Greeting {
     Io(io::Error),
-    Said(Said),
+    Said(ServerError),
 }
 
 impl From<io::Error> for Greeting {
@@ -149,11 +149,11 @@ async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     let Value::Error(error) = ask(stream, input, parser, &words).await? else { return Ok(()) };
     // Whoever does not know the third version speaks the second, and has another word for tokens.
     if !error.starts_with(b"NOPROTO") && !error.starts_with(b"ERR unknown command") {
-        return Err(Greeting::Said(Said::new(&error)));
+        return Err(Greeting::Said(ServerError::new(&error)));
     }
     let Some(token) = token else { return Ok(()) };
     match ask(stream, input, parser, &[b"AUTH", token.as_bytes()]).await? {
-        Value::Error(error) => Err(Greeting::Said(Said::new(&error))),
+        Value::Error(error) => Err(Greeting::Said(ServerError::new(&error))),
         _ => Ok(()),
     }
 }
@@ -203,7 +203,7 @@ struct Connection<S> {
     input: BytesMut,
     out: BytesMut,
     /// What was written and has no answer yet, in order.
-    waiting: VecDeque<Ticket>,
+    waiting: VecDeque<PendingAttempt>,
     /// When something was last heard, or the first of those that wait began to.
     heard: Instant,
 }
@@ -215,18 +215,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Serves the queue until the connection ends. Nothing if the queue ended first.
-    async fn serve(mut self, first: Ticket, line: &mut Line) -> Option<()> {
+    async fn serve(mut self, first: PendingAttempt, line: &mut ConnectionTask) -> Option<()> {
         self.take(first);
         let why = self.work(line).await?;
         let address = &line.place.address;
         for ticket in self.waiting.drain(..) {
-            ticket.fail(Failure::Lost { address: address.clone(), why: why.clone() });
+            ticket.fail(AttemptError::Lost { address: address.clone(), why: why.clone() });
         }
         Some(())
     }
 
     /// Works until the connection ends, and says why. Nothing if the queue ended first.
-    async fn work(&mut self, line: &mut Line) -> Option<String> {
+    async fn work(&mut self, line: &mut ConnectionTask) -> Option<String> {
         let (patience, queue_max) = (line.place.patience, line.place.queue_max);
         let (mut batch, mut flushed) = (Vec::new(), true);
         let mut alarm = std::pin::pin!(sleep_until(self.heard + patience));
@@ -280,7 +280,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    fn take(&mut self, ticket: Ticket) {
+    fn take(&mut self, ticket: PendingAttempt) {
         take(ticket, &mut self.waiting, &mut self.out, &mut self.heard);
     }
 }
@@ -297,7 +297,12 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), out: &mut BytesMut) -> io
 }
 
 /// Puts a command among those to be written, unless its caller has given it up.
-fn take(ticket: Ticket, waiting: &mut VecDeque<Ticket>, out: &mut BytesMut, heard: &mut Instant) {
+fn take(
+    ticket: PendingAttempt,
+    waiting: &mut VecDeque<PendingAttempt>,
+    out: &mut BytesMut,
+    heard: &mut Instant,
+) {
     if !ticket.claim() {
         return;
     }

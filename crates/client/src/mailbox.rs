@@ -11,41 +11,41 @@ use bytes::Bytes;
 use jeton_resp::value::Value;
 use tokio::sync::Notify;
 
-use crate::failure::Failure;
+use crate::failure::AttemptError;
 
 /// What came of an attempt.
 #[derive(Debug)]
-pub(crate) enum Letter {
+pub(crate) enum AttemptEvent {
     /// An answer, or an error as an answer.
     Answer(Value),
     /// No answer. Whether the attempt was sent, and why.
-    Failed { sent: bool, failure: Failure },
+    Failed { sent: bool, failure: AttemptError },
 }
 
 #[derive(Debug, Default)]
 struct Inside {
     /// Attempts that are not over, and whether their connection took them.
     flying: Vec<(u32, bool)>,
-    letters: Vec<(u32, Letter)>,
+    letters: Vec<(u32, AttemptEvent)>,
 }
 
 /// Where the answers to the attempts of one operation come in.
 #[derive(Debug, Default)]
-pub(crate) struct Mailbox {
+pub(crate) struct InFlight {
     inside: Mutex<Inside>,
     bell: Notify,
 }
 
-impl Mailbox {
+impl InFlight {
     fn inside(&self) -> MutexGuard<'_, Inside> {
         // Nothing is left half changed in there.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins an attempt.
-    pub fn ticket(self: &Arc<Self>, attempt: u32, command: Bytes) -> Ticket {
+    pub fn ticket(self: &Arc<Self>, attempt: u32, command: Bytes) -> PendingAttempt {
         self.inside().flying.push((attempt, false));
-        Ticket { mailbox: Arc::clone(self), attempt, command, open: true }
+        PendingAttempt { mailbox: Arc::clone(self), attempt, command, open: true }
     }
 
     /// Gives an attempt up. Whether it may have been sent.
@@ -63,7 +63,7 @@ impl Mailbox {
     }
 
     /// The next letter, without waiting.
-    pub fn take(&self) -> Option<(u32, Letter)> {
+    pub fn take(&self) -> Option<(u32, AttemptEvent)> {
         self.inside().letters.pop()
     }
 
@@ -72,7 +72,7 @@ impl Mailbox {
         self.bell.notified().await;
     }
 
-    fn post(&self, attempt: u32, letter: impl FnOnce(bool) -> Letter) {
+    fn post(&self, attempt: u32, letter: impl FnOnce(bool) -> AttemptEvent) {
         let mut inside = self.inside();
         // Nobody waits for an attempt that was given up.
         let Some(at) = inside.flying.iter().position(|(other, _)| *other == attempt) else { return };
@@ -85,14 +85,14 @@ impl Mailbox {
 
 /// An attempt, on its way through a connection.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    mailbox: Arc<Mailbox>,
+pub(crate) struct PendingAttempt {
+    mailbox: Arc<InFlight>,
     attempt: u32,
     pub command: Bytes,
     open: bool,
 }
 
-impl Ticket {
+impl PendingAttempt {
     /// Takes it, to be sent. False if it was given up: then it must not be sent.
     pub fn claim(&self) -> bool {
         let mut inside = self.mailbox.inside();
@@ -113,20 +113,21 @@ impl Ticket {
     /// Ends it with an answer.
     pub fn answer(mut self, value: Value) {
         self.open = false;
-        self.mailbox.post(self.attempt, |_| Letter::Answer(value));
+        self.mailbox.post(self.attempt, |_| AttemptEvent::Answer(value));
     }
 
     /// Ends it without an answer.
-    pub fn fail(mut self, failure: Failure) {
+    pub fn fail(mut self, failure: AttemptError) {
         self.open = false;
-        self.mailbox.post(self.attempt, |sent| Letter::Failed { sent, failure });
+        self.mailbox.post(self.attempt, |sent| AttemptEvent::Failed { sent, failure });
     }
 }
 
-impl Drop for Ticket {
+impl Drop for PendingAttempt {
     fn drop(&mut self) {
         if self.open {
-            self.mailbox.post(self.attempt, |sent| Letter::Failed { sent, failure: Failure::Closed });
+            self.mailbox
+                .post(self.attempt, |sent| AttemptEvent::Failed { sent, failure: AttemptError::Closed });
         }
     }
 }

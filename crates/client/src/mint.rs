@@ -12,11 +12,11 @@ const STEP_BACK_MAX: u64 = 10_000;
 ///
 /// Within a millisecond the id before is increased by chance, so that neither order nor unguessability is lost.
 #[derive(Debug, Default)]
-pub struct Mint {
+pub struct IdGenerator {
     last: Option<(u64, u128)>,
 }
 
-impl Mint {
+impl IdGenerator {
     /// The next id: at this time in milliseconds since 1970, with this chance.
     pub fn next(&mut self, millis: u64, chance: u128) -> u128 {
         let (millis, tail) = match self.last {
@@ -52,7 +52,7 @@ mod tests {
         fn ids_grow_while_the_clock_jitters(
             ids in prop::collection::vec((0..5_000u64, any::<u128>()), 2..200)
         ) {
-            let mut mint = Mint::default();
+            let mut mint = IdGenerator::default();
             let ids: Vec<u128> = ids.into_iter().map(|(late, chance)| mint.next(NOW - late, chance)).collect();
             for pair in ids.windows(2) {
                 prop_assert!(pair[0] < pair[1], "{:x} {:x}", pair[0], pair[1]);
@@ -64,7 +64,7 @@ mod tests {
 
         #[test]
         fn an_id_carries_its_time(millis in 0..1u64 << 47, chance: u128) {
-            let id = Mint::default().next(millis, chance);
+            let id = IdGenerator::default().next(millis, chance);
             prop_assert_eq!((id >> 80) as u64, millis);
             prop_assert!(OpId::uuid7(id).is_ok());
         }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_far_is_followed() {
-        let mut mint = Mint::default();
+        let mut mint = IdGenerator::default();
         mint.next(NOW, 0);
         assert_eq!((mint.next(NOW - STEP_BACK_MAX, 0) >> 80) as u64, NOW);
         assert_eq!((mint.next(NOW - STEP_BACK_MAX - 1, 0) >> 80) as u64, NOW - STEP_BACK_MAX - 1);
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_millisecond_that_is_full_borrows_from_the_next() {
-        let mut mint = Mint { last: Some((NOW, TAIL_MASK)) };
+        let mut mint = IdGenerator { last: Some((NOW, TAIL_MASK)) };
         let id = mint.next(NOW, u128::MAX);
         assert_eq!((id >> 80) as u64, NOW + 1);
         assert!(OpId::uuid7(id).is_ok());

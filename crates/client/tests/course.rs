@@ -3,23 +3,23 @@
 
 use std::time::Duration;
 
-use jeton_client::{Backoff, Course, End, Policy, Report, Step};
+use jeton_client::{AttemptResult, Backoff, Policy, RetryAction, RetryOutcome, RetryState};
 use proptest::prelude::*;
 
 /// What happens to an attempt, and after how long.
 #[derive(Debug, Clone, Copy)]
 struct Happening {
     after: u64,
-    report: Report,
+    report: AttemptResult,
 }
 
-fn report() -> impl Strategy<Value = Report> {
+fn report() -> impl Strategy<Value = AttemptResult> {
     prop_oneof![
-        1 => Just(Report::Answered),
-        1 => any::<bool>().prop_map(|perhaps_done| Report::Refused { perhaps_done }),
-        1 => Just(Report::Settled),
-        8 => any::<bool>().prop_map(|perhaps_done| Report::Busy { perhaps_done }),
-        20 => any::<bool>().prop_map(|sent| Report::Lost { sent }),
+        1 => Just(AttemptResult::Answered),
+        1 => any::<bool>().prop_map(|perhaps_done| AttemptResult::Refused { perhaps_done }),
+        1 => Just(AttemptResult::Settled),
+        8 => any::<bool>().prop_map(|perhaps_done| AttemptResult::Busy { perhaps_done }),
+        20 => any::<bool>().prop_map(|sent| AttemptResult::Lost { sent }),
     ]
 }
 
@@ -61,23 +61,23 @@ struct Run {
     /// Whether any attempt may have been done.
     perhaps_done: bool,
     settled: bool,
-    end: Option<(Duration, End)>,
+    end: Option<(Duration, RetryOutcome)>,
 }
 
 fn run(policy: Policy, addresses: usize, first: usize, happenings: &[Happening], chances: &[u64]) -> Run {
     let begin = ms(77);
-    let mut course = Course::new(policy, begin, addresses, first);
+    let mut course = RetryState::new(policy, begin, addresses, first);
     let mut run = Run::default();
     let mut now = begin;
     // Attempts that are flying: number, when their report comes, the report.
-    let mut flying: Vec<(u32, Duration, Report)> = Vec::new();
+    let mut flying: Vec<(u32, Duration, AttemptResult)> = Vec::new();
     let mut failed: Option<(Duration, bool)> = None;
     let mut failures = 0;
     let mut chances = chances.iter().cycle().copied();
     for _ in 0..100_000 {
         let step = course.step(now);
         match step {
-            Step::Send { attempt, address } => {
+            RetryAction::Send { attempt, address } => {
                 assert_eq!(attempt as usize, run.sent.len());
                 if let Some((when, busy)) = failed.take() {
                     run.waits.push((when, now, failures, busy));
@@ -87,18 +87,18 @@ fn run(policy: Policy, addresses: usize, first: usize, happenings: &[Happening],
                 flying.push((attempt, now + ms(happening.after), happening.report));
                 run.flying_max = run.flying_max.max(flying.len());
             }
-            Step::Abandon { attempt } => {
+            RetryAction::Abandon { attempt } => {
                 let at = flying.iter().position(|(other, ..)| *other == attempt).expect("it is flying");
                 let (_, _, report) = flying.remove(at);
                 // Half of those that are given up were never sent.
-                let sent = !matches!(report, Report::Lost { sent: false });
+                let sent = !matches!(report, AttemptResult::Lost { sent: false });
                 run.perhaps_done |= sent;
-                course.report(now, attempt, Report::Lost { sent }, chances.next().unwrap());
+                course.report(now, attempt, AttemptResult::Lost { sent }, chances.next().unwrap());
                 if flying.is_empty() {
                     (failed, failures) = (Some((now, false)), failures + 1);
                 }
             }
-            Step::Wait { until } => {
+            RetryAction::Wait { until } => {
                 assert!(until > now, "a wait for what is over: {now:?} {until:?}");
                 assert!(until <= course.end());
                 let next = flying.iter().enumerate().min_by_key(|(_, (_, when, _))| *when);
@@ -107,29 +107,30 @@ fn run(policy: Policy, addresses: usize, first: usize, happenings: &[Happening],
                         flying.remove(at);
                         now = now.max(when);
                         match report {
-                            Report::Busy { perhaps_done } | Report::Refused { perhaps_done } => {
+                            AttemptResult::Busy { perhaps_done }
+                            | AttemptResult::Refused { perhaps_done } => {
                                 run.perhaps_done |= perhaps_done;
                             }
-                            Report::Lost { sent } => run.perhaps_done |= sent,
-                            Report::Settled => run.settled = true,
-                            Report::Answered => {}
+                            AttemptResult::Lost { sent } => run.perhaps_done |= sent,
+                            AttemptResult::Settled => run.settled = true,
+                            AttemptResult::Answered => {}
                         }
                         // What still flies when it is over may be done by whom it reaches.
-                        if matches!(report, Report::Refused { .. }) {
+                        if matches!(report, AttemptResult::Refused { .. }) {
                             run.perhaps_done |= !flying.is_empty();
                         }
                         course.report(now, attempt, report, chances.next().unwrap());
                         // A report that comes twice says nothing new.
-                        course.report(now, attempt, Report::Answered, 0);
+                        course.report(now, attempt, AttemptResult::Answered, 0);
                         if flying.is_empty() {
-                            let busy = matches!(report, Report::Busy { .. });
+                            let busy = matches!(report, AttemptResult::Busy { .. });
                             (failed, failures) = (Some((now, busy)), failures + 1);
                         }
                     }
                     _ => now = until,
                 }
             }
-            Step::Over(end) => {
+            RetryAction::Over(end) => {
                 assert_eq!(course.step(now + ms(1)), step, "over is over");
                 run.end = Some((now, end));
                 return run;
@@ -168,9 +169,9 @@ proptest! {
             }
         }
         match end {
-            End::Answered { attempt } => prop_assert!((attempt as usize) < run.sent.len()),
-            End::Failed { perhaps_done } if run.settled => prop_assert!(!perhaps_done),
-            End::Failed { perhaps_done } => prop_assert_eq!(perhaps_done, run.perhaps_done),
+            RetryOutcome::Answered { attempt } => prop_assert!((attempt as usize) < run.sent.len()),
+            RetryOutcome::Failed { perhaps_done } if run.settled => prop_assert!(!perhaps_done),
+            RetryOutcome::Failed { perhaps_done } => prop_assert_eq!(perhaps_done, run.perhaps_done),
         }
     }
 
@@ -189,20 +190,20 @@ proptest! {
 #[test]
 fn a_hedge_goes_elsewhere_when_its_time_has_come_and_once() {
     let policy = Policy { hedge_after: Some(ms(50)), attempt_timeout: ms(500), ..Policy::default() };
-    let mut course = Course::new(policy, ms(0), 2, 0);
-    assert_eq!(course.step(ms(0)), Step::Send { attempt: 0, address: 0 });
-    assert_eq!(course.step(ms(0)), Step::Wait { until: ms(50) });
-    assert_eq!(course.step(ms(50)), Step::Send { attempt: 1, address: 1 });
-    assert_eq!(course.step(ms(50)), Step::Wait { until: ms(500) });
+    let mut course = RetryState::new(policy, ms(0), 2, 0);
+    assert_eq!(course.step(ms(0)), RetryAction::Send { attempt: 0, address: 0 });
+    assert_eq!(course.step(ms(0)), RetryAction::Wait { until: ms(50) });
+    assert_eq!(course.step(ms(50)), RetryAction::Send { attempt: 1, address: 1 });
+    assert_eq!(course.step(ms(50)), RetryAction::Wait { until: ms(500) });
     // The hedge fails: the first attempt is still waited for.
-    course.report(ms(60), 1, Report::Lost { sent: false }, 0);
-    assert_eq!(course.step(ms(60)), Step::Wait { until: ms(500) });
-    course.report(ms(70), 0, Report::Answered, 0);
-    assert_eq!(course.step(ms(70)), Step::Over(End::Answered { attempt: 0 }));
+    course.report(ms(60), 1, AttemptResult::Lost { sent: false }, 0);
+    assert_eq!(course.step(ms(60)), RetryAction::Wait { until: ms(500) });
+    course.report(ms(70), 0, AttemptResult::Answered, 0);
+    assert_eq!(course.step(ms(70)), RetryAction::Over(RetryOutcome::Answered { attempt: 0 }));
 }
 
 #[test]
 fn the_window_ends_a_course_before_the_deadline() {
     let policy = Policy { deadline: ms(10_000), window: ms(1000), ..Policy::default() };
-    assert_eq!(Course::new(policy, ms(5), 1, 0).end(), ms(505));
+    assert_eq!(RetryState::new(policy, ms(5), 1, 0).end(), ms(505));
 }

@@ -161,7 +161,11 @@ impl<'a> Reader<'a> {
     /// A count of things that take at least one byte each.
     pub fn count(&mut self) -> Result<usize, DecodeError> {
         let count = usize::try_from(self.varint()?).map_err(|_| DecodeError("a count beyond memory"))?;
-        if count > self.rest.len() { Err(DecodeError("a count beyond the bytes there are")) } else { Ok(count) }
+        if count > self.rest.len() {
+            Err(DecodeError("a count beyond the bytes there are"))
+        } else {
+            Ok(count)
+        }
     }
 }
 

@@ -133,7 +133,9 @@ pub fn push(operation: &Operation, decision: &OperationDecision, out: &mut Vec<u
             out.put_varint(u64::from(era));
             out.put_varint(generation.0);
         }
-        DedupLocation::Session { lease } => out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)),
+        DedupLocation::Session { lease } => {
+            out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX))
+        }
     }
     for effect in effects.into_iter().flatten() {
         match effect {
@@ -204,7 +206,8 @@ impl<'a> Entry<'a> {
         };
         match (operation.id(), memory) {
             (None, DedupLocation::None) | (Some(OpId::Sequenced { .. }), DedupLocation::Session { .. }) => {}
-            (Some(id), DedupLocation::Filter { .. } | DedupLocation::Index { .. }) if id.format() != Format::Sequenced => {}
+            (Some(id), DedupLocation::Filter { .. } | DedupLocation::Index { .. })
+                if id.format() != Format::Sequenced => {}
             _ => return Err(DecodeError("an id that is remembered where ids of its format are not")),
         }
         let effects = match flags & HAS_EFFECTS {

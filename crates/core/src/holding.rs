@@ -12,16 +12,16 @@
 
 use forgetful_filter::Moment;
 
-use crate::answer::{OperationResult, Rejection, DedupRecord, Values};
-use crate::branch::{Addition, Branch, BranchName, BranchLogItem, BranchOutcome};
+use crate::answer::{DedupRecord, OperationResult, Rejection, Values};
+use crate::branch::{Addition, Branch, BranchLogItem, BranchName, BranchOutcome};
 use crate::codec::DecodeError;
 use crate::entry::{OperationDecision, millis};
-use crate::escrow::{PreparedBranches, Escrow, PreparedBranch};
+use crate::escrow::{Escrow, PreparedBranch, PreparedBranches};
 use crate::generation::Generation;
 use crate::hash::{IdKey, PayloadHash};
 use crate::limits::BRANCH_WINDOW;
 use crate::operation::Operation;
-use crate::partition::{StateWriter, Partition, StateReader, LogPosition, left_behind};
+use crate::partition::{LogPosition, Partition, StateReader, StateWriter, left_behind};
 use crate::timeline::stretched;
 use crate::value::Value;
 
@@ -201,7 +201,12 @@ impl Partition {
     }
 
     /// Whether what a decision leaves is enough for all that is held.
-    pub(crate) fn bears(&self, step: LogPosition, operation: &Operation, decision: &OperationDecision) -> bool {
+    pub(crate) fn bears(
+        &self,
+        step: LogPosition,
+        operation: &Operation,
+        decision: &OperationDecision,
+    ) -> bool {
         if self.branches.is_empty() || !decision.answer.applied {
             return true;
         }
@@ -218,10 +223,17 @@ impl Partition {
 }
 
 /// Makes only the part of a step come true that concerns the id index: for whoever has restored the rest from elsewhere. May be repeated.
-pub fn recollect_branch<A: StateWriter>(step: &BranchLogItem, key: IdKey, slot: u64, time: Moment, absorb: &mut A) {
+pub fn recollect_branch<A: StateWriter>(
+    step: &BranchLogItem,
+    key: IdKey,
+    slot: u64,
+    time: Moment,
+    absorb: &mut A,
+) {
     let BranchLogItem::Settled { ending, generation, .. } = step else { return };
     let applied = *ending == BranchOutcome::Commit;
-    let answer = OperationResult { applied, slot, millis: millis(time), values: Values::from_vec(Vec::new()) };
+    let answer =
+        OperationResult { applied, slot, millis: millis(time), values: Values::from_vec(Vec::new()) };
     absorb.remember(key, *generation, DedupRecord { payload: PayloadHash(0), answer });
 }
 

@@ -55,23 +55,24 @@ mod uuid;
 mod value;
 
 pub use address::{AddressError, Cell, Column, PartitionId, TableId};
-pub use answer::{OperationResult, Rejection, DedupRecord, Values};
-pub use branch::{Addition, Branch, BranchError, BranchName, BranchLogItem, BranchOutcome};
+pub use answer::{DedupRecord, OperationResult, Rejection, Values};
+pub use branch::{Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome};
 pub use catalog::{Catalog, TABLES_MAX};
-pub use entry::{OperationDecision, Entry, LogItem, DedupLocation};
+pub use entry::{DedupLocation, Entry, LogItem, OperationDecision};
 pub use era::{Era, RestoreError};
-pub use escrow::{PreparedBranches, PreparedBranch};
+pub use escrow::{PreparedBranch, PreparedBranches};
 pub use forgetful_filter::{Moment, Pressure, Status};
 pub use generation::Generation;
 pub use hash::{IdKey, PayloadHash, Secret};
 pub use holding::{BranchState, BranchVerdict, recollect_branch};
 pub use id::{Format, Formats, IdError, OpId};
 pub use operation::{Change, Check, Operation, OperationError};
-pub use partition::{StateWriter, Hashes, IdStatus, Partition, StateReader, LogPosition, Verdict, recollect};
+pub use partition::{Hashes, IdStatus, LogPosition, Partition, StateReader, StateWriter, Verdict, recollect};
 pub use replay::{RecomputeError, complete};
 pub use session::{Client, Sessions};
 pub use settings::{
-    Durability, EXACT_FILTER_RATE, Mode, SettingsError, TableSettings, WINDOW_MAX, WINDOW_MIN, MissingIdPolicy,
+    Durability, EXACT_FILTER_RATE, MissingIdPolicy, Mode, SettingsError, TableSettings, WINDOW_MAX,
+    WINDOW_MIN,
 };
 pub use table::{ERAS_MAX, RefillError, Table};
 pub use timeline::{GAIN, StoreClock, stretched};

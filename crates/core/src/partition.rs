@@ -12,9 +12,9 @@
 use forgetful_filter::Moment;
 
 use crate::address::{Cell, PartitionId};
-use crate::answer::{OperationResult, Rejection, DedupRecord, Values};
+use crate::answer::{DedupRecord, OperationResult, Rejection, Values};
 use crate::codec::{DecodeError, Reader, Write};
-use crate::entry::{OperationDecision, DedupLocation, millis};
+use crate::entry::{DedupLocation, OperationDecision, millis};
 use crate::era::{Era, FilterAnswer};
 use crate::escrow::PreparedBranches;
 use crate::generation::Generation;
@@ -23,7 +23,7 @@ use crate::id::OpId;
 use crate::limits;
 use crate::operation::{Change, Check, Operation};
 use crate::session::{Client, SessionLookup, Sessions};
-use crate::settings::{Mode, MissingIdPolicy};
+use crate::settings::{MissingIdPolicy, Mode};
 use crate::table::Table;
 use crate::value::Value;
 

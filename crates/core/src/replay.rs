@@ -9,7 +9,7 @@ use forgetful_filter::Moment;
 
 use crate::entry::OperationDecision;
 use crate::operation::Operation;
-use crate::partition::{StateReader, LogPosition, Verdict, evaluate};
+use crate::partition::{LogPosition, StateReader, Verdict, evaluate};
 
 /// Why a decision cannot be completed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

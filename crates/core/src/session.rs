@@ -16,7 +16,7 @@ use std::time::Duration;
 use forgetful_filter::Moment;
 
 use crate::address::TableId;
-use crate::answer::{Rejection, DedupRecord};
+use crate::answer::{DedupRecord, Rejection};
 use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
 
@@ -126,7 +126,9 @@ impl Sessions {
         let session = match self.live.get(client) {
             Some(session) => session,
             None if floor.is_some_and(|floor| epoch <= floor) => {
-                return SessionLookup::Refused(Rejection::UnknownSession { floor: floor.unwrap_or_default() });
+                return SessionLookup::Refused(Rejection::UnknownSession {
+                    floor: floor.unwrap_or_default(),
+                });
             }
             None if epoch > latest && !mutated!(LargeEpochs) => {
                 return SessionLookup::Refused(Rejection::EpochAhead { latest });

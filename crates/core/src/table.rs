@@ -201,7 +201,8 @@ impl Table {
 
     /// The table with empty filters.
     pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let id = TableId(u32::try_from(input.varint()?).map_err(|_| DecodeError("a table number too large"))?);
+        let id =
+            TableId(u32::try_from(input.varint()?).map_err(|_| DecodeError("a table number too large"))?);
         let name = input.text()?;
         check_name(name).map_err(|_| DecodeError("a table name that cannot be"))?;
         let mut eras = Vec::new();
@@ -211,7 +212,8 @@ impl Table {
             return Err(DecodeError("a table without settings, or with too many"));
         }
         for _ in 0..count {
-            let number = u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))?;
+            let number =
+                u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))?;
             let floor = Moment::from_nanos(input.varint()?);
             let until = Moment::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;

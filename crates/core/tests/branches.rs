@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use common::*;
 use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, HELD_MAX};
 use jeton_core::{
-    Addition, Branch, BranchError, BranchName, BranchLogItem, BranchVerdict, Cell, Change, BranchOutcome, Entry,
-    Generation, Hashes, LogItem, Moment, Operation, Partition, PartitionId, Rejection, LogPosition, Value, Verdict,
-    entry,
+    Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome, BranchVerdict, Cell, Change,
+    Entry, Generation, Hashes, LogItem, LogPosition, Moment, Operation, Partition, PartitionId, Rejection,
+    Value, Verdict, entry,
 };
 use proptest::prelude::*;
 
@@ -233,8 +233,12 @@ fn bytes_of_branches_never_change() {
         max: None,
     };
     let branch = Branch::new(name("b"), vec![addition], vec![PartitionId(200)]).unwrap();
-    let settled =
-        |ending, values| BranchLogItem::Settled { name: name("b"), ending, values, generation: Generation(300) };
+    let settled = |ending, values| BranchLogItem::Settled {
+        name: name("b"),
+        ending,
+        values,
+        generation: Generation(300),
+    };
     let steps = [
         BranchLogItem::Held(branch),
         settled(BranchOutcome::Commit, vec![Value::Counter(5)]),

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use common::*;
 use jeton_core::limits::CELL_BYTES_MAX;
 use jeton_core::{
-    StateWriter, Cell, Change, Check, Entry, Generation, Hashes, IdKey, RecomputeError, Operation, Partition, StateReader,
-    Rejection, DedupRecord, Secret, Table, TableId, Value, Verdict, complete, entry,
+    Cell, Change, Check, DedupRecord, Entry, Generation, Hashes, IdKey, Operation, Partition, RecomputeError,
+    Rejection, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete, entry,
 };
 use proptest::prelude::*;
 
@@ -190,7 +190,10 @@ fn what_cells_held_must_lead_to_the_answer_that_is_logged() {
             let completed = complete(&operation, &mut decision, &mut store);
             assert_eq!(completed, Err(RecomputeError::Contradicted));
         }
-        assert_eq!(complete(&operation, &mut decision, &mut Unreadable), Err(RecomputeError::Recall("broken")));
+        assert_eq!(
+            complete(&operation, &mut decision, &mut Unreadable),
+            Err(RecomputeError::Recall("broken"))
+        );
     }
 }
 

@@ -6,8 +6,8 @@ mod common;
 use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CHANGES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, OPERATION_BYTES_MAX};
 use jeton_core::{
-    Cell, Change, Column, Format, Formats, Generation, DedupLocation, Moment, OpId, Operation, OperationError,
-    Rejection, TableId, TableSettings, Value, Verdict, MissingIdPolicy,
+    Cell, Change, Column, DedupLocation, Format, Formats, Generation, MissingIdPolicy, Moment, OpId,
+    Operation, OperationError, Rejection, TableId, TableSettings, Value, Verdict,
 };
 use proptest::prelude::*;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
 use jeton_core::{
-    OperationResult, Catalog, Cell, Change, Check, Column, OperationDecision, Entry, Format, Formats, Generation, LogItem,
-    DedupLocation, Mode, Moment, OpId, Operation, Partition, PartitionId, PayloadHash, DedupRecord, LogPosition, TableSettings,
-    Value, Values, Verdict, codec::Reader, complete, entry,
+    Catalog, Cell, Change, Check, Column, DedupLocation, DedupRecord, Entry, Format, Formats, Generation,
+    LogItem, LogPosition, Mode, Moment, OpId, Operation, OperationDecision, OperationResult, Partition,
+    PartitionId, PayloadHash, TableSettings, Value, Values, Verdict, codec::Reader, complete, entry,
 };
 use proptest::prelude::*;
 
@@ -96,7 +96,9 @@ fn any_decided() -> impl Strategy<Value = (Operation, OperationDecision)> {
             values.truncate(changes.len());
             let memory = match &id {
                 None => DedupLocation::None,
-                Some(OpId::Sequenced { .. }) => DedupLocation::Session { lease: Duration::from_nanos(number) },
+                Some(OpId::Sequenced { .. }) => {
+                    DedupLocation::Session { lease: Duration::from_nanos(number) }
+                }
                 Some(_) if exact => DedupLocation::Index { era, generation: Generation(number) },
                 Some(_) => DedupLocation::Filter { era },
             };
@@ -295,7 +297,11 @@ fn hex(bytes: &[u8]) -> String {
 
 fn decided(applied: bool, values: &[Option<i64>], memory: DedupLocation) -> OperationDecision {
     let values = Values::from_vec(values.to_vec());
-    OperationDecision { answer: OperationResult { applied, slot: 77, millis: START, values }, memory, effects: None }
+    OperationDecision {
+        answer: OperationResult { applied, slot: 77, millis: START, values },
+        memory,
+        effects: None,
+    }
 }
 
 /// These bytes are in the logs of stores: an entry that was written once is read for ever. A change here needs a new version

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::*;
 use jeton_core::{
-    Catalog, ERAS_MAX, Format, Formats, Mode, Moment, OpId, Rejection, TableSettings, StoreClock, Verdict,
+    Catalog, ERAS_MAX, Format, Formats, Mode, Moment, OpId, Rejection, StoreClock, TableSettings, Verdict,
 };
 use proptest::prelude::*;
 

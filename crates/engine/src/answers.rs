@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use crate::asked::Due;
+use crate::asked::PendingResponse;
 
 /// So few are answered by whoever has the answers: another thread would only begin later.
 const FEW: usize = 8;
@@ -11,13 +11,13 @@ const FEW: usize = 8;
 /// Groups of answers that may wait for the thread. Beyond that a shard waits for it.
 const GROUPS_MAX: usize = 64;
 
-type Group = Vec<Due>;
+type Group = Vec<PendingResponse>;
 
 /// Gives answers.
 #[derive(Debug, Clone)]
-pub struct Answers(Option<SyncSender<Group>>);
+pub struct ResponseDispatcher(Option<SyncSender<Group>>);
 
-impl Answers {
+impl ResponseDispatcher {
     /// At once, in the thread that has them.
     pub fn at_once() -> Self {
         Self(None)
@@ -43,5 +43,5 @@ impl Answers {
 }
 
 fn give(group: Group) {
-    group.into_iter().for_each(Due::give);
+    group.into_iter().for_each(PendingResponse::give);
 }

@@ -3,7 +3,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::reply::{Refusal, Response};
+use crate::reply::{EngineError, Response};
 use crate::request::Request;
 
 /// The most requests of a burst.
@@ -11,11 +11,11 @@ pub const BURST_MAX: usize = 4096;
 
 /// Requests on their way through a shard.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PendingBatch {
     pub requests: Requests,
     /// How many of them are decided.
     pub decided: usize,
-    pub due: Due,
+    pub due: PendingResponse,
 }
 
 /// At least one request.
@@ -37,7 +37,7 @@ impl Requests {
 
 /// The answer that is due to whoever asked.
 #[derive(Debug)]
-pub struct Due {
+pub struct PendingResponse {
     /// It is to be given only when this batch is durable.
     pub rests_on: u64,
     to: To,
@@ -50,29 +50,29 @@ enum To {
     Many(oneshot::Sender<Vec<Response>>, Vec<Response>),
 }
 
-impl Asked {
+impl PendingBatch {
     /// One request.
     pub fn one(request: Request, reply: oneshot::Sender<Response>) -> Self {
         Self {
             requests: Requests::One(request),
             decided: 0,
-            due: Due { rests_on: 0, to: To::One(reply, None) },
+            due: PendingResponse { rests_on: 0, to: To::One(reply, None) },
         }
     }
 
     /// A burst of at least one request.
     pub fn many(requests: Vec<Request>, reply: oneshot::Sender<Vec<Response>>) -> Self {
         assert!((1..=BURST_MAX).contains(&requests.len()), "a burst of {}", requests.len());
-        let nothing_yet = vec![Response::Applied(Err(Refusal::Closed)); requests.len()];
+        let nothing_yet = vec![Response::Applied(Err(EngineError::Closed)); requests.len()];
         Self {
             requests: Requests::Many(requests),
             decided: 0,
-            due: Due { rests_on: 0, to: To::Many(reply, nothing_yet) },
+            due: PendingResponse { rests_on: 0, to: To::Many(reply, nothing_yet) },
         }
     }
 }
 
-impl Due {
+impl PendingResponse {
     /// The response to one of the requests, and the batch that it rests on.
     pub fn put(&mut self, at: usize, rests_on: u64, response: Response) {
         self.rests_on = self.rests_on.max(rests_on);
@@ -98,13 +98,13 @@ mod tests {
     use super::*;
 
     fn response(number: usize) -> Response {
-        Response::Applied(Err(Refusal::Storage(number.to_string())))
+        Response::Applied(Err(EngineError::Storage(number.to_string())))
     }
 
-    fn due(requests: usize) -> (Due, oneshot::Receiver<Vec<Response>>) {
+    fn due(requests: usize) -> (PendingResponse, oneshot::Receiver<Vec<Response>>) {
         let (reply, answer) = oneshot::channel();
-        let places = vec![Response::Applied(Err(Refusal::Closed)); requests];
-        (Due { rests_on: 0, to: To::Many(reply, places) }, answer)
+        let places = vec![Response::Applied(Err(EngineError::Closed)); requests];
+        (PendingResponse { rests_on: 0, to: To::Many(reply, places) }, answer)
     }
 
     #[test]

@@ -9,15 +9,17 @@
 
 use std::collections::BTreeMap;
 
-use jeton_core::{Addition, Branch, BranchError, BranchName, BranchOutcome, PartitionId, limits::ADDITIONS_MAX};
+use jeton_core::{
+    Addition, Branch, BranchError, BranchName, BranchOutcome, PartitionId, limits::ADDITIONS_MAX,
+};
 
 use crate::engine::Engine;
-use crate::reply::{BranchReply, Counted, Refusal, Response};
-use crate::request::{BranchAsk, Request};
+use crate::reply::{BranchResponse, CommittedCount, EngineError, Response};
+use crate::request::{BranchRequest, Request};
 
 /// What became of a branch that was to be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Vote {
+pub enum PrepareResult {
     /// It is held: since now, or since before if not `fresh`.
     Held {
         /// Whether any of it was not held before.
@@ -29,13 +31,13 @@ pub enum Vote {
 
 /// What became of a branch that was to be settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
+pub enum FinishResult {
     /// It has ended as it should: now, or before if not `fresh`.
     Done {
         /// Whether some of it had not before.
         fresh: bool,
         /// What was counted by that, just now.
-        counted: Vec<Counted>,
+        counted: Vec<CommittedCount>,
     },
     /// It ended before, the other way.
     Otherwise,
@@ -45,7 +47,7 @@ pub enum Settled {
 
 /// A branch that is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldBranch {
+pub struct PreparedBranchInfo {
     /// What it is called.
     pub name: BranchName,
     /// Since when some part of it is held, in milliseconds since 1970, on the store's timeline.
@@ -57,7 +59,11 @@ pub struct HeldBranch {
 impl Engine {
     /// Holds additions until they are settled: durably, and so that they can be committed whatever happens to their counters. If this is an error, some of them may be held
     /// all the same: settle the branch.
-    pub async fn hold(&self, name: &BranchName, additions: Vec<Addition>) -> Result<Vote, HoldError> {
+    pub async fn hold(
+        &self,
+        name: &BranchName,
+        additions: Vec<Addition>,
+    ) -> Result<PrepareResult, PrepareError> {
         if additions.len() > ADDITIONS_MAX {
             return Err(BranchError::TooMany.into());
         }
@@ -70,42 +76,46 @@ impl Engine {
         let at_home = Branch::new(name.clone(), at_home, parts.keys().copied().collect())?;
         let mut rest = Vec::new();
         for (partition, additions) in parts {
-            rest.push((partition, BranchAsk::Hold(Branch::new(name.clone(), additions, Vec::new())?)));
+            rest.push((partition, BranchRequest::Hold(Branch::new(name.clone(), additions, Vec::new())?)));
         }
         let mut fresh = false;
-        for round in [vec![(home, BranchAsk::Hold(at_home))], rest] {
+        for round in [vec![(home, BranchRequest::Hold(at_home))], rest] {
             for reply in self.ask_branch(round).await {
                 match reply? {
-                    BranchReply::Held { fresh: now } => fresh |= now,
-                    BranchReply::Settled { ending, .. } => return Ok(Vote::Settled(ending)),
+                    BranchResponse::Held { fresh: now } => fresh |= now,
+                    BranchResponse::Settled { ending, .. } => return Ok(PrepareResult::Settled(ending)),
                     other => unreachable!("a branch to be held is not answered with {other:?}"),
                 }
             }
         }
-        Ok(Vote::Held { fresh })
+        Ok(PrepareResult::Held { fresh })
     }
 
     /// Ends a branch wherever it is held, for good. After an error it may have ended in some partitions: settle it again, the same way.
-    pub async fn settle(&self, name: &BranchName, ending: BranchOutcome) -> Result<Settled, Refusal> {
+    pub async fn settle(
+        &self,
+        name: &BranchName,
+        ending: BranchOutcome,
+    ) -> Result<FinishResult, EngineError> {
         let home = self.secret.branch_home(name);
-        let settle = |rest_settled| BranchAsk::Settle { name: name.clone(), ending, rest_settled };
+        let settle = |rest_settled| BranchRequest::Settle { name: name.clone(), ending, rest_settled };
         let mut all = Vec::new();
         let reply = match self.ask_branch_in(home, settle(false)).await? {
-            BranchReply::Elsewhere(rest) => {
+            BranchResponse::Elsewhere(rest) => {
                 if ending == BranchOutcome::Commit {
-                    let look = |partition: &PartitionId| (*partition, BranchAsk::Look(name.clone()));
+                    let look = |partition: &PartitionId| (*partition, BranchRequest::Look(name.clone()));
                     for reply in self.ask_branch(rest.iter().map(look).collect()).await {
                         match reply? {
-                            BranchReply::Held { .. }
-                            | BranchReply::Settled { ending: BranchOutcome::Commit, .. } => {}
-                            _ => return Ok(Settled::Unknown),
+                            BranchResponse::Held { .. }
+                            | BranchResponse::Settled { ending: BranchOutcome::Commit, .. } => {}
+                            _ => return Ok(FinishResult::Unknown),
                         }
                     }
                 }
                 let parts = rest.into_iter().map(|partition| (partition, settle(true)));
                 for reply in self.ask_branch(parts.collect()).await {
                     match as_asked(reply?, ending) {
-                        Settled::Done { counted, .. } => all.extend(counted),
+                        FinishResult::Done { counted, .. } => all.extend(counted),
                         settled => return Ok(settled),
                     }
                 }
@@ -114,16 +124,16 @@ impl Engine {
             reply => reply,
         };
         let mut settled = as_asked(reply, ending);
-        if let Settled::Done { counted, .. } = &mut settled {
+        if let FinishResult::Done { counted, .. } = &mut settled {
             counted.extend(all);
         }
         Ok(settled)
     }
 
     /// The branches that are held, wherever any part of one is.
-    pub async fn held(&self) -> Result<Vec<HeldBranch>, Refusal> {
+    pub async fn held(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
         let ask = |partition| Request::Held { partition };
-        let mut found: BTreeMap<BranchName, HeldBranch> = BTreeMap::new();
+        let mut found: BTreeMap<BranchName, PreparedBranchInfo> = BTreeMap::new();
         for response in self.burst_of(PartitionId::all().map(ask).collect()).await {
             let held = match response {
                 Response::Held(held) => held,
@@ -132,7 +142,8 @@ impl Engine {
             };
             for part in held {
                 let name = part.branch.name();
-                let none = || HeldBranch { name: name.clone(), since: part.since, additions: Vec::new() };
+                let none =
+                    || PreparedBranchInfo { name: name.clone(), since: part.since, additions: Vec::new() };
                 let whole = found.entry(name.clone()).or_insert_with(none);
                 whole.since = whole.since.min(part.since);
                 whole.additions.extend_from_slice(part.branch.additions());
@@ -141,12 +152,19 @@ impl Engine {
         Ok(found.into_values().collect())
     }
 
-    async fn ask_branch_in(&self, partition: PartitionId, what: BranchAsk) -> Result<BranchReply, Refusal> {
+    async fn ask_branch_in(
+        &self,
+        partition: PartitionId,
+        what: BranchRequest,
+    ) -> Result<BranchResponse, EngineError> {
         let mut replies = self.ask_branch(vec![(partition, what)]).await;
-        replies.pop().unwrap_or(Err(Refusal::Closed))
+        replies.pop().unwrap_or(Err(EngineError::Closed))
     }
 
-    async fn ask_branch(&self, asks: Vec<(PartitionId, BranchAsk)>) -> Vec<Result<BranchReply, Refusal>> {
+    async fn ask_branch(
+        &self,
+        asks: Vec<(PartitionId, BranchRequest)>,
+    ) -> Vec<Result<BranchResponse, EngineError>> {
         let request = |(partition, what)| Request::branch(what, partition, &self.secret);
         let responses = self.burst_of(asks.into_iter().map(request).collect()).await;
         let reply = |response| match response {
@@ -158,13 +176,13 @@ impl Engine {
     }
 }
 
-fn as_asked(reply: BranchReply, wanted: BranchOutcome) -> Settled {
+fn as_asked(reply: BranchResponse, wanted: BranchOutcome) -> FinishResult {
     match reply {
-        BranchReply::Settled { ending, fresh, counted } if ending == wanted => {
-            Settled::Done { fresh, counted }
+        BranchResponse::Settled { ending, fresh, counted } if ending == wanted => {
+            FinishResult::Done { fresh, counted }
         }
-        BranchReply::Settled { .. } => Settled::Otherwise,
-        BranchReply::Unknown => Settled::Unknown,
+        BranchResponse::Settled { .. } => FinishResult::Otherwise,
+        BranchResponse::Unknown => FinishResult::Unknown,
         other => unreachable!("the end of a branch is not answered with {other:?}"),
     }
 }
@@ -172,13 +190,13 @@ fn as_asked(reply: BranchReply, wanted: BranchOutcome) -> Settled {
 /// Why a branch is not held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HoldError {
+pub enum PrepareError {
     /// There cannot be such a branch.
     #[error(transparent)]
     Branch(#[from] BranchError),
     /// It was not taken.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EngineError),
 }
 
 #[cfg(test)]
@@ -194,7 +212,7 @@ mod tests {
     struct Scene {
         engine: Engine,
         name: BranchName,
-        steps: Vec<(PartitionId, BranchAsk)>,
+        steps: Vec<(PartitionId, BranchRequest)>,
         additions: Vec<Addition>,
         _folder: tempfile::TempDir,
     }
@@ -219,16 +237,16 @@ mod tests {
             }
             let elsewhere = additions.iter().map(|one| one.cell.partition()).collect();
             let at_home = Branch::new(name.clone(), Vec::new(), elsewhere).unwrap();
-            let mut steps = vec![(home, BranchAsk::Hold(at_home))];
+            let mut steps = vec![(home, BranchRequest::Hold(at_home))];
             for one in &additions {
                 let part = Branch::new(name.clone(), vec![one.clone()], Vec::new()).unwrap();
-                steps.push((one.cell.partition(), BranchAsk::Hold(part)));
+                steps.push((one.cell.partition(), BranchRequest::Hold(part)));
             }
             Self { engine, name, steps, additions, _folder: folder }
         }
 
         /// Takes one step of those in which it is held.
-        fn step(&self, at: usize) -> Result<BranchReply, Refusal> {
+        fn step(&self, at: usize) -> Result<BranchResponse, EngineError> {
             let (partition, what) = self.steps[at].clone();
             block_on(self.engine.ask_branch_in(partition, what))
         }
@@ -248,15 +266,18 @@ mod tests {
         for arrived in 0..=3 {
             let scene = Scene::new();
             for at in 0..arrived {
-                assert_eq!(scene.step(at), Ok(BranchReply::Held { fresh: true }));
+                assert_eq!(scene.step(at), Ok(BranchResponse::Held { fresh: true }));
             }
             let settled = block_on(scene.engine.settle(&scene.name, BranchOutcome::Abort)).unwrap();
-            assert_eq!(settled, Settled::Done { fresh: true, counted: Vec::new() });
+            assert_eq!(settled, FinishResult::Done { fresh: true, counted: Vec::new() });
             // Without its home it does not come to the rest.
             let late = if arrived == 0 { 0..1 } else { arrived..3 };
             for at in late {
-                let refused =
-                    BranchReply::Settled { ending: BranchOutcome::Abort, fresh: false, counted: Vec::new() };
+                let refused = BranchResponse::Settled {
+                    ending: BranchOutcome::Abort,
+                    fresh: false,
+                    counted: Vec::new(),
+                };
                 assert_eq!(scene.step(at), Ok(refused), "{arrived} of 3 had come, then {at}");
             }
             assert_eq!(block_on(scene.engine.held()), Ok(Vec::new()));
@@ -269,16 +290,19 @@ mod tests {
         for arrived in 0..3 {
             let scene = Scene::new();
             for at in 0..arrived {
-                assert_eq!(scene.step(at), Ok(BranchReply::Held { fresh: true }));
+                assert_eq!(scene.step(at), Ok(BranchResponse::Held { fresh: true }));
             }
-            assert_eq!(block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)), Ok(Settled::Unknown));
+            assert_eq!(
+                block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)),
+                Ok(FinishResult::Unknown)
+            );
             assert_eq!(scene.values(), [0, 0], "{arrived} of 3 had come");
             // Nothing is lost by that: the vote goes on, and is a yes.
             let vote = block_on(scene.engine.hold(&scene.name, scene.additions.clone()));
-            assert_eq!(vote, Ok(Vote::Held { fresh: true }));
+            assert_eq!(vote, Ok(PrepareResult::Held { fresh: true }));
             let settled = block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)).unwrap();
             assert!(
-                matches!(settled, Settled::Done { fresh: true, ref counted } if counted.len() == 2),
+                matches!(settled, FinishResult::Done { fresh: true, ref counted } if counted.len() == 2),
                 "{settled:?}"
             );
             assert_eq!(scene.values(), [5, 5]);
@@ -290,7 +314,11 @@ mod tests {
     fn a_commit_that_was_begun_is_finished() {
         let scene = Scene::new();
         block_on(scene.engine.hold(&scene.name, scene.additions.clone())).unwrap();
-        let ask = BranchAsk::Settle { name: scene.name.clone(), ending: BranchOutcome::Commit, rest_settled: true };
+        let ask = BranchRequest::Settle {
+            name: scene.name.clone(),
+            ending: BranchOutcome::Commit,
+            rest_settled: true,
+        };
         block_on(scene.engine.ask_branch_in(scene.steps[1].0, ask)).unwrap();
         assert_eq!(scene.values(), [5, 0]);
         assert_eq!(block_on(scene.engine.held()).unwrap().len(), 1);
@@ -305,6 +333,6 @@ mod tests {
         block_on(scene.engine.hold(&scene.name, scene.additions.clone())).unwrap();
         let fewer = scene.additions[..1].to_vec();
         let refused = block_on(scene.engine.hold(&scene.name, fewer));
-        assert_eq!(refused, Err(HoldError::Refused(Rejection::Mismatch.into())));
+        assert_eq!(refused, Err(PrepareError::Refused(Rejection::Mismatch.into())));
     }
 }

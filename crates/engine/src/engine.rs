@@ -19,31 +19,32 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, IdStatus, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings, Value,
+    Catalog, Cell, Column, IdStatus, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings,
+    Value,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
 use jeton_register::start_thread;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answers::Answers;
+use crate::answers::ResponseDispatcher;
 use crate::asked::BURST_MAX;
 use crate::backup::INCOMPLETE;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
-use crate::hold::Hold;
+use crate::hold::TrimBlock;
 use crate::ids::IdIndex;
-use crate::keeper::Keeper;
+use crate::keeper::Checkpointer;
 use crate::options::Options;
 use crate::recovery::{self, Recovered, RecoveryError};
-use crate::reply::{Ask, Refusal, Reply, Response};
+use crate::reply::{Ask, EngineError, OperationOutcome, Response};
 use crate::request::Request;
 use crate::shard::{Shard, Stores};
 use crate::stats::Stats;
-use crate::store_thread::StoreThread;
+use crate::store_thread::CheckpointThread;
 use crate::tables::{TableError, Tables};
 use crate::tasks::Tasks;
-use crate::upkeep::{Bell, Upkeep};
+use crate::upkeep::{Maintenance, StopSignal};
 use crate::values::{CellKeys, LsmValues, Values, ValuesError};
 use crate::worker::{Message, Worker};
 
@@ -98,7 +99,7 @@ impl TablesView {
 }
 
 /// The way to a shard.
-struct Door {
+struct ShardHandle {
     queue: mpsc::Sender<Message>,
     /// How many requests of bursts are in the queue.
     bursting: Arc<AtomicUsize>,
@@ -113,15 +114,15 @@ pub struct Engine {
     pub(crate) disk: Arc<RealDisk>,
     pub(crate) stores: Stores<LsmValues, RealDisk>,
     pub(crate) stores_in_use: Arc<RwLock<()>>,
-    pub(crate) hold: Hold,
+    pub(crate) hold: TrimBlock,
     pub(crate) tables: Arc<Tables<Embedded<RealDisk>>>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
     pub(crate) secret: Secret,
     shards: Mutex<Option<Vec<mpsc::Sender<Message>>>>,
     /// The same senders, for callers: no lock on their way.
-    doors: ArcSwap<Vec<Door>>,
-    bell: Arc<Bell>,
+    doors: ArcSwap<Vec<ShardHandle>>,
+    bell: Arc<StopSignal>,
     tasks: Tasks,
     threads: Mutex<Vec<JoinHandle<()>>>,
     replayed: u64,
@@ -165,7 +166,7 @@ impl Engine {
             disk,
             stores: stores.clone(),
             stores_in_use: Arc::default(),
-            hold: Hold::default(),
+            hold: TrimBlock::default(),
             tables: Arc::new(Tables::new(registers.clone(), catalog, found.catalog_version)),
             time: Arc::new(time),
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
@@ -178,7 +179,7 @@ impl Engine {
             replayed: replayed.entries,
         };
         let stored = (found.kept, found.filters);
-        let keeper = Keeper::new(registers, stores, stored, options.filter_row_bytes);
+        let keeper = Checkpointer::new(registers, stores, stored, options.filter_row_bytes);
         let keeper = keeper.held_by(engine.hold.clone());
         engine.start(shards, keeper, &options)?;
         Ok(engine)
@@ -187,14 +188,14 @@ impl Engine {
     fn start(
         &self,
         shards: Vec<Shard<LsmValues, RealDisk>>,
-        keeper: Keeper<Embedded<RealDisk>, LsmValues, RealDisk>,
+        keeper: Checkpointer<Embedded<RealDisk>, LsmValues, RealDisk>,
         options: &Options,
     ) -> Result<(), OpenError> {
         let (jobs, job_queue) = std_mpsc::channel();
         let answers = if options.runtime.is_some() {
-            Answers::at_once()
+            ResponseDispatcher::at_once()
         } else {
-            let (answers, give) = Answers::by_thread();
+            let (answers, give) = ResponseDispatcher::by_thread();
             self.spawn("jeton-answers", give)?;
             answers
         };
@@ -202,7 +203,7 @@ impl Engine {
         for (number, shard) in shards.into_iter().enumerate() {
             let (sender, queue) = mpsc::channel(options.queue_max);
             let bursting = Arc::default();
-            doors.push(Door { queue: sender.clone(), bursting: Arc::clone(&bursting) });
+            doors.push(ShardHandle { queue: sender.clone(), bursting: Arc::clone(&bursting) });
             senders.push(sender);
             let worker = Worker {
                 number,
@@ -223,7 +224,7 @@ impl Engine {
                 None => self.spawn(&format!("jeton-shard-{number}"), move || block_on(worker.run()))?,
             }
         }
-        let store = StoreThread {
+        let store = CheckpointThread {
             keeper,
             values: self.stores.values.clone(),
             catalog: self.tables.catalog().clone(),
@@ -233,7 +234,7 @@ impl Engine {
             log_bytes: options.log_bytes,
         };
         self.spawn("jeton-store", move || behind_the_others(|| store.run(&job_queue)))?;
-        let upkeep = Upkeep {
+        let upkeep = Maintenance {
             stores: self.stores.clone(),
             tables: self.tables.clone(),
             health: self.health.clone(),
@@ -255,7 +256,7 @@ impl Engine {
     /// Answers what is under way, and lets the directory go. What is asked afterwards is refused.
     ///
     /// It does not wait for room on the disk: what the log cannot take is given up, and whoever waits for it is told
-    /// [`Refusal::Closed`]. Of a relaxed table, that may be what was answered already: as a crash would take it back.
+    /// [`EngineError::Closed`]. Of a relaxed table, that may be what was answered already: as a crash would take it back.
     ///
     /// It waits for the shards: where these are tasks, it must not be called by a thread that the runtime cannot spare.
     pub fn close(&self) {
@@ -284,8 +285,8 @@ impl Engine {
     }
 
     /// The table of this name.
-    pub fn table(&self, name: &str) -> Result<Arc<Table>, Refusal> {
-        self.catalog().find(name).cloned().ok_or_else(|| Refusal::NoSuchTable(name.into()))
+    pub fn table(&self, name: &str) -> Result<Arc<Table>, EngineError> {
+        self.catalog().find(name).cloned().ok_or_else(|| EngineError::NoSuchTable(name.into()))
     }
 
     /// The store's time.
@@ -313,25 +314,28 @@ impl Engine {
     /// Does an operation, once, whatever the number of times that it is asked for. The answer comes when it is durable.
     ///
     /// The work begins when this is called. Dropping the future does not undo it.
-    pub fn apply(&self, operation: Operation) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
+    pub fn apply(
+        &self,
+        operation: Operation,
+    ) -> impl Future<Output = Result<OperationOutcome, EngineError>> + Send + use<> {
         let answer = self.send(self.prepare(Ask::Apply(operation)));
         async move {
             match answer?.await {
                 Ok(Response::Applied(reply)) => reply,
                 Ok(other) => unreachable!("an operation is not answered with {other:?}"),
-                Err(_) => Err(Refusal::Closed),
+                Err(_) => Err(EngineError::Closed),
             }
         }
     }
 
     /// What a cell holds; never what a crash could take back, except in a relaxed table.
-    pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, Refusal>> + Send + use<> {
+    pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<> {
         let answer = self.send(self.prepare(Ask::Read(cell)));
         async move {
             match answer?.await {
                 Ok(Response::Read(value)) => value,
                 Ok(other) => unreachable!("a read is not answered with {other:?}"),
-                Err(_) => Err(Refusal::Closed),
+                Err(_) => Err(EngineError::Closed),
             }
         }
     }
@@ -341,10 +345,10 @@ impl Engine {
         SCRATCH.with_borrow_mut(|scratch| Request::new(ask, &self.secret, scratch))
     }
 
-    fn send(&self, request: Request) -> Result<oneshot::Receiver<Response>, Refusal> {
+    fn send(&self, request: Request) -> Result<oneshot::Receiver<Response>, EngineError> {
         let doors = self.doors.load();
         if doors.is_empty() {
-            return Err(Refusal::Closed);
+            return Err(EngineError::Closed);
         }
         let (reply, answer) = oneshot::channel();
         let door = &doors[usize::from(request.partition().0) % doors.len()];
@@ -392,11 +396,11 @@ impl Engine {
             }
         }
         async move {
-            let closed = || Response::Applied(Err(Refusal::Closed));
+            let closed = || Response::Applied(Err(EngineError::Closed));
             let mut all = Vec::new();
             for (places, part) in parts {
                 let responses = match part {
-                    Ok(answer) => answer.await.map_err(|_| Refusal::Closed),
+                    Ok(answer) => answer.await.map_err(|_| EngineError::Closed),
                     Err(refusal) => Err(refusal),
                 };
                 match (places, responses) {
@@ -427,7 +431,11 @@ impl Engine {
 
     /// What became of an id, in whichever partition: most have one answer, and those that never came have none. An id that was used for rows
     /// of several partitions has as many.
-    pub async fn operation(&self, table: &Table, id: &OpId) -> Result<Vec<(PartitionId, IdStatus)>, Refusal> {
+    pub async fn operation(
+        &self,
+        table: &Table,
+        id: &OpId,
+    ) -> Result<Vec<(PartitionId, IdStatus)>, EngineError> {
         let ask = |partition| Request::Recall { table: table.id, id: id.clone(), partition };
         let responses = self.burst_of(PartitionId::all().map(ask).collect()).await;
         let mut found = Vec::new();
@@ -443,21 +451,21 @@ impl Engine {
     }
 
     /// Comes back when everything decided by now is in the value store, where [`list`](Self::list) finds it.
-    pub async fn stored(&self) -> Result<(), Refusal> {
+    pub async fn stored(&self) -> Result<(), EngineError> {
         let waits: Vec<_> = {
             let doors = self.doors.load();
-            let ask = |door: &Door| {
+            let ask = |door: &ShardHandle| {
                 let (reply, stored) = oneshot::channel();
                 door.queue.try_send(Message::Stored(reply)).map_err(unsent)?;
                 Ok(stored)
             };
-            doors.iter().map(ask).collect::<Result<_, Refusal>>()?
+            doors.iter().map(ask).collect::<Result<_, EngineError>>()?
         };
         if waits.is_empty() {
-            return Err(Refusal::Closed);
+            return Err(EngineError::Closed);
         }
         for stored in waits {
-            stored.await.map_err(|_| Refusal::Closed)?;
+            stored.await.map_err(|_| EngineError::Closed)?;
         }
         Ok(())
     }
@@ -470,8 +478,8 @@ impl Engine {
         prefix: &[u8],
         after: Option<&Cell>,
         limit: usize,
-    ) -> Result<Vec<Cell>, Refusal> {
-        let failed = |error: &dyn std::fmt::Display| Refusal::Storage(error.to_string());
+    ) -> Result<Vec<Cell>, EngineError> {
+        let failed = |error: &dyn std::fmt::Display| EngineError::Storage(error.to_string());
         let mut cells = Vec::new();
         let first = after.map_or(0, |after| after.partition().0);
         for partition in PartitionId::all().skip(first.into()) {
@@ -500,13 +508,13 @@ impl Engine {
     }
 }
 
-impl Door {
-    fn burst(&self, requests: Vec<Request>) -> Result<oneshot::Receiver<Vec<Response>>, Refusal> {
+impl ShardHandle {
+    fn burst(&self, requests: Vec<Request>) -> Result<oneshot::Receiver<Vec<Response>>, EngineError> {
         let count = requests.len();
         let (reply, answer) = oneshot::channel();
         if self.bursting.fetch_add(count, Ordering::Relaxed) + count > BURSTING_MAX {
             self.bursting.fetch_sub(count, Ordering::Relaxed);
-            return Err(Refusal::Busy("too many requests are waiting"));
+            return Err(EngineError::Busy("too many requests are waiting"));
         }
         self.queue.try_send(Message::Burst { requests, reply }).map_err(|error| {
             self.bursting.fetch_sub(count, Ordering::Relaxed);
@@ -516,10 +524,10 @@ impl Door {
     }
 }
 
-fn unsent(error: mpsc::error::TrySendError<Message>) -> Refusal {
+fn unsent(error: mpsc::error::TrySendError<Message>) -> EngineError {
     match error {
-        mpsc::error::TrySendError::Full(_) => Refusal::Busy("too many requests are waiting"),
-        mpsc::error::TrySendError::Closed(_) => Refusal::Closed,
+        mpsc::error::TrySendError::Full(_) => EngineError::Busy("too many requests are waiting"),
+        mpsc::error::TrySendError::Closed(_) => EngineError::Closed,
     }
 }
 

@@ -17,7 +17,7 @@ use jeton_core::codec::{DecodeError, Reader, Write as _};
 use jeton_core::{Catalog, Era, TableId};
 use jeton_register::{Failure, Registers, Row, Slot};
 
-use crate::marks::Marks;
+use crate::marks::Watermarks;
 
 const HEAD: &str = "filters";
 const FORMAT: u8 = 2;
@@ -63,7 +63,7 @@ impl FilterVersion {
 #[derive(Debug, Clone, Default)]
 pub struct StoredFilters {
     /// Up to where they speak.
-    pub marks: Marks,
+    pub marks: Watermarks,
     present: FilterVersion,
     /// On the other side. Its rows are of no use, but hold room.
     before: FilterVersion,
@@ -82,7 +82,7 @@ impl StoredFilters {
         if input.u8()? != FORMAT {
             return Err(DecodeError("filters of an unknown version"));
         }
-        let marks = Marks::decode(&mut input)?;
+        let marks = Watermarks::decode(&mut input)?;
         let present = FilterVersion::decode(row.slot.0, &mut input)?;
         let before = FilterVersion::decode(row.slot.0.saturating_sub(1), &mut input)?;
         input.finish()?;
@@ -133,7 +133,7 @@ impl StoredFilters {
         &mut self,
         registers: &R,
         version: FilterVersion,
-        marks: Marks,
+        marks: Watermarks,
     ) -> Result<(), Failure> {
         assert_eq!(version.number, self.present.number + 1, "versions of filters come one after the other");
         let slot = Slot(version.number);
@@ -260,7 +260,7 @@ mod tests {
         let first = stored.write(&registers, &catalog, PIECE).unwrap();
         assert!(first.rows().count() > 1, "more than one piece");
         assert!(StoredFilters::find(&registers).unwrap().is_none(), "not committed");
-        stored.commit(&registers, first, Marks::default()).unwrap();
+        stored.commit(&registers, first, Watermarks::default()).unwrap();
         assert_eq!(read(&registers, table.id).as_ref(), Ok(&expected));
 
         // Whatever becomes of the next version, the one that counts is untouched.
@@ -282,7 +282,7 @@ mod tests {
         for catalog in [&full, &empty, &empty] {
             let version = stored.write(&registers, catalog, PIECE).unwrap();
             rows.extend(version.rows());
-            stored.commit(&registers, version, Marks::default()).unwrap();
+            stored.commit(&registers, version, Watermarks::default()).unwrap();
         }
         assert!(!rows.is_empty());
         for row in rows {

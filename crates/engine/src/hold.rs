@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Shared by who copies and who trims.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Hold(Arc<AtomicUsize>);
+pub(crate) struct TrimBlock(Arc<AtomicUsize>);
 
 /// Holds until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held(Hold);
+pub(crate) struct TrimGuard(TrimBlock);
 
-impl Hold {
-    pub fn take(&self) -> Held {
+impl TrimBlock {
+    pub fn take(&self) -> TrimGuard {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Held(self.clone())
+        TrimGuard(self.clone())
     }
 
     pub fn is_held(&self) -> bool {
@@ -24,7 +24,7 @@ impl Hold {
     }
 }
 
-impl Drop for Held {
+impl Drop for TrimGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::SeqCst);
     }

@@ -14,16 +14,16 @@ use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Slot};
 
 use crate::filters::{FilterVersion, StoredFilters};
-use crate::hold::Hold;
+use crate::hold::TrimBlock;
 use crate::ids::{self, IdIndex, NewRun};
-use crate::marks::Marks;
+use crate::marks::Watermarks;
 use crate::shard::{FrozenIds, FrozenValues, Slots, Stores};
 use crate::values::{Values, ValuesError};
 
 /// Why something could not be stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeepError {
+pub enum CheckpointError {
     /// By the id index.
     #[error("id index: {0}")]
     Ids(#[from] ids::Error),
@@ -37,16 +37,16 @@ pub enum KeepError {
 
 /// How far each store speaks.
 #[derive(Debug, Clone, Default)]
-pub struct Kept {
+pub struct CheckpointPositions {
     /// The value store.
-    pub values: Marks,
+    pub values: Watermarks,
     /// The id index.
-    pub ids: Marks,
+    pub ids: Watermarks,
     /// The filters.
-    pub filters: Marks,
+    pub filters: Watermarks,
 }
 
-impl Kept {
+impl CheckpointPositions {
     /// Up to here nobody needs the log.
     pub fn least(&self, partition: PartitionId) -> u64 {
         self.values.get(partition).min(self.ids.get(partition)).min(self.filters.get(partition))
@@ -54,42 +54,42 @@ impl Kept {
 }
 
 /// Brings to disk what shards have frozen.
-pub struct Keeper<R, V, D: Disk> {
+pub struct Checkpointer<R, V, D: Disk> {
     registers: Arc<R>,
     stores: Stores<V, D>,
-    kept: Kept,
+    kept: CheckpointPositions,
     filters: StoredFilters,
     /// The length of a row with filters.
     filter_row_bytes: usize,
     /// What the log was trimmed to, by partition.
     trimmed: Vec<u64>,
-    hold: Hold,
+    hold: TrimBlock,
 }
 
-impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
+impl<R: Registers, V: Values, D: Disk> Checkpointer<R, V, D> {
     /// A keeper of stores that speak so far, and of these filters.
     pub fn new(
         registers: Arc<R>,
         stores: Stores<V, D>,
-        (kept, filters): (Kept, StoredFilters),
+        (kept, filters): (CheckpointPositions, StoredFilters),
         filter_row_bytes: usize,
     ) -> Self {
         let trimmed = vec![0; usize::from(PARTITIONS)];
-        Self { registers, stores, kept, filters, filter_row_bytes, trimmed, hold: Hold::default() }
+        Self { registers, stores, kept, filters, filter_row_bytes, trimmed, hold: TrimBlock::default() }
     }
 
     /// The same, held back by whoever takes this.
-    pub(crate) fn held_by(self, hold: Hold) -> Self {
+    pub(crate) fn held_by(self, hold: TrimBlock) -> Self {
         Self { hold, ..self }
     }
 
     /// How far each store speaks.
-    pub fn kept(&self) -> &Kept {
+    pub fn kept(&self) -> &CheckpointPositions {
         &self.kept
     }
 
     /// Stores ids.
-    pub fn store_ids(&mut self, frozen: &FrozenIds) -> Result<(), KeepError> {
+    pub fn store_ids(&mut self, frozen: &FrozenIds) -> Result<(), CheckpointError> {
         let entry = |(key, generation, value): (IdKey, Generation, _)| ids::Entry {
             generation: generation.0,
             key: key.to_bytes(),
@@ -113,7 +113,7 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
     }
 
     /// Stores rows.
-    pub fn store_values(&mut self, frozen: &mut FrozenValues) -> Result<(), KeepError> {
+    pub fn store_values(&mut self, frozen: &mut FrozenValues) -> Result<(), CheckpointError> {
         frozen.rows.sort();
         self.stores.values.replace(&frozen.rows)?;
         self.kept.values.raise(&frozen.slots);
@@ -122,13 +122,13 @@ impl<R: Registers, V: Values, D: Disk> Keeper<R, V, D> {
     }
 
     /// Writes the filters as they are. They do not count until they are [committed](Self::commit_filters).
-    pub fn write_filters(&mut self, catalog: &Catalog) -> Result<FilterVersion, KeepError> {
+    pub fn write_filters(&mut self, catalog: &Catalog) -> Result<FilterVersion, CheckpointError> {
         Ok(self.filters.write(&*self.registers, catalog, self.filter_row_bytes)?)
     }
 
     /// Makes the filters count that were written last. They have every id up to these slots, and none that a crash could still take
     /// back.
-    pub fn commit_filters(&mut self, version: FilterVersion, slots: &Slots) -> Result<(), KeepError> {
+    pub fn commit_filters(&mut self, version: FilterVersion, slots: &Slots) -> Result<(), CheckpointError> {
         if self.hold.is_held() {
             // Somebody copies the filters that count. The log has what these know more, and the next ones will have it too.
             return Ok(());

@@ -1,7 +1,7 @@
 //! Partitions at work on one machine: group commit, id index, checkpoints, recovery.
 //!
 //! [`Engine`] is the whole: a store in a directory, its threads, and the way in. Below it everything is without threads and clocks
-//! ([`Shard`], [`Keeper`], [`find`] and [`share_out`]), so that the simulator runs the same code step by step.
+//! ([`Shard`], [`Checkpointer`], [`find`] and [`share_out`]), so that the simulator runs the same code step by step.
 
 mod answers;
 mod asked;
@@ -33,16 +33,16 @@ pub mod values;
 mod worker;
 
 pub use backup::{BackupError, BackupReport};
-pub use branches::{HeldBranch, HoldError, Settled, Vote};
+pub use branches::{FinishResult, PrepareError, PrepareResult, PreparedBranchInfo};
 pub use clock::{Clock, ClockAhead, SystemClock};
 pub use engine::{Engine, OpenError, TablesView};
 pub use filters::{FilterVersion, StoredFilters};
-pub use keeper::{KeepError, Keeper, Kept};
-pub use marks::Marks;
+pub use keeper::{CheckpointError, CheckpointPositions, Checkpointer};
+pub use marks::Watermarks;
 pub use options::Options;
-pub use recovery::{Found, Recovered, RecoveryError, Replayed, find, share_out};
-pub use reply::{Ask, BranchReply, Counted, Refusal, Reply, Response};
-pub use request::{BranchAsk, Request};
+pub use recovery::{LoadedState, Recovered, RecoveryError, Replayed, find, share_out};
+pub use reply::{Ask, BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
+pub use request::{BranchRequest, Request};
 pub use shard::{FrozenIds, FrozenValues, Shard, Slots, Stores};
 pub use stats::{Stats, TableStats};
 pub use tables::TableError;

@@ -8,15 +8,15 @@ use crate::shard::Slots;
 
 /// A slot for each partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Marks(Vec<u64>);
+pub struct Watermarks(Vec<u64>);
 
-impl Default for Marks {
+impl Default for Watermarks {
     fn default() -> Self {
         Self(vec![0; usize::from(PARTITIONS)])
     }
 }
 
-impl Marks {
+impl Watermarks {
     /// The slot of a partition.
     pub fn get(&self, partition: PartitionId) -> u64 {
         self.0[usize::from(partition.0)]

@@ -2,7 +2,7 @@
 //!
 //! No promise is made about them from one version to the next.
 
-pub use crate::answers::Answers;
+pub use crate::answers::ResponseDispatcher;
 pub use crate::asked::BURST_MAX;
 pub use crate::clock::StoreTime;
 pub use crate::health::Health;

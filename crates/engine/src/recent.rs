@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use jeton_core::{Generation, IdKey, DedupRecord};
+use jeton_core::{DedupRecord, Generation, IdKey};
 
 /// Ids and what became of them, in the order in which they came.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Ids {
 
 /// The ids that the index does not have yet.
 #[derive(Debug, Default)]
-pub struct Recent {
+pub struct IdMemtable {
     live: Ids,
     /// On their way to the index, by the number of their freeze.
     frozen: BTreeMap<u64, Arc<Ids>>,
@@ -95,7 +95,7 @@ pub struct Recent {
     spare: Option<Ids>,
 }
 
-impl Recent {
+impl IdMemtable {
     /// What became of this id, as bytes, and the batch that took it.
     pub fn get(&self, key: IdKey) -> Option<(&[u8], u64)> {
         self.live.get(key).or_else(|| self.frozen.values().rev().find_map(|ids| ids.get(key)))
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn each_id_is_known_until_the_index_has_it_and_comes_back_as_it_was() {
-        let mut recent = Recent::default();
-        let known = |recent: &Recent, number: u64| {
+        let mut recent = IdMemtable::default();
+        let known = |recent: &IdMemtable, number: u64| {
             recent.get(key(number)).map(|(bytes, batch)| (DedupRecord::decode(bytes).expect("whole"), batch))
         };
         for number in 0..300 {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn an_id_that_came_again_is_known_as_the_later_and_stored_as_both() {
-        let mut recent = Recent::default();
+        let mut recent = IdMemtable::default();
         recent.put(key(1), Generation(0), 1, &remembered(1));
         recent.put(key(1), Generation(9), 2, &remembered(2));
         let (bytes, batch) = recent.get(key(1)).expect("known");

@@ -14,10 +14,10 @@ use jeton_register::{Failure, Log, Registers, Row, Slot};
 
 use crate::filters::StoredFilters;
 use crate::ids;
-use crate::keeper::Kept;
-use crate::marks::Marks;
+use crate::keeper::CheckpointPositions;
+use crate::marks::Watermarks;
 use crate::options::Options;
-use crate::reply::Refusal;
+use crate::reply::EngineError;
 use crate::shard::{Shard, Stores};
 use crate::values::{RowKey, Values, ValuesError};
 
@@ -57,7 +57,7 @@ pub enum RecoveryError {
         /// Its slot.
         slot: u64,
         /// What the store said.
-        why: Refusal,
+        why: EngineError,
     },
     /// A store is older than the log's begin: what lies between is gone.
     #[error(
@@ -96,7 +96,7 @@ fn damaged(what: &str) -> impl Fn(jeton_core::codec::DecodeError) -> RecoveryErr
 }
 
 /// What was found on disk, before any replay.
-pub struct Found {
+pub struct LoadedState {
     /// The store's secret.
     pub secret: Secret,
     /// The tables, filters filled as far as they were stored.
@@ -106,7 +106,7 @@ pub struct Found {
     /// The partitions, sessions included, as the value store has them.
     pub partitions: Vec<Partition>,
     /// How far each store speaks.
-    pub kept: Kept,
+    pub kept: CheckpointPositions,
     /// The filters on disk.
     pub filters: StoredFilters,
 }
@@ -117,7 +117,7 @@ pub fn find<R: Registers, V: Values, D: Disk>(
     stores: &Stores<V, D>,
     ids_note: &[u8],
     draw: impl FnOnce() -> [u8; 16],
-) -> Result<Found, RecoveryError> {
+) -> Result<LoadedState, RecoveryError> {
     let secret = match block_on(registers.get_row(STORE))? {
         Some(row) => read_store(&row.bytes)?,
         None => {
@@ -130,9 +130,9 @@ pub fn find<R: Registers, V: Values, D: Disk>(
     };
     let (partitions, values) = read_partitions(&*stores.values)?;
     let ids = if ids_note.is_empty() {
-        Marks::default()
+        Watermarks::default()
     } else {
-        Marks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
+        Watermarks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
     };
     let (mut catalog, mut catalog_version) = (Catalog::default(), 0);
     if let Some(row) = block_on(registers.get_row(CATALOG))? {
@@ -145,11 +145,11 @@ pub fn find<R: Registers, V: Values, D: Disk>(
     for table in catalog.clone().iter() {
         catalog = catalog.replaced(restore_filters(registers, &filters, table, now)?);
     }
-    let kept = Kept { values, ids, filters: filters.marks.clone() };
+    let kept = CheckpointPositions { values, ids, filters: filters.marks.clone() };
     for partition in PartitionId::all() {
         check(registers, partition, &kept)?;
     }
-    Ok(Found { secret, catalog, catalog_version, partitions, kept, filters })
+    Ok(LoadedState { secret, catalog, catalog_version, partitions, kept, filters })
 }
 
 /// The table with its filters as they were stored. An era that began later has none: all of its ids are in the log.
@@ -186,9 +186,9 @@ fn read_store(bytes: &[u8]) -> Result<Secret, RecoveryError> {
     }
 }
 
-fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Marks), RecoveryError> {
+fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Watermarks), RecoveryError> {
     let mut partitions: Vec<Partition> = PartitionId::all().map(Partition::new).collect();
-    let mut marks = Marks::default();
+    let mut marks = Watermarks::default();
     let mut failed = None;
     let unknown =
         |key: &[u8]| RecoveryError::Damaged(format!("a row of the value store: {}", key.escape_ascii()));
@@ -239,7 +239,11 @@ fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Marks), Rec
 }
 
 /// Whether log and stores belong together.
-fn check<R: Registers>(registers: &R, partition: PartitionId, kept: &Kept) -> Result<(), RecoveryError> {
+fn check<R: Registers>(
+    registers: &R,
+    partition: PartitionId,
+    kept: &CheckpointPositions,
+) -> Result<(), RecoveryError> {
     let extent = block_on(registers.extent(Log::partition(partition.0)))?;
     for (what, marks) in [("value store", &kept.values), ("id index", &kept.ids), ("filters", &kept.filters)]
     {
@@ -269,7 +273,7 @@ pub struct Replayed {
 fn replay<R: Registers, V: Values, D: Disk>(
     registers: &R,
     catalog: &Arc<Catalog>,
-    kept: &Kept,
+    kept: &CheckpointPositions,
     shard: &mut Shard<V, D>,
 ) -> Result<Replayed, RecoveryError> {
     let mut replayed = Replayed::default();
@@ -314,7 +318,7 @@ pub fn share_out<R: Registers, V: Values, D: Disk>(
     registers: &R,
     stores: &Stores<V, D>,
     catalog: &Arc<Catalog>,
-    (secret, mut partitions, kept): (Secret, Vec<Partition>, &Kept),
+    (secret, mut partitions, kept): (Secret, Vec<Partition>, &CheckpointPositions),
     options: &Options,
 ) -> Result<Recovered<V, D>, RecoveryError> {
     let mut recovered = Recovered { shards: Vec::new(), replayed: Replayed::default(), logged: Moment::ZERO };
@@ -337,7 +341,8 @@ pub fn share_out<R: Registers, V: Values, D: Disk>(
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use jeton_core::{
-        OperationResult, Cell, Change, Column, OperationDecision, DedupLocation, Operation, LogPosition, TableId, TableSettings, Value, entry,
+        Cell, Change, Column, DedupLocation, LogPosition, Operation, OperationDecision, OperationResult,
+        TableId, TableSettings, Value, entry,
     };
     use jeton_register::disk::FaultDisk;
 
@@ -388,10 +393,15 @@ mod tests {
     /// that the store lacks.
     fn replay_append<V: Values>(values: V, slot: u64) -> Result<usize, RecoveryError> {
         let operation = Operation::single(None, cell(), Change::Append((*b"x").into())).unwrap();
-        let answer = OperationResult { applied: true, slot: 1, millis: 5, values: jeton_core::Values::One(Some(5)) };
+        let answer =
+            OperationResult { applied: true, slot: 1, millis: 5, values: jeton_core::Values::One(Some(5)) };
         let mut bytes = Vec::new();
         entry::begin(STEP, &mut bytes);
-        entry::push(&operation, &OperationDecision { answer, memory: DedupLocation::None, effects: None }, &mut bytes);
+        entry::push(
+            &operation,
+            &OperationDecision { answer, memory: DedupLocation::None, effects: None },
+            &mut bytes,
+        );
 
         let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };

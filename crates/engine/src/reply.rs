@@ -1,6 +1,8 @@
 //! What the engine tells its callers.
 
-use jeton_core::{OperationResult, Cell, BranchOutcome, PreparedBranch, IdStatus, Operation, PartitionId, Rejection, Value};
+use jeton_core::{
+    BranchOutcome, Cell, IdStatus, Operation, OperationResult, PartitionId, PreparedBranch, Rejection, Value,
+};
 
 /// What the engine can be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +15,7 @@ pub enum Ask {
 
 /// What became of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
+pub enum OperationOutcome {
     /// It is new. The answer says whether it was applied or a bound refused it.
     Fresh(OperationResult),
     /// It is known: this was the first answer.
@@ -25,7 +27,7 @@ pub enum Reply {
 /// Why the engine did not do what it was asked. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum EngineError {
     /// The operation itself is the reason.
     #[error(transparent)]
     Rejected(#[from] Rejection),
@@ -52,7 +54,7 @@ pub enum Refusal {
 
 /// A counter that a branch of a transaction was added to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct CommittedCount {
     /// Where it is.
     pub cell: Cell,
     /// What it is afterwards.
@@ -65,7 +67,7 @@ pub struct Counted {
 
 /// What became of a branch of a transaction, in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BranchReply {
+pub enum BranchResponse {
     /// It is held: since now if `fresh`, since before otherwise.
     Held {
         /// Whether it was not before.
@@ -78,7 +80,7 @@ pub enum BranchReply {
         /// Whether it had not before.
         fresh: bool,
         /// What was counted by that, just now.
-        counted: Vec<Counted>,
+        counted: Vec<CommittedCount>,
     },
     /// It is not held, and nothing is known of how it ended, if there ever was such a branch.
     Unknown,
@@ -90,13 +92,13 @@ pub enum BranchReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
     /// To an operation.
-    Applied(Result<Reply, Refusal>),
+    Applied(Result<OperationOutcome, EngineError>),
     /// To a read.
-    Read(Result<Option<Value>, Refusal>),
+    Read(Result<Option<Value>, EngineError>),
     /// To the question what became of an id.
-    Recalled(Result<IdStatus, Refusal>),
+    Recalled(Result<IdStatus, EngineError>),
     /// To something about a branch.
-    Branch(Result<BranchReply, Refusal>),
+    Branch(Result<BranchResponse, EngineError>),
     /// To the question which branches a partition holds.
     Held(Vec<PreparedBranch>),
 }

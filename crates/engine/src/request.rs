@@ -1,7 +1,7 @@
 //! What is asked of a shard, ready to be decided: with its hashes, which whoever asks computes, for shards are few.
 
 use jeton_core::{
-    Branch, BranchName, Cell, BranchOutcome, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
+    Branch, BranchName, BranchOutcome, Cell, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
 };
 
 use crate::reply::Ask;
@@ -35,7 +35,7 @@ pub enum Request {
     /// Something about a branch of a transaction, in a partition.
     Branch {
         /// What.
-        what: BranchAsk,
+        what: BranchRequest,
         /// The key of its name there.
         key: IdKey,
         /// The partition.
@@ -52,7 +52,7 @@ pub enum Request {
 
 /// What is asked about a branch.
 #[derive(Debug, Clone)]
-pub enum BranchAsk {
+pub enum BranchRequest {
     /// Hold it.
     Hold(Branch),
     /// End it.
@@ -70,18 +70,18 @@ pub enum BranchAsk {
 
 impl Request {
     /// Something about a branch in a partition.
-    pub fn branch(what: BranchAsk, partition: PartitionId, secret: &Secret) -> Self {
+    pub fn branch(what: BranchRequest, partition: PartitionId, secret: &Secret) -> Self {
         let (name, bytes_max) = match &what {
-            BranchAsk::Hold(branch) => (branch.name(), branch.size_max()),
-            BranchAsk::Settle { name, .. } => (name, Branch::settled_size_max(name)),
-            BranchAsk::Look(name) => (name, 0),
+            BranchRequest::Hold(branch) => (branch.name(), branch.size_max()),
+            BranchRequest::Settle { name, .. } => (name, Branch::settled_size_max(name)),
+            BranchRequest::Look(name) => (name, 0),
         };
         let key = secret.branch_key(name).in_partition(partition);
         Self::Branch { what, key, partition, bytes_max }
     }
 
     /// The response to it, if it is not done.
-    pub(crate) fn refused(&self, refusal: crate::Refusal) -> crate::Response {
+    pub(crate) fn refused(&self, refusal: crate::EngineError) -> crate::Response {
         match self {
             Self::Branch { .. } => crate::Response::Branch(Err(refusal)),
             _ => crate::Response::Applied(Err(refusal)),

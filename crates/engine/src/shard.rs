@@ -12,19 +12,20 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    StateWriter, BranchState, BranchLogItem, BranchVerdict, Catalog, Cell, OperationDecision, Durability, Generation, Hashes,
-    IdKey, RecomputeError, IdStatus, LogItem, Moment, OpId, Partition, PartitionId, StateReader, DedupRecord, Secret, LogPosition,
-    Table, TableId, Value, Verdict, complete, entry, limits, mutated,
+    BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, DedupRecord, Durability, Generation, Hashes,
+    IdKey, IdStatus, LogItem, LogPosition, Moment, OpId, OperationDecision, Partition, PartitionId,
+    RecomputeError, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete, entry,
+    limits, mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
 
 use crate::cache::Cache;
 use crate::ids::IdIndex;
-use crate::recent::{Ids, Recent};
+use crate::recent::{IdMemtable, Ids};
 use crate::recovery::RecoveryError;
-use crate::reply::{BranchReply, Counted, Refusal, Reply, Response};
-use crate::request::{BranchAsk, Request};
+use crate::reply::{BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
+use crate::request::{BranchRequest, Request};
 use crate::values::{Rows, Values, branch_key, cell_key, partition_key, session_key};
 
 /// Of so many tables the filters are brought near for a batch. The rest waits for its memory when it comes to that.
@@ -113,7 +114,7 @@ struct Owned {
 struct Memory<V, D: Disk> {
     stores: Stores<V, D>,
     cache: Cache,
-    recent: Recent,
+    recent: IdMemtable,
     batch: u64,
     /// The batch on which what was recalled rests.
     rests_on: u64,
@@ -137,7 +138,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let memory = Memory {
             stores,
             cache: Cache::new(cache_bytes),
-            recent: Recent::default(),
+            recent: IdMemtable::default(),
             batch: 1,
             rests_on: 0,
             scratch: Vec::new(),
@@ -272,7 +273,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     }
                     Request::Held { .. } => self.held(id),
                     _ if size + ENTRY_HEAD_MAX > self.entry_bytes_max => {
-                        let refusal = Refusal::Storage(format!(
+                        let refusal = EngineError::Storage(format!(
                             "an operation of up to {size} bytes does not fit the log, which takes {}",
                             self.entry_bytes_max
                         ));
@@ -285,7 +286,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     }
                     Request::Apply { operation, hashes, .. } => {
                         let Some(table) = catalog.get(operation.table()) else {
-                            let refusal = Refusal::NoSuchTable(operation.table().to_string());
+                            let refusal = EngineError::NoSuchTable(operation.table().to_string());
                             answer(ticket, 0, Response::Applied(Err(refusal)));
                             continue;
                         };
@@ -361,11 +362,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     /// The response to an operation, and the batch that it rests on.
-    fn response(&self, table: &Table, verdict: Result<Verdict, Refusal>) -> (u64, Response) {
+    fn response(&self, table: &Table, verdict: Result<Verdict, EngineError>) -> (u64, Response) {
         let (rests_on, reply) = match verdict {
-            Ok(Verdict::Fresh(OperationDecision { answer, .. })) => (self.batch, Ok(Reply::Fresh(answer))),
-            Ok(Verdict::Replay(answer)) => (self.memory.rests_on, Ok(Reply::Replayed(answer))),
-            Ok(Verdict::ProbablySeen) => (self.memory.rests_on, Ok(Reply::ProbablySeen)),
+            Ok(Verdict::Fresh(OperationDecision { answer, .. })) => {
+                (self.batch, Ok(OperationOutcome::Fresh(answer)))
+            }
+            Ok(Verdict::Replay(answer)) => (self.memory.rests_on, Ok(OperationOutcome::Replayed(answer))),
+            Ok(Verdict::ProbablySeen) => (self.memory.rests_on, Ok(OperationOutcome::ProbablySeen)),
             Ok(Verdict::Rejected(rejection)) => (self.memory.rests_on, Err(rejection.into())),
             Err(refusal) => (0, Err(refusal)),
         };
@@ -399,7 +402,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 }
                 known
             }
-            (None, _) => Err(Refusal::NoSuchTable(table.to_string())),
+            (None, _) => Err(EngineError::NoSuchTable(table.to_string())),
             (_, None) => unreachable!("requests are routed to the owner of their partition"),
         };
         (self.memory.rests_on, Response::Recalled(known))
@@ -409,27 +412,27 @@ impl<V: Values, D: Disk> Shard<V, D> {
     fn branch(
         &mut self,
         catalog: &Catalog,
-        (what, key): (&BranchAsk, IdKey),
+        (what, key): (&BranchRequest, IdKey),
         now: Moment,
         (id, open, entry): (PartitionId, &mut Option<(LogPosition, PartitionId)>, &mut Vec<u8>),
-    ) -> (u64, Result<BranchReply, Refusal>) {
+    ) -> (u64, Result<BranchResponse, EngineError>) {
         let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
             unreachable!("requests are routed to the owner of their partition");
         };
         let partition = &mut owned.partition;
         let step = open.map_or_else(|| partition.next_step(now), |(step, _)| step);
         let verdict = match what {
-            BranchAsk::Hold(branch) => {
+            BranchRequest::Hold(branch) => {
                 let unknown = branch.additions().iter().find(|one| catalog.get(one.cell.table()).is_none());
                 if let Some(one) = unknown {
-                    return (0, Err(Refusal::NoSuchTable(one.cell.table().to_string())));
+                    return (0, Err(EngineError::NoSuchTable(one.cell.table().to_string())));
                 }
                 partition.decide_hold(step, branch, key, &mut self.memory)
             }
-            BranchAsk::Settle { name, ending, rest_settled } => {
+            BranchRequest::Settle { name, ending, rest_settled } => {
                 partition.decide_settle(step, (name, key), *ending, *rest_settled, &mut self.memory)
             }
-            BranchAsk::Look(name) => {
+            BranchRequest::Look(name) => {
                 let state = partition.branch(step.time, name, key, &mut self.memory);
                 state.map(|state| match state {
                     BranchState::Held => BranchVerdict::Held,
@@ -453,18 +456,18 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     unreachable!("what was decided just now follows from what there is: {error}");
                 }
                 Ok(match branch_step {
-                    BranchLogItem::Held(_) => BranchReply::Held { fresh: true },
+                    BranchLogItem::Held(_) => BranchResponse::Held { fresh: true },
                     BranchLogItem::Settled { ending, .. } => {
-                        BranchReply::Settled { ending, fresh: true, counted }
+                        BranchResponse::Settled { ending, fresh: true, counted }
                     }
                 })
             }
-            Ok(BranchVerdict::Held) => Ok(BranchReply::Held { fresh: false }),
+            Ok(BranchVerdict::Held) => Ok(BranchResponse::Held { fresh: false }),
             Ok(BranchVerdict::Settled(ending)) => {
-                Ok(BranchReply::Settled { ending, fresh: false, counted: Vec::new() })
+                Ok(BranchResponse::Settled { ending, fresh: false, counted: Vec::new() })
             }
-            Ok(BranchVerdict::Unknown) => Ok(BranchReply::Unknown),
-            Ok(BranchVerdict::Elsewhere(partitions)) => Ok(BranchReply::Elsewhere(partitions)),
+            Ok(BranchVerdict::Unknown) => Ok(BranchResponse::Unknown),
+            Ok(BranchVerdict::Elsewhere(partitions)) => Ok(BranchResponse::Elsewhere(partitions)),
             Ok(BranchVerdict::Rejected(rejection)) => Err(rejection.into()),
         };
         // Which batch a branch came with is not remembered: the latest of its partition, at worst.
@@ -571,13 +574,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
 }
 
 /// What a step of a branch that is still held will count.
-fn counted(partition: &mut Partition, branch_step: &BranchLogItem, step: LogPosition) -> Vec<Counted> {
+fn counted(partition: &mut Partition, branch_step: &BranchLogItem, step: LogPosition) -> Vec<CommittedCount> {
     let BranchLogItem::Settled { name, values, .. } = branch_step else { return Vec::new() };
     let Some(held) = partition.branches().get(name) else { return Vec::new() };
     let (slot, millis) = (step.slot, step.time.as_nanos() / 1_000_000);
     let additions = held.branch.additions().iter().zip(values);
     additions
-        .map(|(one, value)| Counted { cell: one.cell.clone(), value: value.counter(), slot, millis })
+        .map(|(one, value)| CommittedCount { cell: one.cell.clone(), value: value.counter(), slot, millis })
         .collect()
 }
 
@@ -590,9 +593,9 @@ fn close(open: &mut Option<(LogPosition, PartitionId)>, entry: &mut Vec<u8>, bat
 }
 
 impl<V: Values, D: Disk> StateReader for Memory<V, D> {
-    type Error = Refusal;
+    type Error = EngineError;
 
-    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Refusal> {
+    fn value(&mut self, cell: &Cell) -> Result<Option<Value>, EngineError> {
         if let Some((value, batch)) = self.cache.get(cell) {
             self.rests_on = self.rests_on.max(batch);
             return Ok(value.cloned());
@@ -600,12 +603,12 @@ impl<V: Values, D: Disk> StateReader for Memory<V, D> {
         self.scratch.clear();
         cell_key(cell, &mut self.scratch);
         let row =
-            self.stores.values.get(&self.scratch).map_err(|error| Refusal::Storage(error.to_string()))?;
+            self.stores.values.get(&self.scratch).map_err(|error| EngineError::Storage(error.to_string()))?;
         let value = match row {
             None => None,
             Some(row) => Some(
                 Value::decode(&mut Reader::new(&row))
-                    .map_err(|error| Refusal::Storage(format!("the row of {cell:?}: {error}")))?,
+                    .map_err(|error| EngineError::Storage(format!("the row of {cell:?}: {error}")))?,
             ),
         };
         self.cache.fill(cell, value.clone());
@@ -616,10 +619,10 @@ impl<V: Values, D: Disk> StateReader for Memory<V, D> {
         &mut self,
         key: IdKey,
         generations: impl Iterator<Item = Generation>,
-    ) -> Result<Option<DedupRecord>, Refusal> {
+    ) -> Result<Option<DedupRecord>, EngineError> {
         let read = |bytes: &[u8], whose: &str| {
             DedupRecord::decode(bytes)
-                .map_err(|error| Refusal::Storage(format!("what {whose} of an id: {error}")))
+                .map_err(|error| EngineError::Storage(format!("what {whose} of an id: {error}")))
         };
         if let Some((bytes, batch)) = self.recent.get(key) {
             self.rests_on = self.rests_on.max(batch);
@@ -629,7 +632,7 @@ impl<V: Values, D: Disk> StateReader for Memory<V, D> {
             return Ok(None);
         }
         let found = self.stores.ids.find(&key.to_bytes(), generations.map(|generation| generation.0));
-        let found = found.map_err(|error| Refusal::Storage(error.to_string()))?;
+        let found = found.map_err(|error| EngineError::Storage(error.to_string()))?;
         found.map(|bytes| read(&bytes, "the id index has")).transpose()
     }
 }

@@ -15,7 +15,7 @@ use jeton_register::disk::Disk;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::health::Health;
-use crate::keeper::{KeepError, Keeper};
+use crate::keeper::{CheckpointError, Checkpointer};
 use crate::shard::Slots;
 use crate::values::Values;
 use crate::worker::{Job, Message};
@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Tables of the value store that may wait to be merged, before checkpoints wait for the merging.
 const UNTIDY_MAX: usize = 24;
 
-pub(crate) struct StoreThread<R, V: Values, D: Disk> {
-    pub keeper: Keeper<R, V, D>,
+pub(crate) struct CheckpointThread<R, V: Values, D: Disk> {
+    pub keeper: Checkpointer<R, V, D>,
     pub values: Arc<V>,
     pub catalog: Arc<ArcSwap<Catalog>>,
     pub shards: Vec<mpsc::WeakSender<Message>>,
@@ -37,7 +37,7 @@ pub(crate) struct StoreThread<R, V: Values, D: Disk> {
     pub log_bytes: u64,
 }
 
-impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
+impl<R: Registers, V: Values, D: Disk> CheckpointThread<R, V, D> {
     /// Works until the shards are gone.
     pub fn run(mut self, jobs: &std_mpsc::Receiver<Job>) {
         let mut filters_at = 0;
@@ -100,7 +100,10 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
     }
 
     /// Tries until it is done, or the engine is closing: then it is false, the log has it, and the next start replays it.
-    fn until_done(&mut self, mut attempt: impl FnMut(&mut Keeper<R, V, D>) -> Result<(), KeepError>) -> bool {
+    fn until_done(
+        &mut self,
+        mut attempt: impl FnMut(&mut Checkpointer<R, V, D>) -> Result<(), CheckpointError>,
+    ) -> bool {
         loop {
             let done = {
                 let _in_use = self.stores_in_use.read();
@@ -133,7 +136,10 @@ impl<R: Registers, V: Values, D: Disk> StoreThread<R, V, D> {
     }
 
     /// Tries once, and shows the trouble if there is any.
-    fn attempt<T>(&mut self, act: impl FnOnce(&mut Keeper<R, V, D>) -> Result<T, KeepError>) -> Option<T> {
+    fn attempt<T>(
+        &mut self,
+        act: impl FnOnce(&mut Checkpointer<R, V, D>) -> Result<T, CheckpointError>,
+    ) -> Option<T> {
         let _in_use = self.stores_in_use.read();
         act(&mut self.keeper).map_err(|error| self.health.set_trouble(Some(error.to_string()))).ok()
     }

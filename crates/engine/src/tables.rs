@@ -14,7 +14,7 @@ use jeton_register::{Failure, Registers, Row, Slot};
 
 use crate::engine::lock;
 use crate::recovery::CATALOG;
-use crate::reply::Refusal;
+use crate::reply::EngineError;
 
 /// The tables of a store.
 pub struct Tables<R> {
@@ -33,12 +33,12 @@ pub enum TableError {
     Settings(#[from] SettingsError),
     /// It could not be stored, or there is no such table.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EngineError),
 }
 
 impl From<Failure> for TableError {
     fn from(failure: Failure) -> Self {
-        Self::Refused(Refusal::Storage(failure.to_string()))
+        Self::Refused(EngineError::Storage(failure.to_string()))
     }
 }
 
@@ -73,7 +73,7 @@ impl<R: Registers> Tables<R> {
         logged: Moment,
     ) -> Result<(), TableError> {
         self.change(|catalog| {
-            let table = catalog.find(name).ok_or_else(|| Refusal::NoSuchTable(name.into()))?;
+            let table = catalog.find(name).ok_or_else(|| EngineError::NoSuchTable(name.into()))?;
             // What is over by the log's time makes room for one more era.
             let lighter = table.without_past(logged);
             let table: &Table = lighter.as_ref().unwrap_or(table);

@@ -23,12 +23,12 @@ const SLACK_MS: u64 = 60_000;
 
 /// Lets the thread sleep until it is time to look, or to end.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
+pub(crate) struct StopSignal {
     ended: Mutex<bool>,
     rung: Condvar,
 }
 
-impl Bell {
+impl StopSignal {
     pub fn end(&self) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.rung.notify_all();
@@ -43,12 +43,12 @@ impl Bell {
     }
 }
 
-pub(crate) struct Upkeep<R, V, D: Disk> {
+pub(crate) struct Maintenance<R, V, D: Disk> {
     pub stores: Stores<V, D>,
     pub tables: Arc<Tables<R>>,
     pub health: Arc<Health>,
     pub stores_in_use: Arc<RwLock<()>>,
-    pub bell: Arc<Bell>,
+    pub bell: Arc<StopSignal>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,7 @@ enum Trouble {
     Tables(#[from] Failure),
 }
 
-impl<R: Registers, V: Values, D: Disk> Upkeep<R, V, D> {
+impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
     pub fn run(self) {
         while self.bell.wait() {
             if let Err(trouble) = self.tidy() {
@@ -124,7 +124,7 @@ mod tests {
 
     struct Scene {
         registers: Arc<Memory>,
-        upkeep: Upkeep<Memory, MemoryValues, FaultDisk>,
+        upkeep: Maintenance<Memory, MemoryValues, FaultDisk>,
     }
 
     fn settings(window: u64) -> TableSettings {
@@ -148,7 +148,7 @@ mod tests {
                 tables.create(name, settings(3_600 * hours)).unwrap();
                 tables.alter(name, settings(60), || Moment::from_secs(START), Moment::ZERO).unwrap();
             }
-            let upkeep = Upkeep {
+            let upkeep = Maintenance {
                 stores: Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) },
                 tables: Arc::new(tables),
                 health: Arc::new(Health::new(1, 0, Moment::from_secs(START))),

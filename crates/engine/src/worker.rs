@@ -23,12 +23,12 @@ use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answers::Answers;
-use crate::asked::{Asked, Due, Requests};
+use crate::answers::ResponseDispatcher;
+use crate::asked::{PendingBatch, PendingResponse, Requests};
 use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
-use crate::reply::{Refusal, Response};
+use crate::reply::{EngineError, Response};
 use crate::request::Request;
 use crate::shard::{FrozenIds, FrozenValues, Shard, Slots};
 use crate::values::Values;
@@ -110,7 +110,7 @@ struct InFlight {
     time: Moment,
     writing: Writing,
     /// Answers that wait for it.
-    due: Vec<Due>,
+    due: Vec<PendingResponse>,
     marks: Vec<(oneshot::Sender<Slots>, Slots)>,
 }
 
@@ -135,7 +135,7 @@ pub struct Worker<R, V, D: Disk, C> {
     /// What it hands out to be stored.
     pub jobs: std_mpsc::Sender<Job>,
     /// Who gives its answers, once they are durable.
-    pub answers: Answers,
+    pub answers: ResponseDispatcher,
     /// How many requests of bursts are in the queue.
     pub bursting: Arc<AtomicUsize>,
     /// Whether all others that are ready go first when it is woken. For a task among those who ask: each that runs has more to
@@ -145,10 +145,10 @@ pub struct Worker<R, V, D: Disk, C> {
 
 /// What is under way between a shard's thread and the rest.
 #[derive(Default)]
-struct Traffic {
+struct ShardQueues {
     in_flight: VecDeque<InFlight>,
     /// Requests that did not fit into the batch.
-    backlog: VecDeque<Asked>,
+    backlog: VecDeque<PendingBatch>,
     /// How many these are.
     waiting: usize,
     /// Frozen, but not yet durable.
@@ -168,7 +168,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     /// Works until all senders of the queue are gone and everything is answered; or, when the engine is closing, until a batch is
     /// given up.
     pub async fn run(mut self) {
-        let mut traffic = Traffic::default();
+        let mut traffic = ShardQueues::default();
         let mut messages = Vec::new();
         let mut open = true;
         let mut stood_back = !self.stands_back;
@@ -231,16 +231,16 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
     }
 
-    fn receive(&mut self, message: Message, traffic: &mut Traffic) {
+    fn receive(&mut self, message: Message, traffic: &mut ShardQueues) {
         match message {
             Message::Request { request, reply } => {
                 traffic.waiting += 1;
-                traffic.backlog.push_back(Asked::one(request, reply));
+                traffic.backlog.push_back(PendingBatch::one(request, reply));
             }
             Message::Burst { requests, reply } => {
                 self.bursting.fetch_sub(requests.len(), Ordering::Relaxed);
                 traffic.waiting += requests.len();
-                traffic.backlog.push_back(Asked::many(requests, reply));
+                traffic.backlog.push_back(PendingBatch::many(requests, reply));
             }
             Message::Stored(reply) => traffic.to_be_stored.push(reply),
             Message::IdsStored(freeze) => {
@@ -268,8 +268,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     }
 
     /// Decides what is in the backlog, as far as a batch goes.
-    fn decide(&mut self, traffic: &mut Traffic) {
-        let Taken { mut asked, mut due, bytes, writes } = self.take(traffic);
+    fn decide(&mut self, traffic: &mut ShardQueues) {
+        let BatchInput { mut asked, mut due, bytes, writes } = self.take(traffic);
         let mut permit = None;
         let mut refusal = None;
         if writes > 0 {
@@ -309,7 +309,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         let mut ready = Vec::new();
         for ((requests, range), due) in asked.drain(..).zip(due.drain(..)) {
             if range.end < requests.as_slice().len() {
-                traffic.backlog.push_front(Asked { requests, decided: range.end, due });
+                traffic.backlog.push_front(PendingBatch { requests, decided: range.end, due });
             } else if self.shard.is_durable(due.rests_on) || mutated!(AckBeforeSync) {
                 ready.push(due);
             } else {
@@ -321,13 +321,13 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     }
 
     /// Takes as much from the backlog as a batch holds. Of the last that is taken, some requests may be left.
-    fn take(&self, traffic: &mut Traffic) -> Taken {
+    fn take(&self, traffic: &mut ShardQueues) -> BatchInput {
         let limits = self.registers.limits();
         let requests_max = self.options.batch_requests_max.min(limits.batch_writes_max);
-        let mut taken = Taken::default();
+        let mut taken = BatchInput::default();
         let mut count = 0;
         let mut full = false;
-        while !full && let Some(Asked { requests, decided, due }) = traffic.backlog.pop_front() {
+        while !full && let Some(PendingBatch { requests, decided, due }) = traffic.backlog.pop_front() {
             let mut end = decided;
             for request in &requests.as_slice()[decided..] {
                 let size = request.value_bytes_max();
@@ -342,7 +342,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 taken.writes += usize::from(size > 0);
             }
             if end == decided {
-                traffic.backlog.push_front(Asked { requests, decided, due });
+                traffic.backlog.push_front(PendingBatch { requests, decided, due });
             } else {
                 taken.asked.push((requests, decided..end));
                 taken.due.push(due);
@@ -352,26 +352,26 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         taken
     }
 
-    fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, Refusal> {
+    fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, EngineError> {
         let (_, ids) = self.shard.recent_ids();
         let (dirty, _) = self.shard.cell_bytes();
         let share = self.options.dirty_bytes_max / self.options.shards;
         if ids > LAG_MAX * self.options.recent_ids || dirty > share {
             return Err(match self.health.trouble() {
-                Some(why) => Refusal::Full(why),
-                None => Refusal::Busy("checkpoints lag behind"),
+                Some(why) => EngineError::Full(why),
+                None => EngineError::Busy("checkpoints lag behind"),
             });
         }
         self.registers.admit(writes, bytes).map_err(|failure| match failure {
-            Failure::Full(why) => Refusal::Full(why),
-            Failure::Busy(_) => Refusal::Busy("the log lags behind"),
-            Failure::Unavailable(_) if self.health.closing() => Refusal::Closed,
-            other => Refusal::Storage(other.to_string()),
+            Failure::Full(why) => EngineError::Full(why),
+            Failure::Busy(_) => EngineError::Busy("the log lags behind"),
+            Failure::Unavailable(_) if self.health.closing() => EngineError::Closed,
+            other => EngineError::Storage(other.to_string()),
         })
     }
 
     /// Answers what waited for the first batch on its way. False if that batch was given up: then the shard must end.
-    fn written(&mut self, written: Result<Vec<Written>, Failure>, traffic: &mut Traffic) -> bool {
+    fn written(&mut self, written: Result<Vec<Written>, Failure>, traffic: &mut ShardQueues) -> bool {
         let Some(batch) = traffic.in_flight.pop_front() else { unreachable!("it was polled just now") };
         match written {
             Ok(written) => {
@@ -401,7 +401,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         true
     }
 
-    fn freeze_if_due(&mut self, traffic: &mut Traffic) {
+    fn freeze_if_due(&mut self, traffic: &mut ShardQueues) {
         let due = self.health.checkpoint_due(self.number);
         if due && !traffic.storing_ids && !traffic.storing_values {
             self.health.checkpoint_begun(self.number);
@@ -417,7 +417,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
     }
 
-    fn freeze_ids(&mut self, traffic: &mut Traffic) {
+    fn freeze_ids(&mut self, traffic: &mut ShardQueues) {
         if traffic.storing_ids {
             return;
         }
@@ -430,7 +430,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
     }
 
-    fn freeze_values(&mut self, traffic: &mut Traffic) {
+    fn freeze_values(&mut self, traffic: &mut ShardQueues) {
         if traffic.storing_values {
             return;
         }
@@ -440,7 +440,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     }
 
     /// Copies some of what is frozen; what is copied whole goes to the store once it is durable.
-    fn copy_values(&mut self, traffic: &mut Traffic) {
+    fn copy_values(&mut self, traffic: &mut ShardQueues) {
         let Some(frozen) = self.shard.copy_values(self.options.copy_cells) else { return };
         if self.shard.is_durable(frozen.batch) || mutated!(ValuesBeforeDurable) {
             drop(self.jobs.send(Job::Values { shard: self.number, frozen }));
@@ -452,10 +452,10 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
 
 /// What is to be decided together.
 #[derive(Default)]
-struct Taken {
+struct BatchInput {
     asked: Vec<(Requests, Range<usize>)>,
     /// The answers to them.
-    due: Vec<Due>,
+    due: Vec<PendingResponse>,
     bytes: usize,
     writes: usize,
 }
@@ -479,7 +479,7 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::ids::IdIndex;
     use crate::recovery::{Recovered, find, share_out};
-    use crate::reply::Reply;
+    use crate::reply::OperationOutcome;
     use crate::shard::Stores;
     use crate::values::MemoryValues;
 
@@ -533,7 +533,7 @@ mod tests {
             options,
             queue,
             jobs: job_sender,
-            answers: Answers::at_once(),
+            answers: ResponseDispatcher::at_once(),
             bursting: Arc::default(),
             stands_back,
         };
@@ -566,7 +566,10 @@ mod tests {
             let (scene, worker) = scene(false, 512);
             let thread = std::thread::spawn(move || block_on(worker.run()));
             let acknowledged = block_on(scene.ask(1)).unwrap();
-            assert!(matches!(acknowledged, Response::Applied(Ok(Reply::Fresh(_)))), "{acknowledged:?}");
+            assert!(
+                matches!(acknowledged, Response::Applied(Ok(OperationOutcome::Fresh(_)))),
+                "{acknowledged:?}"
+            );
             scene.disk.set_read_only(true);
             if frozen_before {
                 scene.health.demand_checkpoint();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::{add, apply_all, open, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{Cell, Column, OpId, TableSettings, Value};
-use jeton_engine::{Engine, Reply};
+use jeton_engine::{Engine, OperationOutcome};
 
 const ROWS: u64 = 50;
 
@@ -64,10 +64,10 @@ fn a_copy_holds_the_ids_and_values_of_one_instant() {
         // The ids are those of the same instant: the first `held` are known, the next is new.
         for number in (0..held).step_by(97).chain([held - 1]) {
             let again = apply_all(&restored, vec![add(&id(number), &cells[(number % ROWS) as usize], 1)]);
-            assert!(matches!(again[..], [Reply::Replayed(_)]), "id {number} of {held}: {again:?}");
+            assert!(matches!(again[..], [OperationOutcome::Replayed(_)]), "id {number} of {held}: {again:?}");
         }
         let next = apply_all(&restored, vec![add(&id(held), &cells[(held % ROWS) as usize], 1)]);
-        assert!(matches!(next[..], [Reply::Fresh(_)]), "{next:?}");
+        assert!(matches!(next[..], [OperationOutcome::Fresh(_)]), "{next:?}");
         assert_eq!(total(&restored, &cells) as u64, held + 1);
     }
     stop.store(true, Ordering::Relaxed);

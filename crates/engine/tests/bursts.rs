@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{add, open, small, uuid};
 use futures_executor::block_on;
 use jeton_core::{
-    Cell, Change, Column, Format, Formats, IdStatus, Mode, OpId, Operation, TableSettings, Value, MissingIdPolicy,
+    Cell, Change, Column, Format, Formats, IdStatus, MissingIdPolicy, Mode, OpId, Operation, TableSettings,
+    Value,
 };
-use jeton_engine::{Ask, Engine, Options, Refusal, Reply, Response};
+use jeton_engine::{Ask, Engine, EngineError, OperationOutcome, Options, Response};
 
 fn table(engine: &Engine, settings: TableSettings) -> impl Fn(&str) -> Cell {
     let table = engine.create_table("t", settings).unwrap();
@@ -19,7 +20,7 @@ fn table(engine: &Engine, settings: TableSettings) -> impl Fn(&str) -> Cell {
 
 fn value(response: &Response) -> i64 {
     match response {
-        Response::Applied(Ok(Reply::Fresh(answer))) => answer.values.as_slice()[0].unwrap(),
+        Response::Applied(Ok(OperationOutcome::Fresh(answer))) => answer.values.as_slice()[0].unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -52,7 +53,7 @@ fn a_burst_is_answered_in_its_order_over_all_shards_and_sizes() {
         assert_eq!(block_on(engine.burst(Vec::new())), []);
         engine.close();
         let closed = block_on(engine.burst(vec![Ask::Read(cell("row 1"))]));
-        assert_eq!(closed, [Response::Applied(Err(Refusal::Closed))]);
+        assert_eq!(closed, [Response::Applied(Err(EngineError::Closed))]);
     }
 }
 
@@ -69,9 +70,11 @@ fn a_burst_counts_an_id_once_and_tells_each_what_came_of_it() {
         Ask::Read(a.clone()),
     ];
     let responses = block_on(engine.burst(asks));
-    let Response::Applied(Ok(Reply::Fresh(first))) = &responses[0] else { panic!("{responses:?}") };
-    assert_eq!(responses[1], Response::Applied(Ok(Reply::Replayed(first.clone()))));
-    assert!(matches!(&responses[2], Response::Applied(Err(Refusal::Rejected(_)))), "{responses:?}");
+    let Response::Applied(Ok(OperationOutcome::Fresh(first))) = &responses[0] else {
+        panic!("{responses:?}")
+    };
+    assert_eq!(responses[1], Response::Applied(Ok(OperationOutcome::Replayed(first.clone()))));
+    assert!(matches!(&responses[2], Response::Applied(Err(EngineError::Rejected(_)))), "{responses:?}");
     assert_eq!(responses[3], Response::Read(Ok(Some(Value::Counter(5)))));
 }
 
@@ -94,7 +97,9 @@ fn what_became_of_an_id_can_be_asked_in_every_format_and_after_a_restart() {
     for id in &ids {
         assert_eq!(known(&engine, id), [], "{id} was not sent yet");
         let cell = engine.cell(&engine.table("t").unwrap(), b"row", &Column::unnamed()).unwrap();
-        let Reply::Fresh(answer) = block_on(engine.apply(add(id, &cell, 1))).unwrap() else { panic!("{id}") };
+        let OperationOutcome::Fresh(answer) = block_on(engine.apply(add(id, &cell, 1))).unwrap() else {
+            panic!("{id}")
+        };
         assert_eq!(known(&engine, id), [(cell.partition(), IdStatus::Yes(answer))], "{id}");
     }
     let before: Vec<_> = ids.iter().map(|id| known(&engine, id)).collect();

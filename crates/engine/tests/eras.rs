@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::scene::{MINUTE, Scene, at, settings};
 use jeton_core::Value;
 use jeton_engine::parts::Tables;
-use jeton_engine::{Marks, Request, Response, StoredFilters};
+use jeton_engine::{Request, Response, StoredFilters, Watermarks};
 use jeton_register::memory::Memory;
 
 #[test]
@@ -21,7 +21,7 @@ fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
     let mut store = |tables: &Tables<Memory>| {
         let version = filters.write(&*scene.registers, &tables.catalog().load(), 1 << 20).unwrap();
         // They speak up to nowhere, so that everything is replayed.
-        filters.commit(&*scene.registers, version, Marks::default()).unwrap();
+        filters.commit(&*scene.registers, version, Watermarks::default()).unwrap();
         filters.rows().collect::<Vec<String>>()
     };
     let of_era_1 = [store(&tables), store(&tables)].concat();

@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{add, apply_all, open, small, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{Cell, Column, TableSettings, Value};
-use jeton_engine::{Engine, Refusal, Reply};
+use jeton_engine::{Engine, EngineError, OperationOutcome};
 
 const ROWS: u64 = 100;
 
@@ -114,8 +114,8 @@ fn a_damaged_run_is_an_error_and_never_a_second_count() {
     let (mut replayed, mut refused) = (0, 0);
     for number in (0..20_000).step_by(7) {
         match block_on(engine.apply(add(&uuid_at(millis, number), &cells[(number % ROWS) as usize], 1))) {
-            Ok(Reply::Replayed(_)) => replayed += 1,
-            Err(Refusal::Storage(why)) => {
+            Ok(OperationOutcome::Replayed(_)) => replayed += 1,
+            Err(EngineError::Storage(why)) => {
                 assert!(why.contains(".run"), "{why}");
                 refused += 1;
             }

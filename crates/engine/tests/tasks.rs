@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{add, small, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{Column, TableSettings, Value};
-use jeton_engine::{Ask, Engine, Options, Refusal, Reply, Response};
+use jeton_engine::{Ask, Engine, EngineError, OperationOutcome, Options, Response};
 
 const CALLERS: u64 = 8;
 const BURSTS: u64 = 40;
@@ -41,8 +41,10 @@ fn what_tasks_decide_counts_once_and_is_there_after_they_ended() {
                         for (number, response) in numbers.zip(responses) {
                             let known = burst > 0 && number < burst * ADDITIONS;
                             match response {
-                                Response::Applied(Ok(Reply::Fresh(_))) => assert!(!known, "{number} again"),
-                                Response::Applied(Ok(Reply::Replayed(_))) => {
+                                Response::Applied(Ok(OperationOutcome::Fresh(_))) => {
+                                    assert!(!known, "{number} again")
+                                }
+                                Response::Applied(Ok(OperationOutcome::Replayed(_))) => {
                                     assert!(known, "{number} is new")
                                 }
                                 other => panic!("{other:?}"),
@@ -57,7 +59,7 @@ fn what_tasks_decide_counts_once_and_is_there_after_they_ended() {
         }
         engine.close();
         let cell = engine.cell(&table, b"row 1", &Column::unnamed()).unwrap();
-        assert_eq!(block_on(engine.get(cell)), Err(Refusal::Closed));
+        assert_eq!(block_on(engine.get(cell)), Err(EngineError::Closed));
     }
     // By threads again: the store is the same.
     let engine = Engine::open(folder.path(), small()).unwrap();
@@ -86,6 +88,6 @@ fn an_engine_without_its_runtime_is_closed() {
     let cell = engine.cell(&table, b"row", &Column::unnamed()).unwrap();
     assert_eq!(block_on(engine.get(cell.clone())), Ok(None));
     drop(runtime);
-    assert_eq!(block_on(engine.get(cell)), Err(Refusal::Closed));
+    assert_eq!(block_on(engine.get(cell)), Err(EngineError::Closed));
     engine.close();
 }

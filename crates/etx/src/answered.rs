@@ -17,7 +17,7 @@ const BEYOND_MAX: usize = 256;
 
 /// The table.
 #[derive(Debug, Default)]
-pub(crate) struct Answered {
+pub(crate) struct AnsweredWatermarks {
     sessions: BTreeMap<u128, Numbers>,
 }
 
@@ -29,7 +29,7 @@ struct Numbers {
     beyond: BTreeSet<u32>,
 }
 
-impl Answered {
+impl AnsweredWatermarks {
     /// A request was answered.
     pub(crate) fn note(&mut self, request: RequestId) {
         let RequestId { session, sequence } = request;
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn only_what_was_answered_without_a_gap_counts() {
-        let mut answered = Answered::default();
+        let mut answered = AnsweredWatermarks::default();
         let mut note = |sequence| {
             answered.note(RequestId { session: 1, sequence });
             answered.up_to(1, 9)
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn it_has_a_limit() {
-        let mut answered = Answered::default();
+        let mut answered = AnsweredWatermarks::default();
         for session in 0..SESSIONS_MAX as u128 + 9 {
             answered.note(RequestId { session, sequence: 0 });
         }

@@ -2,8 +2,8 @@
 
 use bytes::{BufMut, Bytes};
 
-use crate::decision::{Answer, Commit, Decision, Participant};
-use crate::{ANSWER_BYTES_MAX, Executor};
+use crate::decision::{Commit, Decision, Participant, ProcedureResult};
+use crate::{ANSWER_BYTES_MAX, CoordinatorId};
 
 /// What the bytes begin with.
 const VERSION: u8 = 1;
@@ -27,9 +27,9 @@ impl Decision {
         let Self::Commit(commit) = self else { return vec![VERSION, ABORT] };
         assert!(commit.branches.len() <= BRANCHES_MAX, "more branches than a transaction may have");
         let (kind, body) = match &commit.answer {
-            Answer::Done(body) => (DONE, body),
-            Answer::Refused(body) => (REFUSED, body),
-            Answer::Failed(body) => (FAILED, body),
+            ProcedureResult::Done(body) => (DONE, body),
+            ProcedureResult::Refused(body) => (REFUSED, body),
+            ProcedureResult::Failed(body) => (FAILED, body),
         };
         assert!(body.len() <= ANSWER_BYTES_MAX, "a longer answer than may be kept");
         let mut out = Vec::with_capacity(64 + body.len());
@@ -58,7 +58,7 @@ impl Decision {
         if kind == ABORT {
             return if rest.0.is_empty() { Ok(Self::Abort) } else { Err(Malformed("too long")) };
         }
-        let executor = Executor {
+        let executor = CoordinatorId {
             server: u16::from_be_bytes(rest.take()?),
             incarnation: u64::from_be_bytes(rest.take()?),
             work: u64::from_be_bytes(rest.take()?),
@@ -79,9 +79,9 @@ impl Decision {
         }
         let body = Bytes::copy_from_slice(rest.0);
         let answer = match kind {
-            DONE => Answer::Done(body),
-            REFUSED => Answer::Refused(body),
-            FAILED => Answer::Failed(body),
+            DONE => ProcedureResult::Done(body),
+            REFUSED => ProcedureResult::Refused(body),
+            FAILED => ProcedureResult::Failed(body),
             _ => return Err(Malformed("an unknown kind")),
         };
         Ok(Self::Commit(Commit { executor, branches, asked, answer }))
@@ -102,9 +102,9 @@ impl Rest<'_> {
 mod tests {
     use super::*;
 
-    fn commit(answer: Answer) -> Decision {
+    fn commit(answer: ProcedureResult) -> Decision {
         Decision::Commit(Commit {
-            executor: Executor { server: 3, incarnation: u64::MAX, work: 1 },
+            executor: CoordinatorId { server: 3, incarnation: u64::MAX, work: 1 },
             branches: vec![
                 Participant { resource: 0, connection: 7 },
                 Participant { resource: 2, connection: u64::MAX },
@@ -119,9 +119,9 @@ mod tests {
         let body = Bytes::from_static(b"{}");
         for decision in [
             Decision::Abort,
-            commit(Answer::Done(body.clone())),
-            commit(Answer::Refused(Bytes::new())),
-            commit(Answer::Failed(body)),
+            commit(ProcedureResult::Done(body.clone())),
+            commit(ProcedureResult::Refused(Bytes::new())),
+            commit(ProcedureResult::Failed(body)),
         ] {
             let bytes = decision.encode();
             assert_eq!(Decision::decode(&bytes), Ok(decision.clone()));
@@ -133,7 +133,7 @@ mod tests {
         }
         assert!(Decision::decode(&[VERSION, ABORT, 0]).is_err());
         assert!(Decision::decode(&[VERSION + 1, ABORT]).is_err());
-        let mut many = commit(Answer::Done(Bytes::new())).encode();
+        let mut many = commit(ProcedureResult::Done(Bytes::new())).encode();
         many[36] = 65;
         assert!(Decision::decode(&many).is_err());
     }

@@ -26,7 +26,7 @@ impl From<u32> for Cluster {
 
 /// Why it is not known who we are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unidentified {
+pub enum IdentifyError {
     /// The registers are those of another cluster.
     #[error("the registers belong to cluster {of}, and this is cluster {ours}")]
     Others {
@@ -49,7 +49,7 @@ impl Cluster {
         registers: &R,
         number: u32,
         drawn: u32,
-    ) -> Result<Self, Unidentified> {
+    ) -> Result<Self, IdentifyError> {
         let ours = Self { number, deployment: drawn };
         let bytes = ours.encode();
         let mut batch = Batch::new();
@@ -57,13 +57,13 @@ impl Cluster {
         let permit = registers.admit(1, bytes.len())?;
         let found = match registers.write(batch, permit).await?.into_iter().next() {
             Some(Written::Fresh) => ours,
-            Some(Written::Taken(stands)) => Self::decode(&stands).ok_or(Unidentified::Unreadable)?,
-            Some(Written::Trimmed) | None => return Err(Unidentified::Unreadable),
+            Some(Written::Taken(stands)) => Self::decode(&stands).ok_or(IdentifyError::Unreadable)?,
+            Some(Written::Trimmed) | None => return Err(IdentifyError::Unreadable),
         };
         if found.number == number {
             Ok(found)
         } else {
-            Err(Unidentified::Others { of: found.number, ours: number })
+            Err(IdentifyError::Others { of: found.number, ours: number })
         }
     }
 
@@ -91,7 +91,7 @@ mod tests {
         for drawn in [0xfeed_beef, 1, 2] {
             assert_eq!(block_on(Cluster::identify(&registers, 7, drawn)), Ok(first));
         }
-        let others = Unidentified::Others { of: 7, ours: 8 };
+        let others = IdentifyError::Others { of: 7, ours: 8 };
         assert_eq!(block_on(Cluster::identify(&registers, 8, 3)), Err(others));
         let elsewhere = block_on(Cluster::identify(&Memory::new(), 7, 4));
         assert_eq!(elsewhere, Ok(Cluster { number: 7, deployment: 4 }));
@@ -103,6 +103,6 @@ mod tests {
         let mut batch = Batch::new();
         batch.push(Log::DEPLOYMENT, Slot(1), b"strange");
         block_on(registers.write(batch, registers.admit(1, 7).unwrap())).unwrap();
-        assert_eq!(block_on(Cluster::identify(&registers, 7, 1)), Err(Unidentified::Unreadable));
+        assert_eq!(block_on(Cluster::identify(&registers, 7, 1)), Err(IdentifyError::Unreadable));
     }
 }

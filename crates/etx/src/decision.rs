@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{BranchName, Executor};
+use crate::{CoordinatorId, Xid};
 
 /// How a try ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,14 +26,14 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Commit {
     /// Whose work it is. Branches of others on the same try are rolled back.
-    pub executor: Executor,
+    pub executor: CoordinatorId,
     /// The branches that are to be committed; all of them have voted yes. None if the request was refused, or changed nothing, or only changed
     /// the database that keeps the decision.
     pub branches: Vec<Participant>,
     /// What was asked, as a hash: the same request must not be asked with other words.
     pub asked: u128,
     /// What the client gets.
-    pub answer: Answer,
+    pub answer: ProcedureResult,
 }
 
 /// A branch of a work: the database, and the connection that made it there.
@@ -47,7 +47,7 @@ pub struct Participant {
 
 /// What the business logic says at the end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Answer {
+pub enum ProcedureResult {
     /// It is done.
     Done(Bytes),
     /// It is refused for a reason of the business, and without effects. That is an answer like any other, and stays.
@@ -56,7 +56,7 @@ pub enum Answer {
     Failed(Bytes),
 }
 
-impl Answer {
+impl ProcedureResult {
     /// Whether what was computed is to stay.
     pub fn has_effects(&self) -> bool {
         matches!(self, Self::Done(_))
@@ -72,7 +72,7 @@ impl Answer {
 
 impl Decision {
     /// How this branch ends, now that this stands about its try.
-    pub fn outcome(&self, branch: &BranchName) -> Outcome {
+    pub fn outcome(&self, branch: &Xid) -> Outcome {
         let own = Participant { resource: branch.resource, connection: branch.connection };
         match self {
             Self::Commit(commit) if commit.executor == branch.executor && commit.branches.contains(&own) => {

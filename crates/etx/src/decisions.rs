@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use jeton_register::{Batch, Log, Registers, Slot, Written};
 
-use crate::pause::Pause;
-use crate::{Decision, Failure, Home, RequestId, Resource, TRIES_MAX, Try};
+use crate::pause::Backoff;
+use crate::{AttemptNumber, Decision, DecisionLocation, RequestId, Resource, ResourceError, TRIES_MAX};
 
 /// What is known about a try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum DecisionLookup {
     /// This stands; or nothing yet.
     Stands(Option<Decision>),
     /// What stood is forgotten.
@@ -19,12 +19,12 @@ pub enum Known {
 /// The registers have no room for a decision, and nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the registers are full: {0}")]
-pub struct NoRoom(String);
+pub struct RegistersFull(String);
 
 /// Why a decision is not known to be written.
 enum Unwritten {
     /// It is not.
-    NoRoom(NoRoom),
+    NoRoom(RegistersFull),
     /// It may be, or may be the next time.
     Trouble { may_be_written: bool, why: String },
 }
@@ -38,7 +38,7 @@ impl Unwritten {
 impl From<jeton_register::Failure> for Unwritten {
     fn from(why: jeton_register::Failure) -> Self {
         match why {
-            jeton_register::Failure::Full(why) => Self::NoRoom(NoRoom(why)),
+            jeton_register::Failure::Full(why) => Self::NoRoom(RegistersFull(why)),
             jeton_register::Failure::Unknown(_) => {
                 Self::Trouble { may_be_written: true, why: why.to_string() }
             }
@@ -48,13 +48,13 @@ impl From<jeton_register::Failure> for Unwritten {
 }
 
 /// All places of decisions.
-pub struct Decisions<R> {
+pub struct DecisionLog<R> {
     registers: Arc<R>,
     resources: Arc<[Arc<dyn Resource>]>,
 }
 
 /// The register of a try: the sessions have logs, and each request of a session has as many slots as it may have tries.
-fn register(request: RequestId, attempt: Try) -> (Log, Slot) {
+fn register(request: RequestId, attempt: AttemptNumber) -> (Log, Slot) {
     let slot = u64::from(request.sequence) * u64::from(TRIES_MAX) + u64::from(attempt.0);
     (Log::transaction(request.session), Slot(slot))
 }
@@ -64,7 +64,7 @@ pub(crate) fn last_slot(sequence: u32) -> u64 {
     (u64::from(sequence) + 1) * u64::from(TRIES_MAX)
 }
 
-impl<R: Registers> Decisions<R> {
+impl<R: Registers> DecisionLog<R> {
     /// Decisions in these registers and databases.
     pub fn new(registers: Arc<R>, resources: Arc<[Arc<dyn Resource>]>) -> Self {
         Self { registers, resources }
@@ -76,8 +76,13 @@ impl<R: Registers> Decisions<R> {
     }
 
     /// What stands about a try, asked until there is an answer. That nothing stands is no more than a hint.
-    pub async fn look(&self, request: RequestId, home: Home, attempt: Try) -> Known {
-        let mut pause = Pause::default();
+    pub async fn look(
+        &self,
+        request: RequestId,
+        home: DecisionLocation,
+        attempt: AttemptNumber,
+    ) -> DecisionLookup {
+        let mut pause = Backoff::default();
         loop {
             match self.look_once(request, home, attempt).await {
                 Ok(known) => return known,
@@ -90,27 +95,29 @@ impl<R: Registers> Decisions<R> {
     pub(crate) async fn look_once(
         &self,
         request: RequestId,
-        home: Home,
-        attempt: Try,
-    ) -> Result<Known, String> {
+        home: DecisionLocation,
+        attempt: AttemptNumber,
+    ) -> Result<DecisionLookup, String> {
         match home {
-            Home::Registers => {
+            DecisionLocation::Registers => {
                 let (log, slot) = register(request, attempt);
                 match self.registers.read(log, slot, 1).await {
                     Ok(found) => match found.into_iter().find(|(place, _)| *place == slot) {
                         Some((_, bytes)) => decoded(&bytes),
-                        None => Ok(Known::Stands(None)),
+                        None => Ok(DecisionLookup::Stands(None)),
                     },
-                    Err(jeton_register::Failure::Trimmed { .. }) => Ok(Known::Forgotten),
+                    Err(jeton_register::Failure::Trimmed { .. }) => Ok(DecisionLookup::Forgotten),
                     Err(why) => Err(why.to_string()),
                 }
             }
-            Home::Resource(number) => match self.resource(number)?.read_decision(request, attempt).await {
-                Ok(Some(bytes)) => decoded(&bytes),
-                Ok(None) => Ok(Known::Stands(None)),
-                Err(Failure::Forgotten { .. }) => Ok(Known::Forgotten),
-                Err(why) => Err(why.to_string()),
-            },
+            DecisionLocation::Resource(number) => {
+                match self.resource(number)?.read_decision(request, attempt).await {
+                    Ok(Some(bytes)) => decoded(&bytes),
+                    Ok(None) => Ok(DecisionLookup::Stands(None)),
+                    Err(ResourceError::Forgotten { .. }) => Ok(DecisionLookup::Forgotten),
+                    Err(why) => Err(why.to_string()),
+                }
+            }
         }
     }
 
@@ -119,11 +126,11 @@ impl<R: Registers> Decisions<R> {
     pub async fn propose(
         &self,
         request: RequestId,
-        home: Home,
-        attempt: Try,
+        home: DecisionLocation,
+        attempt: AttemptNumber,
         decision: &Decision,
-    ) -> Result<Known, NoRoom> {
-        let mut pause = Pause::default();
+    ) -> Result<DecisionLookup, RegistersFull> {
+        let mut pause = Backoff::default();
         let mut may_be_written = false;
         loop {
             let why = match self.write(request, home, attempt, decision).await {
@@ -143,10 +150,10 @@ impl<R: Registers> Decisions<R> {
     pub(crate) async fn propose_once(
         &self,
         request: RequestId,
-        home: Home,
-        attempt: Try,
+        home: DecisionLocation,
+        attempt: AttemptNumber,
         decision: &Decision,
-    ) -> Result<Known, String> {
+    ) -> Result<DecisionLookup, String> {
         self.write(request, home, attempt, decision).await.map_err(|unwritten| match unwritten {
             Unwritten::NoRoom(full) => full.to_string(),
             Unwritten::Trouble { why, .. } => why,
@@ -156,30 +163,30 @@ impl<R: Registers> Decisions<R> {
     async fn write(
         &self,
         request: RequestId,
-        home: Home,
-        attempt: Try,
+        home: DecisionLocation,
+        attempt: AttemptNumber,
         decision: &Decision,
-    ) -> Result<Known, Unwritten> {
+    ) -> Result<DecisionLookup, Unwritten> {
         let bytes = decision.encode();
         match home {
-            Home::Registers => {
+            DecisionLocation::Registers => {
                 let (log, slot) = register(request, attempt);
                 let permit = self.registers.admit(1, bytes.len())?;
                 let mut batch = Batch::new();
                 batch.push(log, slot, &bytes);
                 let written = self.registers.write(batch, permit).await?;
                 match written.into_iter().next() {
-                    Some(Written::Fresh) => Ok(Known::Stands(Some(decision.clone()))),
+                    Some(Written::Fresh) => Ok(DecisionLookup::Stands(Some(decision.clone()))),
                     Some(Written::Taken(stands)) => decoded(&stands).map_err(Unwritten::trouble),
-                    Some(Written::Trimmed) => Ok(Known::Forgotten),
+                    Some(Written::Trimmed) => Ok(DecisionLookup::Forgotten),
                     None => Err(Unwritten::trouble("an engine did not answer for a register")),
                 }
             }
-            Home::Resource(number) => {
+            DecisionLocation::Resource(number) => {
                 let resource = self.resource(number).map_err(Unwritten::trouble)?;
                 match resource.write_decision(request, attempt, &bytes).await {
                     Ok(stands) => decoded(&stands).map_err(Unwritten::trouble),
-                    Err(Failure::Forgotten { .. }) => Ok(Known::Forgotten),
+                    Err(ResourceError::Forgotten { .. }) => Ok(DecisionLookup::Forgotten),
                     Err(why) => Err(Unwritten::trouble(why)),
                 }
             }
@@ -192,8 +199,10 @@ impl<R: Registers> Decisions<R> {
     }
 }
 
-fn decoded(bytes: &[u8]) -> Result<Known, String> {
-    Decision::decode(bytes).map(|decision| Known::Stands(Some(decision))).map_err(|why| why.to_string())
+fn decoded(bytes: &[u8]) -> Result<DecisionLookup, String> {
+    Decision::decode(bytes)
+        .map(|decision| DecisionLookup::Stands(Some(decision)))
+        .map_err(|why| why.to_string())
 }
 
 #[cfg(test)]
@@ -204,7 +213,7 @@ mod tests {
     fn every_try_of_every_request_has_a_register_of_its_own() {
         let slots = |sequence| {
             let request = RequestId { session: 9, sequence };
-            (1..=TRIES_MAX).map(move |attempt| register(request, Try(attempt)).1)
+            (1..=TRIES_MAX).map(move |attempt| register(request, AttemptNumber(attempt)).1)
         };
         let mut all: Vec<Slot> = [0, 1, 2, u32::MAX].into_iter().flat_map(slots).collect();
         assert!(all.is_sorted() && all[0] > Slot::ZERO);

@@ -41,20 +41,23 @@ mod value;
 mod work;
 
 pub use self::bytes::Malformed;
-pub use branch::{BranchName, NotOurs};
-pub use cluster::{Cluster, Unidentified};
-pub use decision::{Answer, Commit, Decision, Outcome, Participant};
-pub use decisions::{Decisions, Known, NoRoom};
-pub use desk::{Desk, Doubt, InDoubt, Resolved, Story};
-pub use executor::Executor;
-pub use logic::{Branches, Logic, Request};
-pub use peers::{Alone, Peers, Sign};
-pub use request::{Attempt, Home, RequestId, TRIES_MAX, Try};
-pub use resource::{Branch, Failure, Resource, Standing, Vote};
-pub use server::{Options, Refusal, Server};
-pub use sweep::{Found, Sweep, Sweeping};
-pub use value::{Dialect, Executed, Row, Value};
-pub use work::{Computed, Ending, Event, Question, Step, Voice, Work};
+pub use branch::{ForeignXid, Xid};
+pub use cluster::{Cluster, IdentifyError};
+pub use decision::{Commit, Decision, Outcome, Participant, ProcedureResult};
+pub use decisions::{DecisionLog, DecisionLookup, RegistersFull};
+pub use desk::{InDoubt, InDoubtBranch, ResolvedBranch, TransactionService, TransactionStatus};
+pub use executor::CoordinatorId;
+pub use logic::{Branches, ProcedureCall, ProcedureLogic};
+pub use peers::{NoPeers, PeerStatus, Peers};
+pub use request::{AttemptId, AttemptNumber, DecisionLocation, RequestId, TRIES_MAX};
+pub use resource::{Branch, PreparedBranch, Resource, ResourceError, Vote};
+pub use server::{Coordinator, Options, SubmitError};
+pub use sweep::{BranchRecovery, RecoveryAction, RecoveryEvent};
+pub use value::{Dialect, QueryResult, Row, Value};
+pub use work::{
+    ClientOutcome, CoordinatorAction, CoordinatorState, Event, ExecutionResult, TransactionRequest,
+    VoteResult,
+};
 
 /// The longest answer that is kept.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;

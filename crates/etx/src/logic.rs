@@ -6,12 +6,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::together::Together;
-use crate::{Answer, Attempt, Branch, Executed, Failure, Home, Participant, RequestId, Resource, Value};
+use crate::together::FutureSet;
+use crate::{
+    AttemptId, Branch, DecisionLocation, Participant, ProcedureResult, QueryResult, RequestId, Resource,
+    ResourceError, Value,
+};
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ProcedureCall {
     /// The procedure.
     pub procedure: String,
     /// Its parameters.
@@ -24,29 +27,33 @@ pub struct Request {
 /// that run is the answer. So it must do nothing elsewhere: no mail, no file, no other service. What has to happen outside is written
 /// into a table of a branch, for another program to carry on.
 #[async_trait]
-pub trait Logic: Send + Sync {
+pub trait ProcedureLogic: Send + Sync {
     /// Where decisions about requests of this procedure are kept. It must not change as long as requests of it are remembered; `None` if there is no such
     /// procedure.
-    fn home(&self, procedure: &str) -> Option<Home>;
+    fn home(&self, procedure: &str) -> Option<DecisionLocation>;
 
     /// Whether this can be asked for at all; if not, why not. What cannot is not begun, and not remembered.
-    fn check(&self, _request: &Request) -> Result<(), String> {
+    fn check(&self, _request: &ProcedureCall) -> Result<(), String> {
         Ok(())
     }
 
     /// Does what is asked, in branches. An error that passes lets it be tried again; one that does not is the answer.
-    async fn compute(&self, request: &Request, branches: &mut Branches) -> Result<Answer, Failure>;
+    async fn compute(
+        &self,
+        request: &ProcedureCall,
+        branches: &mut Branches,
+    ) -> Result<ProcedureResult, ResourceError>;
 }
 
 /// The branches of an attempt: one in each database that the logic does something in.
 pub struct Branches {
-    attempt: Attempt,
+    attempt: AttemptId,
     resources: Arc<[Arc<dyn Resource>]>,
     begun: BTreeMap<u8, Box<dyn Branch>>,
 }
 
 impl Branches {
-    pub(crate) fn new(attempt: Attempt, resources: Arc<[Arc<dyn Resource>]>) -> Self {
+    pub(crate) fn new(attempt: AttemptId, resources: Arc<[Arc<dyn Resource>]>) -> Self {
         Self { attempt, resources, begun: BTreeMap::new() }
     }
 
@@ -61,14 +68,14 @@ impl Branches {
         resource: u8,
         statement: &str,
         parameters: &[Value],
-    ) -> Result<Executed, Failure> {
+    ) -> Result<QueryResult, ResourceError> {
         let executed = self.branch(resource).await?.execute(statement, parameters).await;
         fault!("executed");
         executed
     }
 
     /// The branch in the database of this number, which is begun if need be. For statements in several databases at once, see [`Branches::begin`].
-    async fn branch(&mut self, resource: u8) -> Result<&mut Box<dyn Branch>, Failure> {
+    async fn branch(&mut self, resource: u8) -> Result<&mut Box<dyn Branch>, ResourceError> {
         if !self.begun.contains_key(&resource) {
             self.begin(&[resource]).await?;
         }
@@ -76,8 +83,8 @@ impl Branches {
     }
 
     /// Begins branches in several databases, at the same time.
-    pub async fn begin(&mut self, resources: &[u8]) -> Result<(), Failure> {
-        let mut beginning = Together::default();
+    pub async fn begin(&mut self, resources: &[u8]) -> Result<(), ResourceError> {
+        let mut beginning = FutureSet::default();
         for number in resources.iter().copied().filter(|number| !self.begun.contains_key(number)) {
             let resource = self.resources.get(usize::from(number)).ok_or_else(|| unknown(number))?;
             let (resource, attempt) = (Arc::clone(resource), self.attempt);
@@ -91,7 +98,7 @@ impl Branches {
                 // A mistake in an adapter costs this try, not the work.
                 Err(_) => {
                     let (resource, why) = ("an adapter".to_owned(), "it panicked".to_owned());
-                    failed = Some(Failure::Passing { resource, why });
+                    failed = Some(ResourceError::Passing { resource, why });
                 }
             }
         }
@@ -115,8 +122,8 @@ impl Branches {
     }
 }
 
-fn unknown(resource: u8) -> Failure {
-    Failure::Statement {
+fn unknown(resource: u8) -> ResourceError {
+    ResourceError::Statement {
         resource: format!("database {resource}"),
         code: "unknown".to_owned(),
         why: "there is no database of this number".to_owned(),

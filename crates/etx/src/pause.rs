@@ -4,11 +4,11 @@ use std::time::Duration;
 
 /// Grows from one attempt to the next, up to a limit; whoever waits says what for, at first and then from time to time.
 #[derive(Debug, Default)]
-pub struct Pause {
+pub struct Backoff {
     attempts: u32,
 }
 
-impl Pause {
+impl Backoff {
     const MIN: Duration = Duration::from_millis(10);
     const MAX: Duration = Duration::from_secs(1);
 

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use crate::{Executor, RequestId, Try};
+use crate::{AttemptNumber, CoordinatorId, RequestId};
 
 /// How another server is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
+pub enum PeerStatus {
     /// It says that this executor works on the try.
     Working,
     /// It says that it does not. It lives, and has ended what it had of the try, or left it to sweeps.
@@ -23,23 +23,23 @@ pub enum Sign {
 #[async_trait]
 pub trait Peers: Send + Sync {
     /// Who of the others works on a try, as far as they answer within a moment.
-    async fn at_work(&self, request: RequestId, attempt: Try) -> Option<Executor>;
+    async fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId>;
 
     /// How the server of an executor is doing.
-    async fn sign(&self, executor: Executor, request: RequestId, attempt: Try) -> Sign;
+    async fn sign(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> PeerStatus;
 }
 
 /// No others: a server that is alone. Executors of other servers are those of machines that are no more.
 #[derive(Debug, Clone, Copy)]
-pub struct Alone;
+pub struct NoPeers;
 
 #[async_trait]
-impl Peers for Alone {
-    async fn at_work(&self, _: RequestId, _: Try) -> Option<Executor> {
+impl Peers for NoPeers {
+    async fn at_work(&self, _: RequestId, _: AttemptNumber) -> Option<CoordinatorId> {
         None
     }
 
-    async fn sign(&self, _: Executor, _: RequestId, _: Try) -> Sign {
-        Sign::Gone
+    async fn sign(&self, _: CoordinatorId, _: RequestId, _: AttemptNumber) -> PeerStatus {
+        PeerStatus::Gone
     }
 }

@@ -16,9 +16,9 @@ pub struct RequestId {
 
 /// A try of a request, numbered from 1 to [`TRIES_MAX`]. One is begun only when the one before it is decided to abort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Try(pub u8);
+pub struct AttemptNumber(pub u8);
 
-impl Try {
+impl AttemptNumber {
     /// The first of a request.
     pub const FIRST: Self = Self(1);
 
@@ -30,14 +30,14 @@ impl Try {
 
 /// Where the decisions about a request are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Home {
+pub enum DecisionLocation {
     /// In the registers that the servers share.
     Registers,
     /// In one of the databases, by its number: a row that is committed together with what the request does there. That database needs no vote.
     Resource(u8),
 }
 
-impl Home {
+impl DecisionLocation {
     /// Stands for the registers among the numbers of databases.
     const REGISTERS: u8 = u8::MAX;
 
@@ -55,13 +55,13 @@ impl Home {
 
 /// A piece of work: somebody at work on a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Attempt {
+pub struct AttemptId {
     /// The request.
     pub request: RequestId,
     /// Which try of it.
-    pub number: Try,
+    pub number: AttemptNumber,
     /// Who works on it.
-    pub executor: crate::Executor,
+    pub executor: crate::CoordinatorId,
     /// Where the decision will be.
-    pub home: Home,
+    pub home: DecisionLocation,
 }

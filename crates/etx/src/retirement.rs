@@ -3,10 +3,10 @@
 //! What must hold: a commit is not forgotten while a branch of it may be prepared, because what is forgotten counts as aborted.
 //!
 //! - A client acknowledges what it was answered, and it is answered when all branches are committed. It is not believed: only what this server answered itself is forgotten
-//!   early ([`Answered`](crate::answered::Answered)).
+//!   early ([`AnsweredWatermarks`](crate::answered::Answered)).
 //! - Sessions are forgotten when they are older than the window and a time of grace, and only after every database has said that it has no branch of one. What such a session
 //!   begins later is not committed: a commit is proposed only when its branches are prepared, and not for a session that is older than the window and half of the grace
-//!   ([`Server::is_about_to_be_forgotten`]). So whatever is committed of an old session was prepared when the databases were asked, by a wide margin: half of the grace
+//!   ([`Coordinator::is_about_to_be_forgotten`]). So whatever is committed of an old session was prepared when the databases were asked, by a wide margin: half of the grace
 //!   is for clocks that differ.
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use jeton_register::{Log, Registers, Slot, Space};
 
 use crate::decisions::last_slot;
-use crate::server::Server;
-use crate::{Executor, RequestId, Standing};
+use crate::server::Coordinator;
+use crate::{CoordinatorId, PreparedBranch, RequestId};
 
 /// The bits of a session below its date.
 const UNDATED_BITS: u32 = 80;
@@ -31,7 +31,7 @@ fn first_of(millis: u64) -> u128 {
     u128::from(millis) << UNDATED_BITS
 }
 
-impl<R: Registers> Server<R> {
+impl<R: Registers> Coordinator<R> {
     /// Forgets the decisions about all requests of a session up to this one: the client has their answers, and will not ask for them again. Only of those that this server
     /// answered, and that are in the registers: where a database keeps them, they stay until the session is old.
     pub async fn acknowledge(&self, session: u128, through: u32) -> Result<(), String> {
@@ -57,8 +57,8 @@ impl<R: Registers> Server<R> {
         let below = first_of(self.oldest(self.options.window.saturating_add(self.options.grace())));
         for resource in self.resources.iter() {
             let prepared = resource.prepared().await.map_err(|why| why.to_string())?;
-            let is_old = |standing: &&Standing| {
-                standing.name.request.session < below && standing.name.executor != Executor::TRIAL
+            let is_old = |standing: &&PreparedBranch| {
+                standing.name.request.session < below && standing.name.executor != CoordinatorId::TRIAL
             };
             if let Some(left) = prepared.iter().find(is_old) {
                 return Err(format!(

@@ -9,15 +9,16 @@ use jeton_register::Registers;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::decisions::{Known, NoRoom};
-use crate::logic::{Branches, Request};
-use crate::pause::Pause;
-use crate::peers::Sign;
-use crate::server::Server;
-use crate::together::Together;
+use crate::decisions::{DecisionLookup, RegistersFull};
+use crate::logic::{Branches, ProcedureCall};
+use crate::pause::Backoff;
+use crate::peers::PeerStatus;
+use crate::server::Coordinator;
+use crate::together::FutureSet;
 use crate::{
-    ANSWER_BYTES_MAX, Answer, Attempt, Branch, BranchName, Computed, Decision, Ending, Event, Executor,
-    Failure, Home, Outcome, Participant, Question, Step, Try, Voice, Vote, Work,
+    ANSWER_BYTES_MAX, AttemptId, AttemptNumber, Branch, ClientOutcome, CoordinatorAction, CoordinatorId,
+    CoordinatorState, Decision, DecisionLocation, Event, ExecutionResult, Outcome, Participant,
+    ProcedureResult, ResourceError, TransactionRequest, Vote, VoteResult, Xid,
 };
 
 /// How often somebody who waits for another's decision looks for it.
@@ -34,14 +35,14 @@ const BETWEEN_TRIES_MAX: Duration = Duration::from_secs(1);
 type Held = Arc<Mutex<Option<Box<dyn Branch>>>>;
 
 /// The branches of our own that have not ended, by try and database.
-type Kept = Arc<std::sync::Mutex<BTreeMap<(Try, u8), Held>>>;
+type Kept = Arc<std::sync::Mutex<BTreeMap<(AttemptNumber, u8), Held>>>;
 
 /// What the steps of one work share.
 struct Context<R> {
-    server: Arc<Server<R>>,
-    question: Question,
-    executor: Executor,
-    request: Request,
+    server: Arc<Coordinator<R>>,
+    question: TransactionRequest,
+    executor: CoordinatorId,
+    request: ProcedureCall,
     kept: Kept,
 }
 
@@ -59,25 +60,25 @@ impl<R> Clone for Context<R> {
 
 /// Works on a request until it is answered.
 pub(crate) async fn run<R: Registers>(
-    server: Arc<Server<R>>,
-    question: Question,
-    executor: Executor,
-    request: Request,
+    server: Arc<Coordinator<R>>,
+    question: TransactionRequest,
+    executor: CoordinatorId,
+    request: ProcedureCall,
     is_first_time: bool,
-    tell: watch::Sender<Option<Ending>>,
+    tell: watch::Sender<Option<ClientOutcome>>,
 ) {
     let context = Context { server: Arc::clone(&server), question, executor, request, kept: Kept::default() };
     fault!("taken");
-    let (mut work, mut steps) = Work::begin(question, executor, is_first_time);
-    let mut under_way = Together::default();
+    let (mut work, mut steps) = CoordinatorState::begin(question, executor, is_first_time);
+    let mut under_way = FutureSet::default();
     loop {
         let executing = Some(work.attempt()).filter(|attempt| work.is_executing(*attempt));
         server.note(question.request, executing);
         for step in steps {
             match step {
-                Step::Answer(ending) => {
+                CoordinatorAction::Answer(ending) => {
                     fault!("answering");
-                    if matches!(ending, Ending::Answer(_) | Ending::GivenUp) {
+                    if matches!(ending, ClientOutcome::Answer(_) | ClientOutcome::GivenUp) {
                         server.answered().note(question.request);
                     }
                     let _nobody_may_be_waiting = tell.send(Some(ending));
@@ -101,41 +102,43 @@ pub(crate) async fn run<R: Registers>(
 }
 
 impl<R: Registers> Context<R> {
-    async fn perform(self, step: Step) -> (Try, Event) {
-        let attempt = step.attempt().unwrap_or(Try::FIRST);
+    async fn perform(self, step: CoordinatorAction) -> (AttemptNumber, Event) {
+        let attempt = step.attempt().unwrap_or(AttemptNumber::FIRST);
         let event = match step {
-            Step::Look(attempt) => {
+            CoordinatorAction::Look(attempt) => {
                 let event = self.look(attempt).await;
                 fault!("looked");
                 event
             }
-            Step::AskOthers(attempt) => {
+            CoordinatorAction::AskOthers(attempt) => {
                 let others = self.server.peers.at_work(self.question.request, attempt).await;
                 fault!("asked-others");
                 Event::Others(others)
             }
-            Step::Await(attempt, executor) => self.wait_for(attempt, executor).await,
-            Step::Fence(attempt, executor) => {
+            CoordinatorAction::Await(attempt, executor) => self.wait_for(attempt, executor).await,
+            CoordinatorAction::Fence(attempt, executor) => {
                 self.fence(attempt, executor).await;
                 fault!("fenced");
                 Event::Fenced
             }
-            Step::Compute(own) => self.compute(own).await,
-            Step::Vote(own, branch) => self.vote(own, branch).await,
-            Step::Propose(attempt, decision) => self.propose(attempt, &decision).await,
-            Step::CommitDeciding(own, commit) => self.commit_deciding(own, Decision::Commit(commit)).await,
-            Step::Undo(own) => self.undo(own).await,
-            Step::Commit(attempt, branch) => self.commit(attempt, branch).await,
-            Step::Answer(_) => unreachable!("an answer is told, not performed"),
+            CoordinatorAction::Compute(own) => self.compute(own).await,
+            CoordinatorAction::Vote(own, branch) => self.vote(own, branch).await,
+            CoordinatorAction::Propose(attempt, decision) => self.propose(attempt, &decision).await,
+            CoordinatorAction::CommitDeciding(own, commit) => {
+                self.commit_deciding(own, Decision::Commit(commit)).await
+            }
+            CoordinatorAction::Undo(own) => self.undo(own).await,
+            CoordinatorAction::Commit(attempt, branch) => self.commit(attempt, branch).await,
+            CoordinatorAction::Answer(_) => unreachable!("an answer is told, not performed"),
         };
         (attempt, event)
     }
 
-    async fn look(&self, attempt: Try) -> Event {
-        let Question { request, home, .. } = self.question;
+    async fn look(&self, attempt: AttemptNumber) -> Event {
+        let TransactionRequest { request, home, .. } = self.question;
         let decisions = &self.server.decisions;
         let known = decisions.look(request, home, attempt).await;
-        if attempt == Try::FIRST || known != Known::Stands(None) {
+        if attempt == AttemptNumber::FIRST || known != DecisionLookup::Stands(None) {
             return heard(known);
         }
         // The try before has failed, and this one is not begun: what made it fail is given time to pass.
@@ -144,18 +147,18 @@ impl<R: Registers> Context<R> {
         heard(decisions.look(request, home, attempt).await)
     }
 
-    async fn wait_for(&self, attempt: Try, executor: Executor) -> Event {
-        let Question { request, home, .. } = self.question;
+    async fn wait_for(&self, attempt: AttemptNumber, executor: CoordinatorId) -> Event {
+        let TransactionRequest { request, home, .. } = self.question;
         loop {
             let sign = self.server.peers.sign(executor, request, attempt).await;
             // Looked at after the sign: who has just stopped working may have decided.
             match self.server.decisions.look(request, home, attempt).await {
-                Known::Stands(None) => {}
+                DecisionLookup::Stands(None) => {}
                 known => return heard(known),
             }
             match sign {
-                Sign::NotWorking | Sign::Gone | Sign::Suspected => return Event::Suspected,
-                Sign::Working | Sign::Silent => {
+                PeerStatus::NotWorking | PeerStatus::Gone | PeerStatus::Suspected => return Event::Suspected,
+                PeerStatus::Working | PeerStatus::Silent => {
                     fault!("awaiting");
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
@@ -163,7 +166,7 @@ impl<R: Registers> Context<R> {
         }
     }
 
-    async fn compute(&self, own: Attempt) -> Event {
+    async fn compute(&self, own: AttemptId) -> Event {
         let mut branches = Branches::new(own, Arc::clone(&self.server.resources));
         let computing = self.server.logic.compute(&self.request, &mut branches);
         let computed = tokio::time::timeout(self.server.options.compute_max, computing).await;
@@ -171,52 +174,54 @@ impl<R: Registers> Context<R> {
         let participants = branches.participants();
         self.keep(own, branches.into_begun());
         let answer = match computed {
-            Ok(Ok(answer)) if answer.body().len() > ANSWER_BYTES_MAX => {
-                Answer::Failed(Bytes::from(format!("an answer of more than {ANSWER_BYTES_MAX} bytes")))
-            }
+            Ok(Ok(answer)) if answer.body().len() > ANSWER_BYTES_MAX => ProcedureResult::Failed(Bytes::from(
+                format!("an answer of more than {ANSWER_BYTES_MAX} bytes"),
+            )),
             Ok(Ok(answer)) => answer,
-            Ok(Err(failure @ Failure::Statement { .. })) => Answer::Failed(cut(failure.to_string())),
+            Ok(Err(failure @ ResourceError::Statement { .. })) => {
+                ProcedureResult::Failed(cut(failure.to_string()))
+            }
             Ok(Err(why)) => {
                 tracing::info!(%why, "a try of a transaction failed");
-                return Event::Computed(Computed::Failed);
+                return Event::Computed(ExecutionResult::Failed);
             }
             Err(_) => {
                 tracing::info!(limit = ?self.server.options.compute_max, "a try of a transaction took too long");
-                return Event::Computed(Computed::Failed);
+                return Event::Computed(ExecutionResult::Failed);
             }
         };
-        Event::Computed(Computed::Done { branches: participants, answer })
+        Event::Computed(ExecutionResult::Done { branches: participants, answer })
     }
 
-    async fn vote(&self, own: Attempt, participant: Participant) -> Event {
+    async fn vote(&self, own: AttemptId, participant: Participant) -> Event {
         let Some(held) = self.held(own, participant.resource) else {
-            return Event::Voted(participant, Voice::No);
+            return Event::Voted(participant, VoteResult::No);
         };
         let mut held = held.lock().await;
         fault!("voting-{}", participant.resource);
         let vote = match held.as_mut() {
             Some(branch) => branch.vote().await,
-            None => return Event::Voted(participant, Voice::No),
+            None => return Event::Voted(participant, VoteResult::No),
         };
         fault!("voted-{}", participant.resource);
         let voice = match vote {
-            Vote::Yes => Voice::Yes,
+            Vote::Yes => VoteResult::Yes,
             Vote::Unchanged => {
                 *held = None;
-                Voice::Unchanged
+                VoteResult::Unchanged
             }
             Vote::No(why) => {
                 tracing::info!(%why, "a database voted no");
-                Voice::No
+                VoteResult::No
             }
         };
         Event::Voted(participant, voice)
     }
 
-    async fn propose(&self, attempt: Try, decision: &Decision) -> Event {
-        let Question { request, home, .. } = self.question;
+    async fn propose(&self, attempt: AttemptNumber, decision: &Decision) -> Event {
+        let TransactionRequest { request, home, .. } = self.question;
         // What is void must not keep others waiting for the row that says so, in the database that the branch is in.
-        if let (Decision::Abort, Home::Resource(number)) = (decision, home) {
+        if let (Decision::Abort, DecisionLocation::Resource(number)) = (decision, home) {
             self.undo_one(attempt, number).await;
         }
         if matches!(decision, Decision::Commit(_)) && self.server.is_about_to_be_forgotten(request) {
@@ -228,8 +233,10 @@ impl<R: Registers> Context<R> {
         proposed(known)
     }
 
-    async fn commit_deciding(&self, own: Attempt, decision: Decision) -> Event {
-        let Home::Resource(number) = own.home else { unreachable!("decisions are in the registers") };
+    async fn commit_deciding(&self, own: AttemptId, decision: Decision) -> Event {
+        let DecisionLocation::Resource(number) = own.home else {
+            unreachable!("decisions are in the registers")
+        };
         if self.server.is_about_to_be_forgotten(own.request) {
             return Event::Forgotten;
         }
@@ -244,7 +251,7 @@ impl<R: Registers> Context<R> {
             match stands.map(|stands| Decision::decode(&stands)) {
                 Ok(Ok(stands)) => return Event::Stands(Some(stands)),
                 Ok(Err(why)) => tracing::error!(%why, "a decision in a database cannot be read"),
-                Err(Failure::Forgotten { .. }) => return Event::Forgotten,
+                Err(ResourceError::Forgotten { .. }) => return Event::Forgotten,
                 Err(why) => tracing::info!(%why, "a commit with its decision failed"),
             }
         }
@@ -252,7 +259,7 @@ impl<R: Registers> Context<R> {
         proposed(self.server.decisions.propose(own.request, own.home, own.number, &Decision::Abort).await)
     }
 
-    async fn undo(&self, own: Attempt) -> Event {
+    async fn undo(&self, own: AttemptId) -> Event {
         let numbers: Vec<u8> = self
             .lock()
             .keys()
@@ -271,7 +278,7 @@ impl<R: Registers> Context<R> {
     }
 
     /// Rolls a branch of ours back. If that fails, the branch is left to the sweeper.
-    async fn undo_one(&self, attempt: Try, number: u8) {
+    async fn undo_one(&self, attempt: AttemptNumber, number: u8) {
         let held = self.lock().remove(&(attempt, number));
         let Some(held) = held else { return };
         let undone = tokio::time::timeout(UNDO_MAX, async {
@@ -285,7 +292,7 @@ impl<R: Registers> Context<R> {
         }
     }
 
-    async fn commit(&self, attempt: Attempt, participant: Participant) -> Event {
+    async fn commit(&self, attempt: AttemptId, participant: Participant) -> Event {
         // Ours only: if another's work counts, our branch in the same place is being undone.
         let held = if attempt.executor == self.executor {
             self.lock().remove(&(attempt.number, participant.resource))
@@ -306,7 +313,7 @@ impl<R: Registers> Context<R> {
                 Err(why) => tracing::info!(%why, "a commit is tried on another connection"),
             }
         }
-        let name = BranchName {
+        let name = Xid {
             cluster: self.server.options.cluster,
             request: attempt.request,
             attempt: attempt.number,
@@ -322,10 +329,10 @@ impl<R: Registers> Context<R> {
 
     /// Ends the sessions of a server that seems dead, in every database that can be reached, so that what it had open is in nobody's way. Where that fails, and
     /// where it lives and begins again, nothing is lost: what it prepares is found by sweeps.
-    async fn fence(&self, attempt: Try, executor: Executor) {
+    async fn fence(&self, attempt: AttemptNumber, executor: CoordinatorId) {
         match self.server.sign(executor, self.question.request, attempt).await {
-            Sign::Working | Sign::NotWorking => return,
-            Sign::Gone | Sign::Silent | Sign::Suspected => {}
+            PeerStatus::Working | PeerStatus::NotWorking => return,
+            PeerStatus::Gone | PeerStatus::Silent | PeerStatus::Suspected => {}
         }
         let mut fencing = JoinSet::new();
         for resource in self.server.resources.iter() {
@@ -339,31 +346,31 @@ impl<R: Registers> Context<R> {
         }
     }
 
-    fn keep(&self, own: Attempt, branches: BTreeMap<u8, Box<dyn Branch>>) {
+    fn keep(&self, own: AttemptId, branches: BTreeMap<u8, Box<dyn Branch>>) {
         let held = branches
             .into_iter()
             .map(|(number, branch)| ((own.number, number), Arc::new(Mutex::new(Some(branch)))));
         self.lock().extend(held);
     }
 
-    fn held(&self, own: Attempt, number: u8) -> Option<Held> {
+    fn held(&self, own: AttemptId, number: u8) -> Option<Held> {
         self.lock().get(&(own.number, number)).cloned()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Try, u8), Held>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<(AttemptNumber, u8), Held>> {
         // Nothing panics while it is held.
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-fn heard(known: Known) -> Event {
+fn heard(known: DecisionLookup) -> Event {
     match known {
-        Known::Stands(decision) => Event::Stands(decision),
-        Known::Forgotten => Event::Forgotten,
+        DecisionLookup::Stands(decision) => Event::Stands(decision),
+        DecisionLookup::Forgotten => Event::Forgotten,
     }
 }
 
-fn proposed(known: Result<Known, NoRoom>) -> Event {
+fn proposed(known: Result<DecisionLookup, RegistersFull>) -> Event {
     match known {
         Ok(known) => heard(known),
         Err(why) => {
@@ -381,8 +388,8 @@ fn cut(mut text: String) -> Bytes {
 }
 
 /// Ends a branch, for as long as it takes.
-async fn end<R: Registers>(server: &Server<R>, name: &BranchName, outcome: Outcome) {
-    let mut pause = Pause::default();
+async fn end<R: Registers>(server: &Coordinator<R>, name: &Xid, outcome: Outcome) {
+    let mut pause = Backoff::default();
     loop {
         let ended = match server.resource(name.resource) {
             Some(resource) => resource.decide(name, outcome).await.map_err(|why| why.to_string()),

@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jeton_register::Registers;
 use tokio::sync::watch;
 
-use crate::answered::Answered;
-use crate::decisions::Decisions;
-use crate::logic::{Logic, Request};
-use crate::peers::{Peers, Sign};
+use crate::answered::AnsweredWatermarks;
+use crate::decisions::DecisionLog;
+use crate::logic::{ProcedureCall, ProcedureLogic};
+use crate::peers::{PeerStatus, Peers};
 use crate::retirement::date_of;
 use crate::running::run;
-use crate::{Cluster, Ending, Executor, Question, RequestId, Resource, Try};
+use crate::{AttemptNumber, ClientOutcome, Cluster, CoordinatorId, RequestId, Resource, TransactionRequest};
 
 const GRACE_MAX: Duration = Duration::from_secs(3600);
 
@@ -69,7 +69,7 @@ impl Options {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum SubmitError {
     /// Too many are under way.
     #[error("too many transactions are under way; ask again with the same id")]
     Busy,
@@ -96,36 +96,36 @@ pub enum Refusal {
 }
 
 /// A server of e-Transactions.
-pub struct Server<R> {
+pub struct Coordinator<R> {
     pub(crate) options: Options,
-    pub(crate) decisions: Decisions<R>,
+    pub(crate) decisions: DecisionLog<R>,
     pub(crate) resources: Arc<[Arc<dyn Resource>]>,
-    pub(crate) logic: Arc<dyn Logic>,
+    pub(crate) logic: Arc<dyn ProcedureLogic>,
     pub(crate) peers: Arc<dyn Peers>,
-    works: Mutex<HashMap<RequestId, UnderWay>>,
-    answered: Mutex<Answered>,
+    works: Mutex<HashMap<RequestId, InFlight>>,
+    answered: Mutex<AnsweredWatermarks>,
     next_work: AtomicU64,
 }
 
 /// A request that is worked on here.
-struct UnderWay {
-    executor: Executor,
+struct InFlight {
+    executor: CoordinatorId,
     asked: u128,
     /// The try in which the executor may have branches.
-    executing: Option<Try>,
-    ending: watch::Receiver<Option<Ending>>,
+    executing: Option<AttemptNumber>,
+    ending: watch::Receiver<Option<ClientOutcome>>,
 }
 
-impl<R: Registers> Server<R> {
-    /// A server. Its sweeps begin with [`Server::sweep_for_ever`].
+impl<R: Registers> Coordinator<R> {
+    /// A server. Its sweeps begin with [`Coordinator::sweep_for_ever`].
     pub fn new(
         options: Options,
         registers: Arc<R>,
         resources: Arc<[Arc<dyn Resource>]>,
-        logic: Arc<dyn Logic>,
+        logic: Arc<dyn ProcedureLogic>,
         peers: Arc<dyn Peers>,
     ) -> Arc<Self> {
-        let decisions = Decisions::new(registers, Arc::clone(&resources));
+        let decisions = DecisionLog::new(registers, Arc::clone(&resources));
         Arc::new(Self {
             options,
             decisions,
@@ -144,25 +144,26 @@ impl<R: Registers> Server<R> {
     pub async fn issue(
         self: &Arc<Self>,
         id: RequestId,
-        request: Request,
+        request: ProcedureCall,
         is_first_time: bool,
-    ) -> Result<Ending, Refusal> {
-        let home = self.logic.home(&request.procedure).ok_or(Refusal::Unknown)?;
-        self.logic.check(&request).map_err(Refusal::Invalid)?;
+    ) -> Result<ClientOutcome, SubmitError> {
+        let home = self.logic.home(&request.procedure).ok_or(SubmitError::Unknown)?;
+        self.logic.check(&request).map_err(SubmitError::Invalid)?;
         self.check_date(id)?;
         let asked = fingerprint(&request);
-        let mut ending = self.attach(Question { request: id, home, asked }, request, is_first_time)?;
+        let mut ending =
+            self.attach(TransactionRequest { request: id, home, asked }, request, is_first_time)?;
         let ended = ending.wait_for(Option::is_some).await;
-        ended.ok().and_then(|ended| ended.clone()).ok_or(Refusal::BrokeOff)
+        ended.ok().and_then(|ended| ended.clone()).ok_or(SubmitError::BrokeOff)
     }
 
-    fn check_date(&self, id: RequestId) -> Result<(), Refusal> {
+    fn check_date(&self, id: RequestId) -> Result<(), SubmitError> {
         let (date, now) = (date_of(id.session), (self.options.now)());
         let ahead = Duration::from_millis(date.saturating_sub(now));
         if Duration::from_millis(now.saturating_sub(date)) > self.options.window {
-            Err(Refusal::Old(self.options.window))
+            Err(SubmitError::Old(self.options.window))
         } else if ahead > self.options.ahead_max {
-            Err(Refusal::FromFuture(ahead))
+            Err(SubmitError::FromFuture(ahead))
         } else {
             Ok(())
         }
@@ -170,26 +171,27 @@ impl<R: Registers> Server<R> {
 
     fn attach(
         self: &Arc<Self>,
-        question: Question,
-        request: Request,
+        question: TransactionRequest,
+        request: ProcedureCall,
         is_first_time: bool,
-    ) -> Result<watch::Receiver<Option<Ending>>, Refusal> {
+    ) -> Result<watch::Receiver<Option<ClientOutcome>>, SubmitError> {
         let mut works = self.works();
         if let Some(work) = works.get(&question.request) {
             return if work.asked == question.asked {
                 Ok(work.ending.clone())
             } else {
-                Err(Refusal::Mismatch)
+                Err(SubmitError::Mismatch)
             };
         }
         if works.len() >= self.options.works_max {
-            return Err(Refusal::Busy);
+            return Err(SubmitError::Busy);
         }
         let Options { server, incarnation, .. } = self.options;
-        let executor = Executor { server, incarnation, work: self.next_work.fetch_add(1, Ordering::Relaxed) };
+        let executor =
+            CoordinatorId { server, incarnation, work: self.next_work.fetch_add(1, Ordering::Relaxed) };
         let (tell, ending) = watch::channel(None);
-        let executing = is_first_time.then_some(Try::FIRST);
-        let under_way = UnderWay { executor, asked: question.asked, executing, ending: ending.clone() };
+        let executing = is_first_time.then_some(AttemptNumber::FIRST);
+        let under_way = InFlight { executor, asked: question.asked, executing, ending: ending.clone() };
         works.insert(question.request, under_way);
         drop(works);
         tokio::spawn(run(Arc::clone(self), question, executor, request, is_first_time, tell));
@@ -197,7 +199,7 @@ impl<R: Registers> Server<R> {
     }
 
     /// Who works here on a try.
-    pub fn at_work(&self, request: RequestId, attempt: Try) -> Option<Executor> {
+    pub fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
         let works = self.works();
         works.get(&request).filter(|work| work.executing == Some(attempt)).map(|work| work.executor)
     }
@@ -207,24 +209,29 @@ impl<R: Registers> Server<R> {
     }
 
     /// How an executor is doing, of this server or another.
-    pub(crate) async fn sign(&self, executor: Executor, request: RequestId, attempt: Try) -> Sign {
+    pub(crate) async fn sign(
+        &self,
+        executor: CoordinatorId,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> PeerStatus {
         if executor.server != self.options.server {
             self.peers.sign(executor, request, attempt).await
         } else if executor.incarnation != self.options.incarnation {
-            Sign::Gone
+            PeerStatus::Gone
         } else if self.is_working(executor, request, attempt) {
-            Sign::Working
+            PeerStatus::Working
         } else {
-            Sign::NotWorking
+            PeerStatus::NotWorking
         }
     }
 
     /// Whether this very executor works here on a try.
-    pub fn is_working(&self, executor: Executor, request: RequestId, attempt: Try) -> bool {
+    pub fn is_working(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> bool {
         self.at_work(request, attempt) == Some(executor)
     }
 
-    pub(crate) fn note(&self, request: RequestId, executing: Option<Try>) {
+    pub(crate) fn note(&self, request: RequestId, executing: Option<AttemptNumber>) {
         if let Some(work) = self.works().get_mut(&request) {
             work.executing = executing;
         }
@@ -238,19 +245,19 @@ impl<R: Registers> Server<R> {
         self.resources.get(usize::from(number))
     }
 
-    pub(crate) fn answered(&self) -> MutexGuard<'_, Answered> {
+    pub(crate) fn answered(&self) -> MutexGuard<'_, AnsweredWatermarks> {
         // Every change of the table is whole before a panic could come.
         self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn works(&self) -> MutexGuard<'_, HashMap<RequestId, UnderWay>> {
+    fn works(&self) -> MutexGuard<'_, HashMap<RequestId, InFlight>> {
         // Every change of the table is whole before a panic could come.
         self.works.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What is asked, as a number: the name of the procedure and the parameters as they came.
-fn fingerprint(request: &Request) -> u128 {
+fn fingerprint(request: &ProcedureCall) -> u128 {
     let mut bytes = Vec::with_capacity(8 + request.procedure.len() + request.parameters.len());
     bytes.extend_from_slice(&(request.procedure.len() as u64).to_be_bytes());
     bytes.extend_from_slice(request.procedure.as_bytes());

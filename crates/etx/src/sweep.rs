@@ -6,12 +6,12 @@
 //! What must hold: a branch is ended only by what stands about its try. If nothing stands, and the executor seems dead, it is first written
 //! that the try is void; and what then stands is obeyed, for the executor may have been faster.
 
-use crate::{BranchName, Decision, Executor, Outcome, Try};
+use crate::{AttemptNumber, CoordinatorId, Decision, Outcome, Xid};
 
 /// A look into one prepared branch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sweep {
-    branch: BranchName,
+pub struct BranchRecovery {
+    branch: Xid,
     phase: Phase,
 }
 
@@ -27,7 +27,7 @@ enum Phase {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Found {
+pub enum RecoveryEvent {
     /// This stands about the try; or nothing yet.
     Stands(Option<Decision>),
     /// What stood is forgotten. Commits are not forgotten before they are carried out, so if the branch is still prepared, it was no commit.
@@ -46,29 +46,29 @@ pub enum Found {
     Ended,
 }
 
-/// What to do next. Each is told of by [`Found`] when it is done.
+/// What to do next. Each is told of by [`RecoveryEvent`] when it is done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sweeping {
+pub enum RecoveryAction {
     /// Look what stands about the try.
-    Look(Try),
+    Look(AttemptNumber),
     /// Look whether the branch is still prepared.
-    ListAgain(BranchName),
+    ListAgain(Xid),
     /// Find out whether the executor is at work.
-    AskFor(Executor, Try),
+    AskFor(CoordinatorId, AttemptNumber),
     /// Write that the try is void, if nothing stands, until it is known what stands.
-    ProposeAbort(Try),
+    ProposeAbort(AttemptNumber),
     /// End the branch, until it is sure.
-    End(BranchName, Outcome),
+    End(Xid, Outcome),
 }
 
-impl Sweep {
+impl BranchRecovery {
     /// Looks into a branch.
-    pub fn begin(branch: BranchName) -> (Self, Sweeping) {
-        (Self { branch, phase: Phase::Looking }, Sweeping::Look(branch.attempt))
+    pub fn begin(branch: Xid) -> (Self, RecoveryAction) {
+        (Self { branch, phase: Phase::Looking }, RecoveryAction::Look(branch.attempt))
     }
 
     /// The branch.
-    pub fn branch(&self) -> &BranchName {
+    pub fn branch(&self) -> &Xid {
         &self.branch
     }
 
@@ -78,66 +78,67 @@ impl Sweep {
     }
 
     /// Takes in what happened.
-    pub fn on(&mut self, found: Found) -> Option<Sweeping> {
-        let BranchName { executor, attempt, .. } = self.branch;
+    pub fn on(&mut self, found: RecoveryEvent) -> Option<RecoveryAction> {
+        let Xid { executor, attempt, .. } = self.branch;
         match (self.phase, found) {
-            (Phase::Looking | Phase::Proposing, Found::Stands(Some(decision))) => {
+            (Phase::Looking | Phase::Proposing, RecoveryEvent::Stands(Some(decision))) => {
                 self.end(decision.outcome(&self.branch))
             }
             // It may have been committed, answered and acknowledged since it was listed.
-            (Phase::Looking | Phase::Proposing, Found::Forgotten) => {
+            (Phase::Looking | Phase::Proposing, RecoveryEvent::Forgotten) => {
                 let branch = self.branch;
-                self.go(Phase::ListingAgain, Sweeping::ListAgain(branch))
+                self.go(Phase::ListingAgain, RecoveryAction::ListAgain(branch))
             }
-            (Phase::ListingAgain, Found::Listed { is_prepared: true }) => self.end(Outcome::Abort),
-            (Phase::Looking, Found::Stands(None)) => {
-                self.go(Phase::Asking, Sweeping::AskFor(executor, attempt))
+            (Phase::ListingAgain, RecoveryEvent::Listed { is_prepared: true }) => self.end(Outcome::Abort),
+            (Phase::Looking, RecoveryEvent::Stands(None)) => {
+                self.go(Phase::Asking, RecoveryAction::AskFor(executor, attempt))
             }
-            (Phase::Asking, Found::Executor { is_working: true })
-            | (Phase::ListingAgain, Found::Listed { is_prepared: false })
-            | (Phase::Ending, Found::Ended) => {
+            (Phase::Asking, RecoveryEvent::Executor { is_working: true })
+            | (Phase::ListingAgain, RecoveryEvent::Listed { is_prepared: false })
+            | (Phase::Ending, RecoveryEvent::Ended) => {
                 self.phase = Phase::Over;
                 None
             }
-            (Phase::Asking, Found::Executor { is_working: false }) => {
-                self.go(Phase::Proposing, Sweeping::ProposeAbort(attempt))
+            (Phase::Asking, RecoveryEvent::Executor { is_working: false }) => {
+                self.go(Phase::Proposing, RecoveryAction::ProposeAbort(attempt))
             }
             _ => None,
         }
     }
 
-    fn go(&mut self, phase: Phase, next: Sweeping) -> Option<Sweeping> {
+    fn go(&mut self, phase: Phase, next: RecoveryAction) -> Option<RecoveryAction> {
         self.phase = phase;
         Some(next)
     }
 
-    fn end(&mut self, outcome: Outcome) -> Option<Sweeping> {
+    fn end(&mut self, outcome: Outcome) -> Option<RecoveryAction> {
         let branch = self.branch;
-        self.go(Phase::Ending, Sweeping::End(branch, outcome))
+        self.go(Phase::Ending, RecoveryAction::End(branch, outcome))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Home, RequestId};
+    use crate::{DecisionLocation, RequestId};
 
     /// Between the list and the look the executor may have committed the branch, and the client may have acknowledged the answer.
     #[test]
     fn what_is_forgotten_is_rolled_back_only_if_it_is_still_prepared() {
-        let branch = BranchName {
+        let branch = Xid {
             cluster: 1.into(),
             request: RequestId { session: 2, sequence: 3 },
-            attempt: Try::FIRST,
-            home: Home::Registers,
-            executor: Executor { server: 1, incarnation: 2, work: 3 },
+            attempt: AttemptNumber::FIRST,
+            home: DecisionLocation::Registers,
+            executor: CoordinatorId { server: 1, incarnation: 2, work: 3 },
             resource: 0,
             connection: 4,
         };
-        for (is_prepared, next) in [(true, Some(Sweeping::End(branch, Outcome::Abort))), (false, None)] {
-            let (mut sweep, _) = Sweep::begin(branch);
-            assert_eq!(sweep.on(Found::Forgotten), Some(Sweeping::ListAgain(branch)));
-            assert_eq!(sweep.on(Found::Listed { is_prepared }), next);
+        for (is_prepared, next) in [(true, Some(RecoveryAction::End(branch, Outcome::Abort))), (false, None)]
+        {
+            let (mut sweep, _) = BranchRecovery::begin(branch);
+            assert_eq!(sweep.on(RecoveryEvent::Forgotten), Some(RecoveryAction::ListAgain(branch)));
+            assert_eq!(sweep.on(RecoveryEvent::Listed { is_prepared }), next);
             assert_eq!(sweep.is_over(), !is_prepared);
         }
     }

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use jeton_register::Registers;
 use tokio::task::JoinSet;
 
-use crate::decisions::Known;
-use crate::peers::Sign;
-use crate::server::Server;
-use crate::{BranchName, Decision, Executor, Failure, Found, Outcome, Resource, Sweep, Sweeping, Try};
+use crate::decisions::DecisionLookup;
+use crate::peers::PeerStatus;
+use crate::server::Coordinator;
+use crate::{
+    AttemptNumber, BranchRecovery, CoordinatorId, Decision, Outcome, RecoveryAction, RecoveryEvent, Resource,
+    ResourceError, Xid,
+};
 
-impl<R: Registers> Server<R> {
+impl<R: Registers> Coordinator<R> {
     /// Sweeps all databases from time to time, for ever.
     pub async fn sweep_for_ever(self: Arc<Self>) {
         let mut sweepers = JoinSet::new();
@@ -33,7 +36,7 @@ impl<R: Registers> Server<R> {
     }
 
     /// Looks into every prepared branch of a database, one after the other. How many there were, and were not in good hands.
-    pub async fn sweep(&self, resource: &dyn Resource) -> Result<usize, Failure> {
+    pub async fn sweep(&self, resource: &dyn Resource) -> Result<usize, ResourceError> {
         let mut ended = 0;
         let prepared = resource.prepared().await?;
         if !prepared.is_empty() {
@@ -41,11 +44,11 @@ impl<R: Registers> Server<R> {
         }
         for standing in prepared {
             let name = &standing.name;
-            if name.cluster == self.options.cluster && name.executor != Executor::TRIAL {
+            if name.cluster == self.options.cluster && name.executor != CoordinatorId::TRIAL {
                 match self.look_into(standing.name, false).await {
                     Ok(outcome) => ended += usize::from(outcome.is_some()),
                     // The next sweep finds it again, if it is still there.
-                    Err(why @ Failure::Damage { .. }) => tracing::error!(%why, "a branch is damaged"),
+                    Err(why @ ResourceError::Damage { .. }) => tracing::error!(%why, "a branch is damaged"),
                     Err(why) => tracing::info!(%why, "a branch is not ended yet"),
                 }
             }
@@ -54,43 +57,45 @@ impl<R: Registers> Server<R> {
     }
 
     /// Ends a branch as if its executor were dead; how it ended.
-    pub(crate) async fn end_against_all_signs(&self, branch: BranchName) -> Result<Option<Outcome>, Failure> {
+    pub(crate) async fn end_against_all_signs(&self, branch: Xid) -> Result<Option<Outcome>, ResourceError> {
         self.look_into(branch, true).await
     }
 
     /// Looks into a branch. How it was ended, if it was.
-    async fn look_into(&self, branch: BranchName, is_given_up: bool) -> Result<Option<Outcome>, Failure> {
-        let (mut sweep, first) = Sweep::begin(branch);
+    async fn look_into(&self, branch: Xid, is_given_up: bool) -> Result<Option<Outcome>, ResourceError> {
+        let (mut sweep, first) = BranchRecovery::begin(branch);
         let mut next = Some(first);
         let mut ended = None;
         while let Some(step) = next {
             let found = match step {
                 // Once: the next sweep asks again, and other branches are not to wait for a place that does not answer.
-                Sweeping::Look(attempt) => {
+                RecoveryAction::Look(attempt) => {
                     let known = self.decisions.look_once(branch.request, branch.home, attempt).await;
                     heard(known.map_err(|why| self.undecided(&branch, why))?)
                 }
-                Sweeping::ListAgain(name) => {
+                RecoveryAction::ListAgain(name) => {
                     let prepared = self.resource_of(&name)?.prepared().await?;
-                    Found::Listed { is_prepared: prepared.iter().any(|standing| standing.name == name) }
+                    RecoveryEvent::Listed {
+                        is_prepared: prepared.iter().any(|standing| standing.name == name),
+                    }
                 }
-                Sweeping::AskFor(executor, attempt) => {
+                RecoveryAction::AskFor(executor, attempt) => {
                     let is_working = !is_given_up && self.is_at_work(executor, &branch, attempt).await;
                     fault!("sweep-asked");
-                    Found::Executor { is_working }
+                    RecoveryEvent::Executor { is_working }
                 }
-                Sweeping::ProposeAbort(attempt) => {
+                RecoveryAction::ProposeAbort(attempt) => {
                     let (request, home) = (branch.request, branch.home);
                     let known = self.decisions.propose_once(request, home, attempt, &Decision::Abort).await;
                     fault!("sweep-proposed");
                     heard(known.map_err(|why| self.undecided(&branch, why))?)
                 }
-                Sweeping::End(name, outcome) => {
+                RecoveryAction::End(name, outcome) => {
                     fault!("sweep-ending");
                     self.resource_of(&name)?.decide(&name, outcome).await?;
                     fault!("sweep-ended");
                     ended = Some(outcome);
-                    Found::Ended
+                    RecoveryEvent::Ended
                 }
             };
             next = sweep.on(found);
@@ -98,30 +103,30 @@ impl<R: Registers> Server<R> {
         Ok(ended)
     }
 
-    fn undecided(&self, branch: &BranchName, why: String) -> Failure {
+    fn undecided(&self, branch: &Xid, why: String) -> ResourceError {
         let resource = self.resource(branch.resource).map(|resource| resource.name().to_owned());
-        Failure::Passing { resource: resource.unwrap_or_default(), why }
+        ResourceError::Passing { resource: resource.unwrap_or_default(), why }
     }
 
-    fn resource_of(&self, branch: &BranchName) -> Result<&Arc<dyn Resource>, Failure> {
-        self.resource(branch.resource).ok_or_else(|| Failure::Setup {
+    fn resource_of(&self, branch: &Xid) -> Result<&Arc<dyn Resource>, ResourceError> {
+        self.resource(branch.resource).ok_or_else(|| ResourceError::Setup {
             resource: format!("database {}", branch.resource),
             why: "it is not among those of this server".to_owned(),
             remedy: "declare it again".to_owned(),
         })
     }
 
-    async fn is_at_work(&self, executor: Executor, branch: &BranchName, attempt: Try) -> bool {
+    async fn is_at_work(&self, executor: CoordinatorId, branch: &Xid, attempt: AttemptNumber) -> bool {
         match self.sign(executor, branch.request, attempt).await {
-            Sign::Working | Sign::Silent => true,
-            Sign::NotWorking | Sign::Gone | Sign::Suspected => false,
+            PeerStatus::Working | PeerStatus::Silent => true,
+            PeerStatus::NotWorking | PeerStatus::Gone | PeerStatus::Suspected => false,
         }
     }
 }
 
-fn heard(known: Known) -> Found {
+fn heard(known: DecisionLookup) -> RecoveryEvent {
     match known {
-        Known::Stands(decision) => Found::Stands(decision),
-        Known::Forgotten => Found::Forgotten,
+        DecisionLookup::Stands(decision) => RecoveryEvent::Stands(decision),
+        DecisionLookup::Forgotten => RecoveryEvent::Forgotten,
     }
 }

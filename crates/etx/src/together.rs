@@ -10,21 +10,21 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// Futures of one kind.
-pub(crate) struct Together<T> {
+pub(crate) struct FutureSet<T> {
     under_way: Vec<Pin<Box<dyn Future<Output = T> + Send>>>,
 }
 
 /// What a step panicked with.
 pub(crate) type Panicked = Box<dyn Any + Send>;
 
-impl<T> Default for Together<T> {
+impl<T> Default for FutureSet<T> {
     fn default() -> Self {
         Self { under_way: Vec::new() }
     }
 }
 
-impl<T> Together<T> {
-    /// Begins one. It goes on whenever [`Together::next`] is awaited.
+impl<T> FutureSet<T> {
+    /// Begins one. It goes on whenever [`FutureSet::next`] is awaited.
     pub(crate) fn begin(&mut self, step: impl Future<Output = T> + Send + 'static) {
         self.under_way.push(Box::pin(step));
     }
@@ -58,7 +58,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_comes_to_its_end_and_one_that_panics_takes_no_other_with_it() {
-        let mut together = Together::default();
+        let mut together = FutureSet::default();
         let (tell, heard) = tokio::sync::oneshot::channel();
         together.begin(async move { heard.await.unwrap() });
         together.begin(async { panic!("a step") });

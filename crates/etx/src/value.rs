@@ -24,7 +24,7 @@ pub type Row = Vec<(String, Value)>;
 
 /// What a statement did.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Executed {
+pub struct QueryResult {
     /// What it returned.
     pub rows: Vec<Row>,
     /// How many rows it returned; if it returns none, how many it met: changed, or found to be as they should, made or removed.

@@ -8,7 +8,7 @@
 //! - All do the same work by the same statements, on the same databases, by the same drivers, on connections that stay open; what can be done at the same time
 //!   in both databases is done so by all.
 //! - They take turns, in an order drawn anew each time: what the machine does meanwhile, it does to all.
-//! - e-Transactions are what users get: [`Server::issue`](jeton_etx::Server::issue) over the adapters, with marks, fences and a sweeper at work.
+//! - e-Transactions are what users get: [`Coordinator::issue`](jeton_etx::Server::issue) over the adapters, with marks, fences and a sweeper at work.
 //! - Where a rival could be more careful and slower, it is not: its log has no record of the end, and its votes are believed.
 
 mod bars;

@@ -5,7 +5,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use jeton_etx::{Attempt, Executor, Home, Outcome, RequestId, Resource, Try, Value, Vote};
+use jeton_etx::{
+    AttemptId, AttemptNumber, CoordinatorId, DecisionLocation, Outcome, RequestId, Resource, Value, Vote,
+};
 use jeton_participants::{MariaDb, Postgres, Settings};
 use mysql_async::prelude::Queryable;
 
@@ -36,12 +38,12 @@ impl Times {
     }
 }
 
-fn attempt(number: u64, home: Home) -> Attempt {
+fn attempt(number: u64, home: DecisionLocation) -> AttemptId {
     let request = RequestId { session: 1 << 90 | u128::from(number), sequence: 1 };
-    Attempt {
+    AttemptId {
         request,
-        number: Try::FIRST,
-        executor: Executor { server: 1, incarnation: 1, work: number },
+        number: AttemptNumber::FIRST,
+        executor: CoordinatorId { server: 1, incarnation: 1, work: number },
         home,
     }
 }
@@ -49,12 +51,12 @@ fn attempt(number: u64, home: Home) -> Attempt {
 /// A round of ours: with a decision, and with a vote.
 async fn ours(resource: &dyn Resource, sql: &str, round: u64, times: &mut Times) -> Result<()> {
     let since = Instant::now();
-    let mut branch = resource.begin(attempt(round * 2, Home::Resource(0))).await?;
+    let mut branch = resource.begin(attempt(round * 2, DecisionLocation::Resource(0))).await?;
     branch.execute(sql, &[Value::Integer(1)]).await?;
     branch.commit_deciding(&[0; 100]).await?;
     times.add(HOME, since);
     let since = Instant::now();
-    let mut branch = resource.begin(attempt(round * 2 + 1, Home::Registers)).await?;
+    let mut branch = resource.begin(attempt(round * 2 + 1, DecisionLocation::Registers)).await?;
     branch.execute(sql, &[Value::Integer(1)]).await?;
     ensure!(matches!(branch.vote().await, Vote::Yes));
     branch.decide(Outcome::Commit).await?;

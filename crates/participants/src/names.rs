@@ -1,10 +1,10 @@
 //! What things are called in the databases.
 
-use jeton_etx::{Cluster, Executor};
+use jeton_etx::{Cluster, CoordinatorId};
 
 /// A connection on which a server works says so by this name, which the server has for one life.
-pub fn at_work(executor: Executor) -> String {
-    let Executor { server, incarnation, .. } = executor;
+pub fn at_work(executor: CoordinatorId) -> String {
+    let CoordinatorId { server, incarnation, .. } = executor;
     format!("etx:{server:04x}{incarnation:016x}")
 }
 
@@ -34,11 +34,11 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jeton_etx::{BranchName, Home, RequestId, Try};
+    use jeton_etx::{AttemptNumber, DecisionLocation, RequestId, Xid};
 
     #[test]
     fn names_fit_where_databases_cut_them() {
-        let executor = Executor { server: u16::MAX, incarnation: u64::MAX, work: u64::MAX };
+        let executor = CoordinatorId { server: u16::MAX, incarnation: u64::MAX, work: u64::MAX };
         // PostgreSQL cuts names of applications at 63 bytes, MariaDB refuses locks beyond 64.
         assert!(at_work(executor).len() + 3 <= 63);
     }
@@ -46,10 +46,10 @@ mod tests {
     #[test]
     fn marks_of_older_sessions_are_a_range() {
         let gid = |cluster: Cluster, session| {
-            let executor = Executor { server: 1, incarnation: 2, work: 3 };
+            let executor = CoordinatorId { server: 1, incarnation: 2, work: 3 };
             let request = RequestId { session, sequence: 1 };
-            let (attempt, home) = (Try::FIRST, Home::Registers);
-            BranchName { cluster, request, attempt, home, executor, resource: 0, connection: 4 }.gid()
+            let (attempt, home) = (AttemptNumber::FIRST, DecisionLocation::Registers);
+            Xid { cluster, request, attempt, home, executor, resource: 0, connection: 4 }.gid()
         };
         let of = |number, deployment| Cluster { number, deployment };
         let (from, to) = marks_below(of(7, 1), 100);

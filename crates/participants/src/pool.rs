@@ -1,6 +1,6 @@
 //! Connections that hold no branch.
 //!
-//! What must hold: a connection in here is idle and branchless. Whoever takes one gives it back in words ([`Lease::give_back`]); one that is only dropped is closed.
+//! What must hold: a connection in here is idle and branchless. Whoever takes one gives it back in words ([`PooledConnection::give_back`]); one that is only dropped is closed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub struct Pool<C> {
 }
 
 /// A connection that one has for oneself.
-pub struct Lease<C> {
+pub struct PooledConnection<C> {
     pub connection: C,
     /// Whether it lay idle before: it may be dead without our knowing.
     pub was_idle: bool,
@@ -28,7 +28,7 @@ pub struct Lease<C> {
 pub struct Exhausted;
 
 /// Room for one connection, and one that lay idle if there was one.
-pub struct Room<C> {
+pub struct PoolSlot<C> {
     pub idle_one: Option<C>,
     idle: Arc<Mutex<Vec<C>>>,
     room: OwnedSemaphorePermit,
@@ -40,21 +40,21 @@ impl<C> Pool<C> {
     }
 
     /// Waits for room. The connection that was used last comes first, so that those which are not needed grow old.
-    pub async fn room(&self) -> Result<Room<C>, Exhausted> {
+    pub async fn room(&self) -> Result<PoolSlot<C>, Exhausted> {
         let wait = tokio::time::timeout(self.wait_max, Arc::clone(&self.room).acquire_owned());
         let room = wait.await.map_err(|_| Exhausted)?.map_err(|_| Exhausted)?;
         let idle_one = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Ok(Room { idle_one, idle: Arc::clone(&self.idle), room })
+        Ok(PoolSlot { idle_one, idle: Arc::clone(&self.idle), room })
     }
 }
 
-impl<C> Room<C> {
-    pub fn lease(self, connection: C, was_idle: bool) -> Lease<C> {
-        Lease { connection, was_idle, idle: self.idle, _room: self.room }
+impl<C> PoolSlot<C> {
+    pub fn lease(self, connection: C, was_idle: bool) -> PooledConnection<C> {
+        PooledConnection { connection, was_idle, idle: self.idle, _room: self.room }
     }
 }
 
-impl<C> Lease<C> {
+impl<C> PooledConnection<C> {
     /// The connection is idle and branchless.
     pub fn give_back(self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(self.connection);

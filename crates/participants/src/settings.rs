@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use jeton_etx::{BranchName, Cluster, Executor, Failure};
+use jeton_etx::{Cluster, CoordinatorId, ResourceError, Xid};
 
 /// A database among those of a cluster.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// What it is called.
     pub name: String,
-    /// The cluster, as in [`BranchName::cluster`](jeton_etx::BranchName::cluster).
+    /// The cluster, as in [`Xid::cluster`](jeton_etx::BranchName::cluster).
     pub cluster: Cluster,
     /// The number of the database in the cluster.
     pub number: u8,
@@ -45,37 +45,37 @@ impl Settings {
         self.statement_max + Duration::from_secs(5)
     }
 
-    pub(crate) fn passing(&self, why: impl std::fmt::Display) -> Failure {
-        Failure::Passing { resource: self.name.clone(), why: why.to_string() }
+    pub(crate) fn passing(&self, why: impl std::fmt::Display) -> ResourceError {
+        ResourceError::Passing { resource: self.name.clone(), why: why.to_string() }
     }
 
-    pub(crate) fn statement(&self, code: impl Into<String>, why: impl std::fmt::Display) -> Failure {
-        Failure::Statement { resource: self.name.clone(), code: code.into(), why: why.to_string() }
+    pub(crate) fn statement(&self, code: impl Into<String>, why: impl std::fmt::Display) -> ResourceError {
+        ResourceError::Statement { resource: self.name.clone(), code: code.into(), why: why.to_string() }
     }
 
-    pub(crate) fn setup(&self, why: impl std::fmt::Display, remedy: impl Into<String>) -> Failure {
-        Failure::Setup { resource: self.name.clone(), why: why.to_string(), remedy: remedy.into() }
+    pub(crate) fn setup(&self, why: impl std::fmt::Display, remedy: impl Into<String>) -> ResourceError {
+        ResourceError::Setup { resource: self.name.clone(), why: why.to_string(), remedy: remedy.into() }
     }
 
-    pub(crate) fn damage(&self, gid: String, why: impl Into<String>) -> Failure {
-        Failure::Damage { resource: self.name.clone(), gid, why: why.into() }
+    pub(crate) fn damage(&self, gid: String, why: impl Into<String>) -> ResourceError {
+        ResourceError::Damage { resource: self.name.clone(), gid, why: why.into() }
     }
 
-    pub(crate) fn forgotten(&self) -> Failure {
-        Failure::Forgotten { resource: self.name.clone() }
+    pub(crate) fn forgotten(&self) -> ResourceError {
+        ResourceError::Forgotten { resource: self.name.clone() }
     }
 
     /// Whether a branch is of our cluster, in this database. A trial is everybody's who has the same number: whoever comes across one that was left ends it.
-    pub(crate) fn is_ours(&self, name: &BranchName) -> bool {
+    pub(crate) fn is_ours(&self, name: &Xid) -> bool {
         let is_of_us = match name.executor {
-            Executor::TRIAL => name.cluster.number == self.cluster.number,
+            CoordinatorId::TRIAL => name.cluster.number == self.cluster.number,
             _ => name.cluster == self.cluster,
         };
         is_of_us && name.resource == self.number
     }
 
     /// Whether the deployment that has our number in the database is ours.
-    pub(crate) fn claimed(&self, by: Option<&str>) -> Result<(), Failure> {
+    pub(crate) fn claimed(&self, by: Option<&str>) -> Result<(), ResourceError> {
         let Cluster { number, deployment } = self.cluster;
         match by {
             Some(by) if by == deployment.to_string() => Ok(()),
@@ -94,8 +94,8 @@ impl Settings {
     pub(crate) async fn in_time<T>(
         &self,
         limit: Duration,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        work: impl Future<Output = Result<T, ResourceError>>,
+    ) -> Result<T, ResourceError> {
         let late = || self.passing(format_args!("no answer within {limit:?}"));
         tokio::time::timeout(limit, work).await.map_err(|_| late())?
     }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use jeton_etx::{Answer, Branches, Dialect, Failure, Home, Logic, Request};
+use jeton_etx::{
+    Branches, DecisionLocation, Dialect, ProcedureCall, ProcedureLogic, ProcedureResult, ResourceError,
+};
 use serde_json::{Map, Value as Json};
 
-use crate::declared::DeclaredProcedure;
+use crate::declared::ProcedureConfig;
 use crate::procedure::Procedure;
 
 /// A database that procedures can name.
@@ -25,7 +27,7 @@ pub struct Database {
 /// What is wrong with a declaration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("procedure {procedure:?}: {why}")]
-pub struct Wrong {
+pub struct DeclarationError {
     /// The procedure.
     pub procedure: String,
     /// What is wrong with it.
@@ -34,17 +36,17 @@ pub struct Wrong {
 
 /// The procedures.
 #[derive(Debug, Clone, Default)]
-pub struct Book {
+pub struct ProcedureRegistry {
     procedures: BTreeMap<String, Procedure>,
 }
 
-impl Book {
+impl ProcedureRegistry {
     /// Reads all procedures.
     pub fn read(
-        declared: &BTreeMap<String, DeclaredProcedure>,
+        declared: &BTreeMap<String, ProcedureConfig>,
         databases: &[Database],
-    ) -> Result<Self, Wrong> {
-        let read = |(name, declared): (&String, &DeclaredProcedure)| {
+    ) -> Result<Self, DeclarationError> {
+        let read = |(name, declared): (&String, &ProcedureConfig)| {
             let is_plain =
                 |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
             let procedure = if name.is_empty() || name.len() > 48 || !name.bytes().all(is_plain) {
@@ -52,37 +54,41 @@ impl Book {
             } else {
                 Procedure::read(declared, databases)
             };
-            let procedure = procedure.map_err(|why| Wrong { procedure: name.clone(), why })?;
+            let procedure = procedure.map_err(|why| DeclarationError { procedure: name.clone(), why })?;
             Ok((name.clone(), procedure))
         };
         Ok(Self { procedures: declared.iter().map(read).collect::<Result<_, _>>()? })
     }
 
     /// The names of the procedures, and where decisions about each are kept.
-    pub fn homes(&self) -> impl Iterator<Item = (&str, Home)> {
+    pub fn homes(&self) -> impl Iterator<Item = (&str, DecisionLocation)> {
         self.procedures.iter().map(|(name, procedure)| (name.as_str(), procedure.home))
     }
 }
 
-fn given(request: &Request) -> Result<Map<String, Json>, String> {
+fn given(request: &ProcedureCall) -> Result<Map<String, Json>, String> {
     serde_json::from_slice(&request.parameters)
         .map_err(|why| format!("the parameters are a JSON object: {why}"))
 }
 
 #[async_trait]
-impl Logic for Book {
-    fn home(&self, procedure: &str) -> Option<Home> {
+impl ProcedureLogic for ProcedureRegistry {
+    fn home(&self, procedure: &str) -> Option<DecisionLocation> {
         self.procedures.get(procedure).map(|procedure| procedure.home)
     }
 
-    fn check(&self, request: &Request) -> Result<(), String> {
+    fn check(&self, request: &ProcedureCall) -> Result<(), String> {
         match self.procedures.get(&request.procedure) {
             Some(procedure) => procedure.parameters(&given(request)?).map(drop),
             None => Err(format!("there is no procedure {:?}", request.procedure)),
         }
     }
 
-    async fn compute(&self, request: &Request, branches: &mut Branches) -> Result<Answer, Failure> {
+    async fn compute(
+        &self,
+        request: &ProcedureCall,
+        branches: &mut Branches,
+    ) -> Result<ProcedureResult, ResourceError> {
         let parameters = match self.procedures.get(&request.procedure) {
             Some(procedure) => {
                 given(request).and_then(|given| Ok((procedure, procedure.parameters(&given)?)))
@@ -92,7 +98,7 @@ impl Logic for Book {
         match parameters {
             Ok((procedure, parameters)) => procedure.run(parameters, branches).await,
             // Checked before; a request that comes here all the same is answered, once and for all.
-            Err(why) => Ok(Answer::Failed(why.into())),
+            Err(why) => Ok(ProcedureResult::Failed(why.into())),
         }
     }
 }
@@ -130,20 +136,24 @@ mod tests {
         [of("ledger", 0, Dialect::Numbered, true), of("stock", 1, Dialect::Question, false)]
     }
 
-    fn read(text: &str) -> Result<Book, Wrong> {
-        Book::read(&toml::from_str(text).unwrap(), &databases())
+    fn read(text: &str) -> Result<ProcedureRegistry, DeclarationError> {
+        ProcedureRegistry::read(&toml::from_str(text).unwrap(), &databases())
     }
 
     #[test]
     fn where_decisions_are_follows_from_the_procedure() {
         let homes = |text: &str| read(text).unwrap().home("transfer");
-        assert_eq!(homes(TRANSFER), Some(Home::Registers));
+        assert_eq!(homes(TRANSFER), Some(DecisionLocation::Registers));
         let here = TRANSFER.replace("about = ", "decided_in = \"ledger\"\nabout = ");
-        assert_eq!(homes(&here), Some(Home::Resource(0)));
+        assert_eq!(homes(&here), Some(DecisionLocation::Resource(0)));
         let alone = TRANSFER.replace("database = \"stock\"", "database = \"ledger\"");
-        assert_eq!(homes(&alone), Some(Home::Resource(0)));
+        assert_eq!(homes(&alone), Some(DecisionLocation::Resource(0)));
         let elsewhere = TRANSFER.replace("database = \"ledger\"", "database = \"stock\"");
-        assert_eq!(homes(&elsewhere), Some(Home::Registers), "a database that keeps no decisions");
+        assert_eq!(
+            homes(&elsewhere),
+            Some(DecisionLocation::Registers),
+            "a database that keeps no decisions"
+        );
         assert_eq!(read(TRANSFER).unwrap().home("nothing"), None);
     }
 
@@ -151,7 +161,8 @@ mod tests {
     fn parameters_are_checked_before_anything_is_done() {
         let book = read(TRANSFER).unwrap();
         let check = |parameters: &str| {
-            let request = Request { procedure: "transfer".into(), parameters: parameters.to_owned().into() };
+            let request =
+                ProcedureCall { procedure: "transfer".into(), parameters: parameters.to_owned().into() };
             book.check(&request)
         };
         assert_eq!(check(r#"{"from": 1, "to": 2, "amount": 3}"#), Ok(()));

@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// `[procedures.NAME]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DeclaredProcedure {
+pub struct ProcedureConfig {
     /// What it is for.
     #[serde(default)]
     pub about: String,
@@ -17,7 +17,7 @@ pub struct DeclaredProcedure {
     /// The database that keeps its decisions; "registers" for the registers.
     pub decided_in: Option<String>,
     /// What it does, in this order.
-    pub steps: Vec<DeclaredStep>,
+    pub steps: Vec<StepConfig>,
     /// The members of its answer, and where each comes from: `step.column`, `step.rows`, `:parameter`.
     #[serde(default)]
     pub returns: BTreeMap<String, String>,
@@ -53,7 +53,7 @@ pub struct BoundedParameter {
 /// `[[procedures.NAME.steps]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DeclaredStep {
+pub struct StepConfig {
     /// What it is called in guards and in what is returned.
     #[serde(default)]
     pub name: String,
@@ -63,13 +63,13 @@ pub struct DeclaredStep {
     pub run: String,
     /// What must be true after it.
     #[serde(default)]
-    pub require: Vec<DeclaredGuard>,
+    pub require: Vec<GuardConfig>,
 }
 
 /// What must be true after a step.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DeclaredGuard {
+pub struct GuardConfig {
     /// Such as `rows = 1` or `balance >= 0`.
     pub that: String,
     /// Why the request is refused if it is not.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use jeton_etx::{Executed, Value};
+use jeton_etx::{QueryResult, Value};
 
 use crate::number;
 use crate::operand::{Operand, Scope};
@@ -58,7 +58,7 @@ impl Guard {
     }
 
     /// Whether it holds. What cannot be compared does not.
-    pub fn holds(&self, done: &[Executed], parameters: &BTreeMap<String, Value>) -> bool {
+    pub fn holds(&self, done: &[QueryResult], parameters: &BTreeMap<String, Value>) -> bool {
         let (left, right) = (self.left.value(done, parameters), self.right.value(done, parameters));
         if left == Value::Null || right == Value::Null {
             // Nothing is as large as nothing; of what is not there, only that can be said.
@@ -124,7 +124,7 @@ mod tests {
         let guard = Guard::read(that, "no", &scope).unwrap();
         let parameters = BTreeMap::from([("amount".to_owned(), Value::Integer(5))]);
         let rows = vec![vec![("Balance".to_owned(), value)]];
-        guard.holds(&[Executed { rows, count: 1 }], &parameters)
+        guard.holds(&[QueryResult { rows, count: 1 }], &parameters)
     }
 
     #[test]

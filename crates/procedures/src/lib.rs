@@ -18,5 +18,5 @@ mod procedure;
 mod statement;
 mod value;
 
-pub use book::{Book, Database, Wrong};
-pub use declared::{DeclaredGuard, DeclaredParameter, DeclaredProcedure, DeclaredStep};
+pub use book::{Database, DeclarationError, ProcedureRegistry};
+pub use declared::{DeclaredParameter, GuardConfig, ProcedureConfig, StepConfig};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jeton_etx::{Executed, Value};
+use jeton_etx::{QueryResult, Value};
 
 use crate::statement::name_of;
 
@@ -59,7 +59,7 @@ impl Operand {
     }
 
     /// Its value. No row, or no such column in it, is null.
-    pub fn value(&self, done: &[Executed], parameters: &BTreeMap<String, Value>) -> Value {
+    pub fn value(&self, done: &[QueryResult], parameters: &BTreeMap<String, Value>) -> Value {
         match self {
             Self::Literal(value) => value.clone(),
             Self::Parameter(name) => parameters.get(name).cloned().unwrap_or(Value::Null),

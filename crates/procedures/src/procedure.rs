@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use jeton_etx::{Answer, Branches, Executed, Failure, Home, RequestId, Value};
+use jeton_etx::{Branches, DecisionLocation, ProcedureResult, QueryResult, RequestId, ResourceError, Value};
 use serde_json::{Map, Value as Json};
 
 use crate::book::Database;
-use crate::declared::{DeclaredProcedure, DeclaredStep};
+use crate::declared::{ProcedureConfig, StepConfig};
 use crate::guard::Guard;
 use crate::operand::{Operand, Scope};
 use crate::parameter::Parameter;
@@ -22,7 +22,7 @@ const STEPS_MAX: usize = 64;
 /// A procedure.
 #[derive(Debug, Clone)]
 pub struct Procedure {
-    pub home: Home,
+    pub home: DecisionLocation,
     parameters: Vec<Parameter>,
     steps: Vec<Step>,
     returns: Vec<(String, Operand)>,
@@ -38,7 +38,7 @@ struct Step {
 }
 
 impl Procedure {
-    pub fn read(declared: &DeclaredProcedure, databases: &[Database]) -> Result<Self, String> {
+    pub fn read(declared: &ProcedureConfig, databases: &[Database]) -> Result<Self, String> {
         let mut parameters = Vec::new();
         for (name, parameter) in &declared.parameters {
             if name == REQUEST {
@@ -99,11 +99,11 @@ impl Procedure {
         &self,
         mut parameters: BTreeMap<String, Value>,
         branches: &mut Branches,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ProcedureResult, ResourceError> {
         let RequestId { session, sequence } = branches.request();
         parameters.insert(REQUEST.to_owned(), Value::Text(format!("{session:032x}:{sequence}")));
         branches.begin(&self.databases).await?;
-        let mut done: Vec<Executed> = Vec::with_capacity(self.steps.len());
+        let mut done: Vec<QueryResult> = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
             let given: Vec<Value> = step
                 .statement
@@ -113,18 +113,18 @@ impl Procedure {
                 .collect();
             done.push(branches.execute(step.database, &step.statement.text, &given).await?);
             if let Some(broken) = step.guards.iter().find(|guard| !guard.holds(&done, &parameters)) {
-                return Ok(Answer::Refused(Bytes::from(broken.otherwise.clone())));
+                return Ok(ProcedureResult::Refused(Bytes::from(broken.otherwise.clone())));
             }
         }
         let members =
             self.returns.iter().map(|(name, from)| (name.clone(), json(from.value(&done, &parameters))));
         let answer = Json::Object(members.collect());
-        Ok(Answer::Done(Bytes::from(answer.to_string())))
+        Ok(ProcedureResult::Done(Bytes::from(answer.to_string())))
     }
 }
 
 impl Step {
-    fn read(declared: &DeclaredStep, databases: &[Database], scope: &Scope<'_>) -> Result<Self, String> {
+    fn read(declared: &StepConfig, databases: &[Database], scope: &Scope<'_>) -> Result<Self, String> {
         let database = find(databases, &declared.database)?;
         let statement = Statement::read(&declared.run, database.dialect)?;
         if let Some(unknown) = statement.parameters.iter().find(|name| !scope.parameters.contains(*name)) {
@@ -143,9 +143,9 @@ fn find<'a>(databases: &'a [Database], name: &str) -> Result<&'a Database, Strin
 }
 
 /// Where decisions are kept. In the database if there is one that can: that saves a vote and a register.
-fn home(declared: &DeclaredProcedure, databases: &[Database], used: &[u8]) -> Result<Home, String> {
+fn home(declared: &ProcedureConfig, databases: &[Database], used: &[u8]) -> Result<DecisionLocation, String> {
     match declared.decided_in.as_deref() {
-        Some("registers") => return Ok(Home::Registers),
+        Some("registers") => return Ok(DecisionLocation::Registers),
         Some(name) => {
             let database = find(databases, name).map_err(|why| format!("decided_in: {why}"))?;
             return if !used.contains(&database.number) {
@@ -153,7 +153,7 @@ fn home(declared: &DeclaredProcedure, databases: &[Database], used: &[u8]) -> Re
             } else if !database.keeps_decisions {
                 Err(format!("decided_in: the database {name:?} cannot keep decisions"))
             } else {
-                Ok(Home::Resource(database.number))
+                Ok(DecisionLocation::Resource(database.number))
             };
         }
         None => {}
@@ -162,5 +162,5 @@ fn home(declared: &DeclaredProcedure, databases: &[Database], used: &[u8]) -> Re
         [only] => databases.iter().find(|database| database.number == *only && database.keeps_decisions),
         _ => None,
     };
-    Ok(only.map_or(Home::Registers, |database| Home::Resource(database.number)))
+    Ok(only.map_or(DecisionLocation::Registers, |database| DecisionLocation::Resource(database.number)))
 }

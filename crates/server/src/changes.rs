@@ -13,7 +13,7 @@ const BEHIND_MAX: usize = 4096;
 
 /// A change of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangeEvent {
     /// Which cell.
     pub cell: Cell,
     /// The counter afterwards; nothing if the cell is empty or holds bytes.
@@ -26,28 +26,28 @@ pub struct Changed {
 
 /// Where changes are told.
 #[derive(Debug)]
-pub struct Changes(broadcast::Sender<Arc<Changed>>);
+pub struct ChangeFeed(broadcast::Sender<Arc<ChangeEvent>>);
 
-impl Default for Changes {
+impl Default for ChangeFeed {
     fn default() -> Self {
         Self(broadcast::Sender::new(BEHIND_MAX))
     }
 }
 
-impl Changes {
+impl ChangeFeed {
     /// Whether anybody watches. If not, there is nothing to be told.
     pub fn are_watched(&self) -> bool {
         self.0.receiver_count() > 0
     }
 
     /// Tells a change.
-    pub fn tell(&self, changed: Changed) {
+    pub fn tell(&self, changed: ChangeEvent) {
         // Nobody may be left to hear it.
         let _heard_by = self.0.send(Arc::new(changed));
     }
 
     /// Hears all changes from now on.
-    pub fn watch(&self) -> broadcast::Receiver<Arc<Changed>> {
+    pub fn watch(&self) -> broadcast::Receiver<Arc<ChangeEvent>> {
         self.0.subscribe()
     }
 }

@@ -13,7 +13,7 @@ mod service;
 pub mod tls;
 mod transactions;
 
-pub use changes::{Changed, Changes};
-pub use metrics::{Count, Metrics};
+pub use changes::{ChangeEvent, ChangeFeed};
+pub use metrics::{Metric, Metrics};
 pub use service::{Options, Service};
 pub use transactions::Transactions;

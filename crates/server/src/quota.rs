@@ -12,9 +12,9 @@ use std::collections::{HashMap, HashSet};
 
 use jeton_auth::{AuthContext, Quota};
 use jeton_core::{Addition, BranchName, Cell, Change, Operation};
-use jeton_engine::{Ask, HoldError, Refusal, Reply, Request, Response, Vote};
+use jeton_engine::{Ask, EngineError, OperationOutcome, PrepareError, PrepareResult, Request, Response};
 
-use crate::metrics::Count;
+use crate::metrics::Metric;
 use crate::service::Service;
 
 /// Which cells hold something, as far as operations may create them.
@@ -62,7 +62,7 @@ pub async fn hold(
     pass: &AuthContext,
     name: &BranchName,
     additions: Vec<Addition>,
-) -> Result<Vote, HoldError> {
+) -> Result<PrepareResult, PrepareError> {
     let cells: HashSet<Cell> = additions.iter().map(|one| one.cell.clone()).collect();
     let mut created = 0;
     for response in service.engine.burst(cells.into_iter().map(Ask::Read).collect()).await {
@@ -73,11 +73,14 @@ pub async fn hold(
         }
     }
     if let Err(exhausted) = pass.take(Quota::Counters, created) {
-        service.metrics.add(Count::Quota, 1);
-        return Err(Refusal::Withheld(exhausted.to_string()).into());
+        service.metrics.add(Metric::Quota, 1);
+        return Err(EngineError::Withheld(exhausted.to_string()).into());
     }
     let vote = service.engine.hold(name, additions).await;
-    if !matches!(vote, Ok(Vote::Held { fresh: true }) | Err(HoldError::Refused(Refusal::Closed))) {
+    if !matches!(
+        vote,
+        Ok(PrepareResult::Held { fresh: true }) | Err(PrepareError::Refused(EngineError::Closed))
+    ) {
         pass.give_back(Quota::Counters, created);
     }
     vote
@@ -121,8 +124,8 @@ pub async fn burst(service: &Service, pass: &AuthContext, requests: Vec<Request>
                             None
                         }
                         Err(exhausted) => {
-                            service.metrics.add(Count::Quota, 1);
-                            Some(Refusal::Withheld(exhausted.to_string()))
+                            service.metrics.add(Metric::Quota, 1);
+                            Some(EngineError::Withheld(exhausted.to_string()))
                         }
                     }
                 }
@@ -137,7 +140,7 @@ pub async fn burst(service: &Service, pass: &AuthContext, requests: Vec<Request>
     let responses = service.burst_of(passed.clone()).await;
     let mut created = 0;
     for (request, response) in passed.iter().zip(&responses) {
-        if let (Some(operation), Response::Applied(Ok(Reply::Fresh(answer)))) =
+        if let (Some(operation), Response::Applied(Ok(OperationOutcome::Fresh(answer)))) =
             (request.operation(), response)
             && answer.applied
         {
@@ -151,7 +154,7 @@ pub async fn burst(service: &Service, pass: &AuthContext, requests: Vec<Request>
     let mut responses = responses.into_iter();
     let answered = withheld.into_iter().map(|refusal| match refusal {
         Some(refusal) => Response::Applied(Err(refusal)),
-        None => responses.next().unwrap_or(Response::Applied(Err(Refusal::Closed))),
+        None => responses.next().unwrap_or(Response::Applied(Err(EngineError::Closed))),
     });
     answered.collect()
 }

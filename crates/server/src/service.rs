@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jeton_auth::{Access, AuthContext, Quota};
-use jeton_core::{Addition, BranchName, BranchOutcome, Operation, TableSettings, MissingIdPolicy};
+use jeton_core::{Addition, BranchName, BranchOutcome, MissingIdPolicy, Operation, TableSettings};
 use jeton_engine::{
-    Ask, Counted, Engine, HoldError, Refusal, Reply, Request, Response, Settled, TableError, Vote,
+    Ask, CommittedCount, Engine, EngineError, FinishResult, OperationOutcome, PrepareError, PrepareResult,
+    Request, Response, TableError,
 };
 
 use tokio::sync::Notify;
 
-use crate::changes::{Changed, Changes};
-use crate::metrics::{Count, Metrics, outcome};
+use crate::changes::{ChangeEvent, ChangeFeed};
+use crate::metrics::{Metric, Metrics, outcome};
 use crate::quota;
 use crate::resp::Cursors;
 use crate::transactions::Transactions;
@@ -63,7 +64,7 @@ pub struct Service {
     /// What is counted.
     pub metrics: Metrics,
     /// Who watches.
-    pub changes: Changes,
+    pub changes: ChangeFeed,
     /// Transactions over databases, if they are set up.
     pub transactions: Arc<Transactions>,
     /// Where walks through the keys are.
@@ -77,9 +78,9 @@ pub struct Service {
 }
 
 /// A connection at work, for as long as this is held.
-pub(crate) struct Work(Arc<Service>);
+pub(crate) struct InFlightGuard(Arc<Service>);
 
-impl Work {
+impl InFlightGuard {
     pub fn begin(service: &Arc<Service>) -> Self {
         service.working.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(service))
@@ -91,7 +92,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if self.0.working.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.stopping.load(Ordering::SeqCst) {
             self.0.idle.notify_waiters();
@@ -104,7 +105,8 @@ impl Service {
     pub fn new(engine: Arc<Engine>, access: Arc<Access>, options: Options) -> Result<Self, TableError> {
         if engine.table(&options.default_table).is_err() {
             // The verbs of Redis have no ids, and must work on it.
-            let settings = TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() };
+            let settings =
+                TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() };
             engine.create_table(&options.default_table, settings)?;
         }
         Ok(Self {
@@ -112,7 +114,7 @@ impl Service {
             access,
             options,
             metrics: Metrics::default(),
-            changes: Changes::default(),
+            changes: ChangeFeed::default(),
             transactions: Transactions::none(),
             cursors: Cursors::default(),
             copying: Mutex::new(()),
@@ -150,7 +152,7 @@ impl Service {
     }
 
     /// Does an operation, counts it, and tells those who watch.
-    pub async fn apply(&self, operation: Operation) -> Result<Reply, Refusal> {
+    pub async fn apply(&self, operation: Operation) -> Result<OperationOutcome, EngineError> {
         let watched = self.changes.are_watched().then(|| operation.clone());
         let reply = self.engine.apply(operation).await;
         self.metrics.add(outcome(&reply), 1);
@@ -174,14 +176,14 @@ impl Service {
         for response in &responses {
             match response {
                 Response::Applied(reply) => match outcome(reply) {
-                    Count::Applied => applied += 1,
+                    Metric::Applied => applied += 1,
                     other => self.metrics.add(other, 1),
                 },
                 _ => read += 1,
             }
         }
-        self.metrics.add(Count::Applied, applied);
-        self.metrics.add(Count::Read, read);
+        self.metrics.add(Metric::Applied, applied);
+        self.metrics.add(Metric::Read, read);
         if let Some(requests) = watched {
             for (request, response) in requests.iter().zip(&responses) {
                 if let (Some(operation), Response::Applied(reply)) = (request.operation(), response) {
@@ -193,14 +195,18 @@ impl Service {
     }
 
     /// Does an operation for somebody: not if it would create more counters than they may.
-    pub async fn apply_as(&self, pass: &AuthContext, operation: Operation) -> Result<Reply, Refusal> {
+    pub async fn apply_as(
+        &self,
+        pass: &AuthContext,
+        operation: Operation,
+    ) -> Result<OperationOutcome, EngineError> {
         if !pass.is_limited(Quota::Counters) {
             return self.apply(operation).await;
         }
         let request = self.engine.prepare(Ask::Apply(operation));
         match quota::burst(self, pass, vec![request]).await.pop() {
             Some(Response::Applied(reply)) => reply,
-            _ => Err(Refusal::Closed),
+            _ => Err(EngineError::Closed),
         }
     }
 
@@ -218,7 +224,7 @@ impl Service {
         pass: &AuthContext,
         name: &BranchName,
         additions: Vec<Addition>,
-    ) -> Result<Vote, HoldError> {
+    ) -> Result<PrepareResult, PrepareError> {
         if pass.is_limited(Quota::Counters) {
             return quota::hold(self, pass, name, additions).await;
         }
@@ -226,26 +232,30 @@ impl Service {
     }
 
     /// Ends a branch of a transaction, and tells those who watch.
-    pub async fn settle(&self, name: &BranchName, ending: BranchOutcome) -> Result<Settled, Refusal> {
+    pub async fn settle(
+        &self,
+        name: &BranchName,
+        ending: BranchOutcome,
+    ) -> Result<FinishResult, EngineError> {
         let settled = self.engine.settle(name, ending).await;
-        if let Ok(Settled::Done { counted, .. }) = &settled {
-            self.metrics.add(Count::Applied, counted.len() as u64);
-            for Counted { cell, value, slot, millis } in counted {
+        if let Ok(FinishResult::Done { counted, .. }) = &settled {
+            self.metrics.add(Metric::Applied, counted.len() as u64);
+            for CommittedCount { cell, value, slot, millis } in counted {
                 let (cell, value, slot, millis) = (cell.clone(), *value, *slot, *millis);
-                self.changes.tell(Changed { cell, value, slot, millis });
+                self.changes.tell(ChangeEvent { cell, value, slot, millis });
             }
         }
         settled
     }
 
-    fn tell(&self, operation: &Operation, reply: &Result<Reply, Refusal>) {
-        let Ok(Reply::Fresh(answer)) = reply else { return };
+    fn tell(&self, operation: &Operation, reply: &Result<OperationOutcome, EngineError>) {
+        let Ok(OperationOutcome::Fresh(answer)) = reply else { return };
         if !answer.applied {
             return;
         }
         for ((cell, _), value) in operation.changes().zip(answer.values.as_slice()) {
             let (slot, millis) = (answer.slot, answer.millis);
-            self.changes.tell(Changed { cell: cell.clone(), value: *value, slot, millis });
+            self.changes.tell(ChangeEvent { cell: cell.clone(), value: *value, slot, millis });
         }
     }
 }

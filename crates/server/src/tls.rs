@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 pub use tokio_rustls::server::TlsStream;
 
 use crate::accept;
-use crate::metrics::Count;
+use crate::metrics::Metric;
 use crate::resp;
 use crate::service::Service;
 
@@ -146,7 +146,7 @@ where
     accept::accept(listener, stop, |stream, peer, connections| {
         let Ok(place) = places.clone().try_acquire_owned() else {
             // Whoever speaks TLS cannot be told anything before the handshake: it is closed.
-            service.metrics.add(Count::TurnedAway, 1);
+            service.metrics.add(Metric::TurnedAway, 1);
             return;
         };
         let (acceptor, serve) = (tls.acceptor(), serve.clone());

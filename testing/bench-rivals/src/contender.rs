@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::dialect::Dialect;
-use crate::load::{Fleet, Round};
+use crate::load::{ConnectionPool, Round};
 use crate::server::{await_rest, processor_seconds};
 use crate::workload::Workload;
 
@@ -34,13 +34,13 @@ impl Measured {
 }
 
 /// A server with one way to add on it.
-pub struct Contender {
+pub struct Target {
     pub name: String,
     pub address: SocketAddr,
     pub process: u32,
     pub connections: usize,
     dialect: Arc<dyn Dialect>,
-    fleet: Option<Fleet>,
+    fleet: Option<ConnectionPool>,
     sum: Option<Sum>,
     /// Why it is not measured any more.
     pub failure: Option<String>,
@@ -49,7 +49,7 @@ pub struct Contender {
 /// Asks a contender for the sum of all its counters.
 type Sum = Box<dyn Fn() -> Result<i64>>;
 
-impl Contender {
+impl Target {
     pub fn new(name: &str, address: SocketAddr, dialect: Arc<dyn Dialect>, process: u32) -> Self {
         let name = name.to_owned();
         Self {
@@ -82,20 +82,20 @@ impl Contender {
     }
 
     /// The connections, opened when they are first needed.
-    pub fn fleet(&mut self) -> Result<&mut Fleet> {
+    pub fn fleet(&mut self) -> Result<&mut ConnectionPool> {
         let fleet = match self.fleet.take() {
             Some(fleet) => fleet,
-            None => Fleet::open(self.address, self.dialect.clone(), self.connections)?,
+            None => ConnectionPool::open(self.address, self.dialect.clone(), self.connections)?,
         };
         Ok(self.fleet.insert(fleet))
     }
 
     /// The connections, if there were ever any.
-    pub fn opened(&self) -> Option<&Fleet> {
+    pub fn opened(&self) -> Option<&ConnectionPool> {
         self.fleet.as_ref()
     }
 
-    fn try_measure(&mut self, work: impl FnOnce(&mut Fleet) -> Result<Round>) -> Result<Measured> {
+    fn try_measure(&mut self, work: impl FnOnce(&mut ConnectionPool) -> Result<Round>) -> Result<Measured> {
         let process = self.process;
         let fleet = self.fleet()?;
         let before = processor_seconds(process);
@@ -104,7 +104,7 @@ impl Contender {
     }
 
     /// Measures one round; nothing if it failed, now or before.
-    pub fn measure(&mut self, work: impl FnOnce(&mut Fleet) -> Result<Round>) -> Option<Measured> {
+    pub fn measure(&mut self, work: impl FnOnce(&mut ConnectionPool) -> Result<Round>) -> Option<Measured> {
         if self.failure.is_some() {
             return None;
         }
@@ -121,7 +121,7 @@ impl Contender {
 
 /// How long and how often is measured.
 #[derive(Clone, Copy)]
-pub struct Pace {
+pub struct RoundPlan {
     pub rounds: usize,
     pub duration: Duration,
 }
@@ -129,10 +129,10 @@ pub struct Pace {
 /// Loads each contender alone, all by turns. A row is a round, a column a contender; the first round makes files and fills caches and is
 /// left out.
 pub fn by_turns(
-    contenders: &mut [&mut Contender],
+    contenders: &mut [&mut Target],
     workload: &Workload,
     pipeline: usize,
-    pace: Pace,
+    pace: RoundPlan,
 ) -> Vec<Vec<Option<Measured>>> {
     let processes: Vec<u32> = contenders.iter().map(|contender| contender.process).collect();
     let mut table = Vec::new();

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::contender::{CONNECTIONS, Contender, Pace};
+use crate::contender::{CONNECTIONS, RoundPlan, Target};
 use crate::jeton::{DURABLE, Jeton};
 use crate::rates::attempt;
 use crate::redis::{Fsync, Redis};
-use crate::report::{Bar, Verdicts, grouped, load, spread};
+use crate::report::{Threshold, Verdicts, grouped, load, spread};
 use crate::resp::request;
 use crate::server::await_rest;
 use crate::workload::Workload;
@@ -81,7 +81,7 @@ fn is_open(stream: &mut TcpStream) -> bool {
     }
 }
 
-pub fn run(folder: &Path, pace: Pace) {
+pub fn run(folder: &Path, pace: RoundPlan) {
     println!("\n## {} idle and {SLOW} slow connections beside the load\n", grouped(IDLE as f64));
     println!(
         "Before: {}. {CONNECTIONS} connections, one addition at a time, uniform over 100k, at an even pace of half of what the \
@@ -103,7 +103,11 @@ pub fn run(folder: &Path, pace: Pace) {
     let ratio = ours.map(|mut ours| {
         measure(&mut ours, &request(&["JGET", &format!("{DURABLE}/0000001")]), &workload, pace)
     });
-    verdicts.judge(&format!("Jeton: {name}"), spread(ratio.unwrap_or_default()), Some(Bar::AtMost(2.0)));
+    verdicts.judge(
+        &format!("Jeton: {name}"),
+        spread(ratio.unwrap_or_default()),
+        Some(Threshold::AtMost(2.0)),
+    );
     if let Some(mut recipe) = redis.as_ref().and_then(|redis| attempt("Redis", redis.recipe())) {
         let question = request(&["GET", "exact/0000001"]);
         let ratio = measure(&mut recipe, &question, &workload, pace);
@@ -113,7 +117,7 @@ pub fn run(folder: &Path, pace: Pace) {
 }
 
 /// The ratios of the rounds.
-fn measure(contender: &mut Contender, question: &[u8], workload: &Workload, pace: Pace) -> Vec<f64> {
+fn measure(contender: &mut Target, question: &[u8], workload: &Workload, pace: RoundPlan) -> Vec<f64> {
     let process = contender.process;
     // The first makes files and fills caches.
     let most = (0..2).filter_map(|_| contender.measure(|fleet| fleet.run(workload, 1, pace.duration))).last();

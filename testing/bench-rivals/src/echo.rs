@@ -8,19 +8,19 @@ use jeton_testbed::{Server, Signal, bound_command, free_address};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::contender::Contender;
+use crate::contender::Target;
 use crate::jeton;
 use crate::resp::Client;
 
 /// Starts one as a process of its own.
-pub fn start(folder: &Path) -> Result<(Server, Contender)> {
+pub fn start(folder: &Path) -> Result<(Server, Target)> {
     let dialect = jeton::dialect(jeton::DURABLE);
     let address = free_address()?;
     let mut command = bound_command(&std::env::current_exe()?, None, Signal::KILL);
     command.args(["echo", &address.to_string(), &dialect.request_len().to_string()]);
     let mut server = Server::start("the echo server", command, Signal::KILL, folder.join("echo.log"))?;
     server.await_ready(|| Client::connect(address).map(drop))?;
-    let contender = Contender::new("bare tokio echo", address, Arc::new(dialect), server.process());
+    let contender = Target::new("bare tokio echo", address, Arc::new(dialect), server.process());
     Ok((server, contender))
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use jeton_testbed::{Server, Signal, bound_command, free_address};
 
-use crate::contender::Contender;
+use crate::contender::Target;
 use crate::resp::{Client, ID, NUMBER, Resp};
 use crate::workload::COUNTERS;
 
@@ -122,11 +122,11 @@ impl Jeton {
     }
 
     /// Exact additions to a table.
-    pub fn contender(&self, table: &'static str) -> Result<Contender> {
+    pub fn contender(&self, table: &'static str) -> Result<Target> {
         self.make(table)?;
         let address = self.address;
         let name = if table == DURABLE { "Jeton, exact, durable" } else { "Jeton, exact, relaxed" };
-        let contender = Contender::new(name, address, Arc::new(dialect(table)), self.server.process());
+        let contender = Target::new(name, address, Arc::new(dialect(table)), self.server.process());
         Ok(contender.with_sum(move || {
             Client::connect(address)?.sum(COUNTERS, &["JGET", &format!("{table}/{NUMBER}")])
         }))

@@ -33,7 +33,7 @@ const PACE: Duration = Duration::from_micros(50);
 
 /// What has been sent and answered, over all rounds.
 #[derive(Default, Clone, Copy)]
-pub struct Ledger {
+pub struct SentCounts {
     /// Additions that were answered for the first time: what the counters must hold.
     pub distinct: u64,
     /// Additions that were answered again.
@@ -103,19 +103,19 @@ impl Source {
 }
 
 /// The connections to one contender, with the books on what was sent.
-pub struct Fleet {
+pub struct ConnectionPool {
     dialect: Arc<dyn Dialect>,
     connections: Vec<Connection>,
     epoll: OwnedFd,
     source: Source,
-    pub ledger: Ledger,
+    pub ledger: SentCounts,
     /// The words of the first refusal.
     pub refusal: Option<String>,
     buffer: Vec<u8>,
     latencies: Vec<u32>,
 }
 
-impl Fleet {
+impl ConnectionPool {
     /// Opens the connections.
     pub fn open(address: SocketAddr, dialect: Arc<dyn Dialect>, connections: usize) -> Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -133,7 +133,7 @@ impl Fleet {
                 origin: (Instant::now(), now),
                 resends: true,
             },
-            ledger: Ledger::default(),
+            ledger: SentCounts::default(),
             refusal: None,
             buffer: vec![0; 1 << 16],
             latencies: Vec::new(),
@@ -184,7 +184,7 @@ impl Fleet {
     ) -> Result<Round> {
         let begin = Instant::now();
         let (before, own) = (self.ledger, own_processor_seconds());
-        let answered = |ledger: &Ledger| ledger.distinct + ledger.again - before.distinct - before.again;
+        let answered = |ledger: &SentCounts| ledger.distinct + ledger.again - before.distinct - before.again;
         self.latencies.clear();
         for at in 0..self.connections.len() {
             self.send(at, workload, pipeline, begin)?;
@@ -392,7 +392,7 @@ impl Fleet {
 }
 
 /// Books the answer to some additions.
-fn settle(operations: &[Operation], is_refused: bool, source: &mut Source, ledger: &mut Ledger) {
+fn settle(operations: &[Operation], is_refused: bool, source: &mut Source, ledger: &mut SentCounts) {
     if is_refused {
         ledger.refused += operations.len() as u64;
         source.refused.extend_from_slice(operations);
@@ -461,9 +461,9 @@ mod tests {
     fn every_addition_is_booked_once_and_one_in_twenty_is_sent_again() {
         let resp = Resp::new(&["PING", crate::resp::ID]);
         let address = serve(&["*2\r\n:1\r\n$5\r\nadded\r\n"], resp.request_len());
-        let mut fleet = Fleet::open(address, Arc::new(resp), 1).unwrap();
+        let mut fleet = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
         let round = fleet.fill(&Workload::hot(), 10, 20_000).unwrap();
-        let Ledger { distinct, again, refused } = fleet.ledger;
+        let SentCounts { distinct, again, refused } = fleet.ledger;
         assert_eq!((distinct + again, refused), (round.answered, 0));
         let expected = distinct / RESENT - LAG as u64;
         assert!(again.abs_diff(expected) <= 10, "{again} sent again of {distinct}");
@@ -473,9 +473,9 @@ mod tests {
     fn what_is_refused_is_sent_again_and_counts_once() {
         let resp = Resp::new(&["PING", crate::resp::ID]);
         let address = serve(&[":1\r\n", ":1\r\n", "-BUSY wait\r\n"], resp.request_len());
-        let mut fleet = Fleet::open(address, Arc::new(resp), 1).unwrap();
+        let mut fleet = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
         fleet.fill(&Workload::hot(), 4, 900).unwrap();
-        let Ledger { distinct, again, refused } = fleet.ledger;
+        let SentCounts { distinct, again, refused } = fleet.ledger;
         assert_eq!(fleet.refusal.as_deref(), Some("-BUSY wait"));
         assert!(refused.abs_diff((distinct + again) / 2) <= 4, "{refused} of {distinct}");
         assert_eq!(fleet.source.fresh, distinct + fleet.source.refused.len() as u64);
@@ -485,7 +485,7 @@ mod tests {
     fn an_even_pace_makes_as_many_as_it_should() {
         let resp = Resp::new(&["PING", crate::resp::ID]);
         let address = serve(&[":1\r\n"], resp.request_len());
-        let mut fleet = Fleet::open(address, Arc::new(resp), 1).unwrap();
+        let mut fleet = ConnectionPool::open(address, Arc::new(resp), 1).unwrap();
         let round = fleet.pace(&Workload::hot(), 1_000.0, Duration::from_millis(200)).unwrap();
         assert_eq!(round.answered, 200);
     }

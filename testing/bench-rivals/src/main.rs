@@ -30,7 +30,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use contender::Pace;
+use contender::RoundPlan;
 
 const PARTS: &[&str] = &["recipes", "durable", "relaxed", "memory", "crowd"];
 
@@ -61,9 +61,9 @@ fn run() -> Result<()> {
     let quick = options.contains(&"--quick");
     let wanted = |part: &str| parts.is_empty() || parts.contains(&part);
     let pace = if quick {
-        Pace { rounds: 2, duration: Duration::from_secs(1) }
+        RoundPlan { rounds: 2, duration: Duration::from_secs(1) }
     } else {
-        Pace { rounds: 5, duration: Duration::from_secs(3) }
+        RoundPlan { rounds: 5, duration: Duration::from_secs(3) }
     };
     allow_many_connections()?;
     let folder = Folder::new()?;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::contender::Contender;
+use crate::contender::Target;
 use crate::jeton::{DURABLE, Jeton};
 use crate::rates::{PIPELINE, attempt};
 use crate::redis::{Fsync, Redis};
-use crate::report::{Bar, Verdicts, grouped, load, spread};
+use crate::report::{Threshold, Verdicts, grouped, load, spread};
 use crate::server::{await_rest, resident_bytes};
 use crate::workload::Workload;
 
@@ -16,7 +16,7 @@ use crate::workload::Workload;
 const WARM: u64 = 20_000;
 
 /// Bytes of the process, and by the server's own account, for an id.
-fn growth(contender: &mut Contender, ids: u64, account: impl Fn() -> Result<u64>) -> Result<(f64, f64)> {
+fn growth(contender: &mut Target, ids: u64, account: impl Fn() -> Result<u64>) -> Result<(f64, f64)> {
     // Few counters, so that what grows is ids.
     let workload = Workload { name: "1,000 counters", draws: (1..=1_000).collect() };
     let process = contender.process;
@@ -36,7 +36,7 @@ pub fn run(folder: &Path, ids: u64) {
     println!("Before: {}. Each server alone, started for this.\n", load());
     println!("| contender | growth of the process, bytes per id | by its own account |\n|---|--:|--:|");
     let mut verdicts = Verdicts::default();
-    let redis = |contender: fn(&Redis) -> Result<Contender>| -> Result<f64> {
+    let redis = |contender: fn(&Redis) -> Result<Target>| -> Result<f64> {
         // How often it syncs makes no difference to its memory, and this is faster.
         let redis = Redis::start(folder, Fsync::EverySecond)?;
         let mut contender = contender(&redis)?;
@@ -59,7 +59,7 @@ pub fn run(folder: &Path, ids: u64) {
         }),
     );
     for (name, theirs, bar) in [
-        ("memory for an id, the Lua recipe's to ours", text, Some(Bar::AtLeast(15.0))),
+        ("memory for an id, the Lua recipe's to ours", text, Some(Threshold::AtLeast(15.0))),
         ("the same with ids of 16 bytes", bytes, None),
     ] {
         verdicts.judge(name, spread(ours.zip(theirs).map(|(ours, theirs)| theirs / ours)), bar);

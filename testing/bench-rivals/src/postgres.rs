@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use crate::contender::Contender;
-use crate::wire::{Form, Prepared, Session, connect};
+use crate::contender::Target;
+use crate::wire::{BatchForm, Prepared, Session, connect};
 use crate::workload::COUNTERS;
 
 /// What is not as it comes.
@@ -74,11 +74,11 @@ impl Recipe {
         }
     }
 
-    fn form(self) -> Form {
+    fn form(self) -> BatchForm {
         match self {
-            Self::Single => Form::Single,
-            Self::Sequence => Form::Sequence,
-            Self::Upsert | Self::Update | Self::Function => Form::Arrays,
+            Self::Single => BatchForm::Single,
+            Self::Sequence => BatchForm::Sequence,
+            Self::Upsert | Self::Update | Self::Function => BatchForm::Arrays,
         }
     }
 
@@ -164,18 +164,18 @@ impl Postgres {
     }
 
     /// Somebody who follows a recipe, on tables of his own.
-    pub fn contender(&self, recipe: Recipe) -> Result<Contender> {
+    pub fn contender(&self, recipe: Recipe) -> Result<Target> {
         self.follower(recipe, recipe.word())
     }
 
     /// One more who follows the best recipe, with fewer connections.
-    pub fn few(&self) -> Result<Contender> {
+    pub fn few(&self) -> Result<Target> {
         let mut contender = self.follower(BEST, "few")?;
         contender.name = format!("{}, {FEW} connections", contender.name);
         Ok(contender.with_connections(FEW))
     }
 
-    fn follower(&self, recipe: Recipe, tables: &str) -> Result<Contender> {
+    fn follower(&self, recipe: Recipe, tables: &str) -> Result<Target> {
         let address = self.0.address();
         let mut stream = connect(address)?;
         let mut session = Session::open(&mut stream, "")?;
@@ -186,7 +186,7 @@ impl Postgres {
             Prepared { sql: recipe.statement(tables), form: recipe.form(), options: recipe.options() };
         let name = format!("PostgreSQL, {}", recipe.name());
         let sum = format!("SELECT coalesce(sum(value), 0) FROM counters_{tables}");
-        Ok(Contender::new(&name, address, Arc::new(dialect), self.process()).with_sum(move || {
+        Ok(Target::new(&name, address, Arc::new(dialect), self.process()).with_sum(move || {
             let rows = Session::open(&mut connect(address)?, "")?.query(&sum)?;
             Ok(rows.first().context("no sum")?.parse()?)
         }))

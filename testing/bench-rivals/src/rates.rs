@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::contender::{CONNECTIONS, Contender, Measured, Pace, by_turns};
+use crate::contender::{CONNECTIONS, Measured, RoundPlan, Target, by_turns};
 use crate::echo;
 use crate::jeton::{DURABLE, Jeton, RELAXED};
 use crate::postgres::{BEST, Postgres, Recipe};
 use crate::redis::{Fsync, Redis};
-use crate::report::{Bar, Spread, Verdicts, grouped, load, spread};
+use crate::report::{Spread, Threshold, Verdicts, grouped, load, spread};
 use crate::workload::Workload;
 
 /// How many additions a connection sends at a time when it does not wait for each.
@@ -28,7 +28,7 @@ enum Role {
 }
 
 /// A contender with its role; the servers live as long as these.
-type Field = Vec<(Role, Contender)>;
+type Field = Vec<(Role, Target)>;
 
 /// What succeeded; what did not is said and left out.
 pub fn attempt<T>(what: &str, result: Result<T>) -> Option<T> {
@@ -36,10 +36,10 @@ pub fn attempt<T>(what: &str, result: Result<T>) -> Option<T> {
 }
 
 /// The bars on ratios of rates, by workload.
-type Bars = fn(Role, &Workload) -> Option<Bar>;
+type Bars = fn(Role, &Workload) -> Option<Threshold>;
 
 /// Durable additions, many at a time and one at a time.
-pub fn durable(folder: &Path, pace: Pace) {
+pub fn durable(folder: &Path, pace: RoundPlan) {
     println!("\n## Durable additions, {CONNECTIONS} connections\n");
     println!(
         "Before: {}. {} rounds of {:?} each, by turns; median (quartiles); every twentieth addition is sent again.\n",
@@ -79,9 +79,9 @@ pub fn durable(folder: &Path, pace: Pace) {
             pace,
             &mut verdicts,
             |role, _| match role {
-                Role::Recipe => Some(Bar::AtLeast(6.0)),
-                Role::Plain => Some(Bar::AtLeast(2.5)),
-                Role::Many | Role::Few => Some(Bar::AtLeast(8.0)),
+                Role::Recipe => Some(Threshold::AtLeast(6.0)),
+                Role::Plain => Some(Threshold::AtLeast(2.5)),
+                Role::Many | Role::Few => Some(Threshold::AtLeast(8.0)),
                 _ => None,
             },
         );
@@ -93,9 +93,9 @@ pub fn durable(folder: &Path, pace: Pace) {
             pace,
             &mut verdicts,
             |role, workload| match (role, workload.draws.len()) {
-                (Role::Recipe, _) => Some(Bar::AtLeast(1.3)),
-                (Role::Single, 1) => Some(Bar::AtLeast(15.0)),
-                (Role::Single, _) if workload.name.starts_with("uniform") => Some(Bar::AtLeast(4.0)),
+                (Role::Recipe, _) => Some(Threshold::AtLeast(1.3)),
+                (Role::Single, 1) => Some(Threshold::AtLeast(15.0)),
+                (Role::Single, _) if workload.name.starts_with("uniform") => Some(Threshold::AtLeast(4.0)),
                 _ => None,
             },
         );
@@ -106,7 +106,7 @@ pub fn durable(folder: &Path, pace: Pace) {
 }
 
 /// Additions that are answered before they are durable, many at a time.
-pub fn relaxed(folder: &Path, pace: Pace) {
+pub fn relaxed(folder: &Path, pace: RoundPlan) {
     println!("\n## Additions of relaxed durability, {CONNECTIONS} connections\n");
     println!(
         "Before: {}. {} rounds of {:?} each, by turns; median (quartiles).\n",
@@ -128,7 +128,7 @@ pub fn relaxed(folder: &Path, pace: Pace) {
     for workload in Workload::all() {
         let roles = [Role::Ours, Role::Recipe, Role::Plain];
         compare(&mut field, &roles, &workload, PIPELINE, pace, &mut verdicts, |role, _| {
-            (role == Role::Plain).then_some(Bar::AtLeast(1.5))
+            (role == Role::Plain).then_some(Threshold::AtLeast(1.5))
         });
     }
     counts(&field, &mut verdicts);
@@ -142,18 +142,17 @@ fn compare(
     roles: &[Role],
     workload: &Workload,
     pipeline: usize,
-    pace: Pace,
+    pace: RoundPlan,
     verdicts: &mut Verdicts,
     bars: Bars,
 ) {
-    let mut chosen: Vec<(Role, &mut Contender)> = field
+    let mut chosen: Vec<(Role, &mut Target)> = field
         .iter_mut()
         .filter(|(role, _)| roles.contains(role))
         .map(|(role, contender)| (*role, contender))
         .collect();
     let roles: Vec<Role> = chosen.iter().map(|(role, _)| *role).collect();
-    let mut contenders: Vec<&mut Contender> =
-        chosen.iter_mut().map(|(_, contender)| &mut **contender).collect();
+    let mut contenders: Vec<&mut Target> = chosen.iter_mut().map(|(_, contender)| &mut **contender).collect();
     let table = by_turns(&mut contenders, workload, pipeline, pace);
     let how = if pipeline == 1 { "one at a time".to_owned() } else { format!("pipelined by {pipeline}") };
     println!("{}, {how}:\n", workload.name);
@@ -176,15 +175,15 @@ fn compare(
         let micros = spread(each(ours, Measured::server_micros).into_iter().flatten());
         let what = format!("{}, {how}: processor of our server for an addition, µs", workload.name);
         // The bar is on durable additions, where the rival that is exact takes part.
-        verdicts.judge(&what, micros, roles.contains(&Role::Many).then_some(Bar::AtMost(1.2)));
+        verdicts.judge(&what, micros, roles.contains(&Role::Many).then_some(Threshold::AtMost(1.2)));
     } else if let Some(echo) = column(Role::Echo) {
         let what = format!("{}, {how}: processor of our server to that of a bare echo", workload.name);
-        verdicts.judge(&what, ratio(echo, Measured::server_micros), Some(Bar::AtMost(1.25)));
+        verdicts.judge(&what, ratio(echo, Measured::server_micros), Some(Threshold::AtMost(1.25)));
     }
 }
 
 /// What each contender did, a line each.
-pub fn print_table(contenders: &[&mut Contender], table: &[Vec<Option<Measured>>]) {
+pub fn print_table(contenders: &[&mut Target], table: &[Vec<Option<Measured>>]) {
     println!(
         "| contender | additions per second | server, µs of processor | load generator, µs | p50, ms | p99, ms |"
     );
@@ -233,10 +232,10 @@ fn counts(field: &Field, verdicts: &mut Verdicts) {
             grouped(error),
         );
         if *role == Role::Ours {
-            verdicts.judge("error of our counts", spread([error.abs()]), Some(Bar::AtMost(0.0)));
+            verdicts.judge("error of our counts", spread([error.abs()]), Some(Threshold::AtMost(0.0)));
         }
     }
     if !field.iter().any(|(role, _)| *role == Role::Ours) {
-        verdicts.judge("error of our counts", spread([]), Some(Bar::AtMost(0.0)));
+        verdicts.judge("error of our counts", spread([]), Some(Threshold::AtMost(0.0)));
     }
 }

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use crate::contender::{CONNECTIONS, Contender, Pace, by_turns};
+use crate::contender::{CONNECTIONS, RoundPlan, Target, by_turns};
 use crate::postgres::{BEST, Postgres, Recipe};
 use crate::rates::{PIPELINE, attempt, print_table};
 use crate::report::load;
 use crate::workload::Workload;
 
-pub fn run(folder: &Path, pace: Pace) {
+pub fn run(folder: &Path, pace: RoundPlan) {
     println!("\n## PostgreSQL's recipes, {PIPELINE} additions a transaction\n");
     println!("Before: {}. {} rounds of {:?} each, by turns.\n", load(), pace.rounds, pace.duration);
     println!("The other parts take: {}.\n", BEST.name());
     let Some(postgres) = attempt("PostgreSQL", Postgres::start(folder)) else { return };
-    let mut field: Vec<Contender> = Vec::new();
+    let mut field: Vec<Target> = Vec::new();
     for recipe in Recipe::FOR_MANY {
         let Some(contender) = attempt(recipe.name(), postgres.contender(recipe)) else { continue };
         field.push(contender);
@@ -21,7 +21,7 @@ pub fn run(folder: &Path, pace: Pace) {
     field.extend(attempt("fewer connections", postgres.few()));
     for workload in Workload::all() {
         println!("{}, {CONNECTIONS} connections unless it says otherwise:\n", workload.name);
-        let mut contenders: Vec<&mut Contender> = field.iter_mut().collect();
+        let mut contenders: Vec<&mut Target> = field.iter_mut().collect();
         let table = by_turns(&mut contenders, &workload, PIPELINE, pace);
         print_table(&contenders, &table);
         for contender in &field {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jeton_testbed::{Server, Signal, bound_command, free_address};
 
-use crate::contender::Contender;
+use crate::contender::Target;
 use crate::resp::{Client, ID, NUMBER, RAW_ID, Resp};
 use crate::workload::COUNTERS;
 
@@ -72,24 +72,24 @@ impl Redis {
         Ok(Self { server, address, fsync })
     }
 
-    fn contender(&self, name: &str, prefix: &'static str, words: &[&str]) -> Contender {
+    fn contender(&self, name: &str, prefix: &'static str, words: &[&str]) -> Target {
         let address = self.address;
         let name = format!("Redis, {name}, appendfsync {}", self.fsync.word());
-        Contender::new(&name, address, Arc::new(Resp::new(words)), self.server.process())
+        Target::new(&name, address, Arc::new(Resp::new(words)), self.server.process())
             .with_sum(move || Client::connect(address)?.sum(COUNTERS, &["GET", &format!("{prefix}{NUMBER}")]))
     }
 
     /// The exact recipe, with ids as text.
-    pub fn recipe(&self) -> Result<Contender> {
+    pub fn recipe(&self) -> Result<Target> {
         self.recipe_with(ID, "Lua recipe", "exact/")
     }
 
     /// The exact recipe, with ids as their sixteen bytes.
-    pub fn recipe_with_raw_ids(&self) -> Result<Contender> {
+    pub fn recipe_with_raw_ids(&self) -> Result<Target> {
         self.recipe_with(RAW_ID, "Lua recipe with ids of 16 bytes", "bytes/")
     }
 
-    fn recipe_with(&self, id: &str, name: &str, prefix: &'static str) -> Result<Contender> {
+    fn recipe_with(&self, id: &str, name: &str, prefix: &'static str) -> Result<Target> {
         let reply = Client::connect(self.address)?.ask(&["SCRIPT", "LOAD", RECIPE])?;
         let sha = reply.lines().last().context("a script has a name")?.to_owned();
         let key = format!("{prefix}{NUMBER}");
@@ -97,7 +97,7 @@ impl Redis {
     }
 
     /// The plain addition, which counts a retry again.
-    pub fn plain(&self) -> Contender {
+    pub fn plain(&self) -> Target {
         let prefix = "plain/";
         self.contender("plain INCRBY", prefix, &["INCRBY", &format!("{prefix}{NUMBER}"), "1"])
     }

@@ -34,12 +34,12 @@ impl fmt::Display for Spread {
 
 /// What is demanded of a number.
 #[derive(Clone, Copy)]
-pub enum Bar {
+pub enum Threshold {
     AtLeast(f64),
     AtMost(f64),
 }
 
-impl fmt::Display for Bar {
+impl fmt::Display for Threshold {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtLeast(bar) => write!(out, "≥ {bar}"),
@@ -54,12 +54,12 @@ pub struct Verdicts(Vec<String>);
 
 impl Verdicts {
     /// A number with its bar, if there is one.
-    pub fn judge(&mut self, what: &str, measured: Spread, bar: Option<Bar>) {
+    pub fn judge(&mut self, what: &str, measured: Spread, bar: Option<Threshold>) {
         let verdict = match bar {
             None => "",
             Some(_) if measured.median.is_nan() => "not measured",
-            Some(Bar::AtLeast(bar)) if measured.median >= bar => "met",
-            Some(Bar::AtMost(bar)) if measured.median <= bar => "met",
+            Some(Threshold::AtLeast(bar)) if measured.median >= bar => "met",
+            Some(Threshold::AtMost(bar)) if measured.median <= bar => "met",
             Some(_) => "MISSED",
         };
         let bar = bar.map(|bar| bar.to_string()).unwrap_or_default();
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn a_bar_is_met_from_its_own_side() {
         let mut verdicts = Verdicts::default();
-        verdicts.judge("a", spread([2.0]), Some(Bar::AtLeast(2.0)));
-        verdicts.judge("b", spread([2.0]), Some(Bar::AtMost(1.9)));
-        verdicts.judge("c", spread([]), Some(Bar::AtMost(1.9)));
+        verdicts.judge("a", spread([2.0]), Some(Threshold::AtLeast(2.0)));
+        verdicts.judge("b", spread([2.0]), Some(Threshold::AtMost(1.9)));
+        verdicts.judge("c", spread([]), Some(Threshold::AtMost(1.9)));
         let ends: Vec<&str> = verdicts.0.iter().filter_map(|row| row.split('|').rev().nth(1)).collect();
         assert_eq!(ends, [" met ", " MISSED ", " not measured "]);
     }

@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
 
 /// How a recipe takes its additions.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum BatchForm {
     /// One statement, and one transaction, for each.
     Single,
     /// One statement for all of a request, with arrays.
@@ -138,7 +138,7 @@ pub enum Form {
 /// Additions by a prepared statement.
 pub struct Prepared {
     pub sql: String,
-    pub form: Form,
+    pub form: BatchForm,
     /// Settings of the session, as an option of the first message.
     pub options: &'static str,
 }
@@ -150,14 +150,14 @@ impl Dialect for Prepared {
 
     fn encode(&self, operations: &[Operation], out: &mut Vec<u8>) {
         match self.form {
-            Form::Arrays => {
+            BatchForm::Arrays => {
                 bind(out, |out| {
                     array(out, 2950, 16, operations.iter().map(|operation| operation.id));
                     array(out, 23, 4, operations.iter().map(|operation| operation.counter.to_be_bytes()));
                 });
             }
-            Form::Single => operations.iter().for_each(|operation| bind_one(operation, out)),
-            Form::Sequence => {
+            BatchForm::Single => operations.iter().for_each(|operation| bind_one(operation, out)),
+            BatchForm::Sequence => {
                 // All lock the counters in the same order, so that no two wait for each other.
                 let mut sorted: Vec<&Operation> = operations.iter().collect();
                 sorted.sort_unstable_by_key(|operation| operation.counter);
@@ -229,7 +229,7 @@ mod tests {
         let mut bytes = Vec::new();
         message(b'E', &mut bytes, |out| out.extend_from_slice(b"SERROR\0C40P01\0Mdeadlock detected\0\0"));
         message(b'Z', &mut bytes, |out| out.push(b'I'));
-        let dialect = Prepared { sql: String::new(), form: Form::Single, options: "" };
+        let dialect = Prepared { sql: String::new(), form: BatchForm::Single, options: "" };
         let (first, answer) = dialect.answer(&bytes).unwrap().expect("a message");
         assert_eq!(answer, Answer::Flaw);
         assert_eq!(error_text(&bytes[5..first]), "deadlock detected (40P01)");
@@ -243,7 +243,7 @@ mod tests {
     fn a_request_of_arrays_is_as_long_as_it_says() {
         let operations = [Operation { id: [1; 16], counter: 7, again: false }; 3];
         let mut out = Vec::new();
-        Prepared { sql: String::new(), form: Form::Arrays, options: "" }.encode(&operations, &mut out);
+        Prepared { sql: String::new(), form: BatchForm::Arrays, options: "" }.encode(&operations, &mut out);
         let (kind, bound, len) = first_message(&out).expect("a message");
         assert_eq!(kind, b'B');
         let ids = 4 + 20 + 3 * 20;

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
 use crate::ask;
-use crate::teller::{ACCOUNTS, OPENING, PROCEDURES, Tellers, Transfer, issue_once};
-use crate::world::World;
+use crate::teller::{ACCOUNTS, OPENING, PROCEDURES, Transfer, Workload, issue_once};
+use crate::world::Cluster;
 
 /// How long after the last fault everything must be in order.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
@@ -36,8 +36,8 @@ struct Found {
 
 /// Waits until tellers have their answers and nothing is prepared, then checks the books. What is wrong.
 pub async fn settle(
-    world: &mut World,
-    tellers: &Tellers,
+    world: &mut Cluster,
+    tellers: &Workload,
     mut at_work: JoinSet<()>,
     mended: Instant,
 ) -> Result<Vec<String>> {
@@ -169,7 +169,7 @@ fn tell(journal: &[Transfer], answered: Duration, clean: Duration, replayed: usi
 }
 
 /// What is prepared, in both databases.
-pub async fn prepared(world: &World) -> Result<Vec<String>> {
+pub async fn prepared(world: &Cluster) -> Result<Vec<String>> {
     let (client, connection) = tokio_postgres::connect(&world.postgres.url(), NoTls).await?;
     tokio::spawn(connection);
     let rows = client.query("SELECT gid FROM pg_prepared_xacts", &[]).await?;
@@ -196,20 +196,20 @@ pub async fn prepared(world: &World) -> Result<Vec<String>> {
 }
 
 /// What MariaDB tells about its transactions, for whoever looks into what went wrong.
-async fn innodb(world: &World) -> Result<String> {
+async fn innodb(world: &Cluster) -> Result<String> {
     let mut client = mysql_async::Conn::from_url(world.mariadb.url()).await?;
     let status: Option<(String, String, String)> = client.query_first("SHOW ENGINE INNODB STATUS").await?;
     client.disconnect().await?;
     Ok(status.map_or_else(String::new, |(.., status)| status))
 }
 
-async fn counted(world: &World, counter: &str) -> Result<i64> {
+async fn counted(world: &Cluster, counter: &str) -> Result<i64> {
     let (_, said) = ask::get(&format!("{}/v1/tables/audit/counters/{counter}", world.audit.url())).await?;
     let said: Value = serde_json::from_slice(&said)?;
     said["value"].as_i64().with_context(|| format!("Jeton does not tell the counter {counter}: {said}"))
 }
 
-async fn read(world: &World) -> Result<Found> {
+async fn read(world: &Cluster) -> Result<Found> {
     let (client, connection) = tokio_postgres::connect(&world.postgres.url(), NoTls).await?;
     tokio::spawn(connection);
     let sum: i64 = client.query_one("SELECT sum(balance)::bigint FROM account", &[]).await?.get(0);

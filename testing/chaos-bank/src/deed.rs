@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 
-use crate::chance::Chance;
-use crate::life::{Fate, Stand};
+use crate::chance::Rng;
+use crate::life::{FaultAction, PlannedFault};
 use crate::point;
 use crate::world::Database;
 
 /// A thing to do.
 #[derive(Debug)]
-pub enum Deed {
+pub enum Fault {
     /// A server is started, and this becomes of it.
-    Life(Vec<Stand>),
+    Life(Vec<PlannedFault>),
     KillServer,
     StopServer,
     KillAllServers,
@@ -24,7 +24,7 @@ pub enum Deed {
     HoldAnswers(usize),
 }
 
-impl Deed {
+impl Fault {
     pub fn name(&self) -> String {
         let name = match self {
             Self::Life(_) => "server started for what is to come",
@@ -44,19 +44,19 @@ impl Deed {
 }
 
 /// Each point once for a server to die at and once for a database, and another deed after every two lives.
-pub fn deck(chance: &mut Chance, networks: usize) -> VecDeque<Deed> {
+pub fn deck(chance: &mut Rng, networks: usize) -> VecDeque<Fault> {
     let mut lives = lives(chance);
-    let mut others = vec![Deed::KillServer, Deed::StopServer, Deed::KillAllServers, Deed::RestartServers];
+    let mut others = vec![Fault::KillServer, Fault::StopServer, Fault::KillAllServers, Fault::RestartServers];
     for database in Database::ALL {
-        others.extend([Deed::Kill(database), Deed::Stop(database), Deed::Restart(database)]);
+        others.extend([Fault::Kill(database), Fault::Stop(database), Fault::Restart(database)]);
     }
     for network in 0..networks {
-        others.extend([Deed::Cut(network), Deed::Hold(network), Deed::HoldAnswers(network)]);
+        others.extend([Fault::Cut(network), Fault::Hold(network), Fault::HoldAnswers(network)]);
     }
     chance.shuffle(&mut others);
     let mut deck = VecDeque::new();
     while !(lives.is_empty() && others.is_empty()) {
-        deck.extend(lives.drain(..lives.len().min(2)).map(Deed::Life));
+        deck.extend(lives.drain(..lives.len().min(2)).map(Fault::Life));
         deck.extend(others.pop());
     }
     deck
@@ -64,10 +64,10 @@ pub fn deck(chance: &mut Chance, networks: usize) -> VecDeque<Deed> {
 
 /// Lives that end at all points, and databases that die at all points. The start of a database takes longer than that of a server: so that both come far in a short
 /// time, one dies in every second life of those, and the rest afterwards, for which no server needs to die.
-fn lives(chance: &mut Chance) -> Vec<Vec<Stand>> {
+fn lives(chance: &mut Rng) -> Vec<Vec<PlannedFault>> {
     let mut losses = point::all();
     chance.shuffle(&mut losses);
-    let mut losses: Vec<Stand> = losses.into_iter().map(|point| loss(point, chance)).collect();
+    let mut losses: Vec<PlannedFault> = losses.into_iter().map(|point| loss(point, chance)).collect();
     let mut deaths = point::all();
     chance.shuffle(&mut deaths);
     let mut lives = Vec::new();
@@ -79,9 +79,9 @@ fn lives(chance: &mut Chance) -> Vec<Vec<Stand>> {
         if chance.below(6) == 0 {
             let points = point::all();
             let slept = points[chance.below(points.len() as u64) as usize].clone();
-            life.push(Stand::new(slept, Fate::Sleeps, chance));
+            life.push(PlannedFault::new(slept, FaultAction::Sleeps, chance));
         }
-        life.push(Stand::new(point, Fate::Dies, chance));
+        life.push(PlannedFault::new(point, FaultAction::Dies, chance));
         lives.push(life);
     }
     while !losses.is_empty() {
@@ -91,8 +91,8 @@ fn lives(chance: &mut Chance) -> Vec<Vec<Stand>> {
 }
 
 /// A database dies: mostly the one that the point is about.
-fn loss(point: String, chance: &mut Chance) -> Stand {
+fn loss(point: String, chance: &mut Rng) -> PlannedFault {
     let own = point::database(&point).filter(|_| chance.below(4) > 0);
     let database = own.unwrap_or_else(|| chance.below(Database::ALL.len() as u64) as usize);
-    Stand::new(point, Fate::Bereaved(Database::ALL[database]), chance)
+    PlannedFault::new(point, FaultAction::Bereaved(Database::ALL[database]), chance)
 }

@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 use tokio::task::JoinSet;
 
 use crate::ask;
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::teller::{Transfer, issue_once, new_session};
-use crate::world::World;
+use crate::world::Cluster;
 
 /// The points on the way of every transfer between the databases.
 const POINTS: [&str; 14] = [
@@ -38,8 +38,8 @@ const INTO_MAX: u64 = 12;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures and tells. Registers of some kinds are led by one of the servers; then the deaths of leaders are measured, too.
-pub async fn measure(world: &mut World, are_led: bool) -> Result<()> {
-    let mut chance = Chance::new(1);
+pub async fn measure(world: &mut Cluster, are_led: bool) -> Result<()> {
+    let mut chance = Rng::new(1);
     let mut all = Vec::new();
     println!("the server dies at   until another answers, in ms");
     for point in POINTS {
@@ -73,7 +73,7 @@ pub async fn measure(world: &mut World, are_led: bool) -> Result<()> {
 }
 
 /// The server dies at a point of its work.
-async fn once(world: &mut World, point: &str, chance: &mut Chance) -> Result<Duration> {
+async fn once(world: &mut Cluster, point: &str, chance: &mut Rng) -> Result<Duration> {
     world.servers[0].start(Some(&format!("{point}:0:kill:0")))?;
     world.servers[0].await_ready(PATIENCE).await?;
     let (urls, transfer) = (world.urls(), transfer(chance));
@@ -84,7 +84,7 @@ async fn once(world: &mut World, point: &str, chance: &mut Chance) -> Result<Dur
 }
 
 /// The server that leads the registers is killed while it works. Nothing if it was faster.
-async fn leader_dies(world: &mut World, chance: &mut Chance) -> Result<Option<Duration>> {
+async fn leader_dies(world: &mut Cluster, chance: &mut Rng) -> Result<Option<Duration>> {
     world.mend()?;
     for server in &mut world.servers {
         server.await_ready(PATIENCE).await?;
@@ -104,7 +104,7 @@ async fn leader_dies(world: &mut World, chance: &mut Chance) -> Result<Option<Du
 }
 
 /// The place of the server that all know as the leader.
-async fn leader(world: &World) -> Result<usize> {
+async fn leader(world: &Cluster) -> Result<usize> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let mut named = Vec::new();
@@ -122,7 +122,7 @@ async fn leader(world: &World) -> Result<usize> {
     bail!("nobody leads the registers")
 }
 
-fn transfer(chance: &mut Chance) -> Transfer {
+fn transfer(chance: &mut Rng) -> Transfer {
     let account = chance.below(100);
     Transfer {
         session: new_session(chance),

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 
-use crate::chance::Chance;
-use crate::point::Way;
+use crate::chance::Rng;
+use crate::point::PathToPoint;
 use crate::report::Report;
-use crate::world::{Database, World};
+use crate::world::{Cluster, Database};
 
 /// How long a start may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const HELD: Duration = Duration::from_millis(500);
 
 /// What becomes of a server at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum FaultAction {
     Dies,
     Sleeps,
     /// It is stopped until the database has been killed.
@@ -36,44 +36,44 @@ pub enum Fate {
 
 /// A point, and what becomes of a server there.
 #[derive(Debug)]
-pub struct Stand {
+pub struct PlannedFault {
     point: String,
-    fate: Fate,
+    fate: FaultAction,
     passes: u64,
     micros: u64,
 }
 
-impl Stand {
-    pub fn new(point: String, fate: Fate, chance: &mut Chance) -> Self {
-        let passes = if Way::to(&point) == Way::Work { chance.below(5) } else { 0 };
+impl PlannedFault {
+    pub fn new(point: String, fate: FaultAction, chance: &mut Rng) -> Self {
+        let passes = if PathToPoint::to(&point) == PathToPoint::Work { chance.below(5) } else { 0 };
         let micros = match fate {
-            Fate::Dies if chance.below(3) == 0 => 1 + chance.below(3000),
+            FaultAction::Dies if chance.below(3) == 0 => 1 + chance.below(3000),
             // The transaction must be at the point when the database dies.
-            Fate::Dies | Fate::Sleeps | Fate::Bereaved(_) => 0,
+            FaultAction::Dies | FaultAction::Sleeps | FaultAction::Bereaved(_) => 0,
         };
         Self { point, fate, passes, micros }
     }
 
     /// As a server is told about it.
     fn planned(&self) -> String {
-        let deed = if self.fate == Fate::Dies { "kill" } else { "stop" };
+        let deed = if self.fate == FaultAction::Dies { "kill" } else { "stop" };
         format!("{}:{}:{deed}:{}", self.point, self.passes, self.micros)
     }
 }
 
 /// A server is started anew and comes to one stand after the other. If it does not come to one, it begins another life with the rest.
 pub async fn live(
-    world: &mut World,
+    world: &mut Cluster,
     victim: usize,
-    stands: Vec<Stand>,
+    stands: Vec<PlannedFault>,
     report: &mut Report,
-    chance: &mut Chance,
+    chance: &mut Rng,
 ) -> Result<()> {
     let mut stands = VecDeque::from(stands);
     while !stands.is_empty() {
         // Whoever died with the life before is needed: without most of them, Raft has no answers.
         world.mend()?;
-        let planned: Vec<String> = stands.iter().map(Stand::planned).collect();
+        let planned: Vec<String> = stands.iter().map(PlannedFault::planned).collect();
         world.servers[victim].start(Some(&planned.join(",")))?;
         while let Some(stand) = stands.pop_front() {
             if !come(world, victim, &stand.point).await? {
@@ -90,15 +90,15 @@ pub async fn live(
 
 /// What becomes of a server that stands at a point.
 async fn suffer(
-    world: &mut World,
+    world: &mut Cluster,
     victim: usize,
-    stand: Stand,
+    stand: PlannedFault,
     report: &mut Report,
-    chance: &mut Chance,
+    chance: &mut Rng,
 ) -> Result<()> {
-    let Stand { point, fate, .. } = stand;
+    let PlannedFault { point, fate, .. } = stand;
     match fate {
-        Fate::Dies => {
+        FaultAction::Dies => {
             // The first of its threads is gone before the others are.
             let dying = Instant::now();
             while world.servers[victim].is_running() {
@@ -109,13 +109,13 @@ async fn suffer(
             report.count("server killed at a point");
             *report.servers.entry(point).or_default() += 1;
         }
-        Fate::Sleeps => {
+        FaultAction::Sleeps => {
             world.note(&format!("server {} sleeps at {point}", victim + 1));
             report.count("server stopped at a point");
             tokio::time::sleep(ASLEEP).await;
             world.servers[victim].resume();
         }
-        Fate::Bereaved(database) => {
+        FaultAction::Bereaved(database) => {
             world.kill(database);
             ensure!(world.servers[victim].is_at_rest(), "server {} went on from {point}", victim + 1);
             // The server may find nobody there, or somebody who knows of none of its sessions.
@@ -139,8 +139,8 @@ async fn suffer(
 }
 
 /// Waits until the server stands at a point or has died there; whatever else must happen for that is made to happen. Whether it came.
-async fn come(world: &mut World, victim: usize, point: &str) -> Result<bool> {
-    let way = Way::to(point);
+async fn come(world: &mut Cluster, victim: usize, point: &str) -> Result<bool> {
+    let way = PathToPoint::to(point);
     let begun = Instant::now();
     let mut ready: Option<Instant> = None;
     let mut deaths = 0;
@@ -177,11 +177,17 @@ async fn come(world: &mut World, victim: usize, point: &str) -> Result<bool> {
 }
 
 /// Others die, or are kept at work before they die, if nobody comes to the point otherwise. So much time has passed, with so many deaths.
-async fn urge(world: &mut World, victim: usize, way: Way, passed: Duration, deaths: &mut u32) -> Result<()> {
+async fn urge(
+    world: &mut Cluster,
+    victim: usize,
+    way: PathToPoint,
+    passed: Duration,
+    deaths: &mut u32,
+) -> Result<()> {
     let due = match way {
-        Way::Work | Way::Clock => return Ok(()),
-        Way::Death => DEATHS * *deaths,
-        Way::Delay => (HELD + DEATHS) * *deaths + HELD,
+        PathToPoint::Work | PathToPoint::Clock => return Ok(()),
+        PathToPoint::Death => DEATHS * *deaths,
+        PathToPoint::Delay => (HELD + DEATHS) * *deaths + HELD,
     };
     let other = (victim + 1 + *deaths as usize % 2) % world.servers.len();
     // Who is not at work leaves nothing behind; and without two of three, Raft has no answers.
@@ -189,7 +195,7 @@ async fn urge(world: &mut World, victim: usize, way: Way, passed: Duration, deat
         world.servers[other].start(None)?;
         *deaths += 1;
         world.ledger_network().release();
-    } else if way == Way::Delay && passed + HELD >= due {
+    } else if way == PathToPoint::Delay && passed + HELD >= due {
         world.ledger_network().hold();
     }
     Ok(())

@@ -26,8 +26,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 
-use crate::teller::Tellers;
-use crate::world::World;
+use crate::teller::Workload;
+use crate::world::Cluster;
 
 /// A bank on PostgreSQL and MariaDB whose transfers take effect exactly once
 #[derive(Parser)]
@@ -86,11 +86,11 @@ async fn run(bank: Bank) -> Result<()> {
         }
     };
     println!("seed {seed}");
-    let mut world = World::start(bank.registers).await?;
+    let mut world = Cluster::start(bank.registers).await?;
     if bank.failover {
         return failover::measure(&mut world, bank.registers == Backend::Raft).await;
     }
-    let tellers = Arc::new(Tellers::new(world.urls()));
+    let tellers = Arc::new(Workload::new(world.urls()));
     let at_work = tellers.clone().begin(bank.tellers, seed);
     let report = match bank.faults {
         Some(seconds) => nemesis::torment(&mut world, Duration::from_secs(seconds), seed).await.map(Some),

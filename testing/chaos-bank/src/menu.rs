@@ -7,8 +7,8 @@ use anyhow::Result;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::books;
-use crate::teller::Tellers;
-use crate::world::World;
+use crate::teller::Workload;
+use crate::world::Cluster;
 
 const MENU: &str = "\
 Kill something:
@@ -17,7 +17,7 @@ Kill something:
   q       stop, and check the books";
 
 /// Offers things to kill until somebody has had enough.
-pub async fn offer(world: &mut World, tellers: &Tellers) -> Result<()> {
+pub async fn offer(world: &mut Cluster, tellers: &Workload) -> Result<()> {
     println!("{MENU}");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut tick = tokio::time::interval(Duration::from_secs(2));
@@ -42,7 +42,7 @@ pub async fn offer(world: &mut World, tellers: &Tellers) -> Result<()> {
 }
 
 /// Who is up.
-fn states(world: &mut World) -> String {
+fn states(world: &mut Cluster) -> String {
     let word = |is_up| if is_up { "up" } else { "dead" };
     let servers = world.servers.iter_mut().map(|server| {
         let state = word(server.is_running());
@@ -54,7 +54,7 @@ fn states(world: &mut World) -> String {
     format!("servers {}; PostgreSQL {postgres}, MariaDB {mariadb}", servers.join(" "))
 }
 
-async fn perform(world: &mut World, chosen: &str) -> Result<()> {
+async fn perform(world: &mut Cluster, chosen: &str) -> Result<()> {
     match chosen {
         "1" | "2" | "3" | "s1" | "s2" | "s3" => {
             let number = usize::from(chosen.as_bytes()[chosen.len() - 1] - b'1');

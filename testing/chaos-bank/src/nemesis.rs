@@ -5,31 +5,31 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::chance::Chance;
-use crate::deed::{Deed, deck};
+use crate::chance::Rng;
+use crate::deed::{Fault, deck};
 use crate::life::{self, ASLEEP, PATIENCE};
 use crate::report::Report;
-use crate::world::World;
+use crate::world::Cluster;
 
 /// Does one thing after the other, for so long.
-pub async fn torment(world: &mut World, duration: Duration, seed: u64) -> Result<Report> {
+pub async fn torment(world: &mut Cluster, duration: Duration, seed: u64) -> Result<Report> {
     let begun = Instant::now();
-    let mut chance = Chance::new(seed);
+    let mut chance = Rng::new(seed);
     let mut report = Report::default();
-    let mut left: VecDeque<Deed> = VecDeque::new();
+    let mut left: VecDeque<Fault> = VecDeque::new();
     let mut victim = 0;
     while begun.elapsed() < duration {
         let Some(deed) = left.pop_front() else {
             left = deck(&mut chance, world.networks.len());
             continue;
         };
-        let is_life = matches!(deed, Deed::Life(_));
+        let is_life = matches!(deed, Fault::Life(_));
         if !is_life {
             report.count(deed.name());
         }
         world.note(&format!("server {}: {deed:?}", victim + 1));
         perform(world, deed, victim, &mut report, &mut chance).await?;
-        if is_life && matches!(left.front(), Some(Deed::Life(_))) {
+        if is_life && matches!(left.front(), Some(Fault::Life(_))) {
             // The next life of the same server is to end as well: it need not be begun twice.
             continue;
         }
@@ -44,38 +44,38 @@ pub async fn torment(world: &mut World, duration: Duration, seed: u64) -> Result
 }
 
 async fn perform(
-    world: &mut World,
-    deed: Deed,
+    world: &mut Cluster,
+    deed: Fault,
     victim: usize,
     report: &mut Report,
-    chance: &mut Chance,
+    chance: &mut Rng,
 ) -> Result<()> {
     match deed {
-        Deed::Life(stands) => return life::live(world, victim, stands, report, chance).await,
-        Deed::KillServer => world.servers[victim].kill(),
-        Deed::StopServer => {
+        Fault::Life(stands) => return life::live(world, victim, stands, report, chance).await,
+        Fault::KillServer => world.servers[victim].kill(),
+        Fault::StopServer => {
             world.servers[victim].pause();
             tokio::time::sleep(ASLEEP).await;
         }
-        Deed::KillAllServers => world.servers.iter_mut().for_each(|server| server.kill()),
-        Deed::RestartServers => {
+        Fault::KillAllServers => world.servers.iter_mut().for_each(|server| server.kill()),
+        Fault::RestartServers => {
             for server in &mut world.servers {
                 server.start(None)?;
                 server.await_ready(PATIENCE).await?;
             }
         }
-        Deed::Kill(database) => world.kill(database),
-        Deed::Stop(database) => {
+        Fault::Kill(database) => world.kill(database),
+        Fault::Stop(database) => {
             world.pause(database);
             tokio::time::sleep(ASLEEP).await;
         }
-        Deed::Restart(database) => world.restart(database)?,
-        Deed::Cut(network) => world.networks[network].cut(),
-        Deed::Hold(network) => {
+        Fault::Restart(database) => world.restart(database)?,
+        Fault::Cut(network) => world.networks[network].cut(),
+        Fault::Hold(network) => {
             world.networks[network].hold();
             tokio::time::sleep(Duration::from_millis(chance.below(2000))).await;
         }
-        Deed::HoldAnswers(network) => {
+        Fault::HoldAnswers(network) => {
             world.networks[network].hold_answers();
             tokio::time::sleep(Duration::from_millis(chance.below(2000))).await;
             world.networks[network].cut();

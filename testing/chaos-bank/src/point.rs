@@ -15,7 +15,7 @@ const DATABASES: usize = 3;
 
 /// How a server comes to a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum PathToPoint {
     /// With every request.
     Work,
     /// When another server has died, or a try has failed.
@@ -26,7 +26,7 @@ pub enum Way {
     Clock,
 }
 
-impl Way {
+impl PathToPoint {
     pub fn to(point: &str) -> Self {
         match point {
             "looked" | "asked-others" | "awaiting" | "fenced" => Self::Delay,

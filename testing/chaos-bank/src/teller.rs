@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::ask;
-use crate::chance::Chance;
+use crate::chance::Rng;
 
 /// Accounts in each database, from 0 on.
 pub const ACCOUNTS: u64 = 100;
@@ -64,14 +64,14 @@ impl Transfer {
 }
 
 /// All tellers, and their journals.
-pub struct Tellers {
+pub struct Workload {
     urls: Vec<String>,
     journal: Mutex<Vec<Transfer>>,
     is_over: AtomicBool,
     pub answered: AtomicU64,
 }
 
-impl Tellers {
+impl Workload {
     pub fn new(urls: Vec<String>) -> Self {
         Self { urls, journal: Mutex::default(), is_over: AtomicBool::new(false), answered: AtomicU64::new(0) }
     }
@@ -80,7 +80,7 @@ impl Tellers {
     pub fn begin(self: Arc<Self>, tellers: u64, seed: u64) -> JoinSet<()> {
         let mut at_work = JoinSet::new();
         for number in 0..tellers {
-            at_work.spawn(self.clone().work(number, Chance::new(seed ^ (number + 1) << 32)));
+            at_work.spawn(self.clone().work(number, Rng::new(seed ^ (number + 1) << 32)));
         }
         at_work
     }
@@ -94,7 +94,7 @@ impl Tellers {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn work(self: Arc<Self>, number: u64, mut chance: Chance) {
+    async fn work(self: Arc<Self>, number: u64, mut chance: Rng) {
         let acknowledges = number.is_multiple_of(2);
         let (mut session, mut sequence) = (new_session(&mut chance), 0);
         while !self.is_over.load(Ordering::SeqCst) {
@@ -153,7 +153,7 @@ pub async fn issue_once(url: &str, transfer: &Transfer, is_first_time: bool) -> 
 }
 
 /// A transfer that chance chooses.
-pub fn transfer(session: u128, sequence: u32, chance: &mut Chance) -> Transfer {
+pub fn transfer(session: u128, sequence: u32, chance: &mut Rng) -> Transfer {
     let (procedure, _, _) = PROCEDURES[chance.below(PROCEDURES.len() as u64) as usize];
     let amount = if procedure == "balance" { 0 } else { 1 + chance.below(OPENING as u64 / 3) as i64 };
     let from = chance.below(ACCOUNTS);
@@ -177,7 +177,7 @@ pub fn transfer(session: u128, sequence: u32, chance: &mut Chance) -> Transfer {
 }
 
 /// A UUID of version 7.
-pub fn new_session(chance: &mut Chance) -> u128 {
+pub fn new_session(chance: &mut Rng) -> u128 {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let random = u128::from(chance.number()) << 64 | u128::from(chance.number());
     let (high, low) = (random >> 64 & 0xfff, random & ((1 << 62) - 1));

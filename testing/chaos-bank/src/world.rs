@@ -40,7 +40,7 @@ impl Database {
     }
 }
 
-pub struct World {
+pub struct Cluster {
     pub postgres: Postgres,
     pub mariadb: MariaDb,
     /// Between the servers and each of the databases; and the registers, if those are in PostgreSQL.
@@ -52,7 +52,7 @@ pub struct World {
     started: Instant,
 }
 
-impl World {
+impl Cluster {
     pub async fn start(registers: Backend) -> Result<Self> {
         let program = process::program()?;
         let folder = jeton_testbed::folder()?;

@@ -1,21 +1,21 @@
 //! What whoever runs transactions does in a step: holds a branch, decides, and settles it, again and again and out of order.
 
 use jeton_core::{Addition, Branch, BranchName, BranchOutcome};
-use jeton_engine::{BranchAsk, BranchReply, Refusal};
+use jeton_engine::{BranchRequest, BranchResponse, EngineError};
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::checkers::branches;
 use crate::client;
 use crate::model::branch::BranchModel;
 use crate::violation::Checked;
-use crate::world::{Call, What, World};
+use crate::world::{Call, CallKind, Simulation};
 
 /// So many may be held at a time: more would leave nothing to do for others.
 const OPEN_MAX: usize = 5;
 
-impl World {
+impl Simulation {
     /// Holds a new branch, or asks again, or settles one.
-    pub(crate) fn branch_out(&mut self, chance: &mut Chance) {
+    pub(crate) fn branch_out(&mut self, chance: &mut Rng) {
         let open = self.model.branches.iter().filter(|one| !one.ended).count();
         let choice = chance.below(6);
         if choice < 2 && open < OPEN_MAX {
@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    fn new_branch(&mut self, chance: &mut Chance) {
+    fn new_branch(&mut self, chance: &mut Rng) {
         let made: Vec<u32> =
             (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
         if made.is_empty() {
@@ -68,19 +68,20 @@ impl World {
     }
 
     /// Decides how a branch ends, if that is not decided, and asks for it.
-    pub(crate) fn end_branch(&mut self, branch: usize, chance: &mut Chance) {
+    pub(crate) fn end_branch(&mut self, branch: usize, chance: &mut Rng) {
         let one = &mut self.model.branches[branch];
         let commit = one.voted && !chance.one_in(3);
-        let ending = *one.decided.get_or_insert(if commit { BranchOutcome::Commit } else { BranchOutcome::Abort });
+        let ending =
+            *one.decided.get_or_insert(if commit { BranchOutcome::Commit } else { BranchOutcome::Abort });
         self.ask_branch(branch, Some(ending), chance);
     }
 
-    fn ask_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, chance: &mut Chance) {
+    fn ask_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, chance: &mut Rng) {
         let one = &self.model.branches[branch];
         let what = match ending {
-            None => BranchAsk::Hold(one.branch.clone()),
+            None => BranchRequest::Hold(one.branch.clone()),
             Some(ending) => {
-                BranchAsk::Settle { name: one.branch.name().clone(), ending, rest_settled: false }
+                BranchRequest::Settle { name: one.branch.name().clone(), ending, rest_settled: false }
             }
         };
         let partition = one.partition;
@@ -92,7 +93,7 @@ impl World {
         if chance.one_in(12) {
             self.note(format!("the answer about branch {branch} will be lost"));
         } else {
-            self.calls.push(Call { what: What::Branch { branch, ending }, answer });
+            self.calls.push(Call { what: CallKind::Branch { branch, ending }, answer });
         }
     }
 
@@ -100,17 +101,17 @@ impl World {
         &mut self,
         branch: usize,
         ending: Option<BranchOutcome>,
-        reply: &Result<BranchReply, Refusal>,
+        reply: &Result<BranchResponse, EngineError>,
     ) -> Checked {
         self.note(format!("   branch {branch} answered: {reply:?}"));
         self.judge(branches::answered(&self.model, branch, ending, reply))?;
         let one = &mut self.model.branches[branch];
         match reply {
-            Ok(BranchReply::Held { .. }) => {
+            Ok(BranchResponse::Held { .. }) => {
                 one.voted = true;
                 self.stats.count("branch held");
             }
-            Ok(BranchReply::Settled { ending, fresh, .. }) => {
+            Ok(BranchResponse::Settled { ending, fresh, .. }) => {
                 one.ended = true;
                 self.stats.count(match (ending, fresh) {
                     (BranchOutcome::Commit, true) => "branch committed",
@@ -119,7 +120,7 @@ impl World {
                 });
             }
             Ok(_) => {}
-            Err(Refusal::Rejected(_)) => self.stats.count("branch refused"),
+            Err(EngineError::Rejected(_)) => self.stats.count("branch refused"),
             Err(_) => {}
         }
         Ok(())

@@ -5,9 +5,9 @@
 
 /// A sequence of numbers that looks random (SplitMix64).
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct Rng(u64);
 
-impl Chance {
+impl Rng {
     /// The numbers of a seed, apart from those of its steps.
     pub fn of_seed(seed: u64) -> Self {
         Self(mix(seed ^ 0x6a09_e667_f3bc_c908))

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::many::{Manner, run_all};
-use crate::mutation::{self, Planted};
-use crate::run::{Outcome, STEPS, Script, run};
+use crate::many::{RunOptions, run_all};
+use crate::mutation::{self, KnownMutation};
+use crate::run::{Outcome, RunSpec, STEPS, run};
 use crate::shrink::{kept_text, read_kept, shrink};
 
 /// Crashes, torn writes, full disks and leaping clocks against the code that the server runs, all from one number.
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long)]
     no_shrink: bool,
     /// Threads; each runs seeds of its own.
-    #[arg(long, default_value_t = Manner::default().threads)]
+    #[arg(long, default_value_t = RunOptions::default().threads)]
     threads: usize,
 }
 
@@ -78,13 +78,13 @@ impl Args {
         };
         match (self.seed, &self.keep) {
             (Some(seed), None) => self.one(
-                &Script { seed, steps: self.steps, outside: self.outside, ..Script::default() },
+                &RunSpec { seed, steps: self.steps, outside: self.outside, ..RunSpec::default() },
                 planted,
             ),
             (Some(seed), Some(keep)) => match read_kept(keep) {
                 Ok(keep) => {
                     let skip = (0..self.steps).filter(|step| !keep.contains(step)).collect();
-                    self.one(&Script { seed, steps: self.steps, skip, outside: self.outside }, planted)
+                    self.one(&RunSpec { seed, steps: self.steps, skip, outside: self.outside }, planted)
                 }
                 Err(why) => wrong(&why),
             },
@@ -92,12 +92,12 @@ impl Args {
         }
     }
 
-    fn manner(&self, planted: Option<Planted>) -> Manner {
-        Manner { steps: self.steps, threads: self.threads, planted, outside: self.outside }
+    fn manner(&self, planted: Option<KnownMutation>) -> RunOptions {
+        RunOptions { steps: self.steps, threads: self.threads, planted, outside: self.outside }
     }
 
-    fn one(&self, script: &Script, planted: Option<Planted>) -> ExitCode {
-        let _acting = planted.map(Planted::plant);
+    fn one(&self, script: &RunSpec, planted: Option<KnownMutation>) -> ExitCode {
+        let _acting = planted.map(KnownMutation::plant);
         let outcome = run(script);
         if outcome.violation.is_some() && self.keep.is_none() && !self.verbose {
             return self.report(script, outcome);
@@ -118,14 +118,14 @@ impl Args {
         }
     }
 
-    fn many(&self, planted: Option<Planted>) -> ExitCode {
+    fn many(&self, planted: Option<KnownMutation>) -> ExitCode {
         let seeds = self.seeds.clone().unwrap_or(self.from..self.from.saturating_add(self.count));
         let tally = run_all(seeds.clone(), self.manner(planted));
         match tally.failed {
             Some((seed, outcome)) => {
-                let _acting = planted.map(Planted::plant);
+                let _acting = planted.map(KnownMutation::plant);
                 self.report(
-                    &Script { seed, steps: self.steps, outside: self.outside, ..Script::default() },
+                    &RunSpec { seed, steps: self.steps, outside: self.outside, ..RunSpec::default() },
                     outcome,
                 )
             }
@@ -138,7 +138,7 @@ impl Args {
     }
 
     /// Tells of a failure as shortly as it can be told.
-    fn report(&self, script: &Script, outcome: Outcome) -> ExitCode {
+    fn report(&self, script: &RunSpec, outcome: Outcome) -> ExitCode {
         if let Some(violation) = &outcome.violation {
             println!("seed {}: {violation}", script.seed);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jeton_core::{Cell, Change, Check, Column, Format, Formats, OpId, Operation, Secret, TableId, Value};
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 
 /// The rows of a table that are only ever added to.
 const ADD_ONLY_ROWS: [&str; 3] = ["a0", "a1", "a2"];
@@ -46,13 +46,13 @@ fn cell(secret: &Secret, table: u32, row: &str, column: &str) -> Cell {
 
 impl Client {
     /// A client.
-    pub fn new(number: usize, chance: &mut Chance) -> Self {
+    pub fn new(number: usize, chance: &mut Rng) -> Self {
         let behind = if chance.one_in(3) { chance.below(4_000) } else { chance.below(20) };
         Self { name: format!("c{number}"), lossy: chance.one_in(3), behind, ..Self::default() }
     }
 
     /// An id for a new operation. `number` is of no other operation, `wall` the machine's wall clock in milliseconds.
-    pub fn id(&mut self, table: u32, formats: Formats, number: u64, wall: u64, chance: &mut Chance) -> OpId {
+    pub fn id(&mut self, table: u32, formats: Formats, number: u64, wall: u64, chance: &mut Rng) -> OpId {
         let taken: Vec<Format> = formats.iter().collect();
         // Some clients do not know what the table takes.
         let format = if chance.one_in(60) { *chance.pick(&Format::ALL) } else { *chance.pick(&taken) };
@@ -97,7 +97,7 @@ pub fn operation(
     secret: &Secret,
     table: u32,
     (id, wall): (Option<OpId>, u64),
-    chance: &mut Chance,
+    chance: &mut Rng,
 ) -> Operation {
     let add_only = chance.below(10) < 6;
     let rows: &[&str] = if add_only { &ADD_ONLY_ROWS } else { &MIXED_ROWS };
@@ -112,7 +112,7 @@ pub fn operation(
     Operation::batch(id, changes).expect("the operations here are within all limits")
 }
 
-fn mixed(wall: u64, chance: &mut Chance) -> Change {
+fn mixed(wall: u64, chance: &mut Rng) -> Change {
     match chance.below(24) {
         0..4 => Change::Add(chance.below(200) as i64 - 100),
         4..10 => {
@@ -151,7 +151,7 @@ fn mixed(wall: u64, chance: &mut Chance) -> Change {
 }
 
 /// Another payload for the same id, in the same row.
-pub fn other_payload(operation: &Operation, chance: &mut Chance) -> Operation {
+pub fn other_payload(operation: &Operation, chance: &mut Rng) -> Operation {
     let mut changes: Vec<(Cell, Change)> = operation.changes().cloned().collect();
     let at = chance.index(changes.len());
     let change = &mut changes[at].1;

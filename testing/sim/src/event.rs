@@ -1,6 +1,6 @@
 //! What can happen in a step, and how often.
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::profile::Profile;
 
 /// What happens in a step.
@@ -60,7 +60,7 @@ pub enum Event {
 
 impl Event {
     /// Draws what happens.
-    pub fn draw(profile: &Profile, chance: &mut Chance) -> Self {
+    pub fn draw(profile: &Profile, chance: &mut Rng) -> Self {
         let rough = profile.rough;
         let when = |condition: bool, weight: u32| if condition { weight } else { 0 };
         chance.weighted(&[

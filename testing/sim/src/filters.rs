@@ -5,7 +5,7 @@
 
 use jeton_core::Catalog;
 use jeton_engine::parts::Message;
-use jeton_engine::{FilterVersion, KeepError, Keeper, Slots};
+use jeton_engine::{CheckpointError, Checkpointer, FilterVersion, Slots};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::{mpsc, oneshot};
 
@@ -71,8 +71,8 @@ impl Filters {
         &mut self,
         doors: &[mpsc::Sender<Message>],
         catalog: &Catalog,
-        keeper: &mut Keeper<SimRegisters, SimValues, FaultDisk>,
-    ) -> Option<Result<&'static str, KeepError>> {
+        keeper: &mut Checkpointer<SimRegisters, SimValues, FaultDisk>,
+    ) -> Option<Result<&'static str, CheckpointError>> {
         let (next, done) = match std::mem::take(self) {
             Self::Idle => (Self::Marks(Replies::ask(doors, false)?), "filters: marks asked for"),
             Self::Marks(mut replies) => {

@@ -1,17 +1,17 @@
 //! The end of a run: nothing breaks any more, every client asks until it is answered, and then all accounts must agree.
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::client;
 use crate::model::op::Op;
 use crate::violation::{Checked, Violation};
-use crate::world::World;
+use crate::world::Simulation;
 
 /// How often clients ask before it is called a failure to answer.
 const ROUNDS_MAX: usize = 200;
 
-impl World {
+impl Simulation {
     /// Brings a run to its end.
-    pub fn finish(&mut self, chance: &mut Chance) -> Checked {
+    pub fn finish(&mut self, chance: &mut Rng) -> Checked {
         self.at_step(u64::MAX);
         self.note("nothing breaks any more".into());
         self.calm();
@@ -38,7 +38,7 @@ impl World {
     }
 
     /// One round of all work that is due.
-    fn work_off(&mut self, chance: &mut Chance) -> Checked {
+    fn work_off(&mut self, chance: &mut Rng) -> Checked {
         for _ in 0..4 {
             if let Some(life) = &mut self.life {
                 life.registers.flush();
@@ -51,7 +51,7 @@ impl World {
         Ok(())
     }
 
-    fn answer_all(&mut self, chance: &mut Chance) -> Checked {
+    fn answer_all(&mut self, chance: &mut Rng) -> Checked {
         let open = |op: &Op| !op.answered && op.id().is_some();
         for _ in 0..ROUNDS_MAX {
             if self.has_ended() {
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// Stores what waits to be stored.
-    fn store_all(&mut self, chance: &mut Chance) -> Checked {
+    fn store_all(&mut self, chance: &mut Rng) -> Checked {
         let filters = chance.one_in(2);
         for round in 0..12 {
             if let Some(life) = &mut self.life {
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Every cell is read, and holds what it must.
-    fn account(&mut self, chance: &mut Chance) -> Checked {
+    fn account(&mut self, chance: &mut Rng) -> Checked {
         for table in 1..=self.model.tables.len() as u32 {
             for cell in client::cells(&self.model.secret, table) {
                 self.read(0, cell);
@@ -124,7 +124,7 @@ impl World {
     }
 
     /// Clients ask once more for what they know.
-    fn ask_again(&mut self, chance: &mut Chance) -> Checked {
+    fn ask_again(&mut self, chance: &mut Rng) -> Checked {
         if self.model.ops.is_empty() {
             return Ok(());
         }

@@ -6,16 +6,16 @@ use jeton_core::PartitionId;
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Registers, Slot, Written, block_on};
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::event::Event;
-use crate::life::TableTrouble;
+use crate::life::SetTableError;
 use crate::profile;
 use crate::violation::{Checked, Violation};
-use crate::world::World;
+use crate::world::Simulation;
 
-impl World {
+impl Simulation {
     /// Lets an event happen.
-    pub(crate) fn perform(&mut self, event: Event, chance: &mut Chance) -> Checked {
+    pub(crate) fn perform(&mut self, event: Event, chance: &mut Rng) -> Checked {
         if self.life.is_none() {
             return self.recover(chance);
         }
@@ -91,7 +91,7 @@ impl World {
     }
 
     /// Work that the engine's own threads do.
-    fn work(&mut self, event: Event, chance: &mut Chance) {
+    fn work(&mut self, event: Event, chance: &mut Rng) {
         let Some(life) = &mut self.life else { return };
         let told = match event {
             Event::Flush => {
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    fn change_settings(&mut self, chance: &mut Chance) {
+    fn change_settings(&mut self, chance: &mut Rng) {
         let at = chance.index(self.model.tables.len());
         let table = &mut self.model.tables[at];
         let (Some(life), true) = (&mut self.life, table.made) else { return };
@@ -149,8 +149,8 @@ impl World {
                 table.unsure = None;
                 format!("table {} is changed", at + 1)
             }
-            Err(TableTrouble::Settings(error)) => format!("table {} is not changed: {error}", at + 1),
-            Err(TableTrouble::Storage(error)) => {
+            Err(SetTableError::Settings(error)) => format!("table {} is not changed: {error}", at + 1),
+            Err(SetTableError::Storage(error)) => {
                 table.unsure = Some(next.clone());
                 format!("table {} cannot be changed: {error}", at + 1)
             }
@@ -161,7 +161,7 @@ impl World {
         ));
     }
 
-    fn limit(&mut self, chance: &mut Chance) {
+    fn limit(&mut self, chance: &mut Rng) {
         self.limited = true;
         let what = chance.below(4);
         match what {
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// Turns a bit over, anywhere but where it cannot be told from a torn write.
-    fn flip(&mut self, chance: &mut Chance) {
+    fn flip(&mut self, chance: &mut Rng) {
         let mut files = Vec::new();
         for folder in ["log", "ids", "rows"] {
             files.extend(
@@ -213,7 +213,7 @@ impl World {
     }
 
     /// Somebody who was the owner of a partition long ago wakes up and writes to its log: the slot is taken, and stays as it is.
-    fn sleeper(&mut self, chance: &mut Chance) -> Checked {
+    fn sleeper(&mut self, chance: &mut Rng) -> Checked {
         let partitions: Vec<u16> = self.model.history.partitions().map(|(number, _)| number).collect();
         if partitions.is_empty() {
             return Ok(());

@@ -14,7 +14,7 @@ use jeton_core::{Hashes, Operation, PartitionId, Secret, SettingsError, TableSet
 use jeton_engine::ids::IdIndex;
 use jeton_engine::parts::{Health, Job, Message, StoreTime, Tables};
 use jeton_engine::values::Values as _;
-use jeton_engine::{BranchAsk, KeepError, Keeper, Request, Response, Stores, TableError};
+use jeton_engine::{BranchRequest, CheckpointError, Checkpointer, Request, Response, Stores, TableError};
 use jeton_register::Failure;
 use jeton_register::disk::FaultDisk;
 use tokio::sync::{mpsc, oneshot};
@@ -28,7 +28,7 @@ use crate::values::SimValues;
 const SLACK_MILLIS: u64 = 60_000;
 
 /// A process of the simulated machine.
-pub struct Life {
+pub struct SimProcess {
     /// The journal.
     pub registers: Arc<SimRegisters>,
     /// The value store and the id index.
@@ -39,7 +39,7 @@ pub struct Life {
     pub health: Arc<Health>,
     pub(crate) time: Arc<StoreTime<SimClock>>,
     pub(crate) secret: Secret,
-    pub(crate) keeper: Keeper<SimRegisters, SimValues, FaultDisk>,
+    pub(crate) keeper: Checkpointer<SimRegisters, SimValues, FaultDisk>,
     pub(crate) workers: Vec<Option<Pin<Box<dyn Future<Output = ()>>>>>,
     pub(crate) doors: Vec<mpsc::Sender<Message>>,
     pub(crate) jobs: std_mpsc::Receiver<Job>,
@@ -49,7 +49,7 @@ pub struct Life {
     pub(crate) filters: Filters,
 }
 
-impl Life {
+impl SimProcess {
     /// Asks for an operation. Nothing if the queue is full.
     pub fn apply(&self, operation: Operation) -> Option<oneshot::Receiver<Response>> {
         let hashes = Hashes::of(&operation, &self.secret, &mut Vec::new());
@@ -58,7 +58,7 @@ impl Life {
     }
 
     /// Asks for something about a branch. Nothing if the queue is full.
-    pub fn branch(&self, what: BranchAsk, partition: PartitionId) -> Option<oneshot::Receiver<Response>> {
+    pub fn branch(&self, what: BranchRequest, partition: PartitionId) -> Option<oneshot::Receiver<Response>> {
         self.send(Request::branch(what, partition, &self.secret))
     }
 
@@ -111,7 +111,7 @@ impl Life {
     }
 
     /// Stores what a shard handed out, or goes on with the filters if that has begun. What came of it, if there was anything.
-    pub fn keep_step(&mut self) -> Option<Result<&'static str, KeepError>> {
+    pub fn keep_step(&mut self) -> Option<Result<&'static str, CheckpointError>> {
         if self.filters.begun() {
             return self.filters_step();
         }
@@ -142,7 +142,7 @@ impl Life {
     }
 
     /// Begins to store the filters, or goes on with it.
-    pub fn filters_step(&mut self) -> Option<Result<&'static str, KeepError>> {
+    pub fn filters_step(&mut self) -> Option<Result<&'static str, CheckpointError>> {
         let Self { filters, doors, tables, keeper, .. } = self;
         filters.step(doors, &tables.catalog().load(), keeper)
     }
@@ -171,7 +171,7 @@ impl Life {
     }
 
     /// Makes a table, or gives one other settings. An error that is not about the settings leaves open whether it happened.
-    pub fn set_table(&mut self, name: &str, settings: TableSettings) -> Result<(), TableTrouble> {
+    pub fn set_table(&mut self, name: &str, settings: TableSettings) -> Result<(), SetTableError> {
         let known = self.tables.catalog().load().find(name).is_some();
         let done = if known {
             self.tables.alter(name, settings, || self.time.now(), self.health.logged_time())
@@ -179,8 +179,8 @@ impl Life {
             self.tables.create(name, settings)
         };
         done.map_err(|error| match error {
-            TableError::Settings(error) => TableTrouble::Settings(error),
-            error => TableTrouble::Storage(error.to_string()),
+            TableError::Settings(error) => SetTableError::Settings(error),
+            error => SetTableError::Storage(error.to_string()),
         })
     }
 
@@ -207,7 +207,7 @@ impl Life {
 
 /// Why a table is not what was asked for.
 #[derive(Debug)]
-pub enum TableTrouble {
+pub enum SetTableError {
     /// The settings cannot be. Nothing changed.
     Settings(SettingsError),
     /// They could not be stored.

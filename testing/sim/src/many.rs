@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::mutation;
-use crate::run::{Outcome, STEPS, Script, run};
+use crate::run::{Outcome, RunSpec, STEPS, run};
 use crate::stats::Stats;
 
 /// What became of many seeds.
@@ -23,18 +23,18 @@ pub struct Tally {
 
 /// How seeds are run.
 #[derive(Debug, Clone, Copy)]
-pub struct Manner {
+pub struct RunOptions {
     /// Steps of a run.
     pub steps: u64,
     /// How many seeds at a time.
     pub threads: usize,
     /// A bug that is planted.
-    pub planted: Option<mutation::Planted>,
+    pub planted: Option<mutation::KnownMutation>,
     /// Whether only that counts which a client can see.
     pub outside: bool,
 }
 
-impl Default for Manner {
+impl Default for RunOptions {
     fn default() -> Self {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         Self { steps: STEPS, threads, planted: None, outside: false }
@@ -42,18 +42,18 @@ impl Default for Manner {
 }
 
 /// Runs seeds until one fails, or all have passed.
-pub fn run_all(seeds: Range<u64>, manner: Manner) -> Tally {
+pub fn run_all(seeds: Range<u64>, manner: RunOptions) -> Tally {
     let next = AtomicU64::new(seeds.start);
     let tally = Mutex::new(Tally::default());
     let work = || {
-        let _planted = manner.planted.map(mutation::Planted::plant);
+        let _planted = manner.planted.map(mutation::KnownMutation::plant);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return;
             }
             let outcome =
-                run(&Script { seed, steps: manner.steps, outside: manner.outside, ..Script::default() });
+                run(&RunSpec { seed, steps: manner.steps, outside: manner.outside, ..RunSpec::default() });
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             tally.runs += 1;
             tally.stats.add(&outcome.told.stats);

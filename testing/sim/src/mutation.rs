@@ -17,26 +17,26 @@ pub struct Mutation {
 
 /// A planted bug that is known to the build.
 #[derive(Debug, Clone, Copy)]
-pub struct Planted(#[cfg(feature = "mutations")] jeton_core::mutation::Mutation);
+pub struct KnownMutation(#[cfg(feature = "mutations")] jeton_core::mutation::Mutation);
 
 /// While this lives, the bug acts in the thread that planted it.
 #[must_use]
 #[derive(Debug)]
-pub struct Acting(());
+pub struct MutationGuard(());
 
-impl Drop for Acting {
+impl Drop for MutationGuard {
     fn drop(&mut self) {
         #[cfg(feature = "mutations")]
         jeton_core::mutation::activate(None);
     }
 }
 
-impl Planted {
+impl KnownMutation {
     /// Lets it act in this thread.
-    pub fn plant(self) -> Acting {
+    pub fn plant(self) -> MutationGuard {
         #[cfg(feature = "mutations")]
         jeton_core::mutation::activate(Some(self.0));
-        Acting(())
+        MutationGuard(())
     }
 }
 
@@ -48,9 +48,9 @@ macro_rules! mutations {
         )*];
 
         /// The bug of this name; the message says why there is none.
-        pub fn find(name: &str) -> Result<Planted, String> {
+        pub fn find(name: &str) -> Result<KnownMutation, String> {
             match name {
-                $(#[cfg(feature = "mutations")] stringify!($name) => Ok(Planted(jeton_core::mutation::Mutation::$name)),)*
+                $(#[cfg(feature = "mutations")] stringify!($name) => Ok(KnownMutation(jeton_core::mutation::Mutation::$name)),)*
                 $(#[cfg(not(feature = "mutations"))] stringify!($name) => Err("build with --features mutations to plant a bug".into()),)*
                 _ => {
                     let names: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
 
 use jeton_engine::ids::IdIndex;
-use jeton_engine::parts::{Answers, Health, StoreTime, Tables, Worker};
-use jeton_engine::{Keeper, Options, Recovered, Stores, find, share_out};
+use jeton_engine::parts::{Health, ResponseDispatcher, StoreTime, Tables, Worker};
+use jeton_engine::{Checkpointer, Options, Recovered, Stores, find, share_out};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::mpsc;
 
 use crate::clock::SimClock;
 use crate::filters::Filters;
-use crate::life::Life;
+use crate::life::SimProcess;
 use crate::registers::SimRegisters;
 use crate::values::SimValues;
 
-impl Life {
+impl SimProcess {
     /// Starts a process on this disk; the message says why not.
     pub fn open(
         disk: &FaultDisk,
@@ -55,13 +55,13 @@ impl Life {
                 options: options.clone(),
                 queue,
                 jobs: job_sender.clone(),
-                answers: Answers::at_once(),
+                answers: ResponseDispatcher::at_once(),
                 bursting: Arc::default(),
             };
             workers.push(Some(Box::pin(worker.run()) as _));
         }
         Ok(Self {
-            keeper: Keeper::new(
+            keeper: Checkpointer::new(
                 registers.clone(),
                 stores.clone(),
                 (found.kept, found.filters),

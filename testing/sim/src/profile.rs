@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use jeton_core::{Durability, Format, Formats, Mode, TableSettings, MissingIdPolicy};
+use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettings};
 use jeton_engine::Options;
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 
 /// What a seed decides before its first step.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ const fn secs(secs: u64) -> Duration {
 
 impl Profile {
     /// The profile of a seed.
-    pub fn draw(chance: &mut Chance) -> Self {
+    pub fn draw(chance: &mut Rng) -> Self {
         let shards = chance.within(1, 3) as usize;
         let options = Options {
             shards,
@@ -80,7 +80,7 @@ impl Profile {
 }
 
 /// Settings of a table.
-fn settings(chance: &mut Chance, tight: bool) -> TableSettings {
+fn settings(chance: &mut Rng, tight: bool) -> TableSettings {
     let first = TableSettings {
         formats: formats(chance),
         durability: if chance.one_in(4) { Durability::Relaxed } else { Durability::Strict },
@@ -92,7 +92,7 @@ fn settings(chance: &mut Chance, tight: bool) -> TableSettings {
     changed(&first, chance, tight)
 }
 
-fn formats(chance: &mut Chance) -> Formats {
+fn formats(chance: &mut Rng) -> Formats {
     // Filters for dated ids take long to lay out, so that many tables do without: more seeds find more than more formats.
     let formats: &[Format] = match chance.below(4) {
         0 => &Format::ALL,
@@ -103,7 +103,7 @@ fn formats(chance: &mut Chance) -> Formats {
 }
 
 /// Settings with other windows, another mode, and sometimes other formats. What a crash may take stays the same.
-pub fn changed(settings: &TableSettings, chance: &mut Chance, tight: bool) -> TableSettings {
+pub fn changed(settings: &TableSettings, chance: &mut Rng, tight: bool) -> TableSettings {
     let dated_window = *chance.pick(&[secs(3), secs(20), secs(90), secs(600)]);
     let mode = if chance.one_in(3) {
         let target = if tight { *chance.pick(&[1e-9, 1e-8]) } else { *chance.pick(&[0.1, 0.01]) };

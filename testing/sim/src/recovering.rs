@@ -5,26 +5,26 @@ use jeton_core::PartitionId;
 use jeton_register::Log;
 use jeton_register::disk::Disk;
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::checkers::reads;
 use crate::client;
-use crate::life::Life;
+use crate::life::SimProcess;
 use crate::violation::{Checked, Violation};
-use crate::world::World;
+use crate::world::Simulation;
 
 /// How often a start is tried.
 const STARTS_MAX: usize = 12;
 
-impl World {
+impl Simulation {
     /// The process ends, and whatever was under way with it; then the machine starts again.
-    pub(crate) fn crash(&mut self, chance: &mut Chance) -> Checked {
+    pub(crate) fn crash(&mut self, chance: &mut Rng) -> Checked {
         self.stats.count("crash");
         self.power_off(chance);
         self.recover(chance)
     }
 
     /// What was not synced is lost, or kept, or half of it.
-    fn power_off(&mut self, chance: &mut Chance) {
+    fn power_off(&mut self, chance: &mut Rng) {
         for call in std::mem::take(&mut self.calls) {
             self.forsake(&call.what);
         }
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// The process is ended in good order, and started again.
-    pub(crate) fn restart(&mut self, chance: &mut Chance) -> Checked {
+    pub(crate) fn restart(&mut self, chance: &mut Rng) -> Checked {
         let Some(life) = self.life.take() else { return Ok(()) };
         self.stats.count("restart");
         self.note("the process is ended in good order".into());
@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Starts the machine, until it runs.
-    pub(crate) fn recover(&mut self, chance: &mut Chance) -> Checked {
+    pub(crate) fn recover(&mut self, chance: &mut Rng) -> Checked {
         for start in 0..STARTS_MAX {
             if self.profile.rough > 0 && start < 3 && chance.one_in(4) {
                 let nth = chance.within(1, 12);
@@ -76,7 +76,7 @@ impl World {
             self.model.life += 1;
             self.model.bound.begin(&self.clock);
             let secret = *self.model.secret.as_bytes();
-            match Life::open(&self.disk, &self.values, &self.clock, &options, secret) {
+            match SimProcess::open(&self.disk, &self.values, &self.clock, &options, secret) {
                 Ok(life) => {
                     self.life = Some(life);
                     self.note(format!("the machine runs, with {} shards", options.shards));
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// Compares what was found with what must be there, and goes on from it.
-    fn compare(&mut self, chance: &mut Chance) -> Checked {
+    fn compare(&mut self, chance: &mut Rng) -> Checked {
         for partition in PartitionId::all() {
             let compared = self.compare_log(partition);
             self.judge(compared)?;

@@ -2,7 +2,7 @@
 //!
 //! What must hold: nothing here decides anything. Batches are staged when they come, and answered when the frame that holds them is
 //! settled. Whoever waits on the spot (the keeper, for a trim) flushes by itself. Everything that is staged and settled is told to
-//! the model, by the [`Tap`].
+//! the model, by the [`WriteObserver`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use jeton_register::{Batch, Extent, Failure, Limits, Log, Permit, Registers, Row
 
 /// A register that was staged.
 #[derive(Debug, Clone)]
-pub struct Tapped {
+pub struct ObservedWrite {
     /// Its log.
     pub log: Log,
     /// Its slot.
@@ -30,9 +30,9 @@ pub struct Tapped {
 
 /// What happened since it was last asked.
 #[derive(Debug, Default)]
-pub struct Tap {
+pub struct WriteObserver {
     /// Registers that were staged, in order.
-    pub staged: Vec<Tapped>,
+    pub staged: Vec<ObservedWrite>,
     /// Everything up to here is durable.
     pub durable: Sequence,
 }
@@ -46,7 +46,7 @@ pub struct SimRegisters {
 struct Inner {
     journal: Journal<FaultDisk>,
     disk: FaultDisk,
-    staged: Vec<Tapped>,
+    staged: Vec<ObservedWrite>,
     /// A frame that was taken and is not on the disk yet.
     flying: Option<Staged<<FaultDisk as jeton_register::disk::Disk>::File>>,
     /// Why the process must end.
@@ -68,9 +68,9 @@ impl SimRegisters {
     }
 
     /// What happened since this was last asked.
-    pub fn tap(&self) -> Tap {
+    pub fn tap(&self) -> WriteObserver {
         let mut inner = self.inner();
-        Tap { staged: std::mem::take(&mut inner.staged), durable: inner.journal.durable() }
+        WriteObserver { staged: std::mem::take(&mut inner.staged), durable: inner.journal.durable() }
     }
 
     /// Why the process must end, if it must.
@@ -200,7 +200,12 @@ impl Registers for SimRegisters {
         if let Ok((written, sequence)) = &staged {
             for ((log, slot, bytes), written) in batch.iter().zip(written) {
                 if *written == Written::Fresh {
-                    inner.staged.push(Tapped { log, slot, bytes: bytes.to_vec(), sequence: *sequence });
+                    inner.staged.push(ObservedWrite {
+                        log,
+                        slot,
+                        bytes: bytes.to_vec(),
+                        sequence: *sequence,
+                    });
                 }
             }
         }

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::violation::{Checked, Violation};
-use crate::world::{Told, World};
+use crate::world::{RunLog, Simulation};
 
 /// Steps of a run, if nobody says otherwise.
 pub const STEPS: u64 = 300;
 
 /// What to run.
 #[derive(Debug, Clone, Default)]
-pub struct Script {
+pub struct RunSpec {
     /// The seed.
     pub seed: u64,
     /// How many steps.
@@ -25,7 +25,7 @@ pub struct Script {
     pub outside: bool,
 }
 
-impl Script {
+impl RunSpec {
     /// All steps of a seed.
     pub fn of(seed: u64) -> Self {
         Self { seed, steps: STEPS, ..Self::default() }
@@ -38,7 +38,7 @@ pub struct Outcome {
     /// The promise that was not kept, if one was not.
     pub violation: Option<Violation>,
     /// What happened.
-    pub told: Told,
+    pub told: RunLog,
 }
 
 thread_local! {
@@ -67,9 +67,9 @@ fn hush_panics() {
 }
 
 /// Runs a script.
-pub fn run(script: &Script) -> Outcome {
+pub fn run(script: &RunSpec) -> Outcome {
     hush_panics();
-    let mut world = World::new(script.seed);
+    let mut world = Simulation::new(script.seed);
     if script.outside {
         world.judge_from_outside();
     }
@@ -87,12 +87,12 @@ pub fn run(script: &Script) -> Outcome {
     Outcome { violation, told: world.tell() }
 }
 
-fn play(world: &mut World, script: &Script) -> Checked {
+fn play(world: &mut Simulation, script: &RunSpec) -> Checked {
     for step in (0..script.steps).filter(|step| !script.skip.contains(step)) {
-        world.step(step, &mut Chance::of_step(script.seed, step))?;
+        world.step(step, &mut Rng::of_step(script.seed, step))?;
         if world.has_ended() {
             return Ok(());
         }
     }
-    world.finish(&mut Chance::of_step(script.seed, u64::MAX - 1))
+    world.finish(&mut Rng::of_step(script.seed, u64::MAX - 1))
 }

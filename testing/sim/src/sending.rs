@@ -1,17 +1,17 @@
 //! What clients do in a step: new operations, retries, duplicates, other payloads, reads.
 
-use jeton_core::{Cell, OpId, Operation, MissingIdPolicy};
+use jeton_core::{Cell, MissingIdPolicy, OpId, Operation};
 
-use crate::chance::Chance;
-use crate::checkers::reads::Sent;
+use crate::chance::Rng;
+use crate::checkers::reads::ReadStart;
 use crate::client::{self, is_add_only};
 use crate::model::op::Op;
 use crate::violation::Checked;
-use crate::world::{Call, What, World};
+use crate::world::{Call, CallKind, Simulation};
 
-impl World {
+impl Simulation {
     /// A client sends something.
-    pub(crate) fn send_something(&mut self, chance: &mut Chance) {
+    pub(crate) fn send_something(&mut self, chance: &mut Rng) {
         if chance.one_in(6) {
             return self.branch_out(chance);
         }
@@ -33,7 +33,7 @@ impl World {
     }
 
     /// Mostly the operation itself, sometimes another payload, if the id is known to be taken.
-    fn variant(&mut self, op: usize, chance: &mut Chance) -> usize {
+    fn variant(&mut self, op: usize, chance: &mut Rng) -> usize {
         let one = &mut self.model.ops[op];
         if chance.one_in(4) && !one.acknowledged.is_empty() {
             let other = client::other_payload(&one.variants[0], chance);
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// One of the operations of this kind, rather a late one.
-    fn some_op(&self, chance: &mut Chance, kind: impl Fn(&Op) -> bool) -> Option<usize> {
+    fn some_op(&self, chance: &mut Rng, kind: impl Fn(&Op) -> bool) -> Option<usize> {
         let ops = &self.model.ops;
         if ops.is_empty() {
             return None;
@@ -53,7 +53,7 @@ impl World {
         (start..ops.len()).chain(0..start).find(|op| kind(&ops[*op]))
     }
 
-    fn send_new(&mut self, chance: &mut Chance) {
+    fn send_new(&mut self, chance: &mut Rng) {
         let made: Vec<u32> =
             (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
         if made.is_empty() {
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Sends an operation, for the first time or again.
-    pub(crate) fn attempt(&mut self, op: usize, variant: usize, chance: &mut Chance) {
+    pub(crate) fn attempt(&mut self, op: usize, variant: usize, chance: &mut Rng) {
         let operation = self.model.ops[op].variants[variant].clone();
         // Without an id a second attempt is another operation.
         let again = operation.id().is_none() && self.model.ops[op].last_sent > 0;
@@ -99,7 +99,7 @@ impl World {
         let one = &mut self.model.ops[op];
         one.in_flight[variant] += 1;
         one.last_sent = self.clock.real_millis() + 1;
-        let call = Call { what: What::Attempt { op, variant }, answer };
+        let call = Call { what: CallKind::Attempt { op, variant }, answer };
         if chance.one_in(25) {
             self.note(format!("the answer to operation {op} will be lost"));
             self.forsake(&call.what);
@@ -109,7 +109,7 @@ impl World {
     }
 
     /// A client reads a cell.
-    pub(crate) fn read_something(&mut self, chance: &mut Chance) {
+    pub(crate) fn read_something(&mut self, chance: &mut Rng) {
         let table = 1 + chance.below(self.model.tables.len() as u64) as u32;
         let client = chance.index(self.clients.len());
         let cells = client::cells(&self.model.secret, table);
@@ -123,20 +123,20 @@ impl World {
             return;
         }
         let Some(answer) = self.life.as_ref().and_then(|life| life.read(cell.clone())) else { return };
-        let sent = Sent {
+        let sent = ReadStart {
             durable: self.model.history.durable(cell.partition().0),
             millis: self.model.history.millis(cell.partition().0),
             seen: self.clients[client].seen.get(&cell).copied(),
         };
         let least = if is_add_only(&cell) { self.model.sums(&cell).0 } else { 0 };
-        self.calls.push(Call { what: What::Read { client, cell, sent, least }, answer });
+        self.calls.push(Call { what: CallKind::Read { client, cell, sent, least }, answer });
     }
 
     /// A client waits no longer for an answer.
-    pub(crate) fn lose_patience(&mut self, chance: &mut Chance) -> Checked {
+    pub(crate) fn lose_patience(&mut self, chance: &mut Rng) -> Checked {
         if !self.calls.is_empty() {
             let call = self.calls.swap_remove(chance.index(self.calls.len()));
-            if let What::Attempt { op, .. } = &call.what {
+            if let CallKind::Attempt { op, .. } = &call.what {
                 self.note(format!("nobody waits for operation {op} any longer"));
             }
             self.forsake(&call.what);

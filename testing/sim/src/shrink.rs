@@ -4,17 +4,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::run::{Outcome, Script, run};
+use crate::run::{Outcome, RunSpec, run};
 
 /// How many runs the shortening may take.
 const RUNS_MAX: usize = 400;
 
 /// The shortest script found that breaks the same rule, and what became of it.
-pub fn shrink(script: &Script, outcome: Outcome) -> (Script, Outcome) {
+pub fn shrink(script: &RunSpec, outcome: Outcome) -> (RunSpec, Outcome) {
     let Some(violation) = &outcome.violation else { return (script.clone(), outcome) };
     let rule = violation.rule;
     let (mut best, mut best_outcome) = (script.clone(), outcome);
-    let try_without = |best: &mut Script, best_outcome: &mut Outcome, without: &[u64]| -> bool {
+    let try_without = |best: &mut RunSpec, best_outcome: &mut Outcome, without: &[u64]| -> bool {
         let mut shorter = best.clone();
         shorter.skip.extend(without);
         let outcome = run(&shorter);
@@ -24,7 +24,7 @@ pub fn shrink(script: &Script, outcome: Outcome) -> (Script, Outcome) {
         }
         same
     };
-    let kept = |script: &Script| -> Vec<u64> {
+    let kept = |script: &RunSpec| -> Vec<u64> {
         (0..script.steps).filter(|step| !script.skip.contains(step)).collect()
     };
     // What comes after the violation does not matter.
@@ -50,7 +50,7 @@ pub fn shrink(script: &Script, outcome: Outcome) -> (Script, Outcome) {
 }
 
 /// The steps that are kept, as the command line takes them: `3,8-11`.
-pub fn kept_text(script: &Script) -> String {
+pub fn kept_text(script: &RunSpec) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for step in (0..script.steps).filter(|step| !script.skip.contains(step)) {
         match ranges.last_mut() {
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn steps_are_read_as_they_are_written() {
-        let script = Script { seed: 1, steps: 12, skip: BTreeSet::from([0, 1, 3, 7, 8]), outside: false };
+        let script = RunSpec { seed: 1, steps: 12, skip: BTreeSet::from([0, 1, 3, 7, 8]), outside: false };
         assert_eq!(kept_text(&script), "2,4-6,9-11");
         assert_eq!(read_kept("2,4-6,9-11"), Ok(BTreeSet::from([2, 4, 5, 6, 9, 10, 11])));
         assert!(read_kept("2-x").is_err());

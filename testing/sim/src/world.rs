@@ -3,33 +3,33 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jeton_core::{Cell, BranchOutcome, Rejection, Secret};
-use jeton_engine::{Refusal, Reply, Response};
+use jeton_core::{BranchOutcome, Cell, Rejection, Secret};
+use jeton_engine::{EngineError, OperationOutcome, Response};
 use jeton_register::disk::{Disk, FaultDisk};
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::chance::Chance;
+use crate::chance::Rng;
 use crate::checkers::{answers, counting, reads, refusals};
 use crate::client::{Client, is_add_only};
 use crate::clock::SimClock;
 use crate::event::Event;
-use crate::life::Life;
+use crate::life::SimProcess;
 use crate::model::Model;
 use crate::model::table::TableModel;
-use crate::model::value::Held;
+use crate::model::value::ModelValue;
 use crate::profile::Profile;
 use crate::stats::Stats;
 use crate::values::SimValues;
 use crate::violation::{Checked, Violation};
 
 /// Everything that a run consists of.
-pub struct World {
+pub struct Simulation {
     pub(crate) profile: Profile,
     pub(crate) clock: SimClock,
     pub(crate) disk: FaultDisk,
     pub(crate) values: Arc<SimValues>,
-    pub(crate) life: Option<Life>,
+    pub(crate) life: Option<SimProcess>,
     pub(crate) model: Model,
     pub(crate) clients: Vec<Client>,
     pub(crate) calls: Vec<Call>,
@@ -54,20 +54,20 @@ pub struct World {
 
 /// A request under way.
 pub(crate) struct Call {
-    pub what: What,
+    pub what: CallKind,
     pub answer: oneshot::Receiver<Response>,
 }
 
 /// What a request is about.
-pub(crate) enum What {
+pub(crate) enum CallKind {
     Attempt { op: usize, variant: usize },
     Branch { branch: usize, ending: Option<BranchOutcome> },
-    Read { client: usize, cell: Cell, sent: reads::Sent, least: i128 },
+    Read { client: usize, cell: Cell, sent: reads::ReadStart, least: i128 },
 }
 
 /// What a run came to.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct RunLog {
     /// What happened, each with the step in which it did.
     pub lines: Vec<(u64, String)>,
     /// The hash of all that.
@@ -76,10 +76,10 @@ pub struct Told {
     pub stats: Stats,
 }
 
-impl World {
+impl Simulation {
     /// The world of a seed, before its first step. The machine is off.
     pub fn new(seed: u64) -> Self {
-        let mut chance = Chance::of_seed(seed);
+        let mut chance = Rng::of_seed(seed);
         let profile = Profile::draw(&mut chance);
         let mut secret = [0; 16];
         secret[..8].copy_from_slice(&chance.draw().to_le_bytes());
@@ -127,8 +127,8 @@ impl World {
     }
 
     /// What happened so far.
-    pub fn tell(self) -> Told {
-        Told { lines: self.lines, hash: self.hash, stats: self.stats }
+    pub fn tell(self) -> RunLog {
+        RunLog { lines: self.lines, hash: self.hash, stats: self.stats }
     }
 
     /// Whether the run has ended before its last step, and well.
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// Takes a step.
-    pub fn step(&mut self, step: u64, chance: &mut Chance) -> Checked {
+    pub fn step(&mut self, step: u64, chance: &mut Rng) -> Checked {
         self.step = step;
         let event = Event::draw(&self.profile, chance);
         self.perform(event, chance)?;
@@ -163,7 +163,7 @@ impl World {
 
     /// Lets the shards work, hears what they answer, and brings the machine up again if it went down. `all` leaves nothing to
     /// chance.
-    pub(crate) fn settle(&mut self, chance: &mut Chance, all: bool) -> Checked {
+    pub(crate) fn settle(&mut self, chance: &mut Rng, all: bool) -> Checked {
         if self.is_alive()
             && let Some(life) = &mut self.life
         {
@@ -197,8 +197,8 @@ impl World {
     }
 
     /// Nobody will ever answer this.
-    pub(crate) fn forsake(&mut self, what: &What) {
-        if let What::Attempt { op, variant } = what {
+    pub(crate) fn forsake(&mut self, what: &CallKind) {
+        if let CallKind::Attempt { op, variant } = what {
             let one = &mut self.model.ops[*op];
             one.in_flight[*variant] -= 1;
             one.unknown[*variant] += 1;
@@ -207,15 +207,19 @@ impl World {
         }
     }
 
-    pub(crate) fn heard(&mut self, what: What, response: Response) -> Checked {
+    pub(crate) fn heard(&mut self, what: CallKind, response: Response) -> Checked {
         match (what, response) {
-            (What::Attempt { op, variant }, Response::Applied(reply)) => self.replied(op, variant, &reply),
-            (What::Branch { branch, ending }, Response::Branch(reply)) => {
+            (CallKind::Attempt { op, variant }, Response::Applied(reply)) => {
+                self.replied(op, variant, &reply)
+            }
+            (CallKind::Branch { branch, ending }, Response::Branch(reply)) => {
                 self.branch_answered(branch, ending, &reply)
             }
-            (What::Read { client, cell, sent, least }, Response::Read(value)) => {
+            (CallKind::Read { client, cell, sent, least }, Response::Read(value)) => {
                 match value {
-                    Ok(value) => self.was_read(client, &cell, &sent, least, &Held::of(value.as_ref()))?,
+                    Ok(value) => {
+                        self.was_read(client, &cell, &sent, least, &ModelValue::of(value.as_ref()))?
+                    }
                     Err(refusal) => self.note(format!("   read of {cell:?} refused: {refusal}")),
                 }
                 Ok(())
@@ -230,16 +234,16 @@ impl World {
         &mut self,
         client: usize,
         cell: &Cell,
-        sent: &reads::Sent,
+        sent: &reads::ReadStart,
         least: i128,
-        held: &Held,
+        held: &ModelValue,
     ) -> Checked {
         self.note(format!("   client {client} reads {cell:?} as {held:?}"));
         self.stats.count("read");
         let add_only = is_add_only(cell);
         if held.until().is_some() {
             self.stats.count("read, with an end");
-        } else if *held == Held::Nothing && self.model.history.held(cell) != Held::Nothing {
+        } else if *held == ModelValue::Nothing && self.model.history.held(cell) != ModelValue::Nothing {
             self.stats.count("read, over");
         }
         let latest = self.model.bound.latest(&self.clock);
@@ -248,7 +252,7 @@ impl World {
         let strict = self.model.table(cell.table().0).strict();
         if add_only && (strict || !self.outside) {
             counting::check(&self.model, cell, least, held)?;
-            if let Held::Counter(value) = held {
+            if let ModelValue::Counter(value) = held {
                 let seen = self.clients[client].seen.entry(cell.clone()).or_insert(*value);
                 *seen = *value.max(seen);
                 if strict {
@@ -260,7 +264,12 @@ impl World {
         Ok(())
     }
 
-    fn replied(&mut self, op: usize, variant: usize, reply: &Result<Reply, Refusal>) -> Checked {
+    fn replied(
+        &mut self,
+        op: usize,
+        variant: usize,
+        reply: &Result<OperationOutcome, EngineError>,
+    ) -> Checked {
         self.note(match reply {
             Ok(reply) => format!("   operation {op}{} answered: {reply:?}", prime(variant)),
             Err(refusal) => format!("   operation {op}{} refused: {refusal}", prime(variant)),
@@ -270,14 +279,14 @@ impl World {
         self.judge(answers::check(&self.model, op, variant, reply))?;
         let one = &mut self.model.ops[op];
         match reply {
-            Ok(Reply::Fresh(answer) | Reply::Replayed(answer)) => {
+            Ok(OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer)) => {
                 if !one.acknowledged.iter().any(|(slot, ..)| *slot == answer.slot) {
                     one.acknowledged.push((answer.slot, variant, answer.clone()));
                 }
                 one.answered = true;
             }
-            Ok(Reply::ProbablySeen) => one.answered = true,
-            Err(Refusal::Rejected(rejection)) => {
+            Ok(OperationOutcome::ProbablySeen) => one.answered = true,
+            Err(EngineError::Rejected(rejection)) => {
                 one.answered |=
                     variant == 0 && !matches!(rejection, Rejection::Capacity { .. } | Rejection::Held);
             }
@@ -292,16 +301,16 @@ fn prime(variant: usize) -> &'static str {
 }
 
 /// A reply in a word.
-fn kind(reply: &Result<Reply, Refusal>) -> &'static str {
+fn kind(reply: &Result<OperationOutcome, EngineError>) -> &'static str {
     match reply {
-        Ok(Reply::Fresh(answer)) if answer.applied => "fresh",
-        Ok(Reply::Fresh(_)) => "fresh, beyond a bound",
-        Ok(Reply::Replayed(_)) => "replayed",
-        Ok(Reply::ProbablySeen) => "probably seen",
-        Err(Refusal::Busy(_)) => "busy",
-        Err(Refusal::Full(_)) => "full",
-        Err(Refusal::Storage(_)) => "storage",
-        Err(Refusal::Rejected(rejection)) => match rejection {
+        Ok(OperationOutcome::Fresh(answer)) if answer.applied => "fresh",
+        Ok(OperationOutcome::Fresh(_)) => "fresh, beyond a bound",
+        Ok(OperationOutcome::Replayed(_)) => "replayed",
+        Ok(OperationOutcome::ProbablySeen) => "probably seen",
+        Err(EngineError::Busy(_)) => "busy",
+        Err(EngineError::Full(_)) => "full",
+        Err(EngineError::Storage(_)) => "storage",
+        Err(EngineError::Rejected(rejection)) => match rejection {
             Rejection::IdRequired => "id required",
             Rejection::Mismatch => "mismatch",
             Rejection::Expired { .. } => "expired",

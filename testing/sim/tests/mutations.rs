@@ -1,12 +1,12 @@
 //! Every planted bug is found, by a checker that should find it; and without it the same seeds pass.
 #![cfg(feature = "mutations")]
 
-use jeton_sim::many::{Manner, Tally, run_all};
+use jeton_sim::many::{RunOptions, Tally, run_all};
 use jeton_sim::mutation::{ALL, find};
 
 fn with(name: &str, seeds: u64, outside: bool) -> Tally {
     let planted = Some(find(name).expect("the mutations of the table are all there"));
-    run_all(0..seeds, Manner { planted, outside, ..Manner::default() })
+    run_all(0..seeds, RunOptions { planted, outside, ..Manner::default() })
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn every_planted_bug_is_found() {
     }
     assert!(missed.is_empty(), "{missed:#?}");
     // What was found is the planted bug, not one of the simulator's own.
-    let tally = run_all(0..needed, Manner::default());
+    let tally = run_all(0..needed, RunOptions::default());
     let failed = tally.failed.map(|(seed, outcome)| (seed, outcome.violation));
     assert!(failed.is_none(), "{failed:?}");
 }

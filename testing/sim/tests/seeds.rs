@@ -2,12 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jeton_sim::many::{Manner, run_all};
-use jeton_sim::run::{Script, run};
+use jeton_sim::many::{RunOptions, run_all};
+use jeton_sim::run::{RunSpec, run};
 use jeton_sim::stats::Stats;
 
 fn pass(seeds: std::ops::Range<u64>) -> Stats {
-    let tally = run_all(seeds, Manner::default());
+    let tally = run_all(seeds, RunOptions::default());
     if let Some((seed, outcome)) = tally.failed {
         panic!("seed {seed}: {:?}\nsee it with: jeton-sim --seed {seed}", outcome.violation);
     }
@@ -59,7 +59,7 @@ fn the_seeds_of_the_day_pass() {
 #[test]
 fn a_seed_has_one_history() {
     for seed in 0..20 {
-        let (first, second) = (run(&Script::of(seed)), run(&Script::of(seed)));
+        let (first, second) = (run(&RunSpec::of(seed)), run(&RunSpec::of(seed)));
         assert_eq!(first.told.hash, second.told.hash, "seed {seed}");
         assert_eq!(first.told.lines, second.told.lines, "seed {seed}");
     }

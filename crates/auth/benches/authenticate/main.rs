@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use jeton_auth::{Access, TokenStore, Grant, Limits, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token};
+use jeton_auth::{Access, Grant, Limits, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token, TokenStore};
 
 const NOW: u64 = 1_800_000_000_000;
 const ROUNDS: u32 = 10_000;

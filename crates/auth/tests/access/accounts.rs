@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use jeton_auth::{Access, TokenStore, Exhausted, Grant, Limits, Quota, Rate, Throttled, Used};
+use jeton_auth::{Access, Exhausted, Grant, Limits, Quota, Rate, Throttled, TokenStore, Used};
 
 use crate::common::{Home, NOW, everything, random};
 

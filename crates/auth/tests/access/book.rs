@@ -1,7 +1,7 @@
 //! Adding, removing, changing and rotating tokens.
 
 use jeton_auth::limits::{SECRETS_MAX, TOKENS_MAX};
-use jeton_auth::{Access, TokenStore, BookError, AuthError, Grant};
+use jeton_auth::{Access, AuthError, BookError, Grant, TokenStore};
 
 use crate::common::{NOW, random};
 

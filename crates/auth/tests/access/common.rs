@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jeton_auth::{Access, TokenStore, TokenFile, Grant, RANDOM_BYTES, Rights, TableRule, Token};
+use jeton_auth::{Access, Grant, RANDOM_BYTES, Rights, TableRule, Token, TokenFile, TokenStore};
 use tempfile::TempDir;
 
 /// A moment like any other.

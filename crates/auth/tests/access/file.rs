@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Barrier;
 
-use jeton_auth::{Access, TokenFile, FileError, Grant};
+use jeton_auth::{Access, FileError, Grant, TokenFile};
 
 use crate::common::{Home, NOW, random};
 

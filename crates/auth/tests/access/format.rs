@@ -1,6 +1,6 @@
 //! The book as text.
 
-use jeton_auth::{TokenStore, Grant, Limits, Rate, Token};
+use jeton_auth::{Grant, Limits, Rate, Token, TokenStore};
 use proptest::prelude::*;
 
 use crate::common::{NOW, random, rule};

@@ -3,8 +3,8 @@
 use std::fmt::{Debug, Display};
 
 use jeton_auth::{
-    Access, TokenStore, BookError, TokenFile, FileError, Grant, Limits, Pattern, Quota, Rate, Right, Rights, Token,
-    TokenId, Used,
+    Access, BookError, FileError, Grant, Limits, Pattern, Quota, Rate, Right, Rights, Token, TokenFile,
+    TokenId, TokenStore, Used,
 };
 
 use crate::common::{Home, NOW, everything, random, rule};

@@ -1,6 +1,6 @@
 //! Who is let in, and what for.
 
-use jeton_auth::{Access, TokenStore, AuthError, Grant, Quota, Right, Token, TokenError};
+use jeton_auth::{Access, AuthError, Grant, Quota, Right, Token, TokenError, TokenStore};
 
 use crate::common::{NOW, everything, random, rule};
 
@@ -28,7 +28,10 @@ fn the_right_secret_opens_and_no_other() {
     assert_eq!(access.authenticate("", NOW).unwrap_err(), AuthError::Malformed(TokenError::Prefix));
     assert_eq!(access.anonymous().unwrap_err(), AuthError::NoToken);
     // Nobody's hash is all zeros; an empty book lets nobody in either.
-    assert_eq!(Access::from_book(&TokenStore::new()).authenticate(&text, NOW).unwrap_err(), AuthError::Unknown);
+    assert_eq!(
+        Access::from_book(&TokenStore::new()).authenticate(&text, NOW).unwrap_err(),
+        AuthError::Unknown
+    );
 }
 
 #[test]
@@ -96,9 +99,13 @@ fn without_tokens_everybody_may_do_everything() {
 
 #[test]
 fn the_two_kinds_of_no_are_kept_apart() {
-    for denied in
-        [AuthError::NoToken, AuthError::Unknown, AuthError::Expired, AuthError::Withdrawn, TokenError::Prefix.into()]
-    {
+    for denied in [
+        AuthError::NoToken,
+        AuthError::Unknown,
+        AuthError::Expired,
+        AuthError::Withdrawn,
+        TokenError::Prefix.into(),
+    ] {
         assert!(denied.is_about_the_token(), "{denied}");
     }
     for denied in [AuthError::Right(Right::Add), AuthError::Server] {

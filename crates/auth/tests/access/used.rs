@@ -1,6 +1,6 @@
 //! What tokens have created, in a file.
 
-use jeton_auth::{FileError, Used, UsageFile};
+use jeton_auth::{FileError, UsageFile, Used};
 
 fn used(name: &str, tables: u64, counters: u64) -> Used {
     Used { name: name.into(), tables, counters }

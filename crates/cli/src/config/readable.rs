@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A value that has a text.
-pub trait Readable: Sized {
+pub trait SettingValue: Sized {
     /// Whether its flag means yes without a value.
     const IS_SWITCH: bool = false;
     /// Whether it is written without quotes in TOML.
@@ -18,7 +18,7 @@ pub trait Readable: Sized {
     fn show(&self) -> String;
 }
 
-impl Readable for PathBuf {
+impl SettingValue for PathBuf {
     fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() { Err("a path is not empty".into()) } else { Ok(text.into()) }
     }
@@ -28,7 +28,7 @@ impl Readable for PathBuf {
     }
 }
 
-impl Readable for String {
+impl SettingValue for String {
     fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() { Err("a name is not empty".into()) } else { Ok(text.into()) }
     }
@@ -38,7 +38,7 @@ impl Readable for String {
     }
 }
 
-impl Readable for bool {
+impl SettingValue for bool {
     const IS_SWITCH: bool = true;
     const IS_BARE: bool = true;
 
@@ -55,7 +55,7 @@ impl Readable for bool {
     }
 }
 
-impl Readable for usize {
+impl SettingValue for usize {
     const IS_BARE: bool = true;
 
     fn read(text: &str) -> Result<Self, String> {
@@ -75,7 +75,7 @@ impl Readable for usize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaybePath(pub Option<PathBuf>);
 
-impl Readable for MaybePath {
+impl SettingValue for MaybePath {
     fn read(text: &str) -> Result<Self, String> {
         Ok(Self(if matches!(text, "" | "none") { None } else { Some(text.into()) }))
     }
@@ -89,7 +89,7 @@ impl Readable for MaybePath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen(pub Option<SocketAddr>);
 
-impl Readable for Listen {
+impl SettingValue for Listen {
     fn read(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(Self(None));
@@ -116,7 +116,7 @@ pub struct Size(pub u64);
 
 const SIZES: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
 
-impl Readable for Size {
+impl SettingValue for Size {
     fn read(text: &str) -> Result<Self, String> {
         let wrong = || "it is a number of bytes, as 1048576, 64 KiB, 128 MiB or 1 GiB".to_string();
         let lower = text.to_ascii_lowercase().replace('_', "");
@@ -142,12 +142,12 @@ impl Readable for Size {
 
 /// A length of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span(pub Duration);
+pub struct DurationValue(pub Duration);
 
 const SPANS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 
-impl Readable for Span {
+impl SettingValue for DurationValue {
     fn read(text: &str) -> Result<Self, String> {
         let wrong = || "it is a number with a unit, as 500ms, 30s, 10min, 24h or 30d".to_string();
         let text = text.trim();
@@ -171,7 +171,7 @@ impl Readable for Span {
     }
 }
 
-impl std::str::FromStr for Span {
+impl std::str::FromStr for DurationValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -183,7 +183,7 @@ impl std::str::FromStr for Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLevel(pub tracing::Level);
 
-impl Readable for LogLevel {
+impl SettingValue for LogLevel {
     fn read(text: &str) -> Result<Self, String> {
         let known = ["error", "warn", "info", "debug", "trace"].contains(&text);
         match text.parse() {
@@ -204,7 +204,7 @@ pub enum LogFormat {
     Json,
 }
 
-impl Readable for LogFormat {
+impl SettingValue for LogFormat {
     fn read(text: &str) -> Result<Self, String> {
         match text {
             "text" => Ok(Self::Text),
@@ -243,11 +243,11 @@ mod tests {
             ("10m", 600_000, "10min"),
             ("90 d", 90 * 86_400_000, "90d"),
         ] {
-            let read = Span::read(text).map(|span| (span.0.as_millis(), span.show()));
+            let read = DurationValue::read(text).map(|span| (span.0.as_millis(), span.show()));
             assert_eq!(read, Ok((millis, shown.into())));
         }
         for text in ["", "x", "5", "5 years", "-1s", "99999999999999999999d", "999999999999999d"] {
-            assert!(Span::read(text).is_err(), "{text}");
+            assert!(DurationValue::read(text).is_err(), "{text}");
         }
         for text in ["", "x", "-1", "1.5 MiB", "99999999999 GiB"] {
             assert!(Size::read(text).is_err(), "{text}");

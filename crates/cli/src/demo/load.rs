@@ -21,7 +21,7 @@ const LATE_PERCENT: u64 = 2;
 
 /// Why an id is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum IdKind {
     /// For the first time, and perhaps again within the window.
     New,
     /// For the first time, and once more when the window has passed.
@@ -37,7 +37,7 @@ pub enum Cause {
 pub struct Arrival {
     pub at: Moment,
     pub id: Id,
-    pub cause: Cause,
+    pub cause: IdKind,
 }
 
 pub struct Load {
@@ -77,21 +77,21 @@ impl Load {
         let id = self.chance.bytes();
         let cause = match self.chance.between(0, 100) {
             0..RETRIES_PERCENT => {
-                self.send_again(id, at, Cause::Retry, 0, 1_000);
-                Cause::New
+                self.send_again(id, at, IdKind::Retry, 0, 1_000);
+                IdKind::New
             }
             // The filter has forgotten an id at the latest a seventh of a window after the window.
             draw if draw < RETRIES_PERCENT + LATE_PERCENT => {
-                self.send_again(id, at, Cause::Late, 1_200, 1_600);
-                Cause::NewAndLateAgain
+                self.send_again(id, at, IdKind::Late, 1_200, 1_600);
+                IdKind::NewAndLateAgain
             }
-            _ => Cause::New,
+            _ => IdKind::New,
         };
         Arrival { at, id, cause }
     }
 
     /// Sends the id again, between so many and so many thousandths of a window later.
-    fn send_again(&mut self, id: Id, first: Moment, cause: Cause, from: u64, to: u64) {
+    fn send_again(&mut self, id: Id, first: Moment, cause: IdKind, from: u64, to: u64) {
         let window = self.script.window().as_nanos() as u64;
         let delay = self.chance.between(window / 1_000 * from, window / 1_000 * to);
         let at = first.after(Duration::from_nanos(delay));
@@ -130,14 +130,14 @@ mod tests {
             latest = at;
             let age = first_seen.insert(id, at).map(|first| at.since(first));
             match cause {
-                Cause::New | Cause::NewAndLateAgain => assert_eq!(age, None),
-                Cause::Retry => assert!(age.is_some_and(|age| age <= script.window())),
-                Cause::Late => assert!(age.is_some_and(|age| age >= script.window() * 6 / 5)),
+                IdKind::New | IdKind::NewAndLateAgain => assert_eq!(age, None),
+                IdKind::Retry => assert!(age.is_some_and(|age| age <= script.window())),
+                IdKind::Late => assert!(age.is_some_and(|age| age >= script.window() * 6 / 5)),
             }
             counts[match cause {
-                Cause::New | Cause::NewAndLateAgain => 0,
-                Cause::Retry => 1,
-                Cause::Late => 2,
+                IdKind::New | IdKind::NewAndLateAgain => 0,
+                IdKind::Retry => 1,
+                IdKind::Late => 2,
             }] += 1;
         }
         let [new, retries, late] = counts;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use forgetful_filter::{Moment, Sighting};
 
-use super::load::{Arrival, Cause, Id};
+use super::load::{Arrival, Id, IdKind};
 
 /// What an exact table needs for an id at the very least: the id, and when it came.
 pub const EXACT_BYTES_PER_ID: usize = size_of::<Id>() + size_of::<Moment>();
@@ -40,7 +40,7 @@ impl Score {
     }
 }
 
-pub struct Referee {
+pub struct ExactOracle {
     window: Duration,
     born: HashMap<Id, Moment>,
     by_age: VecDeque<(Moment, Id)>,
@@ -48,7 +48,7 @@ pub struct Referee {
     most_ids: usize,
 }
 
-impl Referee {
+impl ExactOracle {
     pub fn new(window: Duration) -> Self {
         Self { window, born: HashMap::new(), by_age: VecDeque::new(), score: Score::default(), most_ids: 0 }
     }
@@ -61,7 +61,7 @@ impl Referee {
             (true, Sighting::Maybe, _) => &mut self.score.caught,
             (true, Sighting::New, _) => &mut self.score.missed,
             (false, Sighting::Maybe, _) => &mut self.score.mistaken,
-            (false, Sighting::New, Cause::Late) => &mut self.score.forgotten,
+            (false, Sighting::New, IdKind::Late) => &mut self.score.forgotten,
             (false, Sighting::New, _) => &mut self.score.accepted,
         };
         *count += 1;
@@ -99,16 +99,16 @@ mod tests {
 
     #[test]
     fn each_verdict_is_counted_as_what_it_is() {
-        let mut referee = Referee::new(Duration::from_secs(10));
+        let mut referee = ExactOracle::new(Duration::from_secs(10));
         let mut judge = |secs, id: u8, cause, sighting| {
             referee.judge(&Arrival { at: Moment::from_secs(secs), id: [id; 16], cause }, sighting)
         };
-        assert!(judge(0, 1, Cause::New, Sighting::New));
-        assert!(judge(0, 2, Cause::New, Sighting::New));
-        assert!(judge(1, 3, Cause::New, Sighting::Maybe), "mistaken, but new");
-        assert!(!judge(10, 1, Cause::Retry, Sighting::Maybe), "the window is inclusive");
-        assert!(!judge(10, 2, Cause::Retry, Sighting::New));
-        assert!(judge(11, 1, Cause::Late, Sighting::New), "the window counts from the first arrival");
+        assert!(judge(0, 1, IdKind::New, Sighting::New));
+        assert!(judge(0, 2, IdKind::New, Sighting::New));
+        assert!(judge(1, 3, IdKind::New, Sighting::Maybe), "mistaken, but new");
+        assert!(!judge(10, 1, IdKind::Retry, Sighting::Maybe), "the window is inclusive");
+        assert!(!judge(10, 2, IdKind::Retry, Sighting::New));
+        assert!(judge(11, 1, IdKind::Late, Sighting::New), "the window counts from the first arrival");
         let expected = Score { accepted: 2, caught: 1, missed: 1, mistaken: 1, forgotten: 1 };
         assert_eq!(*referee.score(), expected);
         assert_eq!((expected.sent(), referee.most_ids()), (6, 3));

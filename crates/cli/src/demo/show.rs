@@ -11,8 +11,8 @@ use forgetful_filter::{ForgetfulFilter, Key, Moment, Settings, Sighting, Status}
 
 use super::chance::Chance;
 use super::history::{History, SAMPLES};
-use super::load::{Arrival, Cause, Id, Load};
-use super::referee::{Referee, Score};
+use super::load::{Arrival, Id, IdKind, Load};
+use super::referee::{ExactOracle, Score};
 use super::script::{CALM_RATE, Script, TARGET};
 
 /// Ids a window that are kept aside, to ask the filter later whether it still knows them.
@@ -34,7 +34,7 @@ pub struct Show {
     script: Script,
     filter: ForgetfulFilter,
     load: Load,
-    referee: Referee,
+    referee: ExactOracle,
     history: History,
     witnesses: VecDeque<(Moment, Id)>,
     status: Status,
@@ -57,7 +57,7 @@ impl Show {
         Ok(Self {
             script,
             load: Load::new(script, chance),
-            referee: Referee::new(script.window()),
+            referee: ExactOracle::new(script.window()),
             history: History::default(),
             witnesses: VecDeque::new(),
             status: filter.status(),
@@ -148,7 +148,7 @@ impl Show {
             self.filter.insert(&arrival.id, arrival.at);
         }
         // An id that comes again late would count as remembered at an age at which it was merely sent again.
-        if arrival.cause == Cause::New {
+        if arrival.cause == IdKind::New {
             self.call_witness(arrival);
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// The longest line. An operation is far shorter.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -46,7 +46,7 @@ impl Lines {
             Ok((file, length))
         });
         let (file, length) = opened.map_err(|why| {
-            Failure::of(
+            CliError::of(
                 why,
                 format!("{} cannot be read", path.display()),
                 "name a file that is there, or - for standard input",
@@ -71,7 +71,7 @@ impl Lines {
         let read = (&mut self.input).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
         let number = self.number + 1;
         let wrong = |why: anyhow::Error| {
-            Failure::of(why, format!("line {number} cannot be read"), "see that it is the right file")
+            CliError::of(why, format!("line {number} cannot be read"), "see that it is the right file")
         };
         let length = read.map_err(|why| wrong(why.into()))?;
         if length == 0 {

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-use super::rounds::Tally;
+use super::rounds::ImportCounts;
 use crate::number;
 
 /// The time between two states of the line.
@@ -29,7 +29,7 @@ impl Progress {
     }
 
     /// Tells how far it is, now and then.
-    pub fn tell(&mut self, bytes: u64, tally: &Tally) {
+    pub fn tell(&mut self, bytes: u64, tally: &ImportCounts) {
         if !self.live || self.told.is_some_and(|told| told.elapsed() < EVERY) {
             return;
         }

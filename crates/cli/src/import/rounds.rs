@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::lines::Line;
 use super::record::{Reader, Record};
 use super::state::State;
-use crate::failure::Failure;
-use crate::remote::{Answered, Resp, Server, lost};
+use crate::failure::CliError;
+use crate::remote::{AddResult, Resp, ServerArgs, lost};
 use crate::table;
 
 /// Lines that are sent together.
@@ -29,7 +29,7 @@ const NAME_CHARS: usize = 100;
 
 /// What became of the lines.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct ImportCounts {
     pub applied: u64,
     pub replayed: u64,
     pub refused: u64,
@@ -37,37 +37,37 @@ pub struct Tally {
     pub opaque_window: Option<String>,
 }
 
-impl Tally {
+impl ImportCounts {
     pub fn all(&self) -> u64 {
         self.applied + self.replayed + self.refused
     }
 }
 
 /// Lines on their way.
-pub struct Rounds<'a> {
-    server: &'a Server,
+pub struct ImportPipeline<'a> {
+    server: &'a ServerArgs,
     connection: Option<Resp>,
     name: String,
     waiting: Vec<(Line, Vec<u8>)>,
-    tally: Tally,
+    tally: ImportCounts,
     /// What goes before an opaque id in each table that takes some.
     tags: HashMap<String, &'static str>,
 }
 
-impl<'a> Rounds<'a> {
-    pub fn connect(server: &'a Server, name: String) -> Result<Self> {
+impl<'a> ImportPipeline<'a> {
+    pub fn connect(server: &'a ServerArgs, name: String) -> Result<Self> {
         let connection = Some(Resp::connect(server)?);
         Ok(Self {
             server,
             connection,
             name,
             waiting: Vec::new(),
-            tally: Tally::default(),
+            tally: ImportCounts::default(),
             tags: HashMap::new(),
         })
     }
 
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &ImportCounts {
         &self.tally
     }
 
@@ -120,11 +120,11 @@ impl<'a> Rounds<'a> {
         let what = format!("line {} has no id", line.number);
         let found = table::find(self.server, table)
             .map_err(|why| {
-                Failure::of(anyhow!("whether {table} takes made ids cannot be asked: {why:#}"), &what, &fix)
+                CliError::of(anyhow!("whether {table} takes made ids cannot be asked: {why:#}"), &what, &fix)
             })?
             .ok_or_else(|| {
                 let fix = format!("make it: jeton table create {table} --format opaque");
-                Failure::of(anyhow!("there is no table {table}"), &what, fix)
+                CliError::of(anyhow!("there is no table {table}"), &what, fix)
             })?;
         let settings = &found["settings"];
         let formats: Vec<&str> =
@@ -134,7 +134,7 @@ impl<'a> Rounds<'a> {
                 "the table {table} takes only {} ids, and none of these can be made of a line",
                 formats.join(", ")
             );
-            return Err(Failure::of(why, what, fix));
+            return Err(CliError::of(why, what, fix));
         }
         self.tally.opaque_window = settings["opaque_window"].as_str().map(str::to_owned);
         let tag = if formats.len() > 1 { "opaque:" } else { "" };
@@ -154,7 +154,7 @@ impl<'a> Rounds<'a> {
             if Instant::now() >= deadline {
                 state.save()?;
                 let what = "the server stopped answering in the middle of the import";
-                return Err(Failure::of(
+                return Err(CliError::of(
                     anyhow!("{trouble:#}"),
                     what,
                     "run the same again: it goes on, and nothing counts twice",
@@ -197,7 +197,7 @@ impl<'a> Rounds<'a> {
                     }
                 }
                 answer => {
-                    self.count(&Answered::of(&answer)?);
+                    self.count(&AddResult::of(&answer)?);
                     state.done(&line);
                 }
             }
@@ -207,7 +207,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    fn count(&mut self, answered: &Answered) {
+    fn count(&mut self, answered: &AddResult) {
         match answered.status.as_str() {
             "applied" => self.tally.applied += 1,
             "refused" | "refused-replayed" => self.tally.refused += 1,

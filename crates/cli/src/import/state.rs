@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 
 use super::lines::Line;
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// The time between two savings while it works.
 const EVERY: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl State {
             .and_then(|()| std::fs::rename(&new, path));
         written.map_err(|why| {
             let what = format!("how far the import came cannot be written to {}", path.display());
-            Failure::of(
+            CliError::of(
                 why,
                 what,
                 "name another file with --state, or make room; what was counted is remembered by the server",
@@ -107,7 +107,7 @@ impl State {
 
 fn unusable(state: &State, why: anyhow::Error) -> anyhow::Error {
     let path = state.path.as_ref().map_or(String::new(), |path| path.display().to_string());
-    Failure::of(
+    CliError::of(
         why,
         format!("{path} does not say how far this import came"),
         "name the right one with --state, or send all lines with --again",

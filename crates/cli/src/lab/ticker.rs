@@ -15,7 +15,7 @@ const CLEAR: &str = "\r\x1b[2K";
 /// Cells of the bar.
 const BAR: usize = 20;
 
-pub struct Ticker<W: Write> {
+pub struct ProgressLine<W: Write> {
     out: W,
     live: bool,
     /// Which figure it is, for the live line.
@@ -24,14 +24,14 @@ pub struct Ticker<W: Write> {
     told: Option<Instant>,
 }
 
-impl Ticker<Stderr> {
+impl ProgressLine<Stderr> {
     pub fn on_stderr() -> Self {
         let live = stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         Self::new(stderr(), live)
     }
 }
 
-impl<W: Write> Ticker<W> {
+impl<W: Write> ProgressLine<W> {
     fn new(out: W, live: bool) -> Self {
         Self { out, live, label: String::new(), began: Instant::now(), told: None }
     }
@@ -49,7 +49,7 @@ impl<W: Write> Ticker<W> {
     }
 }
 
-impl<W: Write> Progress for Ticker<W> {
+impl<W: Write> Progress for ProgressLine<W> {
     fn start(&mut self, number: usize, total: usize, figure: &Figure) {
         self.label = format!("{number}/{total} {}: {}", figure.name, figure.title);
         self.began = Instant::now();
@@ -72,7 +72,7 @@ impl<W: Write> Progress for Ticker<W> {
     }
 }
 
-impl<W: Write> Drop for Ticker<W> {
+impl<W: Write> Drop for ProgressLine<W> {
     /// A figure that failed leaves its live line: what is said next must not stand beside it.
     fn drop(&mut self) {
         if self.live {
@@ -95,7 +95,7 @@ mod tests {
     fn told(live: bool) -> String {
         let mut out = Vec::new();
         let figure = &jeton_lab::figures()[0];
-        let mut ticker = Ticker::new(&mut out, live);
+        let mut ticker = ProgressLine::new(&mut out, live);
         ticker.start(2, 7, figure);
         ticker.advance(0.5);
         ticker.finish(figure);

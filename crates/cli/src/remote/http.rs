@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use super::Server;
+use super::ServerArgs;
 use super::problem::lost;
 use super::stream::{self, Stream};
 
@@ -16,7 +16,7 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 const BODY_BYTES_MAX: u64 = 64 << 20;
 
 /// Asks a server.
-pub struct Http<'a>(pub &'a Server);
+pub struct Http<'a>(pub &'a ServerArgs);
 
 /// A response whose head has come.
 pub struct Response {

@@ -5,7 +5,7 @@ use std::io;
 use anyhow::anyhow;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// An error of the Redis protocol: a code and a text.
 pub fn failure_of(text: &str) -> anyhow::Error {
@@ -54,7 +54,7 @@ pub fn failure_of(text: &str) -> anyhow::Error {
         _ => ("the server refused it", "see jeton --help"),
     };
     let why = if why.is_empty() { code } else { why };
-    Failure::of(anyhow!("{why}"), what, fix)
+    CliError::of(anyhow!("{why}"), what, fix)
 }
 
 /// A connection that broke.
@@ -64,7 +64,7 @@ pub fn lost(why: &io::Error) -> anyhow::Error {
         // As text: a broken connection must not be taken for a closed output.
         _ => anyhow!("{why}"),
     };
-    Failure::of(
+    CliError::of(
         why,
         "the connection to the server was lost",
         "see that it runs, and that --resp and --http are its addresses (TLS with --tls-ca)",
@@ -84,5 +84,5 @@ pub fn problem_of(status: u16, body: &str) -> anyhow::Error {
         429 | 503 => "try again in a moment".into(),
         _ => text("type").map_or("see jeton --help".into(), |kind| format!("read {kind} on the server")),
     };
-    Failure::of(anyhow!("{why}"), what, fix)
+    CliError::of(anyhow!("{why}"), what, fix)
 }

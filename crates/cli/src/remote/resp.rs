@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use jeton_resp::command;
 use jeton_resp::value::{Limits, Parser, Progress, Value};
 
-use super::Server;
+use super::ServerArgs;
 use super::problem::failure_of;
 use super::stream::{self, Stream};
 
@@ -25,7 +25,7 @@ pub struct Resp {
 
 impl Resp {
     /// Connects, and shows the token if there is one.
-    pub fn connect(server: &Server) -> Result<Self> {
+    pub fn connect(server: &ServerArgs) -> Result<Self> {
         let stream = stream::connect(
             &server.resp(),
             "--resp",
@@ -98,13 +98,13 @@ impl Resp {
 
 /// What became of an operation with an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
+pub struct AddResult {
     pub value: Option<i64>,
     /// `applied`, `replayed`, `refused`, `refused-replayed` or `probably-seen`.
     pub status: String,
 }
 
-impl Answered {
+impl AddResult {
     /// Reads the answer to `JADD`.
     pub fn of(value: &Value) -> Result<Self> {
         let Value::Array(parts) = value else { return Err(anyhow!("not an answer to JADD: {value:?}")) };

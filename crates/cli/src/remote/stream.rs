@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// Something to read from and write to.
 pub trait Stream: Read + Write + Send {}
@@ -34,7 +34,7 @@ pub fn connect(
             _ => format!("say where it is with {flag}, as in {flag} 127.0.0.1:6380"),
         };
         // Told as text: a broken connection is never mistaken for a closed output.
-        Failure::of(anyhow!("{why}"), format!("no server answers at {address}"), fix)
+        CliError::of(anyhow!("{why}"), format!("no server answers at {address}"), fix)
     })?;
     let set = stream
         .set_nodelay(true)
@@ -61,7 +61,11 @@ fn reach(address: &str, timeout: Duration) -> io::Result<TcpStream> {
 fn secure(stream: TcpStream, address: &str, ca: &Path) -> Result<StreamOwned<ClientConnection, TcpStream>> {
     let unusable = |why: String| {
         let what = format!("the certificates in {} cannot be used", ca.display());
-        Failure::of(anyhow!(why), what, "name a PEM file with the certificate of the server or of its issuer")
+        CliError::of(
+            anyhow!(why),
+            what,
+            "name a PEM file with the certificate of the server or of its issuer",
+        )
     };
     let mut roots = RootCertStore::empty();
     for cert in CertificateDer::pem_file_iter(ca).map_err(|why| unusable(why.to_string()))? {
@@ -81,7 +85,7 @@ fn secure(stream: TcpStream, address: &str, ca: &Path) -> Result<StreamOwned<Cli
     // Now, so that what is wrong is told as what it is.
     stream.conn.complete_io(&mut stream.sock).map_err(|why| {
         let what = format!("there is no trust in the server at {address}");
-        Failure::of(
+        CliError::of(
             anyhow!("{why}"),
             what,
             "name the certificate of the server or of its issuer with --tls-ca, and a TLS address",

@@ -15,21 +15,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config::Settings;
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// Clients that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
 /// What is spoken at a door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speaks {
+pub enum ListenProtocol {
     Resp,
     Http,
     RespTls,
     HttpTls,
 }
 
-impl Speaks {
+impl ListenProtocol {
     /// The flag of its address.
     const fn flag(self) -> &'static str {
         match self {
@@ -46,24 +46,24 @@ impl Speaks {
 }
 
 /// Addresses that are taken. Nobody is let in yet.
-pub struct Doors(Vec<(Speaks, TcpSocket)>);
+pub struct BoundSockets(Vec<(ListenProtocol, TcpSocket)>);
 
 /// Addresses at which clients are let in.
-pub struct OpenDoors(Vec<(Speaks, TcpListener)>);
+pub struct Listeners(Vec<(ListenProtocol, TcpListener)>);
 
-impl Doors {
+impl BoundSockets {
     /// Takes all addresses of the settings, if that is allowed and possible.
     pub fn bind(settings: &Settings, has_tokens: bool, has_tls: bool) -> Result<Self> {
         let wanted = [
-            (Speaks::Resp, settings.resp),
-            (Speaks::Http, settings.http),
-            (Speaks::RespTls, settings.resp_tls),
-            (Speaks::HttpTls, settings.http_tls),
+            (ListenProtocol::Resp, settings.resp),
+            (ListenProtocol::Http, settings.http),
+            (ListenProtocol::RespTls, settings.resp_tls),
+            (ListenProtocol::HttpTls, settings.http_tls),
         ];
         let mut doors = Vec::new();
         for (speaks, address) in wanted.into_iter().filter_map(|(speaks, listen)| Some((speaks, listen.0?))) {
             if speaks.needs_tls() && !has_tls {
-                return Err(Failure {
+                return Err(CliError {
                     what: format!("{} {address} needs a certificate", speaks.flag()),
                     fix: "give it with --tls-cert FILE and --tls-key FILE, both in PEM".into(),
                 }
@@ -71,12 +71,12 @@ impl Doors {
             }
             may_listen(address, has_tokens, settings.insecure).map_err(|why| {
                 let what = format!("{} {address} would let everybody in", speaks.flag());
-                Failure::of(anyhow!(why), what, "jeton token create --help; then jeton serve --tokens FILE")
+                CliError::of(anyhow!(why), what, "jeton token create --help; then jeton serve --tokens FILE")
             })?;
             doors.push((speaks, bind(address).map_err(|why| cannot_listen(speaks, address, why))?));
         }
         if doors.is_empty() {
-            return Err(Failure {
+            return Err(CliError {
                 what: "all addresses are off: nobody could connect".into(),
                 fix: "leave one of --resp, --http, --resp-tls and --http-tls on".into(),
             }
@@ -86,13 +86,13 @@ impl Doors {
     }
 
     /// Lets clients in.
-    pub fn open(self) -> Result<OpenDoors> {
+    pub fn open(self) -> Result<Listeners> {
         let open = self.0.into_iter().map(|(speaks, socket)| {
             let address = socket.local_addr().map_err(anyhow::Error::from)?;
             let listener = socket.listen(BACKLOG).map_err(|why| cannot_listen(speaks, address, why))?;
             Ok((speaks, listener))
         });
-        open.collect::<Result<_>>().map(OpenDoors)
+        open.collect::<Result<_>>().map(Listeners)
     }
 }
 
@@ -104,7 +104,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-fn cannot_listen(speaks: Speaks, address: SocketAddr, why: io::Error) -> anyhow::Error {
+fn cannot_listen(speaks: ListenProtocol, address: SocketAddr, why: io::Error) -> anyhow::Error {
     let flag = speaks.flag();
     let fix = match why.kind() {
         io::ErrorKind::AddrInUse => format!(
@@ -119,12 +119,12 @@ fn cannot_listen(speaks: Speaks, address: SocketAddr, why: io::Error) -> anyhow:
         }
         _ => format!("choose another address with {flag}"),
     };
-    Failure::of(why, format!("cannot listen on {address}"), fix)
+    CliError::of(why, format!("cannot listen on {address}"), fix)
 }
 
-impl OpenDoors {
+impl Listeners {
     /// What is spoken where. A port that was left to the system is the one that it chose.
-    pub fn addresses(&self) -> Vec<(Speaks, SocketAddr)> {
+    pub fn addresses(&self) -> Vec<(ListenProtocol, SocketAddr)> {
         let known =
             self.0.iter().filter_map(|(speaks, listener)| Some((*speaks, listener.local_addr().ok()?)));
         known.collect()
@@ -141,11 +141,15 @@ impl OpenDoors {
         for (speaks, listener) in self.0 {
             let (service, stop) = (service.clone(), stop(stopping.clone()));
             match (speaks, tls.clone()) {
-                (Speaks::Resp, _) => serving.spawn(resp::serve(service, listener, stop)),
-                (Speaks::RespTls, Some(tls)) => serving.spawn(tls::serve_resp(tls, service, listener, stop)),
-                (Speaks::Http, _) => serving.spawn(http::serve(service, listener, stop)),
-                (Speaks::HttpTls, Some(tls)) => serving.spawn(serve_https(tls, service, listener, stop)),
-                (Speaks::RespTls | Speaks::HttpTls, None) => {
+                (ListenProtocol::Resp, _) => serving.spawn(resp::serve(service, listener, stop)),
+                (ListenProtocol::RespTls, Some(tls)) => {
+                    serving.spawn(tls::serve_resp(tls, service, listener, stop))
+                }
+                (ListenProtocol::Http, _) => serving.spawn(http::serve(service, listener, stop)),
+                (ListenProtocol::HttpTls, Some(tls)) => {
+                    serving.spawn(serve_https(tls, service, listener, stop))
+                }
+                (ListenProtocol::RespTls | ListenProtocol::HttpTls, None) => {
                     return Err(anyhow!("a door for TLS was opened without a certificate"));
                 }
             };
@@ -153,7 +157,7 @@ impl OpenDoors {
         while let Some(ended) = serving.join_next().await {
             ended.map_err(anyhow::Error::from).and_then(|ended| ended.map_err(Into::into)).map_err(
                 |why| {
-                    Failure::of(
+                    CliError::of(
                         why,
                         "the server stopped by itself",
                         "start it again, and report what is written above",

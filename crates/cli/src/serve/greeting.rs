@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::doors::Speaks;
+use super::doors::ListenProtocol;
 use crate::{mint, output, version};
 
 /// What is said about a server that is ready.
@@ -18,7 +18,7 @@ pub struct Greeting<'a> {
     pub table: &'a str,
     /// The certificate, which clients have to trust.
     pub ca: Option<&'a Path>,
-    pub addresses: Vec<(Speaks, SocketAddr)>,
+    pub addresses: Vec<(ListenProtocol, SocketAddr)>,
 }
 
 /// Says it.
@@ -34,10 +34,10 @@ fn lines(greeting: &Greeting<'_>, id: &str) -> Vec<String> {
     lines.push(format!("  data       {}{made}", data.display()));
     for (speaks, address) in addresses {
         lines.push(match speaks {
-            Speaks::Resp => format!("  RESP       {address}"),
-            Speaks::RespTls => format!("  RESP, TLS  {address}"),
-            Speaks::Http => format!("  HTTP       http://{address}"),
-            Speaks::HttpTls => format!("  HTTPS      https://{address}"),
+            ListenProtocol::Resp => format!("  RESP       {address}"),
+            ListenProtocol::RespTls => format!("  RESP, TLS  {address}"),
+            ListenProtocol::Http => format!("  HTTP       http://{address}"),
+            ListenProtocol::HttpTls => format!("  HTTPS      https://{address}"),
         });
     }
     lines.push(match tokens {
@@ -52,17 +52,17 @@ fn lines(greeting: &Greeting<'_>, id: &str) -> Vec<String> {
 
 /// One line to copy for each way in. The id makes each safe to run twice: the second time nothing is counted.
 fn tries(
-    addresses: &[(Speaks, SocketAddr)],
+    addresses: &[(ListenProtocol, SocketAddr)],
     has_tokens: bool,
     ca: Option<&Path>,
     (table, id): (&str, &str),
 ) -> Vec<String> {
-    let at = |wanted: [Speaks; 2]| {
+    let at = |wanted: [ListenProtocol; 2]| {
         wanted.into_iter().find_map(|wanted| addresses.iter().find(|(speaks, _)| *speaks == wanted))
     };
     let trust = |flag: &str| ca.map_or(String::new(), |ca| format!(" {flag} {}", ca.display()));
     let mut lines = vec![String::new(), "Try it (run a line twice: it counts once):".into(), String::new()];
-    if let Some((speaks, address)) = at([Speaks::Resp, Speaks::RespTls]) {
+    if let Some((speaks, address)) = at([ListenProtocol::Resp, ListenProtocol::RespTls]) {
         let address = reachable(*address);
         let login = if has_tokens { "REDISCLI_AUTH=\"$JETON_TOKEN\" " } else { "" };
         let host = if address.ip().is_loopback() && address.is_ipv4() {
@@ -70,15 +70,18 @@ fn tries(
         } else {
             format!(" -h {}", address.ip())
         };
-        let tls =
-            if *speaks == Speaks::RespTls { format!(" --tls{}", trust("--cacert")) } else { String::new() };
+        let tls = if *speaks == ListenProtocol::RespTls {
+            format!(" --tls{}", trust("--cacert"))
+        } else {
+            String::new()
+        };
         lines.push(format!("  {login}redis-cli{host} -p {}{tls} JADD home 1 ID {id}", address.port()));
     }
-    if let Some((speaks, address)) = at([Speaks::Http, Speaks::HttpTls]) {
+    if let Some((speaks, address)) = at([ListenProtocol::Http, ListenProtocol::HttpTls]) {
         let address = reachable(*address);
         let login = if has_tokens { " -H \"Authorization: Bearer $JETON_TOKEN\"" } else { "" };
         let (scheme, tls) = match speaks {
-            Speaks::HttpTls => ("https", trust("--cacert")),
+            ListenProtocol::HttpTls => ("https", trust("--cacert")),
             _ => ("http", String::new()),
         };
         lines.push(format!(
@@ -103,8 +106,8 @@ mod tests {
 
     fn greeting<'a>(is_new: bool, tokens: Option<&'a Path>) -> Greeting<'a> {
         let addresses = vec![
-            (Speaks::Resp, "0.0.0.0:6380".parse().unwrap()),
-            (Speaks::Http, "[::1]:6381".parse().unwrap()),
+            (ListenProtocol::Resp, "0.0.0.0:6380".parse().unwrap()),
+            (ListenProtocol::Http, "[::1]:6381".parse().unwrap()),
         ];
         Greeting { data: Path::new("/d"), is_new, tokens, table: "mine", ca: None, addresses }
     }

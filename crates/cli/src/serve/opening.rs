@@ -8,7 +8,7 @@ use anyhow::Result;
 use jeton_engine::{Engine, OpenError, Options};
 use jeton_register::embedded;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// Whether there is no store yet in this directory.
 pub fn is_new(folder: &Path) -> bool {
@@ -50,7 +50,7 @@ pub fn explain(folder: &Path, error: OpenError) -> anyhow::Error {
         ),
         _ => (format!("the store in {place} cannot be opened"), of_system(folder, &error)),
     };
-    Failure::of(error, what, fix)
+    CliError::of(error, what, fix)
 }
 
 /// What to do about what the system said.
@@ -96,7 +96,7 @@ mod tests {
 
     fn told(error: OpenError) -> String {
         let error = explain(Path::new("/d"), error);
-        let fix = error.downcast_ref::<Failure>().map(|failure| failure.fix.clone()).unwrap_or_default();
+        let fix = error.downcast_ref::<CliError>().map(|failure| failure.fix.clone()).unwrap_or_default();
         format!("{error} | {fix}")
     }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// What a shell adds to the number of a signal that ended a process.
 const BY_SIGNAL: i32 = 128;
@@ -13,7 +13,7 @@ const BY_SIGNAL: i32 = 128;
 pub fn listen() -> Result<watch::Receiver<bool>> {
     let of = |kind| {
         signal(kind).map_err(|why| {
-            Failure::of(why, "the server cannot hear signals", "see how many files may be open: ulimit -n")
+            CliError::of(why, "the server cannot hear signals", "see how many files may be open: ulimit -n")
         })
     };
     let (mut term, mut int) = (of(SignalKind::terminate())?, of(SignalKind::interrupt())?);

@@ -9,22 +9,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Result;
-use jeton_auth::{Access, Used, UsageFile};
+use jeton_auth::{Access, UsageFile, Used};
 use jeton_engine::Engine;
 use jeton_server::tls::Tls;
 
-use crate::failure::Failure;
+use crate::failure::CliError;
 
 /// The time between two looks.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Looks until this is dropped.
-pub struct Watching {
+pub struct Reloader {
     until_dropped: mpsc::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Watching {
+impl Reloader {
     /// Looks for the last time, and comes back when that is done.
     pub fn end(self) {
         drop(self.until_dropped);
@@ -34,14 +34,14 @@ impl Watching {
 }
 
 /// What tokens have created, and where that is written down.
-struct Ledger {
+struct UsageWriter {
     access: Arc<Access>,
     file: UsageFile,
     written: Vec<Used>,
     failed: bool,
 }
 
-impl Ledger {
+impl UsageWriter {
     fn look(&mut self) {
         let mut used = self.access.used();
         used.retain(|used| used.tables > 0 || used.counters > 0);
@@ -66,11 +66,11 @@ pub fn begin(
     tls: Option<Arc<Tls>>,
     engine: Arc<Engine>,
     used: Option<UsageFile>,
-) -> Result<Watching> {
+) -> Result<Reloader> {
     let (until_dropped, over) = mpsc::channel();
     let watch = move || {
         let mut ledger =
-            used.map(|file| Ledger { access: access.clone(), file, written: Vec::new(), failed: false });
+            used.map(|file| UsageWriter { access: access.clone(), file, written: Vec::new(), failed: false });
         let mut trouble = None;
         while over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             match access.reload_if_changed() {
@@ -93,12 +93,12 @@ pub fn begin(
                 }
                 trouble = now;
             }
-            ledger.iter_mut().for_each(Ledger::look);
+            ledger.iter_mut().for_each(UsageWriter::look);
         }
-        ledger.iter_mut().for_each(Ledger::look);
+        ledger.iter_mut().for_each(UsageWriter::look);
     };
     let thread = std::thread::Builder::new().name("jeton-watch".into()).spawn(watch).map_err(|why| {
-        Failure::of(why, "the server could not start a thread", "see how many may be started: ulimit -u")
+        CliError::of(why, "the server could not start a thread", "see how many may be started: ulimit -u")
     })?;
-    Ok(Watching { until_dropped, thread })
+    Ok(Reloader { until_dropped, thread })
 }

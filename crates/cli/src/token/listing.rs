@@ -1,7 +1,7 @@
 //! The tokens of a file, for people and for programs; without secrets, which are not in there.
 
 use anyhow::Result;
-use jeton_auth::{TokenFile, Entry, TableRule};
+use jeton_auth::{Entry, TableRule, TokenFile};
 use serde_json::{Value, json};
 
 use crate::{date, mint, output};

@@ -5,17 +5,17 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use jeton_procedures::DeclaredProcedure;
+use jeton_procedures::ProcedureConfig;
 use serde::{Deserialize, Deserializer};
 
-use crate::config::Span;
+use crate::config::DurationValue;
 
 /// The sections of the file that are not plain settings.
 pub const SECTIONS: [&str; 3] = ["transactions", "databases", "procedures"];
 
 /// The sections `[transactions]`, `[databases]` and `[procedures]`.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Declared {
+pub struct TransactionsConfig {
     /// How the servers work together.
     #[serde(default)]
     pub transactions: Cluster,
@@ -24,7 +24,7 @@ pub struct Declared {
     pub databases: BTreeMap<String, DeclaredDatabase>,
     /// The procedures, by name.
     #[serde(default)]
-    pub procedures: BTreeMap<String, DeclaredProcedure>,
+    pub procedures: BTreeMap<String, ProcedureConfig>,
 }
 
 /// `[transactions]`.
@@ -51,16 +51,16 @@ pub struct Cluster {
     pub secret_file: Option<PathBuf>,
     /// For how long decisions are kept.
     #[serde(deserialize_with = "span")]
-    pub window: Span,
+    pub window: DurationValue,
     /// After how much silence a server is taken for dead.
     #[serde(deserialize_with = "span")]
-    pub suspect_after: Span,
+    pub suspect_after: DurationValue,
     /// How often databases are searched for what was left behind.
     #[serde(deserialize_with = "span")]
-    pub sweep_every: Span,
+    pub sweep_every: DurationValue,
     /// How long the steps of a procedure may take.
     #[serde(deserialize_with = "span")]
-    pub compute_max: Span,
+    pub compute_max: DurationValue,
     /// How many transactions are worked on at the same time.
     pub works_max: usize,
 }
@@ -78,10 +78,10 @@ impl Default for Cluster {
             raft: Vec::new(),
             raft_in_memory: false,
             secret_file: None,
-            window: Span(options.window),
-            suspect_after: Span(std::time::Duration::from_secs(2)),
-            sweep_every: Span(options.sweep_every),
-            compute_max: Span(options.compute_max),
+            window: DurationValue(options.window),
+            suspect_after: DurationValue(std::time::Duration::from_secs(2)),
+            sweep_every: DurationValue(options.sweep_every),
+            compute_max: DurationValue(options.compute_max),
             works_max: options.works_max,
         }
     }
@@ -139,7 +139,7 @@ pub enum DatabaseKind {
     Jeton,
 }
 
-impl Declared {
+impl TransactionsConfig {
     /// What the file says; nothing if it has none of the sections.
     pub fn read(text: &str) -> Result<Option<Self>, toml::de::Error> {
         let declared: Self = toml::from_str(text)?;
@@ -159,6 +159,6 @@ pub fn said(outright: Option<&String>, variable: Option<&String>) -> Result<Stri
     }
 }
 
-fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DurationValue, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }

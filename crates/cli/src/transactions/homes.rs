@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use jeton_etx::Home;
+use jeton_etx::DecisionLocation;
 use jeton_register::{Batch, Log, Registers, Slot, Space, Written};
 
 const HOMES: Log = Log { space: Space::Deployment, id: 1 };
@@ -13,14 +13,14 @@ const HOMES: Log = Log { space: Space::Deployment, id: 1 };
 /// Why a procedure cannot be taken whose decisions were in another place before, if there is one; those that are new are written down. An error is one of the registers, and passes.
 pub async fn check<R: Registers>(
     registers: &R,
-    homes: impl Iterator<Item = (&str, Home)>,
+    homes: impl Iterator<Item = (&str, DecisionLocation)>,
 ) -> Result<Option<String>, String> {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut next = Slot(1);
     for (procedure, home) in homes {
         let home = match home {
-            Home::Registers => "registers".to_owned(),
-            Home::Resource(number) => format!("database {number}"),
+            DecisionLocation::Registers => "registers".to_owned(),
+            DecisionLocation::Resource(number) => format!("database {number}"),
         };
         while !known.contains_key(procedure) {
             let (procedure, home) = stands(registers, next, procedure, &home).await?;
@@ -67,13 +67,16 @@ mod tests {
     #[test]
     fn a_procedure_whose_decisions_would_move_is_refused() {
         let registers = Memory::new();
-        let check = |homes: &[(&str, Home)]| block_on(check(&registers, homes.iter().copied()));
-        assert_eq!(check(&[("a", Home::Registers)]), Ok(None));
-        assert_eq!(check(&[("a", Home::Registers), ("b", Home::Resource(1))]), Ok(None));
-        assert_eq!(check(&[("b", Home::Resource(1))]), Ok(None), "one that is gone is no matter");
-        let why = check(&[("a", Home::Resource(0))]).unwrap().unwrap();
+        let check = |homes: &[(&str, DecisionLocation)]| block_on(check(&registers, homes.iter().copied()));
+        assert_eq!(check(&[("a", DecisionLocation::Registers)]), Ok(None));
+        assert_eq!(
+            check(&[("a", DecisionLocation::Registers), ("b", DecisionLocation::Resource(1))]),
+            Ok(None)
+        );
+        assert_eq!(check(&[("b", DecisionLocation::Resource(1))]), Ok(None), "one that is gone is no matter");
+        let why = check(&[("a", DecisionLocation::Resource(0))]).unwrap().unwrap();
         assert!(why.contains("kept in registers and now would be in database 0"), "{why}");
-        assert!(check(&[("b", Home::Resource(0))]).unwrap().is_some());
+        assert!(check(&[("b", DecisionLocation::Resource(0))]).unwrap().is_some());
         let written = block_on(registers.read(HOMES, Slot(1), 9)).unwrap();
         assert_eq!(written.len(), 2, "each procedure once: {written:?}");
     }
@@ -82,14 +85,14 @@ mod tests {
     #[test]
     fn those_who_write_at_the_same_moment_find_each_other() {
         let registers = Memory::new();
-        let (one, other) = (("a", Home::Registers), ("b", Home::Resource(1)));
+        let (one, other) = (("a", DecisionLocation::Registers), ("b", DecisionLocation::Resource(1)));
         std::thread::scope(|scope| {
             for new in [one, other] {
                 let registers = &registers;
                 scope.spawn(move || assert_eq!(block_on(check(registers, [new].into_iter())), Ok(None)));
             }
         });
-        for moved in [("a", Home::Resource(1)), ("b", Home::Registers)] {
+        for moved in [("a", DecisionLocation::Resource(1)), ("b", DecisionLocation::Registers)] {
             let found = block_on(check(&registers, [moved].into_iter()));
             assert!(found.unwrap().is_some(), "{moved:?}");
         }

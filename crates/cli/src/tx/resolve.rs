@@ -8,9 +8,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{in_doubt, listing, parse, path, problem};
-use crate::failure::Failure;
+use crate::failure::CliError;
 use crate::output;
-use crate::remote::{Http, Server};
+use crate::remote::{Http, ServerArgs};
 
 /// How long a server may take: for each branch it waits half a minute.
 const RESOLVING_MAX: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ pub struct Resolve {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Resolve {
@@ -66,7 +66,7 @@ impl Resolve {
             return Ok(());
         }
         let fix = "answer y, or say --yes if nobody is there to be asked";
-        Err(Failure::of(anyhow!("it was not confirmed"), "nothing was done", fix))
+        Err(CliError::of(anyhow!("it was not confirmed"), "nothing was done", fix))
     }
 
     fn tell(&self, resolved: &Value) -> Result<()> {
@@ -95,6 +95,6 @@ impl Resolve {
             return Ok(());
         }
         let fix = "see that the database answers; servers go on trying by themselves: jeton tx list";
-        Err(Failure::of(anyhow!("{}", open.join("; ")), "not all of it has ended", fix))
+        Err(CliError::of(anyhow!("{}", open.join("; ")), "not all of it has ended", fix))
     }
 }

@@ -1,6 +1,8 @@
 //! What is left behind: shown, and ended by whoever is asked to.
 
-use jeton_etx::{Attempt, Executor, Home, RequestId, Resource, Try, Value, Vote};
+use jeton_etx::{
+    AttemptId, AttemptNumber, CoordinatorId, DecisionLocation, RequestId, Resource, Value, Vote,
+};
 use jeton_participants::{MariaDb, Postgres, Settings};
 use serde_json::Value as Json;
 
@@ -11,11 +13,11 @@ use crate::exchange::id;
 /// Prepares a branch in each database, as servers that then die. How many of them heard that it is prepared: a sweep may be faster.
 pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account: i64) -> usize {
     let session = u128::from_str_radix(&id.replace('-', ""), 16).unwrap();
-    let attempt = |work| Attempt {
+    let attempt = |work| AttemptId {
         request: RequestId { session, sequence: 0 },
-        number: Try::FIRST,
-        executor: Executor { server: 9, incarnation: 0xdead, work },
-        home: Home::Registers,
+        number: AttemptNumber::FIRST,
+        executor: CoordinatorId { server: 9, incarnation: 0xdead, work },
+        home: DecisionLocation::Registers,
     };
     bank.runtime.block_on(async {
         let postgres = Postgres::new(&bank.postgres.url(), Settings::new("ledger", cluster, 0)).unwrap();

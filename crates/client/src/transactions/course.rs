@@ -39,7 +39,7 @@ impl Default for Policy {
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum RetryAction {
     /// Ask the server of this number.
     Ask {
         /// The number of the question, from 0.
@@ -60,12 +60,12 @@ pub enum Step {
         until: Option<Duration>,
     },
     /// It is over.
-    Over(End),
+    Over(RetryOutcome),
 }
 
 /// How a course ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum RetryOutcome {
     /// With the answer of this server.
     Answered {
         /// The number of the server.
@@ -80,7 +80,7 @@ pub enum End {
 
 /// What became of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Report {
+pub enum AttemptResult {
     /// It is decided, and this is the answer.
     Answered,
     /// The server cannot answer now.
@@ -107,7 +107,7 @@ enum Server {
 
 /// The course of one transaction.
 #[derive(Debug)]
-pub struct Course {
+pub struct RetryState {
     policy: Policy,
     end: Option<Duration>,
     first: usize,
@@ -117,10 +117,10 @@ pub struct Course {
     attempts: u32,
     may_be_first_time: bool,
     perhaps_done: bool,
-    over: Option<End>,
+    over: Option<RetryOutcome>,
 }
 
-impl Course {
+impl RetryState {
     /// A course that begins now, with the server of number `first` of so many. `is_new` says that nobody can have been asked about this transaction before.
     pub fn new(policy: Policy, now: Duration, servers: usize, first: usize, is_new: bool) -> Self {
         let count = servers.max(1);
@@ -141,9 +141,9 @@ impl Course {
     }
 
     /// What to do now.
-    pub fn step(&mut self, now: Duration) -> Step {
+    pub fn step(&mut self, now: Duration) -> RetryAction {
         if let Some(end) = self.over {
-            return Step::Over(end);
+            return RetryAction::Over(end);
         }
         let is_at_end = self.end.is_some_and(|end| now >= end);
         let timeout = self.policy.attempt_timeout;
@@ -153,7 +153,7 @@ impl Course {
         for (number, server) in self.servers.iter().enumerate() {
             match *server {
                 Server::Asked(attempt, since) if is_at_end || now >= since.saturating_add(timeout) => {
-                    return Step::Abandon { attempt };
+                    return RetryAction::Abandon { attempt };
                 }
                 Server::Asked(_, since) => wait(since.saturating_add(timeout)),
                 // The first one before all others, which may be due at the same time.
@@ -164,16 +164,16 @@ impl Course {
             }
         }
         if is_at_end {
-            return self.finish(End::Failed { perhaps_done: self.perhaps_done });
+            return self.finish(RetryOutcome::Failed { perhaps_done: self.perhaps_done });
         }
         match due {
             Some(server) => self.ask(now, server),
-            None => Step::Wait { until },
+            None => RetryAction::Wait { until },
         }
     }
 
     /// What became of a question. Reports about questions that are not on their way say nothing new.
-    pub fn report(&mut self, now: Duration, attempt: u32, report: Report, chance: u64) {
+    pub fn report(&mut self, now: Duration, attempt: u32, report: AttemptResult, chance: u64) {
         let is_this = |server: &Server| matches!(server, Server::Asked(other, _) if *other == attempt);
         let Some(number) = self.servers.iter().position(is_this) else { return };
         if self.over.is_some() {
@@ -183,19 +183,19 @@ impl Course {
         self.failures[number] = self.failures[number].saturating_add(1);
         self.servers[number] = Server::Due(now.saturating_add(pause));
         let (others_from, perhaps_done) = match report {
-            Report::Answered => {
-                self.finish(End::Answered { server: number });
+            AttemptResult::Answered => {
+                self.finish(RetryOutcome::Answered { server: number });
                 return;
             }
-            Report::Refused => {
+            AttemptResult::Refused => {
                 // Another may be at work on it, or have answered and not been heard.
                 let is_alone = !self.servers.iter().any(|server| matches!(server, Server::Asked(..)));
-                self.finish(End::Failed { perhaps_done: self.perhaps_done || !is_alone });
+                self.finish(RetryOutcome::Failed { perhaps_done: self.perhaps_done || !is_alone });
                 return;
             }
             // It is there, and has its hands full: so may the others.
-            Report::Busy { perhaps_done } => (now.saturating_add(pause), perhaps_done),
-            Report::Lost { sent } => (now, sent),
+            AttemptResult::Busy { perhaps_done } => (now.saturating_add(pause), perhaps_done),
+            AttemptResult::Lost { sent } => (now, sent),
         };
         self.perhaps_done |= perhaps_done;
         // Those that nobody has asked yet were waiting for this one.
@@ -206,16 +206,16 @@ impl Course {
         }
     }
 
-    fn ask(&mut self, now: Duration, server: usize) -> Step {
+    fn ask(&mut self, now: Duration, server: usize) -> RetryAction {
         let attempt = self.attempts;
         self.attempts += 1;
         self.servers[server] = Server::Asked(attempt, now);
-        Step::Ask { attempt, server, is_first_time: std::mem::take(&mut self.may_be_first_time) }
+        RetryAction::Ask { attempt, server, is_first_time: std::mem::take(&mut self.may_be_first_time) }
     }
 
-    fn finish(&mut self, end: End) -> Step {
+    fn finish(&mut self, end: RetryOutcome) -> RetryAction {
         self.over = Some(end);
-        Step::Over(end)
+        RetryAction::Over(end)
     }
 }
 
@@ -238,82 +238,86 @@ mod tests {
         }
     }
 
-    fn ask(attempt: u32, server: usize, is_first_time: bool) -> Step {
-        Step::Ask { attempt, server, is_first_time }
+    fn ask(attempt: u32, server: usize, is_first_time: bool) -> RetryAction {
+        RetryAction::Ask { attempt, server, is_first_time }
     }
 
     #[test]
     fn one_is_asked_then_all_and_the_first_answer_counts() {
-        let mut course = Course::new(policy(), ms(0), 3, 1, true);
+        let mut course = RetryState::new(policy(), ms(0), 3, 1, true);
         assert_eq!(course.step(ms(0)), ask(0, 1, true));
-        assert_eq!(course.step(ms(0)), Step::Wait { until: Some(ms(100)) });
+        assert_eq!(course.step(ms(0)), RetryAction::Wait { until: Some(ms(100)) });
         assert_eq!(course.step(ms(100)), ask(1, 0, false));
         assert_eq!(course.step(ms(100)), ask(2, 2, false));
-        assert_eq!(course.step(ms(100)), Step::Wait { until: Some(ms(1000)) });
-        course.report(ms(110), 2, Report::Answered, 0);
-        assert_eq!(course.step(ms(110)), Step::Over(End::Answered { server: 2 }));
-        course.report(ms(120), 0, Report::Refused, 0);
-        assert_eq!(course.step(ms(120)), Step::Over(End::Answered { server: 2 }), "over is over");
+        assert_eq!(course.step(ms(100)), RetryAction::Wait { until: Some(ms(1000)) });
+        course.report(ms(110), 2, AttemptResult::Answered, 0);
+        assert_eq!(course.step(ms(110)), RetryAction::Over(RetryOutcome::Answered { server: 2 }));
+        course.report(ms(120), 0, AttemptResult::Refused, 0);
+        assert_eq!(
+            course.step(ms(120)),
+            RetryAction::Over(RetryOutcome::Answered { server: 2 }),
+            "over is over"
+        );
     }
 
     #[test]
     fn a_server_that_is_not_there_is_no_reason_to_wait() {
-        let mut course = Course::new(policy(), ms(0), 2, 0, true);
+        let mut course = RetryState::new(policy(), ms(0), 2, 0, true);
         assert_eq!(course.step(ms(0)), ask(0, 0, true));
-        course.report(ms(3), 0, Report::Lost { sent: false }, u64::MAX);
+        course.report(ms(3), 0, AttemptResult::Lost { sent: false }, u64::MAX);
         assert_eq!(course.step(ms(3)), ask(1, 1, false));
         // The first one is asked again after a back-off, beside the other.
-        assert!(matches!(course.step(ms(3)), Step::Wait { until: Some(until) } if until <= ms(13)));
+        assert!(matches!(course.step(ms(3)), RetryAction::Wait { until: Some(until) } if until <= ms(13)));
         assert_eq!(course.step(ms(13)), ask(2, 0, false));
     }
 
     #[test]
     fn a_server_that_is_busy_is_given_time_and_so_are_the_others() {
-        let mut course = Course::new(policy(), ms(0), 2, 0, true);
+        let mut course = RetryState::new(policy(), ms(0), 2, 0, true);
         assert_eq!(course.step(ms(0)), ask(0, 0, true));
-        course.report(ms(3), 0, Report::Busy { perhaps_done: false }, 1 << 63);
-        assert_eq!(course.step(ms(3)), Step::Wait { until: Some(ms(8)) });
+        course.report(ms(3), 0, AttemptResult::Busy { perhaps_done: false }, 1 << 63);
+        assert_eq!(course.step(ms(3)), RetryAction::Wait { until: Some(ms(8)) });
         assert_eq!(course.step(ms(8)), ask(1, 0, false));
         assert_eq!(course.step(ms(8)), ask(2, 1, false));
     }
 
     #[test]
     fn a_refusal_is_certain_only_if_nobody_else_can_have_taken_it_up() {
-        let refused = |lost: Option<Report>| {
-            let mut course = Course::new(policy(), ms(0), 2, 0, true);
+        let refused = |lost: Option<AttemptResult>| {
+            let mut course = RetryState::new(policy(), ms(0), 2, 0, true);
             assert_eq!(course.step(ms(0)), ask(0, 0, true));
             if let Some(lost) = lost {
                 course.report(ms(1), 0, lost, 0);
             }
             let mut attempt = 0;
-            while let Step::Ask { attempt: next, .. } = course.step(ms(200)) {
+            while let RetryAction::Ask { attempt: next, .. } = course.step(ms(200)) {
                 attempt = next;
             }
-            course.report(ms(201), attempt, Report::Refused, 0);
+            course.report(ms(201), attempt, AttemptResult::Refused, 0);
             course.step(ms(201))
         };
-        let failed = |perhaps_done| Step::Over(End::Failed { perhaps_done });
+        let failed = |perhaps_done| RetryAction::Over(RetryOutcome::Failed { perhaps_done });
         assert_eq!(refused(None), failed(true), "the first is still at it");
-        assert_eq!(refused(Some(Report::Lost { sent: true })), failed(true));
-        let mut alone = Course::new(policy(), ms(0), 1, 0, true);
+        assert_eq!(refused(Some(AttemptResult::Lost { sent: true })), failed(true));
+        let mut alone = RetryState::new(policy(), ms(0), 1, 0, true);
         alone.step(ms(0));
-        alone.report(ms(1), 0, Report::Busy { perhaps_done: false }, 0);
+        alone.report(ms(1), 0, AttemptResult::Busy { perhaps_done: false }, 0);
         alone.step(ms(1));
-        alone.report(ms(2), 1, Report::Refused, 0);
+        alone.report(ms(2), 1, AttemptResult::Refused, 0);
         assert_eq!(alone.step(ms(2)), failed(false));
     }
 
     #[test]
     fn what_is_not_new_is_never_called_so() {
-        assert_eq!(Course::new(policy(), ms(0), 1, 0, false).step(ms(0)), ask(0, 0, false));
+        assert_eq!(RetryState::new(policy(), ms(0), 1, 0, false).step(ms(0)), ask(0, 0, false));
     }
 
-    fn report() -> impl Strategy<Value = Report> {
+    fn report() -> impl Strategy<Value = AttemptResult> {
         prop_oneof![
-            1 => Just(Report::Answered),
-            1 => Just(Report::Refused),
-            10 => any::<bool>().prop_map(|perhaps_done| Report::Busy { perhaps_done }),
-            20 => any::<bool>().prop_map(|sent| Report::Lost { sent }),
+            1 => Just(AttemptResult::Answered),
+            1 => Just(AttemptResult::Refused),
+            10 => any::<bool>().prop_map(|perhaps_done| AttemptResult::Busy { perhaps_done }),
+            20 => any::<bool>().prop_map(|sent| AttemptResult::Lost { sent }),
         ]
     }
 
@@ -328,16 +332,16 @@ mod tests {
             chances in prop::collection::vec(any::<u64>(), 1..20),
         ) {
             let policy = Policy { deadline: deadline.map(ms), ..policy() };
-            let mut course = Course::new(policy, ms(7), servers, first, is_new);
+            let mut course = RetryState::new(policy, ms(7), servers, first, is_new);
             // What is not new may have been done long ago.
             let (mut now, mut asked, mut perhaps_done) = (ms(7), 0_u32, !is_new);
-            let mut flying: Vec<(u32, usize, Duration, Report)> = Vec::new();
+            let mut flying: Vec<(u32, usize, Duration, AttemptResult)> = Vec::new();
             let mut chances = chances.iter().cycle().copied();
             let mut refused = false;
             // Without a deadline it goes on for ever: so long as the machine is looked at.
             for _ in 0..500 {
                 match course.step(now) {
-                    Step::Ask { attempt, server, is_first_time } => {
+                    RetryAction::Ask { attempt, server, is_first_time } => {
                         prop_assert_eq!(attempt, asked);
                         prop_assert_eq!(is_first_time, is_new && asked == 0);
                         prop_assert!(deadline.is_none_or(|deadline| now < ms(7 + deadline)));
@@ -347,21 +351,21 @@ mod tests {
                         flying.push((attempt, server, now + ms(after), report));
                         asked += 1;
                     }
-                    Step::Abandon { attempt } => {
+                    RetryAction::Abandon { attempt } => {
                         flying.retain(|(other, ..)| *other != attempt);
                         perhaps_done = true;
-                        course.report(now, attempt, Report::Lost { sent: true }, chances.next().unwrap());
+                        course.report(now, attempt, AttemptResult::Lost { sent: true }, chances.next().unwrap());
                     }
-                    Step::Wait { until } => {
+                    RetryAction::Wait { until } => {
                         let next = flying.iter().enumerate().min_by_key(|(_, (_, _, when, _))| *when);
                         match (next, until) {
                             (Some((at, &(attempt, _, when, report))), until) if until.is_none_or(|until| when <= until) => {
                                 flying.remove(at);
                                 now = now.max(when);
                                 match report {
-                                    Report::Busy { perhaps_done: perhaps } | Report::Lost { sent: perhaps } => perhaps_done |= perhaps,
-                                    Report::Refused => (refused, perhaps_done) = (true, perhaps_done || !flying.is_empty()),
-                                    Report::Answered => {}
+                                    AttemptResult::Busy { perhaps_done: perhaps } | AttemptResult::Lost { sent: perhaps } => perhaps_done |= perhaps,
+                                    AttemptResult::Refused => (refused, perhaps_done) = (true, perhaps_done || !flying.is_empty()),
+                                    AttemptResult::Answered => {}
                                 }
                                 course.report(now, attempt, report, chances.next().unwrap());
                             }
@@ -372,11 +376,11 @@ mod tests {
                             (_, None) => prop_assert!(false, "it waits for nothing, for ever"),
                         }
                     }
-                    Step::Over(End::Answered { server }) => {
+                    RetryAction::Over(RetryOutcome::Answered { server }) => {
                         prop_assert!(server < servers);
                         return Ok(());
                     }
-                    Step::Over(End::Failed { perhaps_done: told }) => {
+                    RetryAction::Over(RetryOutcome::Failed { perhaps_done: told }) => {
                         prop_assert_eq!(told, perhaps_done);
                         prop_assert!(refused || deadline.is_some());
                         return Ok(());

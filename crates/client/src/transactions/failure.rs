@@ -34,7 +34,7 @@ pub enum Problem {
 
 /// What the server said instead of an outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct ServerError {
     /// The status of its answer.
     pub status: u16,
     /// The kind of problem.
@@ -43,7 +43,7 @@ pub struct Said {
     pub detail: String,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for ServerError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} ({})", self.detail, self.status)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Said {
 /// Why a question had no answer, or none that ends the transaction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum AttemptError {
     /// There was no connection. It was not sent.
     #[error("cannot connect to {server}: {why}")]
     Connect {
@@ -74,7 +74,7 @@ pub enum Failure {
     TimedOut,
     /// The server said this.
     #[error("{0}")]
-    Said(Said),
+    Said(ServerError),
     /// The server answered something that is no answer to this.
     #[error("an answer that makes no sense: {0}")]
     Nonsense(String),
@@ -91,7 +91,7 @@ pub enum Error {
         /// The id to ask again with.
         id: Id,
         /// What the last question met with.
-        last: Failure,
+        last: AttemptError,
     },
     /// What became of it is forgotten: its session is older than the window, or its answer was acknowledged. It may have taken effect, or not, and is not done now.
     #[error("{said} (id {id})")]
@@ -99,7 +99,7 @@ pub enum Error {
         /// The id.
         id: Id,
         /// What the server said.
-        said: Said,
+        said: ServerError,
     },
     /// The server refused it. Nothing has taken effect under this id for what was asked.
     #[error("{said} (id {id})")]
@@ -107,7 +107,7 @@ pub enum Error {
         /// The id.
         id: Id,
         /// What the server said.
-        said: Said,
+        said: ServerError,
     },
     /// Up to the deadline no server could be asked, or all were busy. Nothing has taken effect.
     #[error("gave up at the deadline: {last}")]
@@ -115,7 +115,7 @@ pub enum Error {
         /// The id.
         id: Id,
         /// What the last question met with.
-        last: Failure,
+        last: AttemptError,
     },
     /// It cannot be sent as it is. Nothing was sent.
     #[error("{0}")]
@@ -128,8 +128,8 @@ impl Error {
         match self {
             Self::Expired { said, .. }
             | Self::Refused { said, .. }
-            | Self::Unknown { last: Failure::Said(said), .. }
-            | Self::Unreachable { last: Failure::Said(said), .. } => Some(&said.problem),
+            | Self::Unknown { last: AttemptError::Said(said), .. }
+            | Self::Unreachable { last: AttemptError::Said(said), .. } => Some(&said.problem),
             _ => None,
         }
     }

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::course::Report;
-use super::failure::{Failure, Problem, Said};
+use super::course::AttemptResult;
+use super::failure::{AttemptError, Problem, ServerError};
 
 /// What became of a transaction. Whoever asks, and however often, is told the same.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,11 +29,11 @@ impl Outcome {
 
 /// An answer that was read.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Read {
+pub enum ParsedResponse {
     /// The answer to the transaction.
     Outcome(Outcome),
     /// None, and why.
-    Failure(Failure),
+    Failure(AttemptError),
 }
 
 #[derive(Deserialize)]
@@ -54,12 +54,15 @@ struct ProblemBody {
 }
 
 /// What an answer says, and what it means for the course.
-pub fn read(status: u16, body: &[u8]) -> (Read, Report) {
+pub fn read(status: u16, body: &[u8]) -> (ParsedResponse, AttemptResult) {
     if status == 200 {
         return match outcome(body) {
-            Ok(outcome) => (Read::Outcome(outcome), Report::Answered),
+            Ok(outcome) => (ParsedResponse::Outcome(outcome), AttemptResult::Answered),
             // Not from one of our servers, or cut by something in between.
-            Err(why) => (Read::Failure(Failure::Nonsense(why)), Report::Busy { perhaps_done: true }),
+            Err(why) => (
+                ParsedResponse::Failure(AttemptError::Nonsense(why)),
+                AttemptResult::Busy { perhaps_done: true },
+            ),
         };
     }
     let ProblemBody { kind, title, detail } = serde_json::from_slice(body).unwrap_or_default();
@@ -78,13 +81,13 @@ pub fn read(status: u16, body: &[u8]) -> (Read, Report) {
     };
     let detail =
         [detail, title, format!("the server answered {status}")].into_iter().find(|text| !text.is_empty());
-    let said = Said { status, problem, detail: detail.unwrap_or_default() };
+    let said = ServerError { status, problem, detail: detail.unwrap_or_default() };
     let report = match (status, &said.problem) {
-        (_, Problem::Busy) | (429, _) => Report::Busy { perhaps_done: false },
-        (409, _) | (500.., _) => Report::Busy { perhaps_done: true },
-        _ => Report::Refused,
+        (_, Problem::Busy) | (429, _) => AttemptResult::Busy { perhaps_done: false },
+        (409, _) | (500.., _) => AttemptResult::Busy { perhaps_done: true },
+        _ => AttemptResult::Refused,
     };
-    (Read::Failure(Failure::Said(said)), report)
+    (ParsedResponse::Failure(AttemptError::Said(said)), report)
 }
 
 fn outcome(body: &[u8]) -> Result<Outcome, String> {
@@ -119,7 +122,10 @@ mod tests {
             (r#"{"id":"x","outcome":"failed","reason":"no table"}"#, Outcome::Failed("no table".into())),
             (r#"{"id":"x","outcome":"given-up","reason":"64"}"#, Outcome::GivenUp("64".into())),
         ] {
-            assert_eq!(read(200, body.as_bytes()), (Read::Outcome(expected), Report::Answered));
+            assert_eq!(
+                read(200, body.as_bytes()),
+                (ParsedResponse::Outcome(expected), AttemptResult::Answered)
+            );
         }
     }
 
@@ -127,20 +133,20 @@ mod tests {
     fn nothing_else_is_taken_for_an_outcome() {
         for body in ["", "<html>", r#"{"outcome":"perhaps"}"#, r#"{"result":{}}"#] {
             let (read, report) = read(200, body.as_bytes());
-            assert!(matches!(read, Read::Failure(Failure::Nonsense(_))), "{body}");
-            assert_eq!(report, Report::Busy { perhaps_done: true });
+            assert!(matches!(read, ParsedResponse::Failure(AttemptError::Nonsense(_))), "{body}");
+            assert_eq!(report, AttemptResult::Busy { perhaps_done: true });
         }
     }
 
     #[test]
     fn problems_are_weighed() {
-        let later = |perhaps_done| Report::Busy { perhaps_done };
+        let later = |perhaps_done| AttemptResult::Busy { perhaps_done };
         for (status, kind, problem, report) in [
-            (400, "bad-parameters", Problem::BadParameters, Report::Refused),
-            (404, "unknown-procedure", Problem::UnknownProcedure, Report::Refused),
-            (410, "id-expired", Problem::IdExpired, Report::Refused),
-            (422, "id-mismatch", Problem::IdMismatch, Report::Refused),
-            (403, "forbidden", Problem::Forbidden, Report::Refused),
+            (400, "bad-parameters", Problem::BadParameters, AttemptResult::Refused),
+            (404, "unknown-procedure", Problem::UnknownProcedure, AttemptResult::Refused),
+            (410, "id-expired", Problem::IdExpired, AttemptResult::Refused),
+            (422, "id-mismatch", Problem::IdMismatch, AttemptResult::Refused),
+            (403, "forbidden", Problem::Forbidden, AttemptResult::Refused),
             (409, "no-answer-yet", Problem::NoAnswerYet, later(true)),
             (429, "throttled", Problem::Busy, later(false)),
             (503, "busy", Problem::Busy, later(false)),
@@ -148,8 +154,12 @@ mod tests {
             (500, "storage", Problem::Other("storage".into()), later(true)),
         ] {
             let body = json!({"type": format!("/problems/{kind}"), "title": "t", "detail": "d"}).to_string();
-            let said = Said { status, problem, detail: "d".into() };
-            assert_eq!(read(status, body.as_bytes()), (Read::Failure(Failure::Said(said)), report), "{kind}");
+            let said = ServerError { status, problem, detail: "d".into() };
+            assert_eq!(
+                read(status, body.as_bytes()),
+                (ParsedResponse::Failure(AttemptError::Said(said)), report),
+                "{kind}"
+            );
         }
         // Something between here and the server has no words of ours.
         assert_eq!(read(502, b"<html>Bad Gateway</html>").1, later(true));

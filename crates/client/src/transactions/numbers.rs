@@ -7,7 +7,7 @@ const NUMBERS_MAX: u32 = 1 << 16;
 
 /// The numbers of one session.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub struct AckWatermark {
     next: u32,
     /// All below have their answers.
     answered_below: u32,
@@ -15,7 +15,7 @@ pub struct Numbers {
     answered: BTreeSet<u32>,
 }
 
-impl Numbers {
+impl AckWatermark {
     /// The number of the next request, and the highest number up to which all were answered; nothing if there are no more numbers.
     pub fn next(&mut self) -> Option<(u32, Option<u32>)> {
         let number = Some(self.next).filter(|number| *number < NUMBERS_MAX)?;
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn only_what_has_no_gap_below_it_is_acknowledged() {
-        let mut numbers = Numbers::default();
+        let mut numbers = AckWatermark::default();
         assert_eq!(numbers.next(), Some((0, None)));
         assert_eq!(numbers.next(), Some((1, None)));
         numbers.answered(1);
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn numbers_end() {
-        let mut numbers = Numbers { next: NUMBERS_MAX - 1, ..Numbers::default() };
+        let mut numbers = AckWatermark { next: NUMBERS_MAX - 1, ..Numbers::default() };
         assert_eq!(numbers.next(), Some((NUMBERS_MAX - 1, None)));
         assert_eq!(numbers.next(), None);
         assert_eq!(numbers.next(), None);

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jeton_core::{
-    OperationResult, Branch, BranchName, BranchVerdict, Catalog, Cell, Change, Client, Column, OperationDecision, BranchOutcome,
-    Entry, Era, Format, Formats, Generation, Hashes, IdKey, LogItem, DedupLocation, Mode, Moment, OpId, Operation,
-    Partition, PartitionId, Rejection, Secret, Table, TableId, TableSettings, Value, Verdict, MissingIdPolicy,
-    complete, entry,
+    Branch, BranchName, BranchOutcome, BranchVerdict, Catalog, Cell, Change, Client, Column, DedupLocation,
+    Entry, Era, Format, Formats, Generation, Hashes, IdKey, LogItem, MissingIdPolicy, Mode, Moment, OpId,
+    Operation, OperationDecision, OperationResult, Partition, PartitionId, Rejection, Secret, Table, TableId,
+    TableSettings, Value, Verdict, complete, entry,
 };
 
 mod store;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use jeton_core::{StateWriter, Cell, Generation, IdKey, StateReader, DedupRecord, Value};
+use jeton_core::{Cell, DedupRecord, Generation, IdKey, StateReader, StateWriter, Value};
 
 /// Values and answers in memory.
 #[derive(Debug, Clone, Default, PartialEq)]

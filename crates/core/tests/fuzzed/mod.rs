@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    OperationResult, BranchLogItem, Catalog, Cell, Change, Client, Column, OperationDecision, Entry, Format, Formats, Generation,
-    Hashes, LogItem, DedupLocation, Moment, OpId, Operation, Partition, PartitionId, DedupRecord, Secret, TableId,
-    TableSettings, Value, Values, complete, entry,
+    BranchLogItem, Catalog, Cell, Change, Client, Column, DedupLocation, DedupRecord, Entry, Format, Formats,
+    Generation, Hashes, LogItem, Moment, OpId, Operation, OperationDecision, OperationResult, Partition,
+    PartitionId, Secret, TableId, TableSettings, Value, Values, complete, entry,
 };
 
 #[allow(clippy::duplicate_mod, reason = "the fuzz target has no other tests beside it to take it from")]
@@ -71,7 +71,8 @@ fn counted(id: &OpId) -> (jeton_core::LogPosition, Operation, OperationDecision)
         _ => DedupLocation::Index { era: 1, generation: Generation(3) },
     };
     let step = jeton_core::LogPosition { slot: 1, time: Moment::from_millis(1_700_000_000_000) };
-    let answer = OperationResult { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
+    let answer =
+        OperationResult { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
     (step, operation, OperationDecision { answer, memory, effects: None })
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jeton_core::{
-    Catalog, Cell, Change, Column, Mode, Moment, Operation, Partition, PartitionId, Secret, TableSettings,
-    MissingIdPolicy,
+    Catalog, Cell, Change, Column, MissingIdPolicy, Mode, Moment, Operation, Partition, PartitionId, Secret,
+    TableSettings,
 };
 use jeton_engine::ids::IdIndex;
 use jeton_engine::values::MemoryValues;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use jeton_core::{Cell, Change, Column, Mode, OpId, Operation, Table, TableSettings, MissingIdPolicy};
-use jeton_engine::{Engine, Options, Reply};
+use jeton_core::{Cell, Change, Column, MissingIdPolicy, Mode, OpId, Operation, Table, TableSettings};
+use jeton_engine::{Engine, OperationOutcome, Options};
 
 use crate::callers::Contender;
 
@@ -82,7 +82,7 @@ impl Contender for Ours {
         let cell = cell(&self.engine, &self.table, counter);
         let operation = Operation::single(id, cell, Change::Add(1)).expect("an operation");
         match self.engine.apply(operation).await {
-            Ok(Reply::Fresh(_) | Reply::ProbablySeen) => {}
+            Ok(OperationOutcome::Fresh(_) | OperationOutcome::ProbablySeen) => {}
             other => panic!("{other:?}"),
         }
     }

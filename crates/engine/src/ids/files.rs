@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jeton_register::disk::Disk;
 
-use super::listing::Listing;
+use super::listing::Version;
 
 /// The live files at one moment. While this is held, none of them is removed; none ever changes.
 ///
@@ -14,7 +14,7 @@ pub struct Files<D: Disk> {
     pub(super) runs: Vec<String>,
     pub(super) manifest: (String, Vec<u8>),
     /// What keeps them.
-    pub(super) _listing: Arc<Listing<D>>,
+    pub(super) _listing: Arc<Version<D>>,
 }
 
 impl<D: Disk> Files<D> {

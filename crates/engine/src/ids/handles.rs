@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Error;
 
 /// Open files by run number. Who uses a file while it is put out keeps it open until done.
-pub(super) struct Handles<F> {
+pub(super) struct FileCache<F> {
     max: usize,
     open: Mutex<Open<F>>,
 }
@@ -16,7 +16,7 @@ struct Open<F> {
     files: BTreeMap<u64, (u64, Arc<F>)>,
 }
 
-impl<F> Handles<F> {
+impl<F> FileCache<F> {
     pub(super) fn new(max: usize) -> Self {
         assert!(max > 0, "nothing can be read with no file open");
         Self { max, open: Mutex::new(Open { uses: 0, files: BTreeMap::new() }) }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_file_is_closed() {
-        let handles = Handles::new(2);
+        let handles = FileCache::new(2);
         let get = |run| {
             let mut opened = false;
             let file = handles.get(run, || {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_opened_now_can_be_later() {
-        let handles = Handles::new(2);
+        let handles = FileCache::new(2);
         let refused = || Err(Error::TooLarge { what: "test", size: 1, max: 0 });
         assert!(handles.get(1, refused).is_err());
         assert_eq!(handles.count(), 0);

@@ -12,9 +12,9 @@ use jeton_register::disk::Disk;
 use super::bucket::buckets_for;
 use super::bytes::length_bytes;
 use super::entry::out_of_order;
-use super::listing::Listing;
+use super::listing::Version;
 use super::manifest::{self, MANIFEST, MANIFEST_NEW, Manifest};
-use super::merging::Merging;
+use super::merging::MergeState;
 use super::run::Run;
 use super::scan::Scan;
 use super::store::{Store, io_error, run_number};
@@ -28,10 +28,10 @@ use super::{Entry, Error, Files, Key, NewRun, Stats};
 /// [`merge`](Self::merge) until it says that nothing is left to do.
 pub struct IdIndex<D: Disk> {
     pub(super) store: Arc<Store<D>>,
-    pub(super) current: ArcSwap<Listing<D>>,
+    pub(super) current: ArcSwap<Version<D>>,
     /// Held while the manifest is replaced. Runs of a manifest that may be on the disk, or may not: they stay until another one is.
     committing: Mutex<Vec<Arc<Run<D>>>>,
-    pub(super) merging: Mutex<Merging<D>>,
+    pub(super) merging: Mutex<MergeState<D>>,
     /// The live runs that were found damaged: lookups in them may fail, and merges leave them alone.
     pub(super) damaged: Mutex<BTreeSet<u64>>,
     next_run: AtomicU64,
@@ -58,7 +58,7 @@ impl<D: Disk> IdIndex<D> {
             manifest::publish(&store)?;
         }
         let manifest = Manifest::read(&store)?;
-        let mut listing = Listing::new(manifest.note.clone());
+        let mut listing = Version::new(manifest.note.clone());
         for listed in &manifest.runs {
             listing.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
         }
@@ -207,7 +207,7 @@ impl<D: Disk> IdIndex<D> {
     /// Puts another listing in the place of the present one, first on the disk; false if `change` wants none.
     pub(super) fn replace(
         &self,
-        change: impl FnOnce(&Listing<D>) -> Option<Listing<D>>,
+        change: impl FnOnce(&Version<D>) -> Option<Version<D>>,
     ) -> Result<bool, Error> {
         let mut committing = lock(&self.committing);
         let before = self.current.load_full();

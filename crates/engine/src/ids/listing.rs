@@ -6,17 +6,17 @@ use std::sync::Arc;
 use jeton_register::disk::Disk;
 
 use super::TIER_RUNS;
-use super::manifest::{Listed, Manifest};
+use super::manifest::{Manifest, ManifestEntry};
 use super::run::Run;
 use super::stats::Stats;
 
 /// A live run, and how many merges its oldest ids went through.
-pub(super) struct Tiered<D: Disk> {
+pub(super) struct TieredRun<D: Disk> {
     pub(super) run: Arc<Run<D>>,
     pub(super) tier: u8,
 }
 
-impl<D: Disk> Clone for Tiered<D> {
+impl<D: Disk> Clone for TieredRun<D> {
     fn clone(&self) -> Self {
         Self { run: self.run.clone(), tier: self.tier }
     }
@@ -26,28 +26,28 @@ impl<D: Disk> Clone for Tiered<D> {
 ///
 /// In a generation the tiers never rise from older to newer: new runs come at the end with tier 0, and a merge takes the
 /// oldest runs of a tier. So what a merge takes lies together, and the merged run takes their place in age.
-pub(super) struct Listing<D: Disk> {
-    pub(super) generations: BTreeMap<u64, Vec<Tiered<D>>>,
+pub(super) struct Version<D: Disk> {
+    pub(super) generations: BTreeMap<u64, Vec<TieredRun<D>>>,
     pub(super) note: Vec<u8>,
 }
 
-impl<D: Disk> Clone for Listing<D> {
+impl<D: Disk> Clone for Version<D> {
     fn clone(&self) -> Self {
         Self { generations: self.generations.clone(), note: self.note.clone() }
     }
 }
 
-impl<D: Disk> Listing<D> {
+impl<D: Disk> Version<D> {
     pub(super) fn new(note: Vec<u8>) -> Self {
         Self { generations: BTreeMap::new(), note }
     }
 
     /// Adds a run as the newest of its generation.
     pub(super) fn push(&mut self, run: Arc<Run<D>>, tier: u8) {
-        self.generations.entry(run.header.generation).or_default().push(Tiered { run, tier });
+        self.generations.entry(run.header.generation).or_default().push(TieredRun { run, tier });
     }
 
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Tiered<D>> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &TieredRun<D>> {
         self.generations.values().flatten()
     }
 
@@ -77,7 +77,7 @@ impl<D: Disk> Listing<D> {
         if !numbers.eq(inputs.iter().map(|run| run.header.number)) {
             return None;
         }
-        runs.splice(at..at + inputs.len(), [Tiered { run: output.clone(), tier }]);
+        runs.splice(at..at + inputs.len(), [TieredRun { run: output.clone(), tier }]);
         Some(listing)
     }
 
@@ -88,9 +88,9 @@ impl<D: Disk> Listing<D> {
     }
 
     pub(super) fn manifest(&self, next_run: u64) -> Manifest {
-        let listed = |listed: &Tiered<D>| {
+        let listed = |listed: &TieredRun<D>| {
             let header = &listed.run.header;
-            Listed {
+            ManifestEntry {
                 number: header.number,
                 generation: header.generation,
                 tier: listed.tier,

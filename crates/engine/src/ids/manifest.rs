@@ -35,12 +35,12 @@ pub(super) struct Manifest {
     pub(super) next_run: u64,
     pub(super) note: Vec<u8>,
     /// By generation, and in it from the oldest to the newest.
-    pub(super) runs: Vec<Listed>,
+    pub(super) runs: Vec<ManifestEntry>,
 }
 
 /// A run as the manifest lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ManifestEntry {
     pub(super) number: u64,
     pub(super) generation: u64,
     pub(super) seal: u64,
@@ -92,7 +92,7 @@ impl Manifest {
         let mut runs = Vec::new();
         for _ in 0..body.u32()? {
             let (number, generation, seal) = (body.u64()?, body.u64()?, body.u64()?);
-            runs.push(Listed { number, generation, seal, tier: body.u8()? });
+            runs.push(ManifestEntry { number, generation, seal, tier: body.u8()? });
         }
         Some(Self { next_run, note, runs })
     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Manifest {
-        let run = |number| Listed { number, generation: 7, seal: number * 99, tier: 2 };
+        let run = |number| ManifestEntry { number, generation: 7, seal: number * 99, tier: 2 };
         Manifest { next_run: 5, note: b"log position".to_vec(), runs: vec![run(2), run(4)] }
     }
 

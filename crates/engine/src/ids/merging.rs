@@ -10,12 +10,12 @@ use super::run::Run;
 use super::{Error, IdIndex};
 
 /// The merge under way, if there is one.
-pub(super) struct Merging<D: Disk> {
+pub(super) struct MergeState<D: Disk> {
     /// Taken out while it is worked on: one that fails, or panics, is never continued.
     task: Option<Task<D>>,
 }
 
-impl<D: Disk> Default for Merging<D> {
+impl<D: Disk> Default for MergeState<D> {
     fn default() -> Self {
         Self { task: None }
     }
@@ -48,7 +48,7 @@ impl<D: Disk> IdIndex<D> {
         more
     }
 
-    fn merge_step(&self, merging: &mut Merging<D>, bytes: u64) -> Result<bool, Error> {
+    fn merge_step(&self, merging: &mut MergeState<D>, bytes: u64) -> Result<bool, Error> {
         let task = match merging.task.take() {
             Some(task) if self.lists_all(task.inputs()) => task,
             _ => {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jeton_register::disk::Disk;
 
-use super::handles::Handles;
+use super::handles::FileCache;
 use super::{Error, OPEN_FILES_MAX};
 
 const RUN_SUFFIX: &str = ".run";
@@ -17,13 +17,13 @@ const RUN_SUFFIX: &str = ".run";
 pub(super) struct Store<D: Disk> {
     pub(super) disk: Arc<D>,
     pub(super) folder: String,
-    pub(super) handles: Handles<D::File>,
+    pub(super) handles: FileCache<D::File>,
     graves: Mutex<Vec<u64>>,
 }
 
 impl<D: Disk> Store<D> {
     pub(super) fn new(disk: Arc<D>, folder: &str) -> Self {
-        let handles = Handles::new(OPEN_FILES_MAX);
+        let handles = FileCache::new(OPEN_FILES_MAX);
         Self { disk, folder: folder.into(), handles, graves: Mutex::default() }
     }
 

@@ -3,7 +3,7 @@
 use lsm_tree::{AbstractTree, AnyTree, Table};
 
 use super::ValuesError;
-use super::folder::Folder;
+use super::folder::VersionPointer;
 
 /// The live files of the tree at one moment. While this is held, no table of it is removed; none ever changes.
 ///
@@ -15,21 +15,21 @@ pub struct LsmFiles {
 }
 
 impl LsmFiles {
-    pub(super) fn of(tree: &AnyTree, folder: &Folder) -> Result<Self, ValuesError> {
+    pub(super) fn of(tree: &AnyTree, folder: &VersionPointer) -> Result<Self, ValuesError> {
         let version = tree.current_version();
         let number = version.id();
         let listing = folder
             .read_version(number)
             .map_err(|error| ValuesError(format!("cannot read version {number}: {error}")))?;
-        let pointer = (Folder::CURRENT.to_owned(), Folder::pointer(number, &listing));
+        let pointer = (VersionPointer::CURRENT.to_owned(), VersionPointer::pointer(number, &listing));
         // The pointer is last, as when the tree writes it.
-        let small = vec![(Folder::version_file(number), listing), pointer];
+        let small = vec![(VersionPointer::version_file(number), listing), pointer];
         Ok(Self { tables: version.iter_tables().cloned().collect(), small })
     }
 
     /// The names of the tables in the tree's folder.
     pub fn tables(&self) -> impl Iterator<Item = String> {
-        self.tables.iter().map(|table| format!("{}/{}", Folder::TABLES, table.id()))
+        self.tables.iter().map(|table| format!("{}/{}", VersionPointer::TABLES, table.id()))
     }
 
     /// The other files: their names in the tree's folder, and what is in them.

@@ -17,9 +17,9 @@ const CURRENT_NEW: &str = "current.new";
 const XXH3: u8 = 0;
 
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct VersionPointer(PathBuf);
 
-impl Folder {
+impl VersionPointer {
     /// The file that names the version that counts.
     pub(super) const CURRENT: &str = "current";
 

@@ -4,7 +4,7 @@
 //! written, made durable and listed in one step; merging them is left to a thread of the engine. Why this tree, and why so:
 //! docs/adr/0005.
 //!
-//! Threads: any may read; one ingests (`jeton-store`), one merges (`jeton-upkeep`). [`Steps`] has what follows from that.
+//! Threads: any may read; one ingests (`jeton-store`), one merges (`jeton-upkeep`). [`VersionEdits`] has what follows from that.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -14,9 +14,9 @@ use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SeqNo, SequenceNumberCounter};
 
-use super::folder::Folder;
-use super::over::Reached;
-use super::steps::Steps;
+use super::folder::VersionPointer;
+use super::over::ExpiryHorizon;
+use super::steps::VersionEdits;
 use super::{CellKeys, LsmFiles, Rows, Values, ValuesError};
 
 /// Readers want what is there now, and no snapshot of before: a merge may let go of any version but the latest.
@@ -42,8 +42,8 @@ pub struct LsmValues {
     tree: AnyTree,
     visible: SequenceNumberCounter,
     merging: Arc<Leveled>,
-    steps: Steps,
-    reached: Reached,
+    steps: VersionEdits,
+    reached: ExpiryHorizon,
 }
 
 fn failed(what: &'static str) -> impl Fn(lsm_tree::Error) -> ValuesError {
@@ -57,10 +57,10 @@ impl LsmValues {
         let unusable =
             |error: &dyn std::fmt::Display| ValuesError(format!("cannot open {}: {error}", folder.display()));
         let open_files = Arc::new(DescriptorTable::new(options.open_files_max));
-        let files = Folder::new(folder);
+        let files = VersionPointer::new(folder);
         // The tree is about to remove what its present version does not list.
         files.settle().map_err(|error| unusable(&error))?;
-        let reached = Reached::default();
+        let reached = ExpiryHorizon::default();
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
         let tree = Config::new(folder, next.clone(), visible.clone())
             .use_cache(Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes)))
@@ -75,7 +75,7 @@ impl LsmValues {
         let highest = tree.get_highest_seqno().map_or(0, |seqno| seqno + 1);
         next.set(highest);
         visible.set(highest);
-        let steps = Steps::new(tree.clone(), files, open_files);
+        let steps = VersionEdits::new(tree.clone(), files, open_files);
         Ok(Self { tree, visible, merging: Arc::new(Leveled::default()), steps, reached })
     }
 
@@ -90,7 +90,7 @@ impl LsmValues {
     }
 
     #[cfg(test)]
-    pub(super) fn steps(&self) -> &Steps {
+    pub(super) fn steps(&self) -> &VersionEdits {
         &self.steps
     }
 

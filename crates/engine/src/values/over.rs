@@ -16,15 +16,15 @@ use super::key::is_cell;
 
 /// The time that the log and the store have reached, in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reached(Arc<AtomicU64>);
+pub(super) struct ExpiryHorizon(Arc<AtomicU64>);
 
-impl Reached {
+impl ExpiryHorizon {
     pub(super) fn set(&self, millis: u64) {
         self.0.fetch_max(millis, Ordering::Relaxed);
     }
 }
 
-impl Factory for Reached {
+impl Factory for ExpiryHorizon {
     fn name(&self) -> &str {
         "values that are over"
     }

@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use lsm_tree::{AbstractTree, AnyTree, DescriptorTable, TableId};
 
 use super::ValuesError;
-use super::folder::Folder;
+use super::folder::VersionPointer;
 
-pub(super) struct Steps {
+pub(super) struct VersionEdits {
     tree: AnyTree,
-    pub(super) folder: Folder,
+    pub(super) folder: VersionPointer,
     open_files: Arc<DescriptorTable>,
     /// Held by whoever is in a step; alone by whoever takes one back.
     under_way: RwLock<()>,
@@ -44,8 +44,8 @@ struct Failed {
     tables: BTreeSet<TableId>,
 }
 
-impl Steps {
-    pub(super) fn new(tree: AnyTree, folder: Folder, open_files: Arc<DescriptorTable>) -> Self {
+impl VersionEdits {
+    pub(super) fn new(tree: AnyTree, folder: VersionPointer, open_files: Arc<DescriptorTable>) -> Self {
         Self {
             tree,
             folder,
@@ -122,7 +122,7 @@ impl Steps {
     /// Lets the pointer name this version again, and removes what there is of the next.
     fn set_back(&self, present: u64) -> std::io::Result<()> {
         if self.folder.version()? != present {
-            self.folder.point(&Folder::pointer(present, &self.folder.read_version(present)?))?;
+            self.folder.point(&VersionPointer::pointer(present, &self.folder.read_version(present)?))?;
         }
         self.folder.remove_version(present + 1)
     }
@@ -174,8 +174,8 @@ mod tests {
         for row in 0..4 {
             let version = values.tree().current_version().id();
             let listing = values.steps().folder.read_version(version).unwrap();
-            let pointer = fs::read(folder.path().join(Folder::CURRENT)).unwrap();
-            assert_eq!(Folder::pointer(version, &listing), pointer);
+            let pointer = fs::read(folder.path().join(VersionPointer::CURRENT)).unwrap();
+            assert_eq!(VersionPointer::pointer(version, &listing), pointer);
             assert_eq!(values.steps().folder.version().unwrap(), version);
             put(&values, row).unwrap();
         }
@@ -216,7 +216,7 @@ mod tests {
         failed.unwrap_err();
         put(&values, 2).unwrap();
 
-        let pointer = folder.path().join(Folder::CURRENT);
+        let pointer = folder.path().join(VersionPointer::CURRENT);
         let good = fs::read(&pointer).unwrap();
         let spoil = || {
             fs::remove_file(&pointer).unwrap();

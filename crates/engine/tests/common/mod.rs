@@ -7,7 +7,7 @@ use std::path::Path;
 
 use futures_executor::block_on;
 use jeton_core::{Cell, Change, OpId, Operation};
-use jeton_engine::{Engine, Options, Refusal, Reply};
+use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
 /// An engine small enough that a test reaches its limits.
 pub fn open(folder: &Path) -> Engine {
@@ -36,7 +36,7 @@ pub fn add(id: &OpId, cell: &Cell, delta: i64) -> Operation {
 }
 
 /// Does operations, many at a time, and again as long as the engine is busy.
-pub fn apply_all(engine: &Engine, operations: Vec<Operation>) -> Vec<Reply> {
+pub fn apply_all(engine: &Engine, operations: Vec<Operation>) -> Vec<OperationOutcome> {
     let mut replies = vec![None; operations.len()];
     let mut open: Vec<usize> = (0..operations.len()).collect();
     while !open.is_empty() {
@@ -46,7 +46,7 @@ pub fn apply_all(engine: &Engine, operations: Vec<Operation>) -> Vec<Reply> {
         for (at, answer) in open.into_iter().zip(answers) {
             match block_on(answer) {
                 Ok(reply) => replies[at] = Some(reply),
-                Err(Refusal::Busy(_)) => again.push(at),
+                Err(EngineError::Busy(_)) => again.push(at),
                 Err(refusal) => panic!("{refusal}"),
             }
         }

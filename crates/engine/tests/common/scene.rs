@@ -9,7 +9,9 @@ use jeton_core::{Cell, Change, Column, Format, Formats, Moment, OpId, Operation,
 use jeton_engine::ids::IdIndex;
 use jeton_engine::parts::Tables;
 use jeton_engine::values::MemoryValues;
-use jeton_engine::{Keeper, Kept, Options, Request, Shard, StoredFilters, Stores, find, share_out};
+use jeton_engine::{
+    CheckpointPositions, Checkpointer, Options, Request, Shard, StoredFilters, Stores, find, share_out,
+};
 use jeton_register::Registers;
 use jeton_register::disk::FaultDisk;
 use jeton_register::memory::Memory;
@@ -83,8 +85,8 @@ impl Scene {
 
     /// Stores everything for the first time, so that nothing is left to be replayed.
     pub fn store(&self, shard: &mut Shard<MemoryValues, FaultDisk>, tables: &Tables<Memory>, now: Moment) {
-        let none = (Kept::default(), StoredFilters::default());
-        let mut keeper = Keeper::new(self.registers.clone(), self.stores.clone(), none, 1 << 20);
+        let none = (CheckpointPositions::default(), StoredFilters::default());
+        let mut keeper = Checkpointer::new(self.registers.clone(), self.stores.clone(), none, 1 << 20);
         keeper.store_ids(&shard.freeze_ids()).unwrap();
         shard.freeze_values(now);
         keeper.store_values(&mut shard.copy_values(1_000).unwrap()).unwrap();

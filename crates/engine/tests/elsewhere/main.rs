@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::{add, apply_all, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{Cell, Change, Column, Operation, TableSettings, Value};
-use jeton_engine::{Engine, Refusal, Reply};
+use jeton_engine::{Engine, EngineError, OperationOutcome};
 
 const ROWS: u64 = 50;
 const COPIES: u64 = 3;
@@ -72,8 +72,8 @@ fn copy(folder: &Path) {
             while !done.load(Ordering::Relaxed) {
                 let number = sent.load(Ordering::Relaxed);
                 match one(&engine, number) {
-                    Ok(Reply::Fresh(_)) => sent.store(number + 1, Ordering::Relaxed),
-                    Err(Refusal::Busy(_)) => {}
+                    Ok(OperationOutcome::Fresh(_)) => sent.store(number + 1, Ordering::Relaxed),
+                    Err(EngineError::Busy(_)) => {}
                     other => panic!("{other:?}"),
                 }
             }
@@ -94,9 +94,12 @@ fn copy(folder: &Path) {
             let held: u64 = cells.iter().map(value).sum();
             assert!((before..=after).contains(&held), "{held} is not between {before} and {after}");
             for number in (0..held).rev().step_by(97) {
-                assert!(matches!(one(&restored, number), Ok(Reply::Replayed(_))), "id {number} of {held}");
+                assert!(
+                    matches!(one(&restored, number), Ok(OperationOutcome::Replayed(_))),
+                    "id {number} of {held}"
+                );
             }
-            assert!(matches!(one(&restored, held), Ok(Reply::Fresh(_))), "the next id is new");
+            assert!(matches!(one(&restored, held), Ok(OperationOutcome::Fresh(_))), "the next id is new");
             drop(restored);
             std::fs::remove_dir_all(&target).unwrap();
         }

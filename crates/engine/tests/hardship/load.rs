@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings, Value};
-use jeton_engine::{Engine, Options, Refusal, Reply};
+use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
 const ROWS: u64 = 64;
 
@@ -84,14 +84,14 @@ impl Client {
     }
 
     /// Asks for so many additions at once; tells the last refusal, if any was refused.
-    pub fn add(&mut self, count: u64) -> Option<Refusal> {
+    pub fn add(&mut self, count: u64) -> Option<EngineError> {
         let answers: Vec<_> =
             (self.next..self.next + count).map(|n| self.engine.apply(self.operation(n))).collect();
         self.next += count;
         let mut refusal = None;
         for answer in answers {
             match block_on(answer) {
-                Ok(Reply::Fresh(_)) => self.acknowledged += 1,
+                Ok(OperationOutcome::Fresh(_)) => self.acknowledged += 1,
                 Ok(other) => panic!("a new id is not known: {other:?}"),
                 Err(refused) => refusal = Some(refused),
             }
@@ -103,7 +103,7 @@ impl Client {
     pub fn begin(
         &mut self,
         count: u64,
-    ) -> Vec<(Operation, impl Future<Output = Result<Reply, Refusal>> + use<>)> {
+    ) -> Vec<(Operation, impl Future<Output = Result<OperationOutcome, EngineError>> + use<>)> {
         let operations = (self.next..self.next + count).map(|number| self.operation(number));
         let begun = operations.map(|operation| (operation.clone(), self.engine.apply(operation))).collect();
         self.next += count;
@@ -115,20 +115,22 @@ impl Client {
         for operation in operations {
             let again = || block_on(self.engine.apply(operation.clone()));
             let reply = again();
-            let Ok(Reply::Fresh(answer)) = reply else { panic!("what was given up was kept: {reply:?}") };
-            assert_eq!(again(), Ok(Reply::Replayed(answer)));
+            let Ok(OperationOutcome::Fresh(answer)) = reply else {
+                panic!("what was given up was kept: {reply:?}")
+            };
+            assert_eq!(again(), Ok(OperationOutcome::Replayed(answer)));
             self.acknowledged += 1;
         }
     }
 
     /// Adds until it is refused in this way.
-    pub fn add_until(&mut self, what: &str, refused: impl Fn(&Refusal) -> bool) -> Refusal {
+    pub fn add_until(&mut self, what: &str, refused: impl Fn(&EngineError) -> bool) -> EngineError {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.add(64) {
                 Some(refusal) if refused(&refusal) => return refusal,
                 // Busy is a passing thing: storing lags, and a moment later it is known why.
-                Some(Refusal::Busy(_)) | None => {}
+                Some(EngineError::Busy(_)) | None => {}
                 Some(other) => panic!("{what}: refused as {other:?}"),
             }
             assert!(Instant::now() < deadline, "{what}: never refused");

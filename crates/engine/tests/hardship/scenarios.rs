@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use futures_executor::block_on;
-use jeton_engine::{Engine, Refusal};
+use jeton_engine::{Engine, EngineError};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::load::{Client, options};
@@ -54,7 +54,7 @@ fn full_disk(folder: &Path, restart: bool) {
 
     let ballast = folder.join("ballast");
     fill(&ballast);
-    let refusal = client.add_until("full", |refusal| matches!(refusal, Refusal::Full(_)));
+    let refusal = client.add_until("full", |refusal| matches!(refusal, EngineError::Full(_)));
     let message = refusal.to_string();
     assert!(message.contains("writes are refused for now"), "{message}");
     println!("  told: {message}");
@@ -98,9 +98,9 @@ fn closing_with_a_log_that_is_stuck(folder: &Path) {
     let mut given_up = Vec::new();
     for (operation, answer) in begun {
         match block_on(answer) {
-            Err(Refusal::Closed) => given_up.push(operation),
+            Err(EngineError::Closed) => given_up.push(operation),
             // Asked for after the log had found no room, and never begun.
-            Err(Refusal::Full(_)) => {}
+            Err(EngineError::Full(_)) => {}
             other => panic!("there is no room for it: {other:?}"),
         }
     }
@@ -154,8 +154,9 @@ fn too_many_open_files(folder: &Path) {
     }
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), maximum: before.maximum }).expect("a limit");
-    let refusal =
-        client.add_until("out of files", |refusal| matches!(refusal, Refusal::Full(_) | Refusal::Storage(_)));
+    let refusal = client.add_until("out of files", |refusal| {
+        matches!(refusal, EngineError::Full(_) | EngineError::Storage(_))
+    });
     println!("  told: {refusal}");
     assert!(refusal.to_string().to_lowercase().contains("open files"), "{refusal}");
     setrlimit(Resource::Nofile, before).expect("no limit");

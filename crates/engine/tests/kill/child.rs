@@ -10,7 +10,7 @@ use std::sync::mpsc;
 
 use futures_executor::block_on;
 use jeton_core::{Change, Column, Format, Formats, Operation, TableSettings, Value};
-use jeton_engine::{Engine, Options, Refusal, Reply};
+use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
 /// Small enough that segments are reused, ids go to the index, filters are stored and runs are merged within a second.
 fn options(shards: usize) -> Options {
@@ -82,12 +82,12 @@ pub fn serve(folder: &Path, shards: usize) {
     printer.join().expect("the printer ends");
 }
 
-fn told(number: &str, reply: Result<Reply, Refusal>) -> String {
+fn told(number: &str, reply: Result<OperationOutcome, EngineError>) -> String {
     let (kind, answer) = match reply {
-        Ok(Reply::Fresh(answer)) => ("fresh", answer),
-        Ok(Reply::Replayed(answer)) => ("replayed", answer),
-        Ok(Reply::ProbablySeen) => panic!("an exact table does not guess"),
-        Err(Refusal::Busy(_)) => return format!("{number} busy"),
+        Ok(OperationOutcome::Fresh(answer)) => ("fresh", answer),
+        Ok(OperationOutcome::Replayed(answer)) => ("replayed", answer),
+        Ok(OperationOutcome::ProbablySeen) => panic!("an exact table does not guess"),
+        Err(EngineError::Busy(_)) => return format!("{number} busy"),
         Err(refusal) => return format!("{number} refused {refusal}"),
     };
     let value = answer.values.as_slice()[0].expect("a counter");

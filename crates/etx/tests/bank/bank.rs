@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use jeton_etx::{Answer, Branches, Failure, Home, Logic, Request, RequestId, Resource, Value};
+use jeton_etx::{
+    Branches, DecisionLocation, ProcedureCall, ProcedureLogic, ProcedureResult, RequestId, Resource,
+    ResourceError, Value,
+};
 use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_testbed as testbed;
 use mysql_async::prelude::Queryable;
@@ -26,10 +29,10 @@ pub struct Transfer {
 
 impl Transfer {
     /// The request, with the id as a parameter, for the ledgers.
-    pub fn request(self, id: RequestId) -> Request {
+    pub fn request(self, id: RequestId) -> ProcedureCall {
         let Self { from, to, amount } = self;
         let parameters = format!("{} {from} {to} {amount}", key(id));
-        Request { procedure: "transfer".to_owned(), parameters: parameters.into() }
+        ProcedureCall { procedure: "transfer".to_owned(), parameters: parameters.into() }
     }
 }
 
@@ -46,12 +49,16 @@ fn from_key(key: &str) -> RequestId {
 pub struct Transfers;
 
 #[async_trait]
-impl Logic for Transfers {
-    fn home(&self, procedure: &str) -> Option<Home> {
-        (procedure == "transfer").then_some(Home::Registers)
+impl ProcedureLogic for Transfers {
+    fn home(&self, procedure: &str) -> Option<DecisionLocation> {
+        (procedure == "transfer").then_some(DecisionLocation::Registers)
     }
 
-    async fn compute(&self, request: &Request, branches: &mut Branches) -> Result<Answer, Failure> {
+    async fn compute(
+        &self,
+        request: &ProcedureCall,
+        branches: &mut Branches,
+    ) -> Result<ProcedureResult, ResourceError> {
         let text = String::from_utf8_lossy(&request.parameters);
         let mut words = text.split(' ');
         let key = Value::Text(words.next().unwrap().to_owned());
@@ -67,10 +74,10 @@ impl Logic for Transfers {
             .await?
             .rows;
         let Some((_, Value::Integer(left))) = rows.first().and_then(|row| row.first()) else {
-            return Ok(Answer::Failed(Bytes::from_static(b"no such account")));
+            return Ok(ProcedureResult::Failed(Bytes::from_static(b"no such account")));
         };
         if *left < 0 {
-            return Ok(Answer::Refused(Bytes::from_static(b"not enough")));
+            return Ok(ProcedureResult::Refused(Bytes::from_static(b"not enough")));
         }
         let left = Bytes::from(left.to_string());
         branches
@@ -80,7 +87,7 @@ impl Logic for Transfers {
             .execute(MARIADB, "UPDATE account SET balance = balance + ? WHERE id = ?", &[amount.clone(), to])
             .await?;
         branches.execute(MARIADB, "INSERT INTO ledger VALUES (?, ?)", &[key, amount]).await?;
-        Ok(Answer::Done(left))
+        Ok(ProcedureResult::Done(left))
     }
 }
 

@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jeton_etx::{Desk as _, Ending, Executor, Options, Peers, RequestId, Server, Sign, Try};
+use jeton_etx::{
+    AttemptNumber, ClientOutcome, Coordinator, CoordinatorId, Options, PeerStatus, Peers, RequestId,
+    TransactionService as _,
+};
 use jeton_register::memory::Memory;
 use tokio::runtime::Runtime;
 
@@ -14,7 +17,7 @@ use crate::bank::{Bank, CLUSTER, Transfer, Transfers};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 struct Life {
-    server: Arc<Server<Memory>>,
+    server: Arc<Coordinator<Memory>>,
     runtime: Runtime,
 }
 
@@ -55,7 +58,8 @@ impl Cluster {
         };
         let peers = Arc::new(Neighbours { lives: Arc::downgrade(&self.lives), own: number });
         let resources = runtime.block_on(bank.resources());
-        let server = Server::new(options, Arc::clone(&self.registers), resources, Arc::new(Transfers), peers);
+        let server =
+            Coordinator::new(options, Arc::clone(&self.registers), resources, Arc::new(Transfers), peers);
         runtime.spawn(Arc::clone(&server).sweep_for_ever());
         self.lives.lock().unwrap()[number] = Some(Life { server, runtime });
     }
@@ -68,7 +72,7 @@ impl Cluster {
         }
     }
 
-    fn server(&self, number: usize) -> Option<(Arc<Server<Memory>>, tokio::runtime::Handle)> {
+    fn server(&self, number: usize) -> Option<(Arc<Coordinator<Memory>>, tokio::runtime::Handle)> {
         let lives = self.lives.lock().unwrap();
         let life = lives[number % lives.len()].as_ref()?;
         Some((Arc::clone(&life.server), life.runtime.handle().clone()))
@@ -83,21 +87,21 @@ struct Neighbours {
 
 #[async_trait]
 impl Peers for Neighbours {
-    async fn at_work(&self, request: RequestId, attempt: Try) -> Option<Executor> {
+    async fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
         let lives = self.lives.upgrade()?;
         let lives = lives.lock().unwrap();
         let others = lives.iter().enumerate().filter(|(number, _)| *number != self.own);
         others.filter_map(|(_, life)| life.as_ref()?.server.at_work(request, attempt)).next()
     }
 
-    async fn sign(&self, executor: Executor, request: RequestId, attempt: Try) -> Sign {
-        let Some(lives) = self.lives.upgrade() else { return Sign::Silent };
+    async fn sign(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> PeerStatus {
+        let Some(lives) = self.lives.upgrade() else { return PeerStatus::Silent };
         let lives = lives.lock().unwrap();
         match &lives[usize::from(executor.server)] {
-            None => Sign::Suspected,
-            Some(life) if life.server.is_working(executor, request, attempt) => Sign::Working,
-            Some(life) if life.server.identity().1 == executor.incarnation => Sign::NotWorking,
-            Some(_) => Sign::Gone,
+            None => PeerStatus::Suspected,
+            Some(life) if life.server.is_working(executor, request, attempt) => PeerStatus::Working,
+            Some(life) if life.server.identity().1 == executor.incarnation => PeerStatus::NotWorking,
+            Some(_) => PeerStatus::Gone,
         }
     }
 }
@@ -124,7 +128,7 @@ impl Client {
     }
 
     /// Asks until there is an answer.
-    pub async fn ask(&mut self, id: RequestId, transfer: Transfer, mut is_first_time: bool) -> Ending {
+    pub async fn ask(&mut self, id: RequestId, transfer: Transfer, mut is_first_time: bool) -> ClientOutcome {
         loop {
             if let Some((server, handle)) = self.cluster.server(self.preferred) {
                 // On the server's own runtime, so that it ends with it.

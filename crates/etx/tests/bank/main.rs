@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bank::{ACCOUNTS, Bank, Transfer};
 use cluster::{Client, Cluster};
-use jeton_etx::{Answer, Ending};
+use jeton_etx::{ClientOutcome, ProcedureResult};
 
 /// How long everything may take to come to rest after the last fault.
 const REST_MAX: Duration = Duration::from_secs(30);
@@ -29,14 +29,14 @@ fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
         let transfer = Transfer { from: 0, to: 1, amount: 10 };
         let id = client.mint();
         let first = client.ask(id, transfer, true).await;
-        assert_eq!(first, Ending::Answer(Answer::Done("990".into())));
+        assert_eq!(first, ClientOutcome::Answer(ProcedureResult::Done("990".into())));
         assert_eq!(client.ask(id, transfer, false).await, first, "asked again");
         assert_eq!(client.ask(id, transfer, true).await, first, "asked again by one who does not remember");
         let other = client.ask(id, Transfer { amount: 11, ..transfer }, false).await;
-        assert_eq!(other, Ending::Mismatch);
+        assert_eq!(other, ClientOutcome::Mismatch);
         let overdraft = client.mint();
         let refused = client.ask(overdraft, Transfer { amount: 5_000, ..transfer }, true).await;
-        assert!(matches!(refused, Ending::Answer(Answer::Refused(_))), "{refused:?}");
+        assert!(matches!(refused, ClientOutcome::Answer(ProcedureResult::Refused(_))), "{refused:?}");
         assert_eq!(client.ask(overdraft, Transfer { amount: 5_000, ..transfer }, false).await, refused);
         assert_eq!(bank.ledgers().await, [vec![id], vec![id]]);
         bank.clear_ledgers().await;
@@ -67,8 +67,8 @@ fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
                     let id = client.mint();
                     let begun = Instant::now();
                     match client.ask(id, transfer, true).await {
-                        Ending::Answer(Answer::Done(_)) => done.push(id),
-                        Ending::Answer(Answer::Refused(_)) => {}
+                        ClientOutcome::Answer(ProcedureResult::Done(_)) => done.push(id),
+                        ClientOutcome::Answer(ProcedureResult::Refused(_)) => {}
                         other => panic!("{other:?}"),
                     }
                     slowest = slowest.max(begun.elapsed());

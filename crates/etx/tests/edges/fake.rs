@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jeton_etx::{
-    Answer, Attempt, Branch, BranchName, Branches, Dialect, Executed, Executor, Failure, Home, Logic,
-    Outcome, Request, RequestId, Resource, Standing, Try, Value, Vote,
+    AttemptId, AttemptNumber, Branch, Branches, CoordinatorId, DecisionLocation, Dialect, Outcome,
+    PreparedBranch, ProcedureCall, ProcedureLogic, ProcedureResult, QueryResult, RequestId, Resource,
+    ResourceError, Value, Vote, Xid,
 };
 use jeton_register::memory::Memory;
 use jeton_register::{Batch, Extent, Log, Permit, Registers, Row, Slot, Space, Written};
@@ -43,8 +44,8 @@ pub struct Fake {
 
 #[derive(Default)]
 pub struct Books {
-    pub prepared: BTreeSet<BranchName>,
-    pub committed: BTreeSet<BranchName>,
+    pub prepared: BTreeSet<Xid>,
+    pub committed: BTreeSet<Xid>,
 }
 
 impl Fake {
@@ -56,7 +57,7 @@ impl Fake {
         self.books.lock().expect("nobody panics with the books open")
     }
 
-    fn end(&self, name: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    fn end(&self, name: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         let mut books = self.books();
         match outcome {
             Outcome::Abort => drop(books.prepared.remove(name)),
@@ -64,7 +65,7 @@ impl Fake {
             Outcome::Commit if books.committed.contains(name) => {}
             Outcome::Commit => {
                 let (resource, why) = ("a fake".to_owned(), "it was rolled back".to_owned());
-                return Err(Failure::Damage { resource, gid: name.gid(), why });
+                return Err(ResourceError::Damage { resource, gid: name.gid(), why });
             }
         }
         Ok(())
@@ -76,7 +77,7 @@ pub struct Shared(pub Arc<Fake>);
 
 struct FakeBranch {
     fake: Arc<Fake>,
-    name: BranchName,
+    name: Xid,
 }
 
 #[async_trait]
@@ -89,8 +90,8 @@ impl Resource for Shared {
         Dialect::Question
     }
 
-    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
-        let name = BranchName {
+    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
+        let name = Xid {
             cluster: CLUSTER.into(),
             request: attempt.request,
             attempt: attempt.number,
@@ -102,47 +103,52 @@ impl Resource for Shared {
         Ok(Box::new(FakeBranch { fake: Arc::clone(&self.0), name }))
     }
 
-    async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
-        Ok(self.0.books().prepared.iter().map(|name| Standing { name: *name, age: None }).collect())
+    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
+        Ok(self.0.books().prepared.iter().map(|name| PreparedBranch { name: *name, age: None }).collect())
     }
 
-    async fn locks(&self, _: &BranchName) -> Result<Vec<String>, Failure> {
+    async fn locks(&self, _: &Xid) -> Result<Vec<String>, ResourceError> {
         Ok(Vec::new())
     }
 
-    async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         self.0.end(branch, outcome)
     }
 
-    async fn write_decision(&self, _: RequestId, _: Try, _: &[u8]) -> Result<Vec<u8>, Failure> {
+    async fn write_decision(
+        &self,
+        _: RequestId,
+        _: AttemptNumber,
+        _: &[u8],
+    ) -> Result<Vec<u8>, ResourceError> {
         Err(passing("it keeps no decisions"))
     }
 
-    async fn read_decision(&self, _: RequestId, _: Try) -> Result<Option<Vec<u8>>, Failure> {
+    async fn read_decision(&self, _: RequestId, _: AttemptNumber) -> Result<Option<Vec<u8>>, ResourceError> {
         Err(passing("it keeps no decisions"))
     }
 
-    async fn forget(&self, _: u128) -> Result<(), Failure> {
+    async fn forget(&self, _: u128) -> Result<(), ResourceError> {
         Ok(())
     }
 
-    async fn fence(&self, _: Executor) -> Result<(), Failure> {
+    async fn fence(&self, _: CoordinatorId) -> Result<(), ResourceError> {
         Ok(())
     }
 }
 
 #[async_trait]
 impl Branch for FakeBranch {
-    fn name(&self) -> BranchName {
+    fn name(&self) -> Xid {
         self.name
     }
 
-    async fn execute(&mut self, statement: &str, _: &[Value]) -> Result<Executed, Failure> {
+    async fn execute(&mut self, statement: &str, _: &[Value]) -> Result<QueryResult, ResourceError> {
         match statement {
-            "work" => Ok(Executed { rows: Vec::new(), count: 1 }),
+            "work" => Ok(QueryResult { rows: Vec::new(), count: 1 }),
             wrong => {
                 let (resource, code) = ("a fake".to_owned(), "wrong".to_owned());
-                Err(Failure::Statement { resource, code, why: wrong.to_owned() })
+                Err(ResourceError::Statement { resource, code, why: wrong.to_owned() })
             }
         }
     }
@@ -153,11 +159,11 @@ impl Branch for FakeBranch {
         Vote::Yes
     }
 
-    async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, Failure> {
+    async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, ResourceError> {
         Err(passing("it keeps no decisions"))
     }
 
-    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
         if outcome == Outcome::Commit {
             self.fake.commits.pass().await;
         }
@@ -165,25 +171,29 @@ impl Branch for FakeBranch {
     }
 }
 
-pub fn passing(why: &str) -> Failure {
-    Failure::Passing { resource: "a fake".to_owned(), why: why.to_owned() }
+pub fn passing(why: &str) -> ResourceError {
+    ResourceError::Passing { resource: "a fake".to_owned(), why: why.to_owned() }
 }
 
 /// Executes the parameters as a statement, in both databases.
 pub struct Both;
 
 #[async_trait]
-impl Logic for Both {
-    fn home(&self, _: &str) -> Option<Home> {
-        Some(Home::Registers)
+impl ProcedureLogic for Both {
+    fn home(&self, _: &str) -> Option<DecisionLocation> {
+        Some(DecisionLocation::Registers)
     }
 
-    async fn compute(&self, request: &Request, branches: &mut Branches) -> Result<Answer, Failure> {
+    async fn compute(
+        &self,
+        request: &ProcedureCall,
+        branches: &mut Branches,
+    ) -> Result<ProcedureResult, ResourceError> {
         let statement = String::from_utf8_lossy(&request.parameters);
         for number in [0, 1] {
             branches.execute(number, &statement, &[]).await?;
         }
-        Ok(Answer::Done(Bytes::from_static(b"done")))
+        Ok(ProcedureResult::Done(Bytes::from_static(b"done")))
     }
 }
 

@@ -9,8 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use fake::{Both, CLUSTER, Fake, Narrow, Shared};
 use jeton_etx::{
-    Alone, Answer, BranchName, Commit, Decision, Decisions, Desk, Ending, Executor, Home, Known, Options,
-    Outcome, Participant, Refusal, Request, RequestId, Resource, Server, Try,
+    AttemptNumber, ClientOutcome, Commit, Coordinator, CoordinatorId, Decision, DecisionLocation,
+    DecisionLog, DecisionLookup, NoPeers, Options, Outcome, Participant, ProcedureCall, ProcedureResult,
+    RequestId, Resource, SubmitError, TransactionService, Xid,
 };
 
 /// The first moment, in milliseconds.
@@ -19,7 +20,7 @@ const BEGIN: u64 = 1_000_000_000;
 struct Stage {
     fakes: [Arc<Fake>; 2],
     registers: Arc<Narrow>,
-    server: Arc<Server<Narrow>>,
+    server: Arc<Coordinator<Narrow>>,
 }
 
 impl Stage {
@@ -28,14 +29,24 @@ impl Stage {
         let registers = Arc::new(Narrow::default());
         let resources = fakes.clone().map(|fake| Arc::new(Shared(fake)) as Arc<dyn Resource>);
         let options = Options { now, ..Options::new(CLUSTER, 1, 7) };
-        let server =
-            Server::new(options, registers.clone(), Arc::new(resources), Arc::new(Both), Arc::new(Alone));
+        let server = Coordinator::new(
+            options,
+            registers.clone(),
+            Arc::new(resources),
+            Arc::new(Both),
+            Arc::new(NoPeers),
+        );
         Self { fakes, registers, server }
     }
 
-    fn issue(&self, id: RequestId, statement: &str) -> tokio::task::JoinHandle<Result<Ending, Refusal>> {
+    fn issue(
+        &self,
+        id: RequestId,
+        statement: &str,
+    ) -> tokio::task::JoinHandle<Result<ClientOutcome, SubmitError>> {
         let parameters = Bytes::copy_from_slice(statement.as_bytes());
-        let (server, request) = (Arc::clone(&self.server), Request { procedure: "p".to_owned(), parameters });
+        let (server, request) =
+            (Arc::clone(&self.server), ProcedureCall { procedure: "p".to_owned(), parameters });
         let issue = async move { server.issue(id, request, true).await };
         // Of a clock that does not wait.
         tokio::spawn(async move {
@@ -44,13 +55,13 @@ impl Stage {
     }
 
     /// A try of somebody who is no more, prepared in one of the databases.
-    fn left_behind(&self, place: usize, home: Home, sequence: u32) -> BranchName {
-        let name = BranchName {
+    fn left_behind(&self, place: usize, home: DecisionLocation, sequence: u32) -> Xid {
+        let name = Xid {
             cluster: CLUSTER.into(),
             request: RequestId { session: session(0), sequence },
-            attempt: Try::FIRST,
+            attempt: AttemptNumber::FIRST,
             home,
-            executor: Executor { server: 9, incarnation: 9, work: sequence.into() },
+            executor: CoordinatorId { server: 9, incarnation: 9, work: sequence.into() },
             resource: place as u8,
             connection: 1,
         };
@@ -90,7 +101,7 @@ async fn until(condition: impl Fn() -> bool) {
     }
 }
 
-const DONE: Ending = Ending::Answer(Answer::Done(Bytes::from_static(b"done")));
+const DONE: ClientOutcome = ClientOutcome::Answer(ProcedureResult::Done(Bytes::from_static(b"done")));
 
 #[tokio::test(start_paused = true)]
 async fn what_is_acknowledged_before_it_is_answered_is_not_forgotten() {
@@ -107,7 +118,7 @@ async fn what_is_acknowledged_before_it_is_answered_is_not_forgotten() {
     assert_eq!((stage.committed(), stage.prepared()), ([1, 1], [0, 0]));
     // Now it is.
     stage.server.acknowledge(id.session, 0).await.unwrap();
-    assert_eq!(stage.issue(id, "work").await.unwrap(), Ok(Ending::Forgotten));
+    assert_eq!(stage.issue(id, "work").await.unwrap(), Ok(ClientOutcome::Forgotten));
     assert_eq!((stage.committed(), stage.prepared()), ([1, 1], [0, 0]));
 }
 
@@ -127,7 +138,7 @@ async fn what_grew_old_while_it_was_worked_on_is_not_committed() {
     NOW.store(BEGIN + window + window, Ordering::SeqCst);
     assert!(stage.server.retire().await.is_err(), "it is prepared");
     stage.fakes[1].votes.set(true);
-    assert_eq!(asked.await.unwrap(), Ok(Ending::Forgotten));
+    assert_eq!(asked.await.unwrap(), Ok(ClientOutcome::Forgotten));
     assert_eq!((stage.committed(), stage.prepared()), ([0, 0], [0, 0]));
     assert!(stage.server.retire().await.is_ok());
 }
@@ -135,9 +146,9 @@ async fn what_grew_old_while_it_was_worked_on_is_not_committed() {
 #[tokio::test(start_paused = true)]
 async fn a_trial_that_was_left_behind_keeps_nothing_from_being_forgotten() {
     let stage = Stage::build(|| 4 * BEGIN);
-    let left = stage.left_behind(0, Home::Registers, 1);
+    let left = stage.left_behind(0, DecisionLocation::Registers, 1);
     stage.fakes[0].books().prepared.clear();
-    stage.fakes[0].books().prepared.insert(BranchName { executor: Executor::TRIAL, ..left });
+    stage.fakes[0].books().prepared.insert(Xid { executor: CoordinatorId::TRIAL, ..left });
     assert_eq!(stage.server.retire().await, Ok(()));
 }
 
@@ -145,8 +156,8 @@ async fn a_trial_that_was_left_behind_keeps_nothing_from_being_forgotten() {
 async fn a_branch_whose_decision_cannot_be_had_keeps_no_other_from_being_swept() {
     let stage = Stage::build(|| BEGIN);
     // The first keeps its decisions in a database that nobody knows any more.
-    let stuck = stage.left_behind(0, Home::Resource(77), 1);
-    stage.left_behind(0, Home::Registers, 2);
+    let stuck = stage.left_behind(0, DecisionLocation::Resource(77), 1);
+    stage.left_behind(0, DecisionLocation::Registers, 2);
     stage.sweep().await;
     assert_eq!(stage.fakes[0].books().prepared.iter().copied().collect::<Vec<_>>(), [stuck]);
 }
@@ -157,7 +168,7 @@ async fn full_registers_leave_nothing_prepared() {
     let id = RequestId { session: session(0), sequence: 0 };
     stage.registers.is_full.store(true, Ordering::SeqCst);
     for _ in 0..2 {
-        assert_eq!(stage.issue(id, "work").await.unwrap(), Ok(Ending::NoRoom));
+        assert_eq!(stage.issue(id, "work").await.unwrap(), Ok(ClientOutcome::NoRoom));
         assert_eq!((stage.committed(), stage.prepared()), ([0, 0], [0, 0]));
     }
     stage.registers.is_full.store(false, Ordering::SeqCst);
@@ -170,7 +181,7 @@ async fn an_error_that_is_too_long_is_an_answer_all_the_same() {
     let stage = Stage::build(|| BEGIN);
     let id = RequestId { session: session(0), sequence: 0 };
     let answer = stage.issue(id, &"ä".repeat(100_000)).await.unwrap();
-    let Ok(Ending::Answer(Answer::Failed(text))) = &answer else { panic!("{answer:?}") };
+    let Ok(ClientOutcome::Answer(ProcedureResult::Failed(text))) = &answer else { panic!("{answer:?}") };
     assert!(text.len() > 60_000 && std::str::from_utf8(text).is_ok());
     assert_eq!(stage.issue(id, &"ä".repeat(100_000)).await.unwrap(), answer);
 }
@@ -192,14 +203,15 @@ async fn what_a_human_ends_while_it_is_worked_on_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn a_human_gets_what_is_decided() {
     let stage = Stage::build(|| BEGIN);
-    let left = stage.left_behind(0, Home::Registers, 1);
+    let left = stage.left_behind(0, DecisionLocation::Registers, 1);
     let branches = vec![Participant { resource: left.resource, connection: left.connection }];
-    let answer = Answer::Done(Bytes::from_static(b"done"));
+    let answer = ProcedureResult::Done(Bytes::from_static(b"done"));
     let commit = Commit { executor: left.executor, branches, asked: 0, answer };
-    let decisions = Decisions::new(stage.registers.clone(), Arc::new([]));
-    let stands =
-        decisions.propose(left.request, Home::Registers, Try::FIRST, &Decision::Commit(commit)).await;
-    assert!(matches!(stands, Ok(Known::Stands(Some(Decision::Commit(_))))));
+    let decisions = DecisionLog::new(stage.registers.clone(), Arc::new([]));
+    let stands = decisions
+        .propose(left.request, DecisionLocation::Registers, AttemptNumber::FIRST, &Decision::Commit(commit))
+        .await;
+    assert!(matches!(stands, Ok(DecisionLookup::Stands(Some(Decision::Commit(_))))));
     let resolved = stage.server.resolve(left.request).await;
     assert!(resolved.len() == 1 && resolved[0].ended == Ok(Outcome::Commit), "{resolved:?}");
     assert_eq!((stage.committed(), stage.prepared()), ([1, 0], [0, 0]));

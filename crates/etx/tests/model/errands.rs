@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use jeton_etx::{
-    Answer, Commit, Computed, Decision, Ending, Event, Executor, Found, Home, Outcome, Participant, Step,
-    Sweeping, Try, Voice, Work,
+    AttemptNumber, ClientOutcome, Commit, CoordinatorAction, CoordinatorId, CoordinatorState, Decision,
+    DecisionLocation, Event, ExecutionResult, Outcome, Participant, ProcedureResult, RecoveryAction,
+    RecoveryEvent, VoteResult,
 };
 
 use crate::fault::Mistake;
-use crate::state::{Errand, NO_LIFE, Part, RESOURCES, Standing, State, What, answer_of};
+use crate::state::{Errand, NO_LIFE, Part, PreparedBranch, RESOURCES, State, What, answer_of};
 use crate::world::World;
 
 /// How an errand goes.
@@ -27,7 +28,7 @@ impl World {
     pub fn can(&self, state: &State, errand: &Errand) -> bool {
         match &errand.what {
             // It waits for a decision, or for the end of whom it waits for.
-            What::Step(Step::Await(attempt, executor)) => {
+            What::Step(CoordinatorAction::Await(attempt, executor)) => {
                 let is_over =
                     !state.is_working(*executor, *attempt) && self.mistake != Mistake::WaitsForTheDead;
                 state.decisions.contains_key(attempt) || is_over
@@ -42,19 +43,19 @@ impl World {
         let mut ways = Vec::new();
         let mut may = |is_left: bool, how| ways.extend(is_left.then_some(how));
         match &errand.what {
-            What::Step(Step::Compute(_)) => may(left.refusals > 0, How::Badly),
-            What::Step(Step::Vote(..)) => {
+            What::Step(CoordinatorAction::Compute(_)) => may(left.refusals > 0, How::Badly),
+            What::Step(CoordinatorAction::Vote(..)) => {
                 may(left.refusals > 0, How::Badly);
                 may(left.breaks > 0, How::Broken);
             }
-            What::Step(Step::CommitDeciding(..)) => may(left.breaks > 0, How::Broken),
-            What::Step(Step::Await(attempt, _)) => {
+            What::Step(CoordinatorAction::CommitDeciding(..)) => may(left.breaks > 0, How::Broken),
+            What::Step(CoordinatorAction::Await(attempt, _)) => {
                 may(left.suspicions > 0 && !state.decisions.contains_key(attempt), How::Badly);
             }
-            What::Sweeping(Sweeping::AskFor(executor, attempt)) => {
+            What::Sweeping(RecoveryAction::AskFor(executor, attempt)) => {
                 may(left.suspicions > 0 && state.is_working(*executor, *attempt), How::Badly);
             }
-            What::Step(Step::Fence(_, executor)) if left.fences > 0 => {
+            What::Step(CoordinatorAction::Fence(_, executor)) if left.fences > 0 => {
                 // A fence that has nothing to end, now or later, cannot be told from one that fails.
                 let unfenced = state.unfenced(|part| part.2 == *executor);
                 let is_felt =
@@ -64,7 +65,7 @@ impl World {
                     (0..RESOURCES).for_each(|resource| may(true, How::BadlyIn(resource)));
                 }
             }
-            What::Step(Step::Commit(..)) => may(left.unknown > 0, How::Badly),
+            What::Step(CoordinatorAction::Commit(..)) => may(left.unknown > 0, How::Badly),
             _ => {}
         }
         ways
@@ -80,25 +81,25 @@ impl World {
     }
 
     /// The server hears of a failure. The deed is nobody's from now on, and comes about or not: if at once, it is one of which only the answer was lost.
-    fn break_off(&self, state: &mut State, server: u16, step: Step) {
+    fn break_off(&self, state: &mut State, server: u16, step: CoordinatorAction) {
         state.left.breaks -= 1;
         state.under_way.insert(Errand { server, incarnation: NO_LIFE, what: What::Step(step.clone()) });
         match step {
-            Step::Vote(attempt, branch) => {
+            CoordinatorAction::Vote(attempt, branch) => {
                 let is_yes = self.mistake == Mistake::LostVoteIsYes;
-                let voice = if is_yes { Voice::Yes } else { Voice::No };
+                let voice = if is_yes { VoteResult::Yes } else { VoteResult::No };
                 state.tell(server, attempt.number, Event::Voted(branch, voice));
             }
             // Whether it was committed is seen by trying to write that it was not.
-            Step::CommitDeciding(attempt, _) => {
-                state.want(server, [What::Step(Step::Propose(attempt.number, Decision::Abort))]);
+            CoordinatorAction::CommitDeciding(attempt, _) => {
+                state.want(server, [What::Step(CoordinatorAction::Propose(attempt.number, Decision::Abort))]);
             }
             _ => unreachable!("only these are on a connection that may break"),
         }
     }
 
     /// Ends the sessions of an executor. If it lives, it may begin again.
-    fn fence(&self, state: &mut State, executor: Executor, how: How) {
+    fn fence(&self, state: &mut State, executor: CoordinatorId, how: How) {
         state.left.fences -= u8::from(how != How::Well);
         let holds = |resource| match how {
             How::Badly => false,
@@ -113,62 +114,74 @@ impl World {
         state.end_sessions(&ended);
     }
 
-    fn do_step(&self, state: &mut State, server: u16, step: Step, how: How, is_orphan: bool) {
+    fn do_step(&self, state: &mut State, server: u16, step: CoordinatorAction, how: How, is_orphan: bool) {
         let badly = how == How::Badly;
-        let attempt = step.attempt().unwrap_or(Try::FIRST);
+        let attempt = step.attempt().unwrap_or(AttemptNumber::FIRST);
         let event = match step {
-            Step::Look(attempt) => Event::Stands(state.decisions.get(&attempt).cloned()),
-            Step::AskOthers(attempt) => {
-                let others = state.servers.iter().filter_map(|other| other.work.as_ref()).map(Work::executor);
+            CoordinatorAction::Look(attempt) => Event::Stands(state.decisions.get(&attempt).cloned()),
+            CoordinatorAction::AskOthers(attempt) => {
+                let others = state
+                    .servers
+                    .iter()
+                    .filter_map(|other| other.work.as_ref())
+                    .map(CoordinatorState::executor);
                 let at_work = others
                     .filter(|other| other.server != server)
                     .find(|other| state.is_working(*other, attempt));
                 Event::Others(at_work)
             }
-            Step::Await(attempt, _) => match state.decisions.get(&attempt) {
+            CoordinatorAction::Await(attempt, _) => match state.decisions.get(&attempt) {
                 Some(decision) => Event::Stands(Some(decision.clone())),
                 None => {
                     state.left.suspicions -= u8::from(badly);
                     Event::Suspected
                 }
             },
-            Step::Fence(_, executor) => {
+            CoordinatorAction::Fence(_, executor) => {
                 self.fence(state, executor, how);
                 Event::Fenced
             }
-            Step::Compute(_) if badly => {
+            CoordinatorAction::Compute(_) if badly => {
                 state.left.refusals -= 1;
-                Event::Computed(Computed::Failed)
+                Event::Computed(ExecutionResult::Failed)
             }
-            Step::Compute(attempt) => {
+            CoordinatorAction::Compute(attempt) => {
                 for resource in 0..RESOURCES {
-                    state.branches.insert((resource, attempt.number, attempt.executor), Standing::Active);
+                    state
+                        .branches
+                        .insert((resource, attempt.number, attempt.executor), PreparedBranch::Active);
                 }
                 state.computed.insert((attempt.number, attempt.executor));
                 let answer = match self.mistake {
-                    Mistake::FirstAnswerIsKept => answer_of(Try::FIRST, attempt.executor),
-                    Mistake::OtherAnswerIsKept => Answer::Done(Bytes::from_static(b"of another request")),
+                    Mistake::FirstAnswerIsKept => answer_of(AttemptNumber::FIRST, attempt.executor),
+                    Mistake::OtherAnswerIsKept => {
+                        ProcedureResult::Done(Bytes::from_static(b"of another request"))
+                    }
                     _ => answer_of(attempt.number, attempt.executor),
                 };
-                Event::Computed(Computed::Done { branches: Self::participants(), answer })
+                Event::Computed(ExecutionResult::Done { branches: Self::participants(), answer })
             }
-            Step::Vote(attempt, branch) => {
+            CoordinatorAction::Vote(attempt, branch) => {
                 let part = (branch.resource, attempt.number, attempt.executor);
                 Event::Voted(branch, self.vote(state, part, badly))
             }
             // Who proposes this without having worked on the try steps in for another.
-            Step::Propose(attempt, Decision::Abort)
+            CoordinatorAction::Propose(attempt, Decision::Abort)
                 if self.mistake == Mistake::TakesForVoid && !is_executing(state, server, attempt) =>
             {
                 Event::Stands(Some(Decision::Abort))
             }
-            Step::Propose(attempt, Decision::Commit(commit)) => {
+            CoordinatorAction::Propose(attempt, Decision::Commit(commit)) => {
                 let stands = state.propose(attempt, Decision::Commit(commit.clone()));
                 Event::Stands(Some(self.misread(stands, commit)))
             }
-            Step::Propose(attempt, decision) => Event::Stands(Some(state.propose(attempt, decision))),
-            Step::CommitDeciding(attempt, commit) => {
-                let Home::Resource(resource) = self.home else { unreachable!("decisions are in registers") };
+            CoordinatorAction::Propose(attempt, decision) => {
+                Event::Stands(Some(state.propose(attempt, decision)))
+            }
+            CoordinatorAction::CommitDeciding(attempt, commit) => {
+                let DecisionLocation::Resource(resource) = self.home else {
+                    unreachable!("decisions are in registers")
+                };
                 let part = (resource, attempt.number, attempt.executor);
                 // One step of the database: the row and the work stay together, or neither does.
                 let is_there = state.branches.remove(&part).is_some();
@@ -185,7 +198,7 @@ impl World {
                 };
                 Event::Stands(Some(self.misread(stands, commit)))
             }
-            Step::Undo(attempt) => {
+            CoordinatorAction::Undo(attempt) => {
                 for resource in 0..RESOURCES {
                     let part = (resource, attempt.number, attempt.executor);
                     // What is under way may come about after the connection was closed.
@@ -195,12 +208,12 @@ impl World {
                 }
                 Event::Undone
             }
-            Step::Commit(attempt, branch) => {
+            CoordinatorAction::Commit(attempt, branch) => {
                 let part = (branch.resource, attempt.number, attempt.executor);
                 if badly {
                     state.left.unknown -= 1;
                     if self.mistake != Mistake::UnknownIsCommitted {
-                        let again = Step::Commit(attempt, branch);
+                        let again = CoordinatorAction::Commit(attempt, branch);
                         state.want(server, [What::Step(again)]);
                         return;
                     }
@@ -209,7 +222,7 @@ impl World {
                 }
                 Event::Committed(branch)
             }
-            Step::Answer(ending) => {
+            CoordinatorAction::Answer(ending) => {
                 if !is_orphan {
                     state.servers[usize::from(server)].work = None;
                     state.told.insert(ending);
@@ -221,25 +234,25 @@ impl World {
             if self.mistake == Mistake::EarlyAnswer
                 && let Event::Stands(Some(Decision::Commit(commit))) = &event
             {
-                state.told.insert(Ending::Answer(commit.answer.clone()));
+                state.told.insert(ClientOutcome::Answer(commit.answer.clone()));
             }
             state.tell(server, attempt, event);
         }
     }
 
-    fn vote(&self, state: &mut State, part: Part, badly: bool) -> Voice {
+    fn vote(&self, state: &mut State, part: Part, badly: bool) -> VoteResult {
         if badly {
             state.left.refusals -= u8::from(badly);
             state.branches.remove(&part);
-            Voice::No
+            VoteResult::No
         } else if let Some(standing) = state.branches.get_mut(&part) {
-            *standing = Standing::Prepared;
+            *standing = PreparedBranch::Prepared;
             state.voted.insert(part);
-            Voice::Yes
+            VoteResult::Yes
         } else if self.mistake == Mistake::LostVoteIsYes {
-            Voice::Yes
+            VoteResult::Yes
         } else {
-            Voice::No
+            VoteResult::No
         }
     }
 
@@ -256,26 +269,26 @@ impl World {
         }
     }
 
-    fn do_sweeping(&self, state: &mut State, server: u16, what: Sweeping, how: How, is_orphan: bool) {
+    fn do_sweeping(&self, state: &mut State, server: u16, what: RecoveryAction, how: How, is_orphan: bool) {
         let badly = how == How::Badly;
         let found = match what {
-            Sweeping::ListAgain(_) => unreachable!("nothing is forgotten in the model"),
-            Sweeping::Look(attempt) => Found::Stands(state.decisions.get(&attempt).cloned()),
-            Sweeping::AskFor(executor, attempt) => {
+            RecoveryAction::ListAgain(_) => unreachable!("nothing is forgotten in the model"),
+            RecoveryAction::Look(attempt) => RecoveryEvent::Stands(state.decisions.get(&attempt).cloned()),
+            RecoveryAction::AskFor(executor, attempt) => {
                 state.left.suspicions -= u8::from(badly);
-                Found::Executor { is_working: !badly && state.is_working(executor, attempt) }
+                RecoveryEvent::Executor { is_working: !badly && state.is_working(executor, attempt) }
             }
-            Sweeping::ProposeAbort(attempt) => {
+            RecoveryAction::ProposeAbort(attempt) => {
                 let stands = if self.mistake == Mistake::SweepWithoutWriting {
                     Decision::Abort
                 } else {
                     state.propose(attempt, Decision::Abort)
                 };
-                Found::Stands(Some(stands))
+                RecoveryEvent::Stands(Some(stands))
             }
-            Sweeping::End(branch, outcome) => {
+            RecoveryAction::End(branch, outcome) => {
                 state.end((branch.resource, branch.attempt, branch.executor), outcome);
-                Found::Ended
+                RecoveryEvent::Ended
             }
         };
         if !is_orphan {
@@ -287,8 +300,11 @@ impl World {
     pub fn lose(&self, state: &mut State, errand: Errand) {
         state.under_way.remove(&errand);
         match (errand.what, self.home) {
-            (What::Step(Step::Vote(attempt, Participant { resource, .. })), _)
-            | (What::Step(Step::CommitDeciding(attempt, _)), Home::Resource(resource)) => {
+            (What::Step(CoordinatorAction::Vote(attempt, Participant { resource, .. })), _)
+            | (
+                What::Step(CoordinatorAction::CommitDeciding(attempt, _)),
+                DecisionLocation::Resource(resource),
+            ) => {
                 state.branches.remove(&(resource, attempt.number, attempt.executor));
             }
             _ => {}
@@ -297,9 +313,9 @@ impl World {
 
     /// Whether a commit with its decision is on its way to the database that keeps it.
     pub fn is_deciding(&self, state: &State, part: Part) -> bool {
-        Home::Resource(part.0) == self.home
+        DecisionLocation::Resource(part.0) == self.home
             && state.under_way.iter().any(|errand| {
-                matches!(&errand.what, What::Step(Step::CommitDeciding(attempt, _))
+                matches!(&errand.what, What::Step(CoordinatorAction::CommitDeciding(attempt, _))
                 if (attempt.number, attempt.executor) == (part.1, part.2))
             })
     }
@@ -310,6 +326,6 @@ impl World {
 }
 
 /// Whether a server is at work on a try itself.
-fn is_executing(state: &State, server: u16, attempt: Try) -> bool {
+fn is_executing(state: &State, server: u16, attempt: AttemptNumber) -> bool {
     state.servers[usize::from(server)].work.as_ref().is_some_and(|work| work.is_executing(attempt))
 }

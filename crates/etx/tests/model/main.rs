@@ -7,7 +7,7 @@ mod state;
 mod world;
 
 use fault::{Faults, Mistake};
-use jeton_etx::Home;
+use jeton_etx::DecisionLocation;
 use stateright::{Checker, Model};
 use world::World;
 
@@ -19,13 +19,13 @@ const HASTE: Faults = Faults { haste: 1, ..NONE };
 const WORLD: World = World {
     faults: NONE,
     mistake: Mistake::None,
-    home: Home::Registers,
+    home: DecisionLocation::Registers,
     sweepers: 1,
     clients_forget: false,
     looks_everywhere: false,
 };
 
-const HOMES: [Home; 2] = [Home::Registers, Home::Resource(0)];
+const HOMES: [DecisionLocation; 2] = [DecisionLocation::Registers, DecisionLocation::Resource(0)];
 
 /// What was found in a world.
 struct Findings {

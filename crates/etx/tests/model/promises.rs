@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use jeton_etx::{Answer, Decision, Ending, Executor, Try};
+use jeton_etx::{AttemptNumber, ClientOutcome, CoordinatorId, Decision, ProcedureResult};
 use stateright::Property;
 
 use crate::state::{Part, RESOURCES, State, answer_of};
@@ -24,12 +24,12 @@ pub fn promises() -> Vec<Property<World>> {
         }),
         Property::always("A.1 an answer is given only if all have committed", |_, state: &State| {
             state.told.iter().all(|ending| match ending {
-                Ending::Answer(answer) => is_committed(state, answer),
+                ClientOutcome::Answer(answer) => is_committed(state, answer),
                 _ => true,
             })
         }),
         Property::always("A.2 one try commits at most", |_, state: &State| {
-            let works: BTreeSet<(Try, Executor)> =
+            let works: BTreeSet<(AttemptNumber, CoordinatorId)> =
                 state.committed.iter().map(|(_, attempt, executor)| (*attempt, *executor)).collect();
             works.len() <= 1
         }),
@@ -41,9 +41,12 @@ pub fn promises() -> Vec<Property<World>> {
         }),
         Property::always("V.1 an answer was computed, by the work that counts", |_, state: &State| {
             state.told.iter().all(|ending| match ending {
-                Ending::Answer(answer) => is_computed(state, answer),
+                ClientOutcome::Answer(answer) => is_computed(state, answer),
                 // Nobody computes these. Not one is due: there are more tries than faults, and one request, which is young.
-                Ending::GivenUp | Ending::Mismatch | Ending::Forgotten | Ending::NoRoom => false,
+                ClientOutcome::GivenUp
+                | ClientOutcome::Mismatch
+                | ClientOutcome::Forgotten
+                | ClientOutcome::NoRoom => false,
             })
         }),
         Property::always("V.2 a database commits only if all have voted yes", |_, state: &State| {
@@ -52,16 +55,19 @@ pub fn promises() -> Vec<Property<World>> {
             })
         }),
         Property::sometimes("a request is answered", |_, state: &State| {
-            state.told.iter().any(|ending| matches!(ending, Ending::Answer(_)))
+            state.told.iter().any(|ending| matches!(ending, ClientOutcome::Answer(_)))
         }),
         Property::sometimes("a second try commits", |_, state: &State| {
-            state.committed.iter().any(|(_, attempt, _)| *attempt > Try::FIRST)
+            state.committed.iter().any(|(_, attempt, _)| *attempt > AttemptNumber::FIRST)
         }),
     ]
 }
 
 /// The decisions that carry this answer: which try, and whose work.
-fn carriers<'a>(state: &'a State, answer: &'a Answer) -> impl Iterator<Item = (Try, Executor)> + 'a {
+fn carriers<'a>(
+    state: &'a State,
+    answer: &'a ProcedureResult,
+) -> impl Iterator<Item = (AttemptNumber, CoordinatorId)> + 'a {
     state.decisions.iter().filter_map(move |(attempt, decision)| match decision {
         Decision::Commit(commit) if commit.answer == *answer => Some((*attempt, commit.executor)),
         _ => None,
@@ -69,14 +75,14 @@ fn carriers<'a>(state: &'a State, answer: &'a Answer) -> impl Iterator<Item = (T
 }
 
 /// A decision carries the answer, and every database has committed the work that it names. Every work changes every database.
-fn is_committed(state: &State, answer: &Answer) -> bool {
+fn is_committed(state: &State, answer: &ProcedureResult) -> bool {
     carriers(state, answer).any(|(attempt, executor)| {
         (0..RESOURCES).all(|resource| state.committed.contains(&(resource, attempt, executor)))
     })
 }
 
 /// The business logic came to this answer, and if it is what stands, it was for the work that is to be committed with it: an answer may not be of one work and the effects of another.
-fn is_computed(state: &State, answer: &Answer) -> bool {
+fn is_computed(state: &State, answer: &ProcedureResult) -> bool {
     state.computed.iter().any(|(attempt, executor)| answer_of(*attempt, *executor) == *answer)
         && carriers(state, answer).all(|(attempt, executor)| answer_of(attempt, executor) == *answer)
 }

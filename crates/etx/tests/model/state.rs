@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use jeton_etx::{
-    Answer, Decision, Ending, Event, Executor, Found, Outcome, Step, Sweep, Sweeping, Try, Voice, Work,
+    AttemptNumber, BranchRecovery, ClientOutcome, CoordinatorAction, CoordinatorId, CoordinatorState,
+    Decision, Event, Outcome, ProcedureResult, RecoveryAction, RecoveryEvent, VoteResult,
 };
 
 use crate::fault::Faults;
@@ -19,18 +20,18 @@ pub const NO_LIFE: u64 = 0;
 pub struct Server {
     pub incarnation: u64,
     pub next_work: u64,
-    pub work: Option<Work>,
-    pub sweep: Option<Sweep>,
+    pub work: Option<CoordinatorState>,
+    pub sweep: Option<BranchRecovery>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Standing {
+pub enum PreparedBranch {
     Active,
     Prepared,
 }
 
 /// The work of one executor on one try, in one database.
-pub type Part = (u8, Try, Executor);
+pub type Part = (u8, AttemptNumber, CoordinatorId);
 
 /// A step that a server wants done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,17 +43,17 @@ pub struct Errand {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
-    Step(Step),
-    Sweeping(Sweeping),
+    Step(CoordinatorAction),
+    Sweeping(RecoveryAction),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     pub servers: Vec<Server>,
-    pub decisions: BTreeMap<Try, Decision>,
-    pub branches: BTreeMap<Part, Standing>,
+    pub decisions: BTreeMap<AttemptNumber, Decision>,
+    pub branches: BTreeMap<Part, PreparedBranch>,
     /// Where the business logic came to its end, for whom.
-    pub computed: BTreeSet<(Try, Executor)>,
+    pub computed: BTreeSet<(AttemptNumber, CoordinatorId)>,
     pub voted: BTreeSet<Part>,
     pub committed: BTreeSet<Part>,
     /// Branches that voted yes and were rolled back.
@@ -63,15 +64,15 @@ pub struct State {
     pub ignored: BTreeSet<Part>,
     pub under_way: BTreeSet<Errand>,
     /// What the client was told. It takes the first, but each must be right.
-    pub told: BTreeSet<Ending>,
+    pub told: BTreeSet<ClientOutcome>,
     pub asked_once: bool,
     pub left: Faults,
 }
 
 /// What a computation says. It tells itself from every other.
-pub fn answer_of(attempt: Try, executor: Executor) -> Answer {
-    let Executor { server, incarnation, work } = executor;
-    Answer::Done(Bytes::copy_from_slice(&[attempt.0, server as u8, incarnation as u8, work as u8]))
+pub fn answer_of(attempt: AttemptNumber, executor: CoordinatorId) -> ProcedureResult {
+    let CoordinatorId { server, incarnation, work } = executor;
+    ProcedureResult::Done(Bytes::copy_from_slice(&[attempt.0, server as u8, incarnation as u8, work as u8]))
 }
 
 impl State {
@@ -94,11 +95,11 @@ impl State {
         }
     }
 
-    pub fn is_alive(&self, executor: Executor) -> bool {
+    pub fn is_alive(&self, executor: CoordinatorId) -> bool {
         self.servers[usize::from(executor.server)].incarnation == executor.incarnation
     }
 
-    pub fn is_working(&self, executor: Executor, attempt: Try) -> bool {
+    pub fn is_working(&self, executor: CoordinatorId, attempt: AttemptNumber) -> bool {
         let server = &self.servers[usize::from(executor.server)];
         server.incarnation == executor.incarnation
             && server
@@ -115,7 +116,7 @@ impl State {
 
     pub fn is_voting(&self, part: Part) -> bool {
         self.under_way.iter().any(|errand| {
-            matches!(&errand.what, What::Step(Step::Vote(attempt, branch))
+            matches!(&errand.what, What::Step(CoordinatorAction::Vote(attempt, branch))
             if (branch.resource, attempt.number, attempt.executor) == part)
         })
     }
@@ -139,7 +140,7 @@ impl State {
         let server = &self.servers[usize::from(number)];
         let life = (number, server.incarnation);
         let at_work = self.branches.iter().any(|((_, _, executor), standing)| {
-            *standing == Standing::Active && (executor.server, executor.incarnation) == life
+            *standing == PreparedBranch::Active && (executor.server, executor.incarnation) == life
         });
         server.work.is_none()
             && server.sweep.is_none()
@@ -149,7 +150,7 @@ impl State {
 
     /// Whether a database has something to lose when it crashes.
     pub fn is_active(&self, resource: u8) -> bool {
-        self.branches.iter().any(|(part, standing)| part.0 == resource && *standing == Standing::Active)
+        self.branches.iter().any(|(part, standing)| part.0 == resource && *standing == PreparedBranch::Active)
     }
 
     pub fn want(&mut self, server: u16, steps: impl IntoIterator<Item = What>) {
@@ -158,19 +159,19 @@ impl State {
     }
 
     /// What stands after an attempt to write.
-    pub fn propose(&mut self, attempt: Try, decision: Decision) -> Decision {
+    pub fn propose(&mut self, attempt: AttemptNumber, decision: Decision) -> Decision {
         self.decisions.entry(attempt).or_insert(decision).clone()
     }
 
     pub fn end(&mut self, part: Part, outcome: Outcome) {
         match (self.branches.get(&part), outcome) {
-            (Some(Standing::Prepared), Outcome::Commit) => {
+            (Some(PreparedBranch::Prepared), Outcome::Commit) => {
                 self.branches.remove(&part);
                 self.committed.insert(part);
             }
             (_, Outcome::Commit) => self.damage |= !self.committed.contains(&part),
             (Some(standing), Outcome::Abort) => {
-                if *standing == Standing::Prepared {
+                if *standing == PreparedBranch::Prepared {
                     self.undone.insert(part);
                 }
                 self.branches.remove(&part);
@@ -181,9 +182,9 @@ impl State {
 
     /// What a fence would end: parts at work, and parts of which a vote is under way.
     pub fn unfenced(&self, concerns: impl Fn(&Part) -> bool) -> BTreeSet<Part> {
-        let active = self.branches.iter().filter(|(_, standing)| **standing == Standing::Active);
+        let active = self.branches.iter().filter(|(_, standing)| **standing == PreparedBranch::Active);
         let voting = self.under_way.iter().filter_map(|errand| match &errand.what {
-            What::Step(Step::Vote(attempt, branch)) => {
+            What::Step(CoordinatorAction::Vote(attempt, branch)) => {
                 Some((branch.resource, attempt.number, attempt.executor))
             }
             _ => None,
@@ -195,7 +196,7 @@ impl State {
     pub fn end_sessions(&mut self, parts: &BTreeSet<Part>) {
         let mut broken = Vec::new();
         self.under_way.retain(|errand| match &errand.what {
-            What::Step(Step::Vote(attempt, branch))
+            What::Step(CoordinatorAction::Vote(attempt, branch))
                 if parts.contains(&(branch.resource, attempt.number, attempt.executor)) =>
             {
                 broken.push((errand.clone(), attempt.number, *branch));
@@ -203,21 +204,21 @@ impl State {
             }
             _ => true,
         });
-        self.branches.retain(|part, standing| !parts.contains(part) || *standing == Standing::Prepared);
+        self.branches.retain(|part, standing| !parts.contains(part) || *standing == PreparedBranch::Prepared);
         for (errand, attempt, branch) in broken {
             if !self.is_orphan(&errand) {
-                self.tell(errand.server, attempt, Event::Voted(branch, Voice::No));
+                self.tell(errand.server, attempt, Event::Voted(branch, VoteResult::No));
             }
         }
     }
 
-    pub fn tell(&mut self, server: u16, attempt: Try, event: Event) {
+    pub fn tell(&mut self, server: u16, attempt: AttemptNumber, event: Event) {
         let Some(work) = &mut self.servers[usize::from(server)].work else { return };
         let steps = work.on(attempt, event);
         self.want(server, steps.into_iter().map(What::Step));
     }
 
-    pub fn tell_sweep(&mut self, server: u16, found: Found) {
+    pub fn tell_sweep(&mut self, server: u16, found: RecoveryEvent) {
         let slot = &mut self.servers[usize::from(server)].sweep;
         let Some(sweep) = slot else { return };
         let next = sweep.on(found);

@@ -1,22 +1,25 @@
 //! A world for the protocol: two servers, two databases, registers, a client, and everything that may go wrong.
 //!
-//! The servers are the machines of the library, [`Work`] and [`Sweep`]. Each step that they want done is under way until the world does it, in any order; what
+//! The servers are the machines of the library, [`CoordinatorState`] and [`BranchRecovery`]. Each step that they want done is under way until the world does it, in any order; what
 //! a server had under way when it crashed may come about, or not. Answers come with the deed, unless a connection breaks: what is lost is the deed, or the server.
 
-use jeton_etx::{BranchName, Executor, Home, Question, RequestId, Step, Sweep, Sweeping, Work};
+use jeton_etx::{
+    BranchRecovery, CoordinatorAction, CoordinatorId, CoordinatorState, DecisionLocation, RecoveryAction,
+    RequestId, TransactionRequest, Xid,
+};
 use stateright::{Model, Property};
 
 use crate::errands::How;
 use crate::fault::{Faults, Mistake};
 use crate::promises::promises;
-use crate::state::{Errand, Part, RESOURCES, Standing, State, What};
+use crate::state::{Errand, Part, PreparedBranch, RESOURCES, State, What};
 
 /// The model.
 #[derive(Debug, Clone, Copy)]
 pub struct World {
     pub faults: Faults,
     pub mistake: Mistake,
-    pub home: Home,
+    pub home: DecisionLocation,
     /// How many servers sweep at the same time.
     pub sweepers: usize,
     /// Whether the client always says that it asks for the first time.
@@ -44,8 +47,8 @@ pub enum Action {
 
 impl World {
     /// The branch, as the databases call it.
-    fn name(&self, (resource, attempt, executor): Part) -> BranchName {
-        BranchName {
+    fn name(&self, (resource, attempt, executor): Part) -> Xid {
+        Xid {
             cluster: 0.into(),
             request: REQUEST,
             attempt,
@@ -80,7 +83,7 @@ impl World {
     }
 
     fn findable<'a>(&self, state: &'a State) -> impl Iterator<Item = Part> + 'a {
-        let prepared = state.branches.iter().filter(|(_, standing)| **standing == Standing::Prepared);
+        let prepared = state.branches.iter().filter(|(_, standing)| **standing == PreparedBranch::Prepared);
         prepared.map(|(part, _)| *part).filter(|part| !state.ignored.contains(part))
     }
 
@@ -116,8 +119,12 @@ impl World {
         state.under_way.retain(|errand| {
             let reaches = matches!(
                 &errand.what,
-                What::Step(Step::Vote(..) | Step::Propose(..) | Step::CommitDeciding(..) | Step::Commit(..))
-                    | What::Sweeping(Sweeping::ProposeAbort(_) | Sweeping::End(..))
+                What::Step(
+                    CoordinatorAction::Vote(..)
+                        | CoordinatorAction::Propose(..)
+                        | CoordinatorAction::CommitDeciding(..)
+                        | CoordinatorAction::Commit(..)
+                ) | What::Sweeping(RecoveryAction::ProposeAbort(_) | RecoveryAction::End(..))
             );
             errand.server != number || reaches
         });
@@ -125,7 +132,7 @@ impl World {
             .branches
             .iter()
             .filter(|((_, _, executor), standing)| {
-                **standing == Standing::Active
+                **standing == PreparedBranch::Active
                     && (executor.server, executor.incarnation) == (number, incarnation)
             })
             .map(|(part, _)| *part)
@@ -187,10 +194,10 @@ impl Model for World {
                 state.asked_once = true;
                 let server = &mut state.servers[usize::from(number)];
                 let executor =
-                    Executor { server: number, incarnation: server.incarnation, work: server.next_work };
+                    CoordinatorId { server: number, incarnation: server.incarnation, work: server.next_work };
                 server.next_work += u64::from(self.mistake != Mistake::SameIdentity);
-                let question = Question { request: REQUEST, home: self.home, asked: 7 };
-                let (work, steps) = Work::begin(question, executor, is_first_time);
+                let question = TransactionRequest { request: REQUEST, home: self.home, asked: 7 };
+                let (work, steps) = CoordinatorState::begin(question, executor, is_first_time);
                 server.work = Some(work);
                 state.want(number, steps.into_iter().map(What::Step));
             }
@@ -200,14 +207,16 @@ impl Model for World {
             }
             Action::Lose(errand) => self.lose(&mut state, errand),
             Action::Find(number, part) => {
-                let (sweep, first) = Sweep::begin(self.name(part));
+                let (sweep, first) = BranchRecovery::begin(self.name(part));
                 state.servers[usize::from(number)].sweep = Some(sweep);
                 state.want(number, [What::Sweeping(first)]);
             }
             Action::Crash(number) => self.crash(&mut state, number),
             Action::Outage(resource) => {
                 state.left.outages -= 1;
-                state.branches.retain(|part, standing| part.0 != resource || *standing == Standing::Prepared);
+                state
+                    .branches
+                    .retain(|part, standing| part.0 != resource || *standing == PreparedBranch::Prepared);
             }
         }
         Some(state)

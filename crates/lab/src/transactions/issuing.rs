@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jeton_etx::{
-    Alone, Answer, Branches, Ending, Failure, Home, Logic, Options, Request, RequestId, Resource, Server,
+    Branches, ClientOutcome, Coordinator, DecisionLocation, NoPeers, Options, ProcedureCall, ProcedureLogic,
+    ProcedureResult, RequestId, Resource, ResourceError,
 };
 use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_register::Registers;
@@ -48,11 +49,11 @@ impl Procedure {
         Self::ALL.into_iter().find(|procedure| procedure.name() == name)
     }
 
-    fn home(self) -> Home {
+    fn home(self) -> DecisionLocation {
         match self {
-            Self::Both => Home::Registers,
-            Self::LastAgent | Self::Postgres => Home::Resource(POSTGRES),
-            Self::MariaDb => Home::Resource(MARIADB),
+            Self::Both => DecisionLocation::Registers,
+            Self::LastAgent | Self::Postgres => DecisionLocation::Resource(POSTGRES),
+            Self::MariaDb => DecisionLocation::Resource(MARIADB),
         }
     }
 
@@ -68,13 +69,17 @@ impl Procedure {
 struct Transfers;
 
 #[async_trait]
-impl Logic for Transfers {
-    fn home(&self, procedure: &str) -> Option<Home> {
+impl ProcedureLogic for Transfers {
+    fn home(&self, procedure: &str) -> Option<DecisionLocation> {
         Procedure::named(procedure).map(Procedure::home)
     }
 
-    async fn compute(&self, request: &Request, branches: &mut Branches) -> Result<Answer, Failure> {
-        let wrong = |why: &str| Answer::Failed(Bytes::copy_from_slice(why.as_bytes()));
+    async fn compute(
+        &self,
+        request: &ProcedureCall,
+        branches: &mut Branches,
+    ) -> Result<ProcedureResult, ResourceError> {
+        let wrong = |why: &str| ProcedureResult::Failed(Bytes::copy_from_slice(why.as_bytes()));
         let (Some(procedure), Ok(task)) =
             (Procedure::named(&request.procedure), Task::decode(&request.parameters))
         else {
@@ -92,7 +97,7 @@ impl Logic for Transfers {
                 if let Some(sleep) = sleep {
                     branch.execute(&sleep, &[]).await?;
                 }
-                Ok::<(), Failure>(())
+                Ok::<(), ResourceError>(())
             });
         }
         let mut working = working.into_iter();
@@ -101,13 +106,13 @@ impl Logic for Transfers {
             (Some(one), None) => one.await?,
             _ => return Ok(wrong("a procedure without a database")),
         }
-        Ok(Answer::Done(Bytes::from_static(b"done")))
+        Ok(ProcedureResult::Done(Bytes::from_static(b"done")))
     }
 }
 
 /// A server that is asked for one procedure.
 pub(crate) struct Issuing<R> {
-    server: Arc<Server<R>>,
+    server: Arc<Coordinator<R>>,
     /// Members of the registers that other servers would have.
     _others: Vec<Arc<R>>,
     procedure: Procedure,
@@ -147,7 +152,7 @@ impl<R: Registers> Issuing<R> {
         let options = Options::new(cluster, 1, getrandom::u64().context("no random number")?);
         let others = registers.split_off(1);
         let own = registers.pop().context("a server without registers")?;
-        let server = Server::new(options, own, resources, Arc::new(Transfers), Arc::new(Alone));
+        let server = Coordinator::new(options, own, resources, Arc::new(Transfers), Arc::new(NoPeers));
         tokio::spawn(Arc::clone(&server).sweep_for_ever());
         let milliseconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
         let chance = u128::from(getrandom::u64().context("no random number")?);
@@ -166,12 +171,13 @@ impl<R: Registers> Contender for Issuing<R> {
             session: self.session + client as u128,
             sequence: sequence.fetch_add(1, Ordering::Relaxed),
         };
-        let request = Request { procedure: self.procedure.name().to_owned(), parameters: task.encode() };
+        let request =
+            ProcedureCall { procedure: self.procedure.name().to_owned(), parameters: task.encode() };
         self.watch.as_ref().map(take);
         let begun = Instant::now();
         let ending = self.server.issue(id, request, true).await?;
         let ended = Instant::now();
-        if !matches!(ending, Ending::Answer(Answer::Done(_))) {
+        if !matches!(ending, ClientOutcome::Answer(ProcedureResult::Done(_))) {
             bail!("a transfer was answered by {ending:?}");
         }
         Ok(self.watch.as_ref().map(|watch| take(watch).parts(begun, ended)).unwrap_or_default())

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use jeton_etx::{
-    Attempt, Branch, BranchName, Dialect, Executed, Executor, Failure, Outcome, RequestId, Resource,
-    Standing, Try, Value, Vote,
+    AttemptId, AttemptNumber, Branch, CoordinatorId, Dialect, Outcome, PreparedBranch, QueryResult,
+    RequestId, Resource, ResourceError, Value, Vote, Xid,
 };
 
 use super::contender::Parts;
@@ -72,52 +72,56 @@ impl Resource for Watched {
         self.resource.keeps_decisions()
     }
 
-    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
+    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let branch = self.resource.begin(attempt).await?;
         Ok(Box::new(WatchedBranch { branch, watch: Arc::clone(&self.watch) }))
     }
 
-    async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         self.resource.prepared().await
     }
 
-    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure> {
+    async fn locks(&self, branch: &Xid) -> Result<Vec<String>, ResourceError> {
         self.resource.locks(branch).await
     }
 
-    async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         self.resource.decide(branch, outcome).await
     }
 
     async fn write_decision(
         &self,
         request: RequestId,
-        attempt: Try,
+        attempt: AttemptNumber,
         decision: &[u8],
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, ResourceError> {
         self.resource.write_decision(request, attempt, decision).await
     }
 
-    async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure> {
+    async fn read_decision(
+        &self,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> Result<Option<Vec<u8>>, ResourceError> {
         self.resource.read_decision(request, attempt).await
     }
 
-    async fn forget(&self, below: u128) -> Result<(), Failure> {
+    async fn forget(&self, below: u128) -> Result<(), ResourceError> {
         self.resource.forget(below).await
     }
 
-    async fn fence(&self, executor: Executor) -> Result<(), Failure> {
+    async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
         self.resource.fence(executor).await
     }
 }
 
 #[async_trait]
 impl Branch for WatchedBranch {
-    fn name(&self) -> BranchName {
+    fn name(&self) -> Xid {
         self.branch.name()
     }
 
-    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<QueryResult, ResourceError> {
         let answer = self.branch.execute(statement, parameters).await;
         lock(&self.watch).sql = Some(Instant::now());
         answer
@@ -129,11 +133,11 @@ impl Branch for WatchedBranch {
         vote
     }
 
-    async fn commit_deciding(self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, Failure> {
+    async fn commit_deciding(self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, ResourceError> {
         self.branch.commit_deciding(decision).await
     }
 
-    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
         lock(&self.watch).commit.get_or_insert_with(Instant::now);
         self.branch.decide(outcome).await
     }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Branch, BranchName, Executed, Failure, Outcome, Value, Vote};
+use jeton_etx::{Branch, Outcome, QueryResult, ResourceError, Value, Vote, Xid};
 use serde_json::json;
 
-use super::Shared;
+use super::Inner;
 use super::http::encoded;
-use super::statement::{Addition, Place, Statement};
+use super::statement::{Addition, CounterRef, Statement};
 
 pub struct JetonBranch {
-    shared: Arc<Shared>,
-    name: BranchName,
+    shared: Arc<Inner>,
+    name: Xid,
     additions: Vec<Addition>,
     state: State,
 }
@@ -21,7 +21,7 @@ enum State {
     /// Statements can be executed. Nothing was sent.
     Open,
     /// A statement failed. Nothing was sent.
-    Failed(Failure),
+    Failed(ResourceError),
     /// It was asked for its vote: it may be held.
     Asked,
     /// Nothing is left to do.
@@ -29,27 +29,27 @@ enum State {
 }
 
 impl JetonBranch {
-    pub fn new(shared: Arc<Shared>, name: BranchName) -> Self {
+    pub fn new(shared: Arc<Inner>, name: Xid) -> Self {
         Self { shared, name, additions: Vec::new(), state: State::Open }
     }
 
-    async fn run(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+    async fn run(&mut self, statement: &str, parameters: &[Value]) -> Result<QueryResult, ResourceError> {
         let settings = &self.shared.settings;
         let read = Statement::read(statement, parameters);
         match read.map_err(|why| settings.statement("bad-statement", why))? {
             Statement::Add(addition) => {
                 self.additions.push(addition);
-                Ok(Executed { rows: Vec::new(), count: 1 })
+                Ok(QueryResult { rows: Vec::new(), count: 1 })
             }
             Statement::Get(place) => {
                 let value = self.look(&place).await?;
-                Ok(Executed { rows: vec![vec![("value".to_owned(), value)]], count: 1 })
+                Ok(QueryResult { rows: vec![vec![("value".to_owned(), value)]], count: 1 })
             }
         }
     }
 
     /// What a counter is, as it is committed, with what this branch adds.
-    async fn look(&self, place: &Place) -> Result<Value, Failure> {
+    async fn look(&self, place: &CounterRef) -> Result<Value, ResourceError> {
         let mut path = format!("/v1/tables/{}/counters/{}", encoded(&place.table), encoded(&place.counter));
         if let Some(column) = &place.column {
             path += &format!("?column={}", encoded(column));
@@ -72,18 +72,18 @@ impl JetonBranch {
         }
     }
 
-    fn closed(&self) -> Failure {
+    fn closed(&self) -> ResourceError {
         self.shared.settings.statement("closed", "the branch is not open any more")
     }
 }
 
 #[async_trait]
 impl Branch for JetonBranch {
-    fn name(&self) -> BranchName {
+    fn name(&self) -> Xid {
         self.name
     }
 
-    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<QueryResult, ResourceError> {
         match &self.state {
             State::Open => {}
             State::Failed(failure) => return Err(failure.clone()),
@@ -116,11 +116,11 @@ impl Branch for JetonBranch {
         }
     }
 
-    async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, Failure> {
+    async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, ResourceError> {
         Err(self.shared.no_home())
     }
 
-    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
         match (&self.state, outcome) {
             (State::Over, _) | (State::Open | State::Failed(_), Outcome::Abort) => Ok(()),
             _ => self.shared.decide(&self.name, outcome).await,

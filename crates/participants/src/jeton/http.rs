@@ -9,11 +9,11 @@ use hyper::Request;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper_util::rt::TokioIo;
-use jeton_etx::Failure;
+use jeton_etx::ResourceError;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use crate::pool::{Lease, Pool};
+use crate::pool::{Pool, PooledConnection};
 use crate::settings::Settings;
 
 /// The largest answer: the list of all branches that are listed.
@@ -48,7 +48,7 @@ impl Reply {
 }
 
 impl Http {
-    pub fn new(url: &str, token: Option<&str>, settings: &Settings) -> Result<Self, Failure> {
+    pub fn new(url: &str, token: Option<&str>, settings: &Settings) -> Result<Self, ResourceError> {
         const REMEDY: &str = "give a URL such as http://host:6381";
         let wrong = |why: &str| settings.setup(why, REMEDY);
         let rest = url.strip_prefix("http://").ok_or_else(|| wrong("the URL does not begin with http://"))?;
@@ -77,7 +77,7 @@ impl Http {
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ResourceError> {
         settings.in_time(settings.answer_max(), self.ask_patiently(settings, method, path, body)).await
     }
 
@@ -87,7 +87,7 @@ impl Http {
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ResourceError> {
         loop {
             let mut lease = self.lease(settings).await?;
             let request = self
@@ -121,7 +121,7 @@ impl Http {
         request.body(Full::new(body.map(|body| Bytes::from(body.to_string())).unwrap_or_default()))
     }
 
-    async fn lease(&self, settings: &Settings) -> Result<Lease<Connection>, Failure> {
+    async fn lease(&self, settings: &Settings) -> Result<PooledConnection<Connection>, ResourceError> {
         let room = self.pool.room().await;
         let mut room = room.map_err(|_| settings.passing("no connection came free in time"))?;
         if let Some(connection) = room.idle_one.take().filter(|connection| !connection.is_closed()) {
@@ -182,7 +182,7 @@ mod tests {
             "http://a:b@jeton:1",
             "http://jeton:1/x",
         ] {
-            assert!(matches!(Http::new(url, None, &settings), Err(Failure::Setup { .. })), "{url}");
+            assert!(matches!(Http::new(url, None, &settings), Err(ResourceError::Setup { .. })), "{url}");
         }
         let told = Http::new("http://jeton:1", Some("secret\n"), &settings).err().unwrap().to_string();
         assert!(!told.contains("secret"), "{told}");

@@ -14,7 +14,7 @@
 //! Statements are words with spaces between; a word may be quoted (`'` or `"`, doubled inside), or be `?`, a parameter:
 //!
 //! - `ADD <table> <counter> <amount>`, and then any of `MIN <least>`, `MAX <most>`, `COLUMN <family:qualifier>`. Bounds are those of the counter after the whole branch. They are seen at the
-//!   vote: one that is violated is a [`Failure::Statement`], which will come again; one that only others' unsettled branches are in the way of passes.
+//!   vote: one that is violated is a [`ResourceError::Statement`], which will come again; one that only others' unsettled branches are in the way of passes.
 //! - `GET <table> <counter>`, with or without `COLUMN`: one row with the column `value`, as it is committed, and what this branch has added. It locks nothing: what must still be so at
 //!   the commit is said by bounds.
 //!
@@ -29,8 +29,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jeton_etx::{Attempt, Branch, BranchName, Dialect, Executor, Failure, Outcome, RequestId, Resource};
-use jeton_etx::{Standing, Try};
+use jeton_etx::{
+    AttemptId, Branch, CoordinatorId, Dialect, Outcome, RequestId, Resource, ResourceError, Xid,
+};
+use jeton_etx::{AttemptNumber, PreparedBranch};
 use serde::Deserialize;
 
 use crate::settings::Settings;
@@ -39,13 +41,13 @@ use http::{Http, Reply, encoded};
 
 /// A Jeton database that takes part in transactions.
 pub struct Jeton {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     /// Tells the branches of this process apart where nothing else does.
     begun: AtomicU64,
 }
 
 /// What branches and the resource have in common.
-pub(crate) struct Shared {
+pub(crate) struct Inner {
     settings: Settings,
     http: Http,
 }
@@ -66,28 +68,28 @@ struct Listed {
 impl Jeton {
     /// A database by the URL of its HTTP server, `http://host:6381`. The token, if the server wants one, must give the right to add in the tables concerned, to read where
     /// something is read, and to administer the server. Nothing is connected yet.
-    pub fn new(url: &str, token: Option<&str>, settings: Settings) -> Result<Self, Failure> {
+    pub fn new(url: &str, token: Option<&str>, settings: Settings) -> Result<Self, ResourceError> {
         let http = Http::new(url, token, &settings)?;
-        Ok(Self { shared: Arc::new(Shared { settings, http }), begun: AtomicU64::new(1) })
+        Ok(Self { shared: Arc::new(Inner { settings, http }), begun: AtomicU64::new(1) })
     }
 
     /// Whether the database is there, and lets us list what is held.
-    pub async fn check(&self) -> Result<(), Failure> {
+    pub async fn check(&self) -> Result<(), ResourceError> {
         self.shared.list().await.map(drop)
     }
 }
 
-impl Shared {
+impl Inner {
     async fn ask(
         &self,
         method: &str,
         path: &str,
         body: Option<&serde_json::Value>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, ResourceError> {
         self.http.ask(&self.settings, method, path, body).await
     }
 
-    async fn list(&self) -> Result<Vec<Listed>, Failure> {
+    async fn list(&self) -> Result<Vec<Listed>, ResourceError> {
         let reply = self.ask("GET", "/v1/branches", None).await?;
         if reply.status != 200 {
             return Err(self.failure(&reply));
@@ -98,16 +100,16 @@ impl Shared {
             .branches)
     }
 
-    async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         let ours = |listed: Listed| {
-            let name = BranchName::from_gid(&listed.branch).ok()?;
+            let name = Xid::from_gid(&listed.branch).ok()?;
             let age = Some(Duration::from_millis(listed.age_ms));
-            self.settings.is_ours(&name).then_some(Standing { name, age })
+            self.settings.is_ours(&name).then_some(PreparedBranch { name, age })
         };
         Ok(self.list().await?.into_iter().filter_map(ours).collect())
     }
 
-    async fn decide(&self, name: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(&self, name: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         let gid = name.gid();
         let word = match outcome {
             Outcome::Commit => "commit",
@@ -131,7 +133,7 @@ impl Shared {
     }
 
     /// What an answer that is not 200 means.
-    fn failure(&self, reply: &Reply) -> Failure {
+    fn failure(&self, reply: &Reply) -> ResourceError {
         let (kind, why) = (reply.problem(), reply.detail());
         match reply.status {
             401 | 403 if kind != "quota" => {
@@ -146,7 +148,7 @@ impl Shared {
         }
     }
 
-    fn no_home(&self) -> Failure {
+    fn no_home(&self) -> ResourceError {
         let why = "decisions about transactions are not kept in a Jeton database";
         self.settings.setup(why, "keep them in the registers, or in PostgreSQL or MariaDB")
     }
@@ -166,9 +168,9 @@ impl Resource for Jeton {
         false
     }
 
-    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
+    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let settings = &self.shared.settings;
-        let name = BranchName {
+        let name = Xid {
             cluster: settings.cluster,
             request: attempt.request,
             attempt: attempt.number,
@@ -180,33 +182,38 @@ impl Resource for Jeton {
         Ok(Box::new(JetonBranch::new(Arc::clone(&self.shared), name)))
     }
 
-    async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         self.shared.prepared().await
     }
 
-    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure> {
+    async fn locks(&self, branch: &Xid) -> Result<Vec<String>, ResourceError> {
         let gid = branch.gid();
         let listed = self.shared.list().await?.into_iter().find(|listed| listed.branch == gid);
         Ok(listed.map(|listed| listed.holds).unwrap_or_default())
     }
 
-    async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         self.shared.decide(branch, outcome).await
     }
 
-    async fn write_decision(&self, _: RequestId, _: Try, _: &[u8]) -> Result<Vec<u8>, Failure> {
+    async fn write_decision(
+        &self,
+        _: RequestId,
+        _: AttemptNumber,
+        _: &[u8],
+    ) -> Result<Vec<u8>, ResourceError> {
         Err(self.shared.no_home())
     }
 
-    async fn read_decision(&self, _: RequestId, _: Try) -> Result<Option<Vec<u8>>, Failure> {
+    async fn read_decision(&self, _: RequestId, _: AttemptNumber) -> Result<Option<Vec<u8>>, ResourceError> {
         Err(self.shared.no_home())
     }
 
-    async fn forget(&self, _: u128) -> Result<(), Failure> {
+    async fn forget(&self, _: u128) -> Result<(), ResourceError> {
         Ok(())
     }
 
-    async fn fence(&self, _: Executor) -> Result<(), Failure> {
+    async fn fence(&self, _: CoordinatorId) -> Result<(), ResourceError> {
         Ok(())
     }
 }

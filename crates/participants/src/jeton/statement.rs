@@ -7,12 +7,12 @@ use serde_json::json;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Statement {
     Add(Addition),
-    Get(Place),
+    Get(CounterRef),
 }
 
 /// Where a counter is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct CounterRef {
     pub table: String,
     pub counter: String,
     pub column: Option<String>,
@@ -21,7 +21,7 @@ pub struct Place {
 /// What is added to a counter.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Addition {
-    pub place: Place,
+    pub place: CounterRef,
     pub amount: i64,
     pub min: Option<i64>,
     pub max: Option<i64>,
@@ -29,7 +29,7 @@ pub struct Addition {
 
 impl Addition {
     pub fn to_json(&self) -> serde_json::Value {
-        let Self { place: Place { table, counter, column }, amount, min, max } = self;
+        let Self { place: CounterRef { table, counter, column }, amount, min, max } = self;
         json!({"table": table, "row": counter, "column": column, "delta": amount, "min": min, "max": max})
     }
 }
@@ -51,7 +51,7 @@ impl Statement {
             "GET" if verb.is_plain => false,
             _ => return Err("a statement is ADD <table> <counter> <amount> or GET <table> <counter>".into()),
         };
-        let mut place = Place { table: next("the table")?, counter: next("the counter")?, column: None };
+        let mut place = CounterRef { table: next("the table")?, counter: next("the counter")?, column: None };
         let amount = if is_add { number(&next("the amount")?)? } else { 0 };
         let (mut min, mut max) = (None, None);
         while let Some(word) = words.next() {
@@ -132,8 +132,8 @@ fn shown(value: &Value) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn place(table: &str, counter: &str) -> Place {
-        Place { table: table.into(), counter: counter.into(), column: None }
+    fn place(table: &str, counter: &str) -> CounterRef {
+        CounterRef { table: table.into(), counter: counter.into(), column: None }
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         // A question mark in quotes is a name.
         assert_eq!(Statement::read("ADD stock \"?\" 1", &[]), add("?", 1, None, None));
         assert_eq!(Statement::read("GET stock apples", &[]), Ok(Statement::Get(place("stock", "apples"))));
-        let column = Place { column: Some("a:b".into()), ..place("stock", "apples") };
+        let column = CounterRef { column: Some("a:b".into()), ..place("stock", "apples") };
         assert_eq!(Statement::read("get stock apples column a:b", &[]), Ok(Statement::Get(column)));
     }
 

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Branch, BranchName, Executed, Failure, Outcome, Value, Vote};
+use jeton_etx::{Branch, Outcome, QueryResult, ResourceError, Value, Vote, Xid};
 
 use super::connection::Connection;
-use super::{Shared, at_once, error, xid};
-use crate::control::{Texts, Trouble};
-use crate::pool::Lease;
+use super::{Inner, at_once, error, xid};
+use crate::control::{QueryError, TextRows};
+use crate::pool::PooledConnection;
 use crate::text::{commits_by_itself, is_control};
 
 pub struct MariaDbBranch {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     /// Nothing when the branch is over, or the connection is of no more use.
-    lease: Option<Lease<Connection>>,
-    name: BranchName,
+    lease: Option<PooledConnection<Connection>>,
+    name: Xid,
     /// Whether it is a plain transaction, which the decision is a part of.
     is_home: bool,
     state: State,
@@ -30,7 +30,7 @@ enum State {
     /// One is under way; if nobody waits for it any more, it stays so.
     Busy,
     /// A statement failed. MariaDB would prepare the rest; it is there only to be rolled back.
-    Failed(Failure),
+    Failed(ResourceError),
     /// It was asked for its vote, and the answer is not known.
     Asked,
     Prepared,
@@ -39,12 +39,12 @@ enum State {
 }
 
 impl MariaDbBranch {
-    pub fn new(shared: Arc<Shared>, lease: Lease<Connection>, name: BranchName, is_home: bool) -> Self {
+    pub fn new(shared: Arc<Inner>, lease: PooledConnection<Connection>, name: Xid, is_home: bool) -> Self {
         Self { shared, lease: Some(lease), name, is_home, state: State::Fresh }
     }
 
     /// Begins it. If the connection that it has died while it lay idle, it takes another one.
-    async fn begin(&mut self) -> Result<(), Failure> {
+    async fn begin(&mut self) -> Result<(), ResourceError> {
         loop {
             let begin = if self.is_home {
                 "START TRANSACTION".into()
@@ -63,7 +63,7 @@ impl MariaDbBranch {
         }
     }
 
-    async fn run(&mut self, sql: &str) -> Result<Texts, Trouble> {
+    async fn run(&mut self, sql: &str) -> Result<TextRows, QueryError> {
         match &mut self.lease {
             Some(lease) => lease.connection.run(&self.shared.settings, sql).await,
             None => Err(self.shared.settings.passing("the connection is lost").into()),
@@ -71,7 +71,7 @@ impl MariaDbBranch {
     }
 
     /// Statements that end the branch.
-    async fn run_last(&mut self, sql: &str) -> Result<(), Trouble> {
+    async fn run_last(&mut self, sql: &str) -> Result<(), QueryError> {
         self.run(sql).await?;
         self.end();
         Ok(())
@@ -96,12 +96,12 @@ impl MariaDbBranch {
         }
     }
 
-    fn not_open(&self) -> Failure {
+    fn not_open(&self) -> ResourceError {
         self.shared.settings.statement("1399", "the branch is not open any more")
     }
 
     /// Why a statement is not executed in a branch, if it is not.
-    fn refusal(&self, statement: &str) -> Option<Failure> {
+    fn refusal(&self, statement: &str) -> Option<ResourceError> {
         let why = if is_control(statement) {
             "a branch is begun and ended by nobody but its executor"
         } else if commits_by_itself(statement) {
@@ -136,11 +136,11 @@ impl MariaDbBranch {
 
 #[async_trait]
 impl Branch for MariaDbBranch {
-    fn name(&self) -> BranchName {
+    fn name(&self) -> Xid {
         self.name
     }
 
-    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<QueryResult, ResourceError> {
         let is_first = match &self.state {
             State::Fresh => true,
             State::Open => false,
@@ -162,10 +162,10 @@ impl Branch for MariaDbBranch {
                 if answer.as_ref().is_err_and(|trouble| trouble.is_lost) {
                     self.lease = None;
                 }
-                answer.map_err(Failure::from)
+                answer.map_err(ResourceError::from)
             }
         };
-        let is_gone = |lease: &Lease<Connection>| !lease.connection.is_in_transaction();
+        let is_gone = |lease: &PooledConnection<Connection>| !lease.connection.is_in_transaction();
         if answer.is_ok() && self.is_home && self.lease.as_ref().is_some_and(is_gone) {
             answer = Err(settings.statement("1399", "the statement has ended the transaction"));
         }
@@ -206,7 +206,7 @@ impl Branch for MariaDbBranch {
         }
     }
 
-    async fn commit_deciding(mut self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, Failure> {
+    async fn commit_deciding(mut self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, ResourceError> {
         let shared = Arc::clone(&self.shared);
         let (request, attempt) = (self.name.request, self.name.attempt);
         match self.state.clone() {
@@ -241,7 +241,7 @@ impl Branch for MariaDbBranch {
         shared.read_decision(request, attempt).await?.ok_or(lost)
     }
 
-    async fn decide(mut self: Box<Self>, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(mut self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
         let shared = Arc::clone(&self.shared);
         match (self.state.clone(), outcome) {
             (State::Over, _) => Ok(()),

@@ -3,14 +3,14 @@
 //! It is never reset, and the driver's own pool, which resets, is not used: a reset of a session that holds a prepared branch makes a later `XA COMMIT` on it say
 //! that all is well, and commit nothing.
 
-use jeton_etx::{Executed, Failure, Row, Value};
+use jeton_etx::{QueryResult, ResourceError, Row, Value};
 use mysql_async::consts::StatusFlags;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 
 use super::error::trouble;
 use super::value::{parameters, read_row};
-use crate::control::{Texts, Trouble, first};
+use crate::control::{QueryError, TextRows, first};
 use crate::settings::Settings;
 use crate::text::{is_reading, mentions};
 
@@ -26,7 +26,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub async fn open(options: &Opts, settings: &Settings) -> Result<Self, Failure> {
+    pub async fn open(options: &Opts, settings: &Settings) -> Result<Self, ResourceError> {
         let connect =
             async { Conn::new(options.clone()).await.map_err(|error| trouble(settings, &error).failure) };
         let conn = settings.in_time(settings.wait_max, connect).await?;
@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// Takes the lock that tells whose session it is, unless it has it.
-    pub async fn take_name(&mut self, settings: &Settings, lock: String) -> Result<(), Trouble> {
+    pub async fn take_name(&mut self, settings: &Settings, lock: String) -> Result<(), QueryError> {
         if self.lock == lock {
             return Ok(());
         }
@@ -59,10 +59,10 @@ impl Connection {
     }
 
     /// Executes statements without parameters, in one message. They end with the first error.
-    pub async fn run(&mut self, settings: &Settings, sql: &str) -> Result<Texts, Trouble> {
+    pub async fn run(&mut self, settings: &Settings, sql: &str) -> Result<TextRows, QueryError> {
         let answer = async {
             let mut result = self.conn.query_iter(sql).await?;
-            let mut texts = Texts::new();
+            let mut texts = TextRows::new();
             loop {
                 let rows: Vec<mysql_async::Row> = result.collect().await?;
                 texts.extend(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()));
@@ -88,9 +88,9 @@ impl Connection {
         settings: &Settings,
         sql: &str,
         values: &[Value],
-    ) -> Result<Executed, Trouble> {
+    ) -> Result<QueryResult, QueryError> {
         let refusal =
-            |code: &str, why: String| Trouble { is_lost: false, ..settings.statement(code, why).into() };
+            |code: &str, why: String| QueryError { is_lost: false, ..settings.statement(code, why).into() };
         if !is_reading(sql)
             && let Some(table) = self.strangers.iter().find(|table| mentions(sql, table))
         {
@@ -112,7 +112,7 @@ impl Connection {
         };
         let rows: Result<Vec<Row>, String> = rows.into_iter().map(read_row).collect();
         let rows = rows.map_err(|why| refusal("column", why))?;
-        Ok(Executed { count: changed.max(rows.len() as u64), rows })
+        Ok(QueryResult { count: changed.max(rows.len() as u64), rows })
     }
 
     /// Whether the session is in a transaction, by the last answer.

@@ -3,18 +3,18 @@
 //! The key of the table makes the first one win. A row that another is just writing is waited for, within the limit for locks. What is
 //! forgotten is not written again: writers share the row that says what is, and whoever forgets has it for himself.
 
-use jeton_etx::{Failure, RequestId, Try};
+use jeton_etx::{AttemptNumber, RequestId, ResourceError};
 
-use super::{Shared, error};
+use super::{Inner, error};
 use crate::control::first;
 use crate::names::{hex, marks_below, unhex};
 
 /// How many rows are deleted at a time.
 const BATCH: usize = 1_000;
 
-impl Shared {
+impl Inner {
     /// A statement that writes a decision. What is forgotten violates that a decision is never null.
-    pub fn writing(&self, request: RequestId, attempt: Try, decision: &[u8]) -> String {
+    pub fn writing(&self, request: RequestId, attempt: AttemptNumber, decision: &[u8]) -> String {
         let (cluster, decision) = (self.settings.cluster.number, hex(decision));
         let RequestId { session, sequence } = request;
         format!(
@@ -25,7 +25,7 @@ impl Shared {
         )
     }
 
-    fn reading(&self, request: RequestId, attempt: Try) -> String {
+    fn reading(&self, request: RequestId, attempt: AttemptNumber) -> String {
         let RequestId { session, sequence } = request;
         let cluster = self.settings.cluster.number;
         format!(
@@ -39,9 +39,9 @@ impl Shared {
     pub async fn write_decision(
         &self,
         request: RequestId,
-        attempt: Try,
+        attempt: AttemptNumber,
         decision: &[u8],
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, ResourceError> {
         let write = self.writing(request, attempt, decision);
         match self.ask(&format!("{write} ON DUPLICATE KEY UPDATE attempt = attempt")).await {
             Ok(_) => {}
@@ -52,7 +52,11 @@ impl Shared {
         stands.ok_or_else(|| self.settings.passing("a decision that was written is not there"))
     }
 
-    pub async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure> {
+    pub async fn read_decision(
+        &self,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> Result<Option<Vec<u8>>, ResourceError> {
         let rows = self.ask(&self.reading(request, attempt)).await?;
         match rows.first().map(Vec::as_slice) {
             Some([Some(text), _]) => {
@@ -64,7 +68,7 @@ impl Shared {
         }
     }
 
-    pub async fn forget(&self, below: u128) -> Result<(), Failure> {
+    pub async fn forget(&self, below: u128) -> Result<(), ResourceError> {
         let cluster = self.settings.cluster.number;
         self.ask(&format!(
             "UPDATE etx_forgotten SET below = x'{below:032x}' WHERE cluster = {cluster} AND below < x'{below:032x}'"

@@ -2,7 +2,7 @@
 
 use mysql_async::{DriverError, Error};
 
-use crate::control::Trouble;
+use crate::control::QueryError;
 use crate::settings::Settings;
 
 /// There is no such branch; or it is in a session that is still there; or another is just ending it.
@@ -16,7 +16,7 @@ pub const DUPLICATE: &str = "1062";
 /// Null where there must be something.
 pub const NULL: &str = "1048";
 
-pub fn trouble(settings: &Settings, error: &Error) -> Trouble {
+pub fn trouble(settings: &Settings, error: &Error) -> QueryError {
     let error = match error {
         Error::Server(error) => error,
         Error::Driver(
@@ -25,7 +25,7 @@ pub fn trouble(settings: &Settings, error: &Error) -> Trouble {
             | DriverError::NamedParamsForPositionalQuery
             | DriverError::MissingNamedParam { .. }
             | DriverError::StmtParamsNumberExceedsLimit { .. }),
-        ) => return Trouble { is_lost: false, ..settings.statement("parameters", error).into() },
+        ) => return QueryError { is_lost: false, ..settings.statement("parameters", error).into() },
         Error::Url(error) => return settings.setup(error, "correct the URL").into(),
         // Lost, or not understood: either way it is not known what became of the question.
         error => return settings.passing(error).into(),
@@ -38,7 +38,7 @@ pub fn trouble(settings: &Settings, error: &Error) -> Trouble {
     } else {
         settings.statement(error.code.to_string(), &error.message)
     };
-    Trouble { code: error.code.to_string(), is_lost: is_lost(error.code), failure, table: String::new() }
+    QueryError { code: error.code.to_string(), is_lost: is_lost(error.code), failure, table: String::new() }
 }
 
 /// The session ends with it.

@@ -17,13 +17,16 @@ mod value;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Attempt, Branch, BranchName, Dialect, Executor, Failure, Home, Outcome, Resource, Standing};
-use jeton_etx::{RequestId, Try};
+use jeton_etx::{
+    AttemptId, Branch, CoordinatorId, DecisionLocation, Dialect, Outcome, PreparedBranch, Resource,
+    ResourceError, Xid,
+};
+use jeton_etx::{AttemptNumber, RequestId};
 use mysql_async::{Opts, OptsBuilder};
 
-use crate::control::{Texts, Trouble};
+use crate::control::{QueryError, TextRows};
 use crate::names::at_work;
-use crate::pool::{Lease, Pool};
+use crate::pool::{Pool, PooledConnection};
 use crate::settings::Settings;
 use branch::MariaDbBranch;
 use connection::Connection;
@@ -33,22 +36,22 @@ const CONTROL_MAX: usize = 4;
 
 /// A MariaDB database that takes part in transactions. All servers of a cluster must use the same account.
 pub struct MariaDb {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
 /// What branches and the resource have in common.
-pub(crate) struct Shared {
+pub(crate) struct Inner {
     settings: Settings,
     options: Opts,
     branches: Pool<Connection>,
     control: Pool<Connection>,
     #[cfg(feature = "mutations")]
-    rolled_back: std::sync::Mutex<std::collections::HashSet<BranchName>>,
+    rolled_back: std::sync::Mutex<std::collections::HashSet<Xid>>,
 }
 
 impl MariaDb {
     /// A database by its URL. Nothing is connected yet.
-    pub fn new(url: &str, settings: Settings) -> Result<Self, Failure> {
+    pub fn new(url: &str, settings: Settings) -> Result<Self, ResourceError> {
         let options = Opts::from_url(url).map_err(|error| {
             settings.setup(error, "give a URL such as mysql://account:password@host:3306/database")
         })?;
@@ -73,7 +76,7 @@ impl MariaDb {
             (Pool::new(settings.branches_max, settings.wait_max), Pool::new(CONTROL_MAX, settings.wait_max));
         #[cfg(feature = "mutations")]
         let rolled_back = Default::default();
-        let shared = Shared {
+        let shared = Inner {
             settings,
             options,
             branches,
@@ -85,19 +88,19 @@ impl MariaDb {
     }
 
     /// Makes the tables that are missing, and tries out whether a branch can be prepared. Returns what is not wrong and still should be known.
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, Failure> {
+    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
         self.shared.ensure_schema().await
     }
 
-    /// Makes sure that no other deployment has our number here, and that none will: [`Failure::Setup`] if one has. Needs the tables.
-    pub async fn claim(&self) -> Result<(), Failure> {
+    /// Makes sure that no other deployment has our number here, and that none will: [`ResourceError::Setup`] if one has. Needs the tables.
+    pub async fn claim(&self) -> Result<(), ResourceError> {
         self.shared.claim().await
     }
 }
 
-impl Shared {
+impl Inner {
     /// A connection of a pool, or a new one.
-    async fn lease(&self, pool: &Pool<Connection>) -> Result<Lease<Connection>, Failure> {
+    async fn lease(&self, pool: &Pool<Connection>) -> Result<PooledConnection<Connection>, ResourceError> {
         let room = pool.room().await;
         let mut room = room.map_err(|_| self.settings.passing("no connection came free in time"))?;
         match room.idle_one.take() {
@@ -107,7 +110,7 @@ impl Shared {
     }
 
     /// Asks something on a connection beside those of branches. It must be safe to ask it twice.
-    async fn ask(&self, sql: &str) -> Result<Texts, Trouble> {
+    async fn ask(&self, sql: &str) -> Result<TextRows, QueryError> {
         loop {
             let mut lease = self.lease(&self.control).await?;
             match lease.connection.run(&self.settings, sql).await {
@@ -122,20 +125,23 @@ impl Shared {
     }
 
     /// A connection for a branch.
-    async fn lease_named(&self, executor: Executor) -> Result<Lease<Connection>, Failure> {
+    async fn lease_named(
+        &self,
+        executor: CoordinatorId,
+    ) -> Result<PooledConnection<Connection>, ResourceError> {
         loop {
             let mut lease = self.lease(&self.branches).await?;
             let lock = self.lock_name(executor, lease.connection.id);
             match lease.connection.take_name(&self.settings, lock).await {
                 // It died while it lay idle.
                 Err(trouble) if trouble.is_lost && lease.was_idle => {}
-                answer => return answer.map(|()| lease).map_err(Failure::from),
+                answer => return answer.map(|()| lease).map_err(ResourceError::from),
             }
         }
     }
 
     /// The lock of a session of a server. Locks are those of the whole database server, which may be several resources.
-    fn lock_name(&self, executor: Executor, connection: impl std::fmt::Display) -> String {
+    fn lock_name(&self, executor: CoordinatorId, connection: impl std::fmt::Display) -> String {
         format!("{}:{:02x}:{connection}", at_work(executor), self.settings.number)
     }
 }
@@ -150,11 +156,11 @@ impl Resource for MariaDb {
         Dialect::Question
     }
 
-    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
+    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let shared = &self.shared;
         let settings = &shared.settings;
         let lease = shared.lease_named(attempt.executor).await?;
-        let name = BranchName {
+        let name = Xid {
             cluster: settings.cluster,
             request: attempt.request,
             attempt: attempt.number,
@@ -163,40 +169,44 @@ impl Resource for MariaDb {
             resource: settings.number,
             connection: lease.connection.id,
         };
-        let is_home = attempt.home == Home::Resource(settings.number);
+        let is_home = attempt.home == DecisionLocation::Resource(settings.number);
         Ok(Box::new(MariaDbBranch::new(Arc::clone(shared), lease, name, is_home)))
     }
 
-    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure> {
+    async fn locks(&self, branch: &Xid) -> Result<Vec<String>, ResourceError> {
         self.shared.locks(branch).await
     }
 
-    async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         self.shared.prepared().await
     }
 
-    async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         self.shared.decide(branch, outcome).await
     }
 
     async fn write_decision(
         &self,
         request: RequestId,
-        attempt: Try,
+        attempt: AttemptNumber,
         decision: &[u8],
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, ResourceError> {
         self.shared.write_decision(request, attempt, decision).await
     }
 
-    async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure> {
+    async fn read_decision(
+        &self,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> Result<Option<Vec<u8>>, ResourceError> {
         self.shared.read_decision(request, attempt).await
     }
 
-    async fn forget(&self, below: u128) -> Result<(), Failure> {
+    async fn forget(&self, below: u128) -> Result<(), ResourceError> {
         self.shared.forget(below).await
     }
 
-    async fn fence(&self, executor: Executor) -> Result<(), Failure> {
+    async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
         self.shared.fence(executor).await
     }
 }
@@ -207,6 +217,6 @@ fn at_once(statements: &str) -> String {
 }
 
 /// The name of a branch in statements.
-fn xid(name: &BranchName) -> String {
-    format!("'{}','{}',{}", name.gtrid(), name.bqual(), BranchName::FORMAT)
+fn xid(name: &Xid) -> String {
+    format!("'{}','{}',{}", name.gtrid(), name.bqual(), Xid::FORMAT)
 }

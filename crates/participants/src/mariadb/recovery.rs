@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use jeton_etx::{BranchName, Executor, Failure, Outcome, Standing};
+use jeton_etx::{CoordinatorId, Outcome, PreparedBranch, ResourceError, Xid};
 
-use super::{Shared, error, xid};
-use crate::control::Patience;
+use super::{Inner, error, xid};
+use crate::control::PollDeadline;
 
 /// How long after the end of a session its branches are left alone.
 const PARTING: Duration = Duration::from_millis(100);
@@ -22,9 +22,9 @@ enum Mark {
     Open,
 }
 
-impl Shared {
+impl Inner {
     /// MariaDB does not tell since when a branch is prepared. Its mark does, which is written with the vote and can be read before it is committed.
-    pub async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+    pub async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         let mut listed = self.listed().await?;
         if listed.is_empty() {
             return Ok(listed);
@@ -49,12 +49,12 @@ impl Shared {
         Ok(listed)
     }
 
-    async fn listed(&self) -> Result<Vec<Standing>, Failure> {
+    async fn listed(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         let ours = |row: Vec<Option<String>>| {
             let [Some(format), Some(length), _, Some(data)] = row.as_slice() else { return None };
             let (gtrid, bqual) = data.as_bytes().split_at_checked(length.parse().ok()?)?;
-            let name = BranchName::from_xid(format.parse().ok()?, gtrid, bqual).ok()?;
-            self.settings.is_ours(&name).then_some(Standing { name, age: None })
+            let name = Xid::from_xid(format.parse().ok()?, gtrid, bqual).ok()?;
+            self.settings.is_ours(&name).then_some(PreparedBranch { name, age: None })
         };
         let listed = self.ask("XA RECOVER").await?.into_iter().filter_map(ours);
         #[cfg(feature = "mutations")]
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     /// How many rows it has locks on. MariaDB does not tell of a branch whose session has gone which transaction it is.
-    pub async fn locks(&self, name: &BranchName) -> Result<Vec<String>, Failure> {
+    pub async fn locks(&self, name: &Xid) -> Result<Vec<String>, ResourceError> {
         let held = format!(
             "SELECT CONCAT(trx_rows_locked, ' rows in ', trx_tables_locked, ' tables') FROM information_schema.innodb_trx \
              WHERE trx_mysql_thread_id = {}",
@@ -81,13 +81,13 @@ impl Shared {
     ///
     /// And "done" is said, though nothing is, in the moment in which the session of the owner has let go of the branch and the engine not yet of the session. Then the branch
     /// is on no list any more, and keeps its locks until MariaDB is started again. So that moment is waited for, and the mark is looked at in the end.
-    pub async fn decide(&self, name: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    pub async fn decide(&self, name: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         let (xid, gid) = (xid(name), name.gid());
         let word = match outcome {
             Outcome::Commit => "COMMIT",
             Outcome::Abort => "ROLLBACK",
         };
-        let patience = Patience::new(self.settings.statement_max);
+        let patience = PollDeadline::new(self.settings.statement_max);
         let mut looks = 0;
         loop {
             if self.is_listed(name).await? {
@@ -131,13 +131,13 @@ impl Shared {
         }
     }
 
-    async fn is_listed(&self, name: &BranchName) -> Result<bool, Failure> {
+    async fn is_listed(&self, name: &Xid) -> Result<bool, ResourceError> {
         Ok(self.listed().await?.iter().any(|standing| standing.name == *name))
     }
 
     /// Ends the session that made a branch, if it is still there, and waits until the engine has noticed that it is gone. There is nothing to look at for the latter; it
     /// is a matter of microseconds, unless the machine is busy.
-    async fn await_parting(&self, name: &BranchName) -> Result<(), Failure> {
+    async fn await_parting(&self, name: &Xid) -> Result<(), ResourceError> {
         if [mutated!(UnknownIsDone), mutated!(PartingNotAwaited)].contains(&true) {
             return Ok(());
         }
@@ -147,13 +147,13 @@ impl Shared {
     }
 
     /// An engine without a binary log may have it again after a crash, prepared. So it is looked for for ever, and this is for a planted bug only.
-    pub fn remember_rolled_back(&self, _name: &BranchName) {
+    pub fn remember_rolled_back(&self, _name: &Xid) {
         #[cfg(feature = "mutations")]
         self.rolled_back.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*_name);
     }
 
     /// Reads with a lock, and so sees a mark that is not committed, too.
-    async fn mark(&self, gid: &str) -> Result<Mark, Failure> {
+    async fn mark(&self, gid: &str) -> Result<Mark, ResourceError> {
         let look = format!("SELECT 1 FROM etx_mark WHERE gid = '{gid}' LOCK IN SHARE MODE NOWAIT");
         match self.ask(&look).await {
             Ok(rows) if rows.is_empty() => Ok(Mark::Absent),
@@ -163,7 +163,7 @@ impl Shared {
         }
     }
 
-    pub async fn fence(&self, executor: Executor) -> Result<(), Failure> {
+    pub async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
         if mutated!(FenceOmitted) {
             return Ok(());
         }
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// Ends the session that a branch was made in.
-    pub async fn end_session(&self, name: &BranchName) -> Result<(), Failure> {
+    pub async fn end_session(&self, name: &Xid) -> Result<(), ResourceError> {
         let lock = self.lock_name(name.executor, name.connection);
         self.end_sessions(&format!(
             "SELECT IS_USED_LOCK('{lock}') FROM DUAL WHERE IS_USED_LOCK('{lock}') IS NOT NULL"
@@ -184,8 +184,8 @@ impl Shared {
     }
 
     /// Ends the sessions that a query finds, and waits until they are gone: a session gives up its lock when it has let go of its branch.
-    async fn end_sessions(&self, query: &str) -> Result<(), Failure> {
-        let patience = Patience::new(self.settings.answer_max());
+    async fn end_sessions(&self, query: &str) -> Result<(), ResourceError> {
+        let patience = PollDeadline::new(self.settings.answer_max());
         loop {
             let found = self.ask(query).await?;
             if found.is_empty() {

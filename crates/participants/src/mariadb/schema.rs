@@ -1,8 +1,8 @@
 //! Our tables in MariaDB, and whether it is set up for us.
 
-use jeton_etx::{BranchName, Cluster, Executor, Failure, Home, RequestId, Try};
+use jeton_etx::{AttemptNumber, Cluster, CoordinatorId, DecisionLocation, RequestId, ResourceError, Xid};
 
-use super::{Shared, xid};
+use super::{Inner, xid};
 use crate::control::first;
 
 const TABLES: &[&str] = &[
@@ -19,8 +19,8 @@ const TABLES: &[&str] = &[
         cluster int unsigned NOT NULL PRIMARY KEY, deployment int unsigned NOT NULL) ENGINE=InnoDB",
 ];
 
-impl Shared {
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, Failure> {
+impl Inner {
+    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
         let settings = &self.settings;
         let mut warnings = Vec::new();
         let about = "SELECT VERSION(), DATABASE(), @@read_only, @@innodb_flush_log_at_trx_commit, @@log_bin";
@@ -71,7 +71,7 @@ impl Shared {
         Ok(warnings)
     }
 
-    async fn make_tables(&self) -> Result<(), Failure> {
+    async fn make_tables(&self) -> Result<(), ResourceError> {
         let cluster = self.settings.cluster.number;
         let there = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() \
                      AND TABLE_NAME IN ('etx_mark', 'etx_decision', 'etx_forgotten', 'etx_deployment')";
@@ -89,7 +89,7 @@ impl Shared {
         Ok(())
     }
 
-    pub async fn claim(&self) -> Result<(), Failure> {
+    pub async fn claim(&self) -> Result<(), ResourceError> {
         let Cluster { number, deployment } = self.settings.cluster;
         self.ask(&format!("INSERT IGNORE INTO etx_deployment VALUES ({number}, {deployment})")).await?;
         let stands = format!("SELECT deployment FROM etx_deployment WHERE cluster = {number}");
@@ -97,9 +97,11 @@ impl Shared {
     }
 
     /// A branch that is prepared and rolled back: what is not allowed shows now.
-    async fn try_out(&self) -> Result<(), Failure> {
+    async fn try_out(&self) -> Result<(), ResourceError> {
         // What a trial left that did not come to its end. One that is just under way is not known to others, and stays.
-        for left in self.prepared().await?.into_iter().filter(|left| left.name.executor == Executor::TRIAL) {
+        for left in
+            self.prepared().await?.into_iter().filter(|left| left.name.executor == CoordinatorId::TRIAL)
+        {
             if let Err(trouble) = self.ask(&format!("XA ROLLBACK {}", xid(&left.name))).await
                 && trouble.is_lost
             {
@@ -107,12 +109,12 @@ impl Shared {
             }
         }
         let mut lease = self.lease(&self.control).await?;
-        let name = BranchName {
+        let name = Xid {
             cluster: self.settings.cluster,
             request: RequestId { session: 0, sequence: 0 },
-            attempt: Try::FIRST,
-            home: Home::Registers,
-            executor: Executor::TRIAL,
+            attempt: AttemptNumber::FIRST,
+            home: DecisionLocation::Registers,
+            executor: CoordinatorId::TRIAL,
             resource: self.settings.number,
             connection: lease.connection.id,
         };

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Branch, BranchName, Executed, Failure, Outcome, Value, Vote};
+use jeton_etx::{Branch, Outcome, QueryResult, ResourceError, Value, Vote, Xid};
 
-use super::Shared;
+use super::Inner;
 use super::connection::Connection;
-use crate::control::Trouble;
-use crate::pool::Lease;
+use crate::control::QueryError;
+use crate::pool::PooledConnection;
 use crate::text::{is_control, is_reading};
 
 /// Outside of what this begins, the session writes nothing.
 const BEGIN: &str = "BEGIN READ WRITE";
 
 pub struct PostgresBranch {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     /// Nothing when the branch is over, or the connection is of no more use.
-    lease: Option<Lease<Connection>>,
-    name: BranchName,
+    lease: Option<PooledConnection<Connection>>,
+    name: Xid,
     /// Whether rows were changed for certain. Of a branch of which it is not certain it is asked for in the vote.
     has_changed: bool,
     state: State,
@@ -33,7 +33,7 @@ enum State {
     /// One is under way; if nobody waits for it any more, it stays so.
     Busy,
     /// A statement failed. The transaction is there only to be rolled back.
-    Failed(Failure),
+    Failed(ResourceError),
     /// It was asked for its vote, and the answer is not known.
     Asked,
     Prepared,
@@ -42,12 +42,16 @@ enum State {
 }
 
 impl PostgresBranch {
-    pub fn new(shared: Arc<Shared>, lease: Lease<Connection>, name: BranchName) -> Self {
+    pub fn new(shared: Arc<Inner>, lease: PooledConnection<Connection>, name: Xid) -> Self {
         Self { shared, lease: Some(lease), name, has_changed: false, state: State::Fresh }
     }
 
     /// Begins it, and executes the first statement in the same breath.
-    async fn execute_first(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Trouble> {
+    async fn execute_first(
+        &mut self,
+        statement: &str,
+        parameters: &[Value],
+    ) -> Result<QueryResult, QueryError> {
         loop {
             let Some(lease) = &mut self.lease else {
                 return Err(self.shared.settings.passing("the connection is lost").into());
@@ -66,7 +70,7 @@ impl PostgresBranch {
         }
     }
 
-    async fn run(&self, sql: &str) -> Result<(), Trouble> {
+    async fn run(&self, sql: &str) -> Result<(), QueryError> {
         match &self.lease {
             Some(lease) => lease.connection.run(&self.shared.settings, sql).await.map(drop),
             None => Err(self.shared.settings.passing("the connection is lost").into()),
@@ -93,7 +97,7 @@ impl PostgresBranch {
         }
     }
 
-    fn fail(&mut self, failure: &Failure) {
+    fn fail(&mut self, failure: &ResourceError) {
         self.state = State::Failed(failure.clone());
     }
 
@@ -113,11 +117,11 @@ impl PostgresBranch {
 
 #[async_trait]
 impl Branch for PostgresBranch {
-    fn name(&self) -> BranchName {
+    fn name(&self) -> Xid {
         self.name
     }
 
-    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure> {
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<QueryResult, ResourceError> {
         let settings = &self.shared.settings;
         let is_first = match &self.state {
             State::Fresh => true,
@@ -137,7 +141,7 @@ impl Branch for PostgresBranch {
             if answer.as_ref().is_err_and(|trouble| trouble.is_lost) {
                 self.lease = None;
             }
-            answer.map_err(Failure::from)
+            answer.map_err(ResourceError::from)
         } else {
             Err(settings.passing("the connection is lost"))
         };
@@ -191,7 +195,7 @@ impl Branch for PostgresBranch {
         }
     }
 
-    async fn commit_deciding(mut self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, Failure> {
+    async fn commit_deciding(mut self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, ResourceError> {
         let shared = Arc::clone(&self.shared);
         let (request, attempt) = (self.name.request, self.name.attempt);
         let begin = match self.state.clone() {
@@ -203,7 +207,7 @@ impl Branch for PostgresBranch {
             }
             _ => return Err(shared.settings.statement("25P01", "the branch is not open any more")),
         };
-        let write = Shared::deciding(request, attempt, decision);
+        let write = Inner::deciding(request, attempt, decision);
         let lost = match self.run(&format!("{begin}; {write}; COMMIT")).await {
             Ok(()) => {
                 self.end();
@@ -212,10 +216,10 @@ impl Branch for PostgresBranch {
             Err(trouble) if trouble.is_lost => trouble.failure,
             Err(trouble) => {
                 self.roll_back().await;
-                if Shared::is_forgotten(&trouble) {
+                if Inner::is_forgotten(&trouble) {
                     return Err(shared.settings.forgotten());
                 }
-                if !Shared::stands_already(&trouble) {
+                if !Inner::stands_already(&trouble) {
                     return Err(trouble.into());
                 }
                 trouble.failure
@@ -227,7 +231,7 @@ impl Branch for PostgresBranch {
         shared.read_decision(request, attempt).await?.ok_or(lost)
     }
 
-    async fn decide(mut self: Box<Self>, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(mut self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
         let shared = Arc::clone(&self.shared);
         let gid = self.name.gid();
         match (self.state.clone(), outcome) {

@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use futures_util::TryStreamExt;
 use futures_util::future::join;
-use jeton_etx::{Executed, Executor, Failure, Row, Value};
+use jeton_etx::{CoordinatorId, QueryResult, ResourceError, Row, Value};
 use tokio::task::JoinHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
@@ -13,7 +13,7 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 use super::error::trouble;
 use super::schema;
 use super::value::{Parameter, read_row};
-use crate::control::{Texts, Trouble, first};
+use crate::control::{QueryError, TextRows, first};
 use crate::names::at_work;
 use crate::settings::Settings;
 
@@ -39,7 +39,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    pub async fn open(config: &Config, settings: &Settings) -> Result<Self, Failure> {
+    pub async fn open(config: &Config, settings: &Settings) -> Result<Self, ResourceError> {
         let connect =
             async { config.connect(NoTls).await.map_err(|error| trouble(settings, &error).failure) };
         let (client, connection) = settings.in_time(settings.wait_max, connect).await?;
@@ -68,7 +68,7 @@ impl Connection {
 
     /// Prepares what every branch says at its end, once: to plan it each time takes longer than to do it. From then on the session has the name of the server that works on it, and
     /// nothing can be written but in a transaction that is begun to write.
-    pub async fn learn(&mut self, settings: &Settings, executor: Executor) -> Result<(), Trouble> {
+    pub async fn learn(&mut self, settings: &Settings, executor: CoordinatorId) -> Result<(), QueryError> {
         let owner = at_work(executor);
         if self.owner.as_ref() == Some(&owner) {
             return Ok(());
@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// Executes statements without parameters, in one message. They end with the first error.
-    pub async fn run(&self, settings: &Settings, sql: &str) -> Result<Texts, Trouble> {
+    pub async fn run(&self, settings: &Settings, sql: &str) -> Result<TextRows, QueryError> {
         let answer = tokio::time::timeout(settings.answer_max(), self.client.simple_query(sql)).await;
         let messages = match answer {
             Ok(answer) => answer.map_err(|error| trouble(settings, &error))?,
@@ -106,7 +106,7 @@ impl Connection {
         begin: Option<&str>,
         sql: &str,
         values: &[Value],
-    ) -> Result<Executed, Trouble> {
+    ) -> Result<QueryResult, QueryError> {
         let answer = self.query(settings, begin, sql, values);
         match tokio::time::timeout(settings.answer_max(), answer).await {
             Ok(answer) => answer,
@@ -120,7 +120,7 @@ impl Connection {
         begin: Option<&str>,
         sql: &str,
         values: &[Value],
-    ) -> Result<Executed, Trouble> {
+    ) -> Result<QueryResult, QueryError> {
         let statement = match self.statements.get(sql) {
             Some(statement) => statement.clone(),
             None => {
@@ -132,7 +132,8 @@ impl Connection {
                 statement
             }
         };
-        let wrong = |why: String| Trouble { is_lost: false, ..settings.statement("parameters", why).into() };
+        let wrong =
+            |why: String| QueryError { is_lost: false, ..settings.statement("parameters", why).into() };
         if statement.params().len() != values.len() {
             let (wanted, given) = (statement.params().len(), values.len());
             return Err(wrong(format!("the statement has {wanted} parameters, and {given} were given")));
@@ -168,6 +169,6 @@ impl Connection {
             }
         };
         let rows: Result<Vec<Row>, String> = rows.iter().map(read_row).collect();
-        Ok(Executed { rows: rows.map_err(wrong)?, count })
+        Ok(QueryResult { rows: rows.map_err(wrong)?, count })
     }
 }

@@ -3,18 +3,18 @@
 //! The key of the table makes the first one win. A row that another is just writing is waited for, within the limit for locks. What is
 //! forgotten is not written again: writers share a lock that whoever forgets has for himself.
 
-use jeton_etx::{BranchName, Failure, RequestId, Try};
+use jeton_etx::{AttemptNumber, RequestId, ResourceError, Xid};
 
-use super::Shared;
-use crate::control::{Trouble, first};
+use super::Inner;
+use crate::control::{QueryError, first};
 use crate::names::{hex, marks_below, unhex};
 
 /// How many rows are deleted at a time.
 const BATCH: usize = 1_000;
 
-impl Shared {
+impl Inner {
     /// Statements that write a decision on the connection of a branch, which has them prepared.
-    pub fn deciding(request: RequestId, attempt: Try, decision: &[u8]) -> String {
+    pub fn deciding(request: RequestId, attempt: AttemptNumber, decision: &[u8]) -> String {
         let (session, sequence, decision) = (uuid(request.session), request.sequence, hex(decision));
         format!(
             "EXECUTE etx_share; EXECUTE etx_decide('{session}', {sequence}, {}, '\\x{decision}')",
@@ -23,7 +23,7 @@ impl Shared {
     }
 
     /// The same on any connection, unless one stands. What is forgotten violates that a decision is never null.
-    fn writing(&self, request: RequestId, attempt: Try, decision: &[u8]) -> String {
+    fn writing(&self, request: RequestId, attempt: AttemptNumber, decision: &[u8]) -> String {
         let (cluster, key) = (self.settings.cluster.number, self.key(request, attempt));
         let session = uuid(request.session);
         let decision = hex(decision);
@@ -32,26 +32,26 @@ impl Shared {
              INSERT INTO etx_decision SELECT {key}, \
              CASE WHEN below <= '{session}' THEN '\\x{decision}'::bytea END \
              FROM etx_forgotten WHERE cluster = {cluster} ON CONFLICT DO NOTHING",
-            BranchName::FORMAT
+            Xid::FORMAT
         )
     }
 
     /// Whether an error says that another decision stands.
-    pub fn stands_already(trouble: &Trouble) -> bool {
+    pub fn stands_already(trouble: &QueryError) -> bool {
         trouble.code == "23505" && trouble.table == "etx_decision"
     }
 
     /// Whether an error says that the session is forgotten.
-    pub fn is_forgotten(trouble: &Trouble) -> bool {
+    pub fn is_forgotten(trouble: &QueryError) -> bool {
         trouble.code == "23502" && trouble.table == "etx_decision"
     }
 
-    fn key(&self, request: RequestId, attempt: Try) -> String {
+    fn key(&self, request: RequestId, attempt: AttemptNumber) -> String {
         let (cluster, session) = (self.settings.cluster.number, uuid(request.session));
         format!("{cluster}, '{session}'::uuid, {}, {}", request.sequence, attempt.0)
     }
 
-    fn reading(&self, request: RequestId, attempt: Try) -> String {
+    fn reading(&self, request: RequestId, attempt: AttemptNumber) -> String {
         let (cluster, session) = (self.settings.cluster.number, uuid(request.session));
         let key = self.key(request, attempt);
         format!(
@@ -63,9 +63,9 @@ impl Shared {
     pub async fn write_decision(
         &self,
         request: RequestId,
-        attempt: Try,
+        attempt: AttemptNumber,
         decision: &[u8],
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, ResourceError> {
         let write = self.writing(request, attempt, decision);
         let read = self.reading(request, attempt);
         // Each statement sees what was committed before it, also what it waited for.
@@ -81,12 +81,16 @@ impl Shared {
         }
     }
 
-    pub async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure> {
+    pub async fn read_decision(
+        &self,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> Result<Option<Vec<u8>>, ResourceError> {
         let rows = self.ask(&self.reading(request, attempt)).await?;
         self.decision(rows.first())
     }
 
-    fn decision(&self, row: Option<&Vec<Option<String>>>) -> Result<Option<Vec<u8>>, Failure> {
+    fn decision(&self, row: Option<&Vec<Option<String>>>) -> Result<Option<Vec<u8>>, ResourceError> {
         match row.map(Vec::as_slice) {
             Some([Some(text), _]) => {
                 let unreadable = || self.settings.passing("a decision that cannot be read");
@@ -97,12 +101,12 @@ impl Shared {
         }
     }
 
-    pub async fn forget(&self, below: u128) -> Result<(), Failure> {
+    pub async fn forget(&self, below: u128) -> Result<(), ResourceError> {
         let (cluster, session) = (self.settings.cluster.number, uuid(below));
         self.ask(&format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({}, 1); \
              UPDATE etx_forgotten SET below = '{session}' WHERE cluster = {cluster} AND below < '{session}'; COMMIT",
-            BranchName::FORMAT
+            Xid::FORMAT
         ))
         .await?;
         let (from, to) = marks_below(self.settings.cluster, below);

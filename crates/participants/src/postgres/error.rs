@@ -3,10 +3,10 @@
 use tokio_postgres::Error;
 use tokio_postgres::error::Severity;
 
-use crate::control::Trouble;
+use crate::control::QueryError;
 use crate::settings::Settings;
 
-pub fn trouble(settings: &Settings, error: &Error) -> Trouble {
+pub fn trouble(settings: &Settings, error: &Error) -> QueryError {
     let Some(error) = error.as_db_error() else {
         // Lost, or not understood: either way it is not known what became of the question.
         return settings.passing(with_cause(error)).into();
@@ -26,7 +26,7 @@ pub fn trouble(settings: &Settings, error: &Error) -> Trouble {
         settings.statement(code, why)
     };
     let table = error.table().unwrap_or_default().to_owned();
-    Trouble { code: code.to_owned(), is_lost: !is_plain, failure, table }
+    QueryError { code: code.to_owned(), is_lost: !is_plain, failure, table }
 }
 
 /// Errors say little without their cause.

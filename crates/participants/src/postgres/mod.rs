@@ -17,12 +17,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jeton_etx::{Attempt, Branch, BranchName, Dialect, Executor, Failure, Outcome, Resource, Standing};
-use jeton_etx::{RequestId, Try};
+use jeton_etx::{
+    AttemptId, Branch, CoordinatorId, Dialect, Outcome, PreparedBranch, Resource, ResourceError, Xid,
+};
+use jeton_etx::{AttemptNumber, RequestId};
 use tokio_postgres::Config;
 
-use crate::control::{Texts, Trouble};
-use crate::pool::{Lease, Pool};
+use crate::control::{QueryError, TextRows};
+use crate::pool::{Pool, PooledConnection};
 use crate::settings::Settings;
 use branch::PostgresBranch;
 use connection::Connection;
@@ -32,11 +34,11 @@ const CONTROL_MAX: usize = 4;
 
 /// A PostgreSQL database that takes part in transactions. All servers of a cluster must use the same role.
 pub struct Postgres {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
 /// What branches and the resource have in common.
-pub(crate) struct Shared {
+pub(crate) struct Inner {
     settings: Settings,
     config: Config,
     branches: Pool<Connection>,
@@ -45,7 +47,7 @@ pub(crate) struct Shared {
 
 impl Postgres {
     /// A database by its URL or connection string. Nothing is connected yet.
-    pub fn new(url: &str, settings: Settings) -> Result<Self, Failure> {
+    pub fn new(url: &str, settings: Settings) -> Result<Self, ResourceError> {
         let mut config = Config::from_str(url).map_err(|error| {
             settings.setup(error, "give a URL such as postgresql://role:password@host:5432/database")
         })?;
@@ -53,23 +55,23 @@ impl Postgres {
         config.application_name("jeton");
         let (branches, control) =
             (Pool::new(settings.branches_max, settings.wait_max), Pool::new(CONTROL_MAX, settings.wait_max));
-        Ok(Self { shared: Arc::new(Shared { settings, config, branches, control }) })
+        Ok(Self { shared: Arc::new(Inner { settings, config, branches, control }) })
     }
 
     /// Makes the tables that are missing, and tries out whether a branch can be prepared. Returns what is not wrong and still should be known.
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, Failure> {
+    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
         self.shared.ensure_schema().await
     }
 
-    /// Makes sure that no other deployment has our number here, and that none will: [`Failure::Setup`] if one has. Needs the tables.
-    pub async fn claim(&self) -> Result<(), Failure> {
+    /// Makes sure that no other deployment has our number here, and that none will: [`ResourceError::Setup`] if one has. Needs the tables.
+    pub async fn claim(&self) -> Result<(), ResourceError> {
         self.shared.claim().await
     }
 }
 
-impl Shared {
+impl Inner {
     /// A connection of a pool, or a new one.
-    async fn lease(&self, pool: &Pool<Connection>) -> Result<Lease<Connection>, Failure> {
+    async fn lease(&self, pool: &Pool<Connection>) -> Result<PooledConnection<Connection>, ResourceError> {
         let room = pool.room().await;
         let mut room = room.map_err(|_| self.settings.passing("no connection came free in time"))?;
         match room.idle_one.take().filter(Connection::is_open) {
@@ -79,14 +81,17 @@ impl Shared {
     }
 
     /// A connection for a branch.
-    async fn lease_learned(&self, executor: Executor) -> Result<Lease<Connection>, Failure> {
+    async fn lease_learned(
+        &self,
+        executor: CoordinatorId,
+    ) -> Result<PooledConnection<Connection>, ResourceError> {
         let mut lease = self.lease(&self.branches).await?;
         lease.connection.learn(&self.settings, executor).await?;
         Ok(lease)
     }
 
     /// Asks something on a connection beside those of branches. It must be safe to ask it twice.
-    async fn ask(&self, sql: &str) -> Result<Texts, Trouble> {
+    async fn ask(&self, sql: &str) -> Result<TextRows, QueryError> {
         loop {
             let lease = self.lease(&self.control).await?;
             match lease.connection.run(&self.settings, sql).await {
@@ -112,10 +117,10 @@ impl Resource for Postgres {
         Dialect::Numbered
     }
 
-    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure> {
+    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let shared = &self.shared;
         let lease = shared.lease_learned(attempt.executor).await?;
-        let name = BranchName {
+        let name = Xid {
             cluster: shared.settings.cluster,
             request: attempt.request,
             attempt: attempt.number,
@@ -127,36 +132,40 @@ impl Resource for Postgres {
         Ok(Box::new(PostgresBranch::new(Arc::clone(shared), lease, name)))
     }
 
-    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure> {
+    async fn locks(&self, branch: &Xid) -> Result<Vec<String>, ResourceError> {
         self.shared.locks(branch).await
     }
 
-    async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         self.shared.prepared().await
     }
 
-    async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         self.shared.decide(branch, outcome).await
     }
 
     async fn write_decision(
         &self,
         request: RequestId,
-        attempt: Try,
+        attempt: AttemptNumber,
         decision: &[u8],
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, ResourceError> {
         self.shared.write_decision(request, attempt, decision).await
     }
 
-    async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure> {
+    async fn read_decision(
+        &self,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> Result<Option<Vec<u8>>, ResourceError> {
         self.shared.read_decision(request, attempt).await
     }
 
-    async fn forget(&self, below: u128) -> Result<(), Failure> {
+    async fn forget(&self, below: u128) -> Result<(), ResourceError> {
         self.shared.forget(below).await
     }
 
-    async fn fence(&self, executor: Executor) -> Result<(), Failure> {
+    async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
         self.shared.fence(executor).await
     }
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use jeton_etx::{BranchName, Executor, Failure, Outcome, Standing};
+use jeton_etx::{CoordinatorId, Outcome, PreparedBranch, ResourceError, Xid};
 
-use super::Shared;
-use crate::control::{Patience, first};
+use super::Inner;
+use crate::control::{PollDeadline, first};
 use crate::names::at_work;
 
-impl Shared {
-    pub async fn prepared(&self) -> Result<Vec<Standing>, Failure> {
+impl Inner {
+    pub async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         let rows = self
             .ask(
                 "SELECT gid, greatest(extract(epoch FROM clock_timestamp() - prepared), 0) FROM pg_prepared_xacts \
@@ -17,9 +17,9 @@ impl Shared {
             )
             .await?;
         let ours = |row: Vec<Option<String>>| {
-            let name = BranchName::from_gid(row.first()?.as_deref()?).ok()?;
+            let name = Xid::from_gid(row.first()?.as_deref()?).ok()?;
             let age = row.get(1)?.as_deref()?.parse().ok().map(Duration::from_secs_f64);
-            self.settings.is_ours(&name).then_some(Standing { name, age })
+            self.settings.is_ours(&name).then_some(PreparedBranch { name, age })
         };
         Ok(rows.into_iter().filter_map(ours).collect())
     }
@@ -27,7 +27,7 @@ impl Shared {
     /// Tables that it has locks on, which are those on rows too.
     /// What a prepared transaction holds has no process, and a virtual number that it took from its session or, after a restart, made from its own. Its lock on
     /// itself tells which.
-    pub async fn locks(&self, name: &BranchName) -> Result<Vec<String>, Failure> {
+    pub async fn locks(&self, name: &Xid) -> Result<Vec<String>, ResourceError> {
         let held = format!(
             "SELECT DISTINCT relation::regclass::text || ': ' || mode FROM pg_locks WHERE pid IS NULL AND relation IS NOT NULL \
              AND virtualtransaction = (SELECT l.virtualtransaction FROM pg_prepared_xacts p JOIN pg_locks l \
@@ -40,13 +40,13 @@ impl Shared {
     }
 
     /// "No such branch" is said of one that is committed, rolled back, or was never prepared; "busy" of one that another is just ending.
-    pub async fn decide(&self, name: &BranchName, outcome: Outcome) -> Result<(), Failure> {
+    pub async fn decide(&self, name: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
         let gid = name.gid();
         let word = match outcome {
             Outcome::Commit => "COMMIT",
             Outcome::Abort => "ROLLBACK",
         };
-        let patience = Patience::new(self.settings.statement_max);
+        let patience = PollDeadline::new(self.settings.statement_max);
         let mut looks = 0;
         loop {
             let failure = match self.ask(&format!("{word} PREPARED '{gid}'")).await {
@@ -84,16 +84,16 @@ impl Shared {
         }
     }
 
-    async fn is_listed(&self, gid: &str) -> Result<bool, Failure> {
+    async fn is_listed(&self, gid: &str) -> Result<bool, ResourceError> {
         let listed = format!("SELECT 1 FROM pg_prepared_xacts WHERE gid = '{gid}'");
         Ok(!self.ask(&listed).await?.is_empty())
     }
 
-    async fn is_marked(&self, gid: &str) -> Result<bool, Failure> {
+    async fn is_marked(&self, gid: &str) -> Result<bool, ResourceError> {
         Ok(!self.ask(&format!("SELECT 1 FROM etx_mark WHERE gid = '{gid}'")).await?.is_empty())
     }
 
-    pub async fn fence(&self, executor: Executor) -> Result<(), Failure> {
+    pub async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
         if mutated!(FenceOmitted) {
             return Ok(());
         }
@@ -101,18 +101,18 @@ impl Shared {
     }
 
     /// Ends the session that a branch was made in.
-    pub async fn end_session(&self, name: &BranchName) -> Result<(), Failure> {
+    pub async fn end_session(&self, name: &Xid) -> Result<(), ResourceError> {
         self.end_sessions(name.executor, &format!("AND pid = {}", name.connection)).await
     }
 
     /// Ends the sessions of a server in this life of it, or those of them that a condition is true of, and waits until they are gone.
-    async fn end_sessions(&self, executor: Executor, which: &str) -> Result<(), Failure> {
+    async fn end_sessions(&self, executor: CoordinatorId, which: &str) -> Result<(), ResourceError> {
         let end = format!(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
              WHERE application_name = '{}' AND datname = current_database() {which}",
             at_work(executor)
         );
-        let patience = Patience::new(self.settings.answer_max());
+        let patience = PollDeadline::new(self.settings.answer_max());
         while first(&self.ask(&end).await?) != Some("0") {
             if !patience.again().await {
                 return Err(self.settings.passing("a session that was ended does not go"));

@@ -1,8 +1,10 @@
 //! Our tables in PostgreSQL, and whether it is set up for us.
 
-use jeton_etx::{BranchName, Cluster, Executor, Failure, Home, Outcome, RequestId, Try};
+use jeton_etx::{
+    AttemptNumber, Cluster, CoordinatorId, DecisionLocation, Outcome, RequestId, ResourceError, Xid,
+};
 
-use super::Shared;
+use super::Inner;
 use crate::control::first;
 
 /// Names of branches are compared byte by byte, whatever the language of the database: those of old sessions are a range.
@@ -29,12 +31,12 @@ pub fn statements(cluster: u32) -> String {
          PREPARE etx_share AS SELECT pg_advisory_xact_lock_shared({}, 1); \
          PREPARE etx_decide (uuid, bigint, smallint, bytea) AS INSERT INTO etx_decision \
          SELECT {cluster}, $1, $2, $3, CASE WHEN below <= $1 THEN $4 END FROM etx_forgotten WHERE cluster = {cluster}",
-        BranchName::FORMAT
+        Xid::FORMAT
     )
 }
 
-impl Shared {
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, Failure> {
+impl Inner {
+    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
         let mut warnings = Vec::new();
         let about = "SELECT pg_is_in_recovery(), current_setting('server_version_num')::int >= 130000, \
                      current_setting('max_prepared_transactions')::int, current_setting('fsync'), \
@@ -78,13 +80,13 @@ impl Shared {
     }
 
     /// Those who start at the same moment would otherwise disturb one another.
-    async fn make_tables(&self) -> Result<(), Failure> {
+    async fn make_tables(&self) -> Result<(), ResourceError> {
         let cluster = self.settings.cluster.number;
         let all = format!(
             "BEGIN; SELECT pg_advisory_xact_lock({}, 2); {TABLES} \
              INSERT INTO etx_forgotten VALUES ({cluster}, '00000000-0000-0000-0000-000000000000') \
              ON CONFLICT DO NOTHING; COMMIT",
-            BranchName::FORMAT
+            Xid::FORMAT
         );
         let there = "SELECT count(*) FROM (VALUES ('etx_mark'), ('etx_decision'), ('etx_forgotten'), ('etx_deployment')) \
                      AS needed(name) WHERE to_regclass(name) IS NULL";
@@ -93,10 +95,10 @@ impl Shared {
         if first(&self.ask(there).await?) == Some("0") && !self.ask(&row).await?.is_empty() {
             return Ok(());
         }
-        self.ask(&all).await.map(drop).map_err(Failure::from)
+        self.ask(&all).await.map(drop).map_err(ResourceError::from)
     }
 
-    pub async fn claim(&self) -> Result<(), Failure> {
+    pub async fn claim(&self) -> Result<(), ResourceError> {
         let Cluster { number, deployment } = self.settings.cluster;
         let claim = format!(
             "INSERT INTO etx_deployment VALUES ({number}, {deployment}) ON CONFLICT DO NOTHING; \
@@ -106,19 +108,21 @@ impl Shared {
     }
 
     /// A branch that is prepared and rolled back: what is not allowed shows now.
-    async fn try_out(&self) -> Result<(), Failure> {
+    async fn try_out(&self) -> Result<(), ResourceError> {
         // What a trial left that did not come to its end. One that is just under way expects it.
-        for left in self.prepared().await?.into_iter().filter(|left| left.name.executor == Executor::TRIAL) {
+        for left in
+            self.prepared().await?.into_iter().filter(|left| left.name.executor == CoordinatorId::TRIAL)
+        {
             self.decide(&left.name, Outcome::Abort).await?;
         }
         let request = RequestId { session: 0, sequence: 0 };
         let lease = self.lease(&self.control).await?;
-        let name = BranchName {
+        let name = Xid {
             cluster: self.settings.cluster,
             request,
-            attempt: Try::FIRST,
-            home: Home::Registers,
-            executor: Executor::TRIAL,
+            attempt: AttemptNumber::FIRST,
+            home: DecisionLocation::Registers,
+            executor: CoordinatorId::TRIAL,
             resource: self.settings.number,
             connection: lease.connection.process,
         };

@@ -1,7 +1,7 @@
 //! A branch from its beginning to its end, with nothing breaking.
 
 use anyhow::{Context, Result, ensure};
-use jeton_etx::{Failure, Outcome, Value, Vote};
+use jeton_etx::{Outcome, ResourceError, Value, Vote};
 
 use super::stage::{Engine, Stage, attempt, settings};
 
@@ -52,7 +52,7 @@ pub async fn a_failed_statement_is_never_forgiven(stage: &mut Stage) -> Result<(
     stage.deposit(&mut branch, account).await?;
     let again = format!("INSERT INTO account VALUES ({account}, 0)");
     let failed = branch.execute(&again, &[]).await;
-    ensure!(matches!(failed, Err(Failure::Statement { .. })), "{failed:?}");
+    ensure!(matches!(failed, Err(ResourceError::Statement { .. })), "{failed:?}");
     let name = branch.name();
     let vote = branch.vote().await;
     ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after an error");
@@ -69,7 +69,7 @@ pub async fn what_would_end_the_branch_is_refused(stage: &mut Stage) -> Result<(
             let mut branch = stage.own.begin(attempt).await?;
             stage.deposit(&mut branch, account).await?;
             let refused = branch.execute(statement, &[]).await;
-            ensure!(matches!(refused, Err(Failure::Statement { .. })), "{statement}: {refused:?}");
+            ensure!(matches!(refused, Err(ResourceError::Statement { .. })), "{statement}: {refused:?}");
             branch.decide(Outcome::Abort).await?;
         }
         stage.expect_balance(account, 0).await?;
@@ -115,7 +115,7 @@ pub async fn room_is_bounded(stage: &mut Stage) -> Result<()> {
     let first = narrow.begin(attempt()).await?;
     let _second = narrow.begin(attempt()).await?;
     let third = narrow.begin(attempt()).await.err();
-    ensure!(matches!(third, Some(Failure::Passing { .. })), "{third:?}");
+    ensure!(matches!(third, Some(ResourceError::Passing { .. })), "{third:?}");
     // Who ends branches has connections of its own.
     ensure!(narrow.prepared().await?.is_empty());
     first.decide(Outcome::Abort).await?;
@@ -128,8 +128,8 @@ pub async fn a_lock_not_had_is_passing(stage: &mut Stage) -> Result<()> {
     let branch = prepared_deposit(stage, account).await?;
     let mut waiting = stage.other.begin(attempt()).await?;
     let waited = stage.deposit(&mut waiting, account).await;
-    let failure = waited.err().and_then(|error| error.downcast::<Failure>().ok());
-    ensure!(matches!(failure, Some(Failure::Passing { .. })), "{failure:?}");
+    let failure = waited.err().and_then(|error| error.downcast::<ResourceError>().ok());
+    ensure!(matches!(failure, Some(ResourceError::Passing { .. })), "{failure:?}");
     waiting.decide(Outcome::Abort).await?;
     branch.decide(Outcome::Commit).await?;
     stage.expect_balance(account, 1).await
@@ -169,7 +169,7 @@ pub async fn the_end_cannot_be_changed(stage: &mut Stage) -> Result<()> {
     branch.decide(Outcome::Commit).await?;
     stage.other.decide(&name, Outcome::Commit).await?;
     let undone = stage.other.decide(&name, Outcome::Abort).await;
-    ensure!(matches!(undone, Err(Failure::Damage { .. })), "{undone:?}");
+    ensure!(matches!(undone, Err(ResourceError::Damage { .. })), "{undone:?}");
     let branch = prepared_deposit(stage, account).await?;
     let name = branch.name();
     branch.decide(Outcome::Abort).await?;
@@ -184,11 +184,11 @@ pub async fn damage_is_told(stage: &mut Stage) -> Result<()> {
     drop(branch);
     stage.end_by_hand(&name).await?;
     let decided = stage.other.decide(&name, Outcome::Commit).await;
-    ensure!(matches!(decided, Err(Failure::Damage { .. })), "{decided:?}");
+    ensure!(matches!(decided, Err(ResourceError::Damage { .. })), "{decided:?}");
     // Somebody who never was is no better, unless he was to be undone.
-    let never = jeton_etx::BranchName { executor: attempt().executor, ..name };
+    let never = jeton_etx::Xid { executor: attempt().executor, ..name };
     let decided = stage.other.decide(&never, Outcome::Commit).await;
-    ensure!(matches!(decided, Err(Failure::Damage { .. })), "{decided:?}");
+    ensure!(matches!(decided, Err(ResourceError::Damage { .. })), "{decided:?}");
     stage.other.decide(&never, Outcome::Abort).await?;
     Ok(())
 }
@@ -273,7 +273,7 @@ pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
     let one = stage.engine.sql("SELECT id FROM account WHERE id = ? AND 'a' <> ?");
     branch.execute(&one, &[text("0"), Value::Integer(5)]).await?;
     let wrong = branch.execute(&one, &[Value::Integer(1)]).await;
-    ensure!(matches!(wrong, Err(Failure::Statement { .. })), "{wrong:?}");
+    ensure!(matches!(wrong, Err(ResourceError::Statement { .. })), "{wrong:?}");
     branch.decide(Outcome::Abort).await?;
     Ok(())
 }

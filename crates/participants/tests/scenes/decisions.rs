@@ -1,7 +1,7 @@
 //! Decisions that are kept in the database itself.
 
 use anyhow::{Result, ensure};
-use jeton_etx::{Failure, Outcome, RequestId, Try};
+use jeton_etx::{AttemptNumber, Outcome, RequestId, ResourceError};
 
 use super::branches::prepared_deposit;
 use super::stage::{Server, Stage, attempt_at_home};
@@ -10,17 +10,19 @@ use crate::until;
 pub async fn a_decision_is_committed_with_the_work(stage: &mut Stage) -> Result<()> {
     let account = stage.account().await?;
     let attempt = attempt_at_home();
-    ensure!(stage.other.read_decision(attempt.request, Try::FIRST).await?.is_none());
+    ensure!(stage.other.read_decision(attempt.request, AttemptNumber::FIRST).await?.is_none());
     let mut branch = stage.own.begin(attempt).await?;
     stage.deposit(&mut branch, account).await?;
     let decision = [&[0, 255, b'\''][..], &[7; 70_000]].concat();
     ensure!(branch.commit_deciding(&decision).await? == decision);
     stage.expect_balance(account, 1).await?;
-    ensure!(stage.other.read_decision(attempt.request, Try::FIRST).await? == Some(decision.clone()));
-    ensure!(stage.other.write_decision(attempt.request, Try::FIRST, b"other").await? == decision);
+    ensure!(
+        stage.other.read_decision(attempt.request, AttemptNumber::FIRST).await? == Some(decision.clone())
+    );
+    ensure!(stage.other.write_decision(attempt.request, AttemptNumber::FIRST, b"other").await? == decision);
     // Another try is another register.
-    ensure!(stage.other.write_decision(attempt.request, Try(2), b"").await?.is_empty());
-    ensure!(stage.other.read_decision(attempt.request, Try(2)).await? == Some(Vec::new()));
+    ensure!(stage.other.write_decision(attempt.request, AttemptNumber(2), b"").await?.is_empty());
+    ensure!(stage.other.read_decision(attempt.request, AttemptNumber(2)).await? == Some(Vec::new()));
     let mut next = stage.own.begin(attempt_at_home()).await?;
     stage.deposit(&mut next, account).await?;
     next.commit_deciding(b"x").await?;
@@ -33,7 +35,7 @@ pub async fn a_decision_that_stands_undoes_the_work(stage: &mut Stage) -> Result
     let attempt = attempt_at_home();
     let mut branch = stage.own.begin(attempt).await?;
     stage.deposit(&mut branch, account).await?;
-    ensure!(stage.other.write_decision(attempt.request, Try::FIRST, b"void").await? == b"void");
+    ensure!(stage.other.write_decision(attempt.request, AttemptNumber::FIRST, b"void").await? == b"void");
     ensure!(branch.commit_deciding(b"done").await? == b"void");
     stage.expect_balance(account, 0).await
 }
@@ -42,7 +44,7 @@ pub async fn of_two_executors_one_commits(stage: &mut Stage) -> Result<()> {
     for _ in 0..10 {
         let [mine, theirs] = [stage.account().await?, stage.account().await?];
         let attempt = attempt_at_home();
-        let rival = jeton_etx::Attempt { executor: attempt_at_home().executor, ..attempt };
+        let rival = jeton_etx::AttemptId { executor: attempt_at_home().executor, ..attempt };
         let mut one = stage.own.begin(attempt).await?;
         let mut other = stage.other.begin(rival).await?;
         stage.deposit(&mut one, mine).await?;
@@ -64,7 +66,7 @@ pub async fn the_owner_races_a_cleaner(stage: &mut Stage) -> Result<()> {
         stage.deposit(&mut branch, account).await?;
         let clean = async {
             stage.other.fence(attempt.executor).await?;
-            stage.other.write_decision(attempt.request, Try::FIRST, b"void").await
+            stage.other.write_decision(attempt.request, AttemptNumber::FIRST, b"void").await
         };
         let (owner, cleaner) = tokio::join!(branch.commit_deciding(b"done"), clean);
         let stands = cleaner?;
@@ -84,7 +86,7 @@ pub async fn a_lost_answer_is_looked_up(stage: &mut Stage) -> Result<()> {
     stage.deposit(&mut branch, account).await?;
     stage.proxy.hold_answers();
     let deciding = tokio::spawn(branch.commit_deciding(b"done"));
-    until!(stage.other.read_decision(attempt.request, Try::FIRST).await?.is_some());
+    until!(stage.other.read_decision(attempt.request, AttemptNumber::FIRST).await?.is_some());
     stage.proxy.cut();
     stage.proxy.release();
     ensure!(deciding.await?? == b"done");
@@ -98,8 +100,8 @@ pub async fn a_lost_question_decides_nothing(stage: &mut Stage) -> Result<()> {
     stage.deposit(&mut branch, account).await?;
     stage.proxy.cut();
     let decided = branch.commit_deciding(b"done").await;
-    ensure!(matches!(decided, Err(Failure::Passing { .. })), "{decided:?}");
-    ensure!(stage.other.write_decision(attempt.request, Try::FIRST, b"void").await? == b"void");
+    ensure!(matches!(decided, Err(ResourceError::Passing { .. })), "{decided:?}");
+    ensure!(stage.other.write_decision(attempt.request, AttemptNumber::FIRST, b"void").await? == b"void");
     stage.expect_balance(account, 0).await
 }
 
@@ -116,7 +118,7 @@ pub async fn a_decision_under_way_is_waited_for(stage: &mut Stage) -> Result<()>
                 "BEGIN; INSERT INTO etx_decision VALUES ({cluster}, '{session:032x}'::uuid, {sequence}, 1, 'hung')"
             );
             client.batch_execute(&insert).await?;
-            let waited = stage.other.write_decision(request, Try::FIRST, b"void").await;
+            let waited = stage.other.write_decision(request, AttemptNumber::FIRST, b"void").await;
             client.batch_execute("ROLLBACK").await?;
             waited
         }
@@ -128,14 +130,14 @@ pub async fn a_decision_under_way_is_waited_for(stage: &mut Stage) -> Result<()>
                 "INSERT INTO etx_decision VALUES ({cluster}, x'{session:032x}', {sequence}, 1, 'hung')"
             );
             conn.query_drop(insert).await?;
-            let waited = stage.other.write_decision(request, Try::FIRST, b"void").await;
+            let waited = stage.other.write_decision(request, AttemptNumber::FIRST, b"void").await;
             conn.query_drop("ROLLBACK").await?;
             conn.disconnect().await?;
             waited
         }
     };
-    ensure!(matches!(written, Err(Failure::Passing { .. })), "{written:?}");
-    ensure!(stage.other.write_decision(request, Try::FIRST, b"void").await? == b"void");
+    ensure!(matches!(written, Err(ResourceError::Passing { .. })), "{written:?}");
+    ensure!(stage.other.write_decision(request, AttemptNumber::FIRST, b"void").await? == b"void");
     Ok(())
 }
 
@@ -143,7 +145,7 @@ pub async fn what_is_forgotten_is_not_decided_again(stage: &mut Stage) -> Result
     let account = stage.account().await?;
     let [old, open, new] = [attempt_at_home(), attempt_at_home(), attempt_at_home()];
     for attempt in [old, new] {
-        ensure!(stage.own.write_decision(attempt.request, Try::FIRST, b"done").await? == b"done");
+        ensure!(stage.own.write_decision(attempt.request, AttemptNumber::FIRST, b"done").await? == b"done");
     }
     let marked = prepared_deposit(stage, account).await?;
     let marked_name = marked.name();
@@ -153,19 +155,19 @@ pub async fn what_is_forgotten_is_not_decided_again(stage: &mut Stage) -> Result
 
     stage.other.forget(new.request.session).await?;
     for attempt in [old, open] {
-        let written = stage.own.write_decision(attempt.request, Try::FIRST, b"again").await;
-        ensure!(matches!(written, Err(Failure::Forgotten { .. })), "{written:?}");
-        let read = stage.own.read_decision(attempt.request, Try::FIRST).await;
-        ensure!(matches!(read, Err(Failure::Forgotten { .. })), "{read:?}");
+        let written = stage.own.write_decision(attempt.request, AttemptNumber::FIRST, b"again").await;
+        ensure!(matches!(written, Err(ResourceError::Forgotten { .. })), "{written:?}");
+        let read = stage.own.read_decision(attempt.request, AttemptNumber::FIRST).await;
+        ensure!(matches!(read, Err(ResourceError::Forgotten { .. })), "{read:?}");
     }
     let decided = branch.commit_deciding(b"late").await;
-    ensure!(matches!(decided, Err(Failure::Forgotten { .. })), "{decided:?}");
+    ensure!(matches!(decided, Err(ResourceError::Forgotten { .. })), "{decided:?}");
     stage.expect_balance(account, 1).await?;
-    ensure!(stage.own.read_decision(new.request, Try::FIRST).await? == Some(b"done".to_vec()));
+    ensure!(stage.own.read_decision(new.request, AttemptNumber::FIRST).await? == Some(b"done".to_vec()));
 
     // Back is not forward, and marks go too.
     stage.other.forget(old.request.session).await?;
-    ensure!(stage.own.read_decision(old.request, Try::FIRST).await.is_err());
+    ensure!(stage.own.read_decision(old.request, AttemptNumber::FIRST).await.is_err());
     let mark = format!("SELECT 1 FROM etx_mark WHERE gid = '{}'", marked_name.gid());
     ensure!(!stage.raw(&mark).await?.is_empty());
     stage.other.forget(marked_name.request.session + 1).await?;

@@ -1,7 +1,7 @@
 //! Those who share a database and do not know of each other.
 
 use anyhow::{Result, ensure};
-use jeton_etx::{BranchName, Cluster, Executor, Failure, Outcome};
+use jeton_etx::{Cluster, CoordinatorId, Outcome, ResourceError, Xid};
 use jeton_participants::Settings;
 
 use super::branches::prepared_deposit;
@@ -18,7 +18,7 @@ pub async fn a_number_is_claimed_by_one_deployment(stage: &mut Stage) -> Result<
     }
     stage.claim(of(number + 1, 5)).await?;
     let refused = stage.claim(of(number, 5)).await;
-    let Err(why @ Failure::Setup { .. }) = &refused else { anyhow::bail!("{refused:?}") };
+    let Err(why @ ResourceError::Setup { .. }) = &refused else { anyhow::bail!("{refused:?}") };
     ensure!(why.to_string().contains("is deployment 4294967295 here, and this one is 5"), "{why}");
     // Of those who come at the same moment one has it.
     let claims = (0..8).map(|deployment| stage.claim(of(number + 2, deployment)));
@@ -45,11 +45,11 @@ pub async fn branches_of_strangers_are_not_listed(stage: &mut Stage) -> Result<(
 /// `jeton init` does not know the deployment yet, and may die in its trial.
 pub async fn a_trial_that_was_left_is_ended_by_whoever_has_the_number(stage: &mut Stage) -> Result<()> {
     let account = stage.account().await?;
-    let executor = Executor::TRIAL;
-    let mut branch = stage.own.begin(jeton_etx::Attempt { executor, ..attempt() }).await?;
+    let executor = CoordinatorId::TRIAL;
+    let mut branch = stage.own.begin(jeton_etx::AttemptId { executor, ..attempt() }).await?;
     stage.deposit(&mut branch, account).await?;
     ensure!(matches!(branch.vote().await, jeton_etx::Vote::Yes));
-    let name: BranchName = branch.name();
+    let name: Xid = branch.name();
     drop(branch);
     let others = stage.server(false, of(CLUSTER, 9))?;
     let listed = others.prepared().await?;

@@ -1,7 +1,7 @@
 //! An executor that hangs is ended by others.
 
 use anyhow::{Result, ensure};
-use jeton_etx::{Attempt, Home, Outcome, Try, Vote};
+use jeton_etx::{AttemptId, AttemptNumber, DecisionLocation, Outcome, Vote};
 
 use super::branches::prepared_deposit;
 use super::stage::{NUMBER, Stage, attempt, attempt_at_home};
@@ -20,7 +20,7 @@ pub async fn a_hung_owner_of_locks_is_ended(stage: &mut Stage) -> Result<()> {
         next.decide(Outcome::Commit).await?;
         stage.proxy.release();
         match attempt.home {
-            Home::Resource(NUMBER) => ensure!(branch.commit_deciding(b"late").await.is_err()),
+            DecisionLocation::Resource(NUMBER) => ensure!(branch.commit_deciding(b"late").await.is_err()),
             _ => {
                 let vote = branch.vote().await;
                 ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after the fence");
@@ -61,7 +61,7 @@ pub async fn who_was_fenced_may_begin_again(stage: &mut Stage) -> Result<()> {
     let vote = branch.vote().await;
     branch.decide(Outcome::Abort).await?;
     ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after the fence");
-    let mut again = stage.own.begin(Attempt { number: Try(2), ..attempt }).await?;
+    let mut again = stage.own.begin(AttemptId { number: AttemptNumber(2), ..attempt }).await?;
     stage.deposit(&mut again, account).await?;
     let vote = again.vote().await;
     ensure!(matches!(vote, Vote::Yes), "it votes {vote:?} when it begins again");

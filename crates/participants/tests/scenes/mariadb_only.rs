@@ -1,7 +1,7 @@
 //! What only MariaDB does.
 
 use anyhow::{Context, Result, ensure};
-use jeton_etx::{BranchName, Failure, Outcome, Try, Vote};
+use jeton_etx::{AttemptNumber, Outcome, ResourceError, Vote, Xid};
 use jeton_participants::MariaDb;
 use mysql_async::prelude::Queryable;
 
@@ -68,7 +68,7 @@ pub async fn tables_of_other_engines_are_refused(stage: &mut Stage) -> Result<()
         let mut branch = stage.own.begin(attempt()).await?;
         branch.execute("SELECT * FROM old_fashioned", &[]).await?;
         let refused = branch.execute("INSERT INTO `old_fashioned` VALUES (1)", &[]).await;
-        let Err(Failure::Statement { why, .. }) = &refused else { anyhow::bail!("{refused:?}") };
+        let Err(ResourceError::Statement { why, .. }) = &refused else { anyhow::bail!("{refused:?}") };
         ensure!(why.contains("ENGINE=InnoDB"), "{why}");
         branch.decide(Outcome::Abort).await?;
         let Server::MariaDb(server) = &stage.server else { anyhow::bail!("another engine") };
@@ -106,7 +106,7 @@ pub async fn what_commits_by_itself_is_refused(stage: &mut Stage) -> Result<()> 
         let mut branch = stage.own.begin(attempt).await?;
         stage.deposit(&mut branch, account).await?;
         let refused = branch.execute("CREATE TABLE surprise (n int)", &[]).await;
-        ensure!(matches!(refused, Err(Failure::Statement { .. })), "{refused:?}");
+        ensure!(matches!(refused, Err(ResourceError::Statement { .. })), "{refused:?}");
         branch.decide(Outcome::Abort).await?;
         stage.expect_balance(account, 0).await?;
     }
@@ -115,9 +115,9 @@ pub async fn what_commits_by_itself_is_refused(stage: &mut Stage) -> Result<()> 
     let attempt = super::stage::attempt_at_home();
     let mut branch = stage.own.begin(attempt).await?;
     let called = branch.execute("CALL surprise()", &[]).await;
-    ensure!(matches!(called, Err(Failure::Statement { .. })), "{called:?}");
+    ensure!(matches!(called, Err(ResourceError::Statement { .. })), "{called:?}");
     ensure!(branch.commit_deciding(b"done").await.is_err());
-    ensure!(stage.other.read_decision(attempt.request, Try::FIRST).await?.is_none());
+    ensure!(stage.other.read_decision(attempt.request, AttemptNumber::FIRST).await?.is_none());
     Ok(())
 }
 
@@ -156,10 +156,10 @@ pub async fn a_wrong_setup_is_told_with_a_remedy(stage: &mut Stage) -> Result<()
         (format!("mysql://guest@{address}/jeton"), "grant"),
     ] {
         let result = MariaDb::new(&url, settings())?.ensure_schema().await;
-        let Err(Failure::Setup { remedy, .. }) = &result else { anyhow::bail!("{word}: {result:?}") };
+        let Err(ResourceError::Setup { remedy, .. }) = &result else { anyhow::bail!("{word}: {result:?}") };
         ensure!(remedy.contains(word), "{remedy}");
     }
-    ensure!(matches!(MariaDb::new("nonsense", settings()).err(), Some(Failure::Setup { .. })));
+    ensure!(matches!(MariaDb::new("nonsense", settings()).err(), Some(ResourceError::Setup { .. })));
     // No more than these is needed once the tables are there.
     stage.raw("GRANT SELECT, INSERT, UPDATE, DELETE ON jeton.* TO guest").await?;
     MariaDb::new(&format!("mysql://guest@{address}/jeton"), settings())?.ensure_schema().await?;
@@ -172,7 +172,7 @@ pub async fn a_branch_that_does_not_begin_does_nothing(stage: &mut Stage) -> Res
     let mut branch = stage.own.begin(attempt()).await?;
     let name = branch.name();
     // Another has the name already.
-    let xid = format!("'{}','{}',{}", name.gtrid(), name.bqual(), BranchName::FORMAT);
+    let xid = format!("'{}','{}',{}", name.gtrid(), name.bqual(), Xid::FORMAT);
     let note = format!("INSERT INTO etx_mark (gid) VALUES ('{}')", name.gid());
     stage.raw(&format!("XA START {xid}; {note}; XA END {xid}; XA PREPARE {xid}")).await?;
     let done = stage.deposit(&mut branch, account).await;

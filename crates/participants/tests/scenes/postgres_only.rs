@@ -1,7 +1,7 @@
 //! What only PostgreSQL does.
 
 use anyhow::{Result, ensure};
-use jeton_etx::{Failure, Resource, Value, Vote};
+use jeton_etx::{Resource, ResourceError, Value, Vote};
 use jeton_participants::{Postgres, Settings};
 
 use super::stage::{Server, Stage, attempt, settings};
@@ -61,7 +61,7 @@ pub async fn a_check_at_the_end_fails_the_vote(stage: &mut Stage) -> Result<()> 
     let mut branch = stage.own.begin(attempt()).await?;
     branch.execute("INSERT INTO checked VALUES (0)", &[]).await?;
     let vote = branch.vote().await;
-    ensure!(matches!(vote, Vote::No(Failure::Statement { .. })), "it votes {vote:?}");
+    ensure!(matches!(vote, Vote::No(ResourceError::Statement { .. })), "it votes {vote:?}");
     branch.decide(jeton_etx::Outcome::Abort).await?;
     ensure!(stage.raw("SELECT 1 FROM checked").await?.is_empty());
     Ok(())
@@ -76,7 +76,7 @@ pub async fn a_stale_statement_is_prepared_again(stage: &mut Stage) -> Result<()
     stage.raw("ALTER TABLE shape ADD COLUMN b int").await?;
     let mut branch = stage.own.begin(attempt()).await?;
     let failed = branch.execute("SELECT * FROM shape", &[]).await;
-    ensure!(matches!(failed, Err(Failure::Passing { .. })), "{failed:?}");
+    ensure!(matches!(failed, Err(ResourceError::Passing { .. })), "{failed:?}");
     branch.decide(jeton_etx::Outcome::Abort).await?;
     let mut branch = stage.own.begin(attempt()).await?;
     ensure!(branch.execute("SELECT * FROM shape", &[]).await?.rows[0].len() == 2);
@@ -101,14 +101,17 @@ pub async fn a_wrong_setup_is_told_with_a_remedy(stage: &mut Stage) -> Result<()
     let mut branch = Postgres::new(&server.url(), settings())?.begin(attempt()).await?;
     branch.execute("INSERT INTO account VALUES (-1, 0)", &[]).await?;
     let vote = branch.vote().await;
-    ensure!(matches!(vote, Vote::No(Failure::Setup { .. })), "it votes {vote:?}");
+    ensure!(matches!(vote, Vote::No(ResourceError::Setup { .. })), "it votes {vote:?}");
     server.set("max_prepared_transactions", "200");
     server.restart()?;
     for (result, word) in fails {
-        let Err(Failure::Setup { remedy, .. }) = &result else { anyhow::bail!("{word}: {result:?}") };
+        let Err(ResourceError::Setup { remedy, .. }) = &result else { anyhow::bail!("{word}: {result:?}") };
         ensure!(remedy.contains(word), "{remedy}");
     }
-    ensure!(matches!(Postgres::new("nonsense", Settings::new("x", 1, 1)).err(), Some(Failure::Setup { .. })));
+    ensure!(matches!(
+        Postgres::new("nonsense", Settings::new("x", 1, 1)).err(),
+        Some(ResourceError::Setup { .. })
+    ));
     let warnings =
         Postgres::new(&server.url(), Settings { branches_max: 500, ..settings() })?.ensure_schema().await?;
     ensure!(warnings.iter().any(|warning| warning.contains("max_prepared_transactions")), "{warnings:?}");

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use jeton_etx::{Attempt, Branch, Executor, Failure, Home, Outcome, RequestId, Resource, Try, Value};
+use jeton_etx::{
+    AttemptId, AttemptNumber, Branch, CoordinatorId, DecisionLocation, Outcome, RequestId, Resource,
+    ResourceError, Value,
+};
 use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_testbed::{MariaDb as MariaDbServer, Postgres as PostgresServer, Proxy};
 use mysql_async::prelude::Queryable;
@@ -155,7 +158,7 @@ impl Stage {
     }
 
     /// Claims the number of a cluster for a deployment.
-    pub async fn claim(&self, settings: Settings) -> Result<(), Failure> {
+    pub async fn claim(&self, settings: Settings) -> Result<(), ResourceError> {
         let url = self.server.url_by(self.server.address());
         match self.engine {
             Engine::Postgres => Postgres::new(&url, settings)?.claim().await,
@@ -197,16 +200,16 @@ impl Stage {
         Ok(())
     }
 
-    pub async fn is_prepared(&self, branch: &jeton_etx::BranchName) -> Result<bool> {
+    pub async fn is_prepared(&self, branch: &jeton_etx::Xid) -> Result<bool> {
         Ok(self.other.prepared().await?.iter().any(|standing| standing.name == *branch))
     }
 
     /// Ends a prepared branch behind everybody's back.
-    pub async fn end_by_hand(&self, name: &jeton_etx::BranchName) -> Result<()> {
+    pub async fn end_by_hand(&self, name: &jeton_etx::Xid) -> Result<()> {
         let sql = match self.engine {
             Engine::Postgres => format!("ROLLBACK PREPARED '{}'", name.gid()),
             Engine::MariaDb { .. } => {
-                format!("XA ROLLBACK '{}','{}',{}", name.gtrid(), name.bqual(), jeton_etx::BranchName::FORMAT)
+                format!("XA ROLLBACK '{}','{}',{}", name.gtrid(), name.bqual(), jeton_etx::Xid::FORMAT)
             }
         };
         let started = Instant::now();
@@ -273,19 +276,19 @@ fn next() -> u64 {
 }
 
 /// A new executor on a new request, decided in the registers.
-pub fn attempt() -> Attempt {
-    attempt_at(Home::Registers)
+pub fn attempt() -> AttemptId {
+    attempt_at(DecisionLocation::Registers)
 }
 
 /// The same, decided in the database.
-pub fn attempt_at_home() -> Attempt {
-    attempt_at(Home::Resource(NUMBER))
+pub fn attempt_at_home() -> AttemptId {
+    attempt_at(DecisionLocation::Resource(NUMBER))
 }
 
-fn attempt_at(home: Home) -> Attempt {
+fn attempt_at(home: DecisionLocation) -> AttemptId {
     let number = next();
     // Sessions grow with time, and those of later scenes are newer.
     let request = RequestId { session: 1 << 100 | u128::from(number), sequence: 1 };
-    let executor = Executor { server: 1, incarnation: u64::from(std::process::id()), work: number };
-    Attempt { request, number: Try::FIRST, executor, home }
+    let executor = CoordinatorId { server: 1, incarnation: u64::from(std::process::id()), work: number };
+    AttemptId { request, number: AttemptNumber::FIRST, executor, home }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jeton_auth::AuthContext;
 use jeton_core::Operation;
-use jeton_engine::{Ask, Refusal, Reply, Response};
+use jeton_engine::{Ask, EngineError, OperationOutcome, Response};
 use tokio::sync::watch;
 
 use super::problem::{Kind, Problem};
@@ -25,12 +25,12 @@ pub struct App {
 
 impl App {
     /// Does an operation for somebody, or says that there is no answer yet.
-    pub async fn apply(&self, pass: &AuthContext, operation: Operation) -> Result<Reply, Problem> {
+    pub async fn apply(&self, pass: &AuthContext, operation: Operation) -> Result<OperationOutcome, Problem> {
         let (service, pass) = (self.service.clone(), pass.clone());
         let work = tokio::spawn(async move { service.apply_as(&pass, operation).await });
         match tokio::time::timeout(self.service.options.answer_timeout, work).await {
             Ok(Ok(reply)) => Ok(reply?),
-            Ok(Err(_)) => Err(Refusal::Closed.into()),
+            Ok(Err(_)) => Err(EngineError::Closed.into()),
             Err(_) => Err(no_answer_yet()),
         }
     }
@@ -45,7 +45,7 @@ impl App {
         let work = tokio::spawn(async move { service.burst_as(&pass, requests).await });
         match tokio::time::timeout(self.service.options.answer_timeout, work).await {
             Ok(Ok(responses)) => Ok(responses),
-            Ok(Err(_)) => Err(Refusal::Closed.into()),
+            Ok(Err(_)) => Err(EngineError::Closed.into()),
             Err(_) => Err(no_answer_yet()),
         }
     }
@@ -65,7 +65,7 @@ impl App {
     ) -> Result<T, Problem> {
         let service = self.service.clone();
         let done = tokio::task::spawn_blocking(move || work(&service)).await;
-        done.map_err(|_| Refusal::Closed.into())
+        done.map_err(|_| EngineError::Closed.into())
     }
 
     /// Comes back when the server is closing.

@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use jeton_auth::{AuthError, AuthContext, Right, Throttled};
+use jeton_auth::{AuthContext, AuthError, Right, Throttled};
 use jeton_core::{Formats, OpId, Table};
 use serde::de::DeserializeOwned;
 
@@ -14,10 +14,10 @@ use super::app::App;
 use super::problem::{Kind, Problem};
 use super::query::Query;
 use super::{json, key, percent, stream};
-use crate::{Count, Service};
+use crate::{Metric, Service};
 
 /// A request of somebody who has shown what is asked for at the door.
-pub struct Asked {
+pub struct RequestContext {
     /// What all requests share.
     pub app: App,
     /// What the caller may do.
@@ -28,7 +28,7 @@ pub struct Asked {
     body: Mutex<Body>,
 }
 
-impl FromRequest<App> for Asked {
+impl FromRequest<App> for RequestContext {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -59,7 +59,7 @@ fn enter(service: &Service, headers: &HeaderMap) -> Result<AuthContext, Problem>
 
 /// The problem of somebody who may not.
 pub fn denied(service: &Service, why: AuthError) -> Problem {
-    service.metrics.add(Count::Denied, 1);
+    service.metrics.add(Metric::Denied, 1);
     match why {
         AuthError::NoToken => {
             Problem::new(Kind::Unauthorized, "this server wants a token: Authorization: Bearer jeton_...")
@@ -74,7 +74,7 @@ pub fn denied(service: &Service, why: AuthError) -> Problem {
 
 /// The problem of somebody who is too fast.
 pub fn throttled(service: &Service, why: Throttled) -> Problem {
-    service.metrics.add(Count::Throttled, 1);
+    service.metrics.add(Metric::Throttled, 1);
     let problem = Problem::new(Kind::Throttled, why.to_string());
     match why.retry_after() {
         Some(time) => problem.again_after(time),
@@ -82,7 +82,7 @@ pub fn throttled(service: &Service, why: Throttled) -> Problem {
     }
 }
 
-impl Asked {
+impl RequestContext {
     /// The service.
     pub fn service(&self) -> &Service {
         &self.app.service

@@ -16,7 +16,7 @@ use jeton_engine::BackupError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::Asked;
+use super::asked::RequestContext;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::refusal::LATER;
@@ -59,7 +59,7 @@ pub struct BackupDone {
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "backup-target: no copy can be made there."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy: another copy is being made."))
 )]
-pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.may_administer()?;
     asked.spend(1)?;
     let is_here = asked

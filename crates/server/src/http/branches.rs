@@ -9,16 +9,16 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use jeton_auth::Right;
 use jeton_core::limits::ADDITIONS_MAX;
-use jeton_core::{Addition, BranchError, BranchName, Catalog, Change, BranchOutcome};
-use jeton_engine::{HeldBranch, Refusal, Settled, Vote};
+use jeton_core::{Addition, BranchError, BranchName, BranchOutcome, Catalog, Change};
+use jeton_engine::{EngineError, FinishResult, PrepareResult, PreparedBranchInfo};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::Asked;
+use super::asked::RequestContext;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::refusal::SOON;
-use super::wanted::{Step, Verb};
+use super::wanted::{ChangeBody, ChangeKind};
 
 /// The most branches that are listed.
 const LISTED_MAX: usize = 10_000;
@@ -34,7 +34,7 @@ const HOLDS_MAX: usize = 32;
 ]}))]
 pub struct BranchBody {
     /// The additions, up to 256, in any tables: with `table`, without `id`. Bounds are those of the counter after the whole branch.
-    pub operations: Vec<Step>,
+    pub operations: Vec<ChangeBody>,
 }
 
 /// What became of a branch.
@@ -86,7 +86,7 @@ pub struct BranchItem {
         (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: another branch is held under this name."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "held: other transactions hold what it needs. busy, full: it passes."))
 )]
-pub async fn put(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn put(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     let (text, name) = named(&asked)?;
     asked.no_key()?;
     let body: BranchBody = asked.json().await?;
@@ -102,15 +102,15 @@ pub async fn put(mut asked: Asked) -> Result<Response<Body>, Problem> {
     let (service, pass) = (asked.app.service.clone(), asked.pass.clone());
     let vote = work(&asked, async move { service.hold_as(&pass, &name, additions).await }).await??;
     match vote {
-        Vote::Held { fresh } => Ok(done(text, "held", fresh)),
-        Vote::Settled(ending) => Err(settled(ending)),
+        PrepareResult::Held { fresh } => Ok(done(text, "held", fresh)),
+        PrepareResult::Settled(ending) => Err(settled(ending)),
     }
 }
 
-fn addition(asked: &Asked, mut step: Step) -> Result<Addition, Problem> {
+fn addition(asked: &RequestContext, mut step: ChangeBody) -> Result<Addition, Problem> {
     let table = step.table.take().ok_or_else(|| Problem::new(Kind::BadJson, "missing member `table`"))?;
     asked.may(&table, Right::Add)?;
-    if step.op != Verb::Add || step.id.is_some() {
+    if step.op != ChangeKind::Add || step.id.is_some() {
         return Err(Problem::new(Kind::BadJson, "a branch only adds, and its name is the only id"));
     }
     let table = asked.service().engine.table(&table)?;
@@ -135,7 +135,7 @@ fn addition(asked: &Asked, mut step: Step) -> Result<Addition, Problem> {
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-branch: it is not held, or not all of it, and was not committed."),
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: it was aborted."))
 )]
-pub async fn commit(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn commit(asked: RequestContext) -> Result<Response<Body>, Problem> {
     settle(&asked, BranchOutcome::Commit).await
 }
 
@@ -149,22 +149,22 @@ pub async fn commit(asked: Asked) -> Result<Response<Body>, Problem> {
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."),
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: it was committed."))
 )]
-pub async fn abort(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn abort(asked: RequestContext) -> Result<Response<Body>, Problem> {
     settle(&asked, BranchOutcome::Abort).await
 }
 
-async fn settle(asked: &Asked, ending: BranchOutcome) -> Result<Response<Body>, Problem> {
+async fn settle(asked: &RequestContext, ending: BranchOutcome) -> Result<Response<Body>, Problem> {
     asked.may_administer()?;
     let (text, name) = named(asked)?;
     asked.spend(1)?;
     let service = asked.app.service.clone();
     let outcome = work(asked, async move { service.settle(&name, ending).await }).await??;
     match (outcome, ending) {
-        (Settled::Done { fresh, .. }, BranchOutcome::Commit) => Ok(done(text, "committed", fresh)),
-        (Settled::Done { fresh, .. }, BranchOutcome::Abort) => Ok(done(text, "aborted", fresh)),
-        (Settled::Otherwise, BranchOutcome::Commit) => Err(settled(BranchOutcome::Abort)),
-        (Settled::Otherwise, BranchOutcome::Abort) => Err(settled(BranchOutcome::Commit)),
-        (Settled::Unknown, _) => {
+        (FinishResult::Done { fresh, .. }, BranchOutcome::Commit) => Ok(done(text, "committed", fresh)),
+        (FinishResult::Done { fresh, .. }, BranchOutcome::Abort) => Ok(done(text, "aborted", fresh)),
+        (FinishResult::Otherwise, BranchOutcome::Commit) => Err(settled(BranchOutcome::Abort)),
+        (FinishResult::Otherwise, BranchOutcome::Abort) => Err(settled(BranchOutcome::Commit)),
+        (FinishResult::Unknown, _) => {
             let detail =
                 "the branch is not held, or not all of it, and was not committed as far as is remembered";
             Err(Problem::new(Kind::UnknownBranch, detail))
@@ -180,14 +180,14 @@ async fn settle(asked: &Asked, ending: BranchOutcome) -> Result<Response<Body>, 
     responses((status = 200, body = BranchList, description = "What is held."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."))
 )]
-pub async fn list(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.may_administer()?;
     asked.spend(1)?;
     let mut held = asked.app.in_time(asked.service().engine.held()).await??;
     held.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
     let (now, more) = (asked.service().millis(), held.len() > LISTED_MAX);
     let catalog = asked.service().engine.catalog();
-    let item = |held: HeldBranch| BranchItem {
+    let item = |held: PreparedBranchInfo| BranchItem {
         branch: String::from_utf8_lossy(held.name.as_bytes()).into_owned(),
         age_ms: now.saturating_sub(held.since),
         operations: held.additions.len(),
@@ -207,7 +207,7 @@ fn shown(catalog: &Catalog, one: &Addition) -> String {
 }
 
 /// The name of the branch in the path, as text and as it is.
-fn named(asked: &Asked) -> Result<(String, BranchName), Problem> {
+fn named(asked: &RequestContext) -> Result<(String, BranchName), Problem> {
     let text = asked.text_part(2)?;
     let name = BranchName::new(text.as_bytes())?;
     Ok((text, name))
@@ -215,13 +215,13 @@ fn named(asked: &Asked) -> Result<(String, BranchName), Problem> {
 
 /// Does something that must come to its end, also if whoever asked has gone.
 async fn work<T: Send + 'static>(
-    asked: &Asked,
+    asked: &RequestContext,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Problem> {
     let work = tokio::spawn(work);
     match tokio::time::timeout(asked.service().options.answer_timeout, work).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(_)) => Err(Refusal::Closed.into()),
+        Ok(Err(_)) => Err(EngineError::Closed.into()),
         Err(_) => {
             let detail = "there was no answer within the time allowed; what became of the branch is not known here: ask again";
             Err(Problem::new(Kind::NoAnswerYet, detail).again_after(SOON))

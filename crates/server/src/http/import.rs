@@ -15,12 +15,12 @@ use serde::Serialize;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::asked::{Asked, throttled};
+use super::asked::{RequestContext, throttled};
 use super::batch;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::stream::{self, Lines, Writer};
-use super::wanted::Step;
+use super::wanted::ChangeBody;
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -86,7 +86,7 @@ impl From<Problem> for End {
 }
 
 struct Import {
-    asked: Asked,
+    asked: RequestContext,
     table: Arc<Table>,
     writer: Writer,
     progress: Progress,
@@ -113,7 +113,7 @@ struct Import {
     responses((status = 200, body = Progress, content_type = "application/x-ndjson", description = "Progress, line by line."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "Before it began: no token, no right, no table, no NDJSON."))
 )]
-pub async fn post(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let name = asked.table_name()?;
     asked.may_change(&name)?;
     let table = asked.service().engine.table(&name)?;
@@ -213,7 +213,7 @@ impl Import {
     }
 
     fn operation(&self, line: &[u8]) -> Result<Operation, Problem> {
-        let step: Step = json::object(line)?;
+        let step: ChangeBody = json::object(line)?;
         if step.table.is_some() {
             return Err(Problem::new(Kind::BadJson, "`table` is in the path, and the same for all lines"));
         }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jeton_core::{Cell, Column, Table};
 use jeton_engine::Ask;
 
-use super::asked::Asked;
+use super::asked::RequestContext;
 use super::counters::{Counter, Counters, ROWS_MAX, value};
 use super::problem::{Kind, Problem};
 use super::query::Query;
@@ -18,7 +18,11 @@ const PAGE: usize = 100;
 const ROUNDS_MAX: usize = 16;
 
 /// A page of counters.
-pub async fn page(asked: &Asked, table: &std::sync::Arc<Table>, query: &Query) -> Result<Counters, Problem> {
+pub async fn page(
+    asked: &RequestContext,
+    table: &std::sync::Arc<Table>,
+    query: &Query,
+) -> Result<Counters, Problem> {
     if query.one("column")?.is_some() {
         return Err(Problem::new(Kind::BadRequest, "`column` goes with `row`; a listing shows all columns"));
     }

@@ -63,7 +63,7 @@ mod watch;
 
 use std::sync::Arc;
 
-pub use server::{Place, Server, serve};
+pub use server::{ConnectionSlot, Server, serve};
 
 use crate::Service;
 

@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode};
-use jeton_core::{OperationResult, Durability, Mode, PartitionId, Table};
-use jeton_engine::Reply;
+use jeton_core::{Durability, Mode, OperationResult, PartitionId, Table};
+use jeton_engine::OperationOutcome;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,7 +15,7 @@ pub const REPLAYED: &str = "idempotency-replayed";
 
 /// What became of an operation.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Fate {
+pub struct OutcomeBody {
     /// Whether the changes were made, now or when the id first came. False if a bound refused them: then they never will be under this id.
     pub applied: bool,
     /// Whether the id was known: then this is the first answer again.
@@ -51,7 +51,7 @@ pub struct Outcome {
     pub value_text: Option<String>,
     /// What became of it.
     #[serde(flatten)]
-    pub fate: Fate,
+    pub fate: OutcomeBody,
 }
 
 /// What became of an operation of several changes.
@@ -67,13 +67,13 @@ pub struct Outcomes {
     pub values_text: Vec<Option<String>>,
     /// What became of it.
     #[serde(flatten)]
-    pub fate: Fate,
+    pub fate: OutcomeBody,
 }
 
 /// What became of one operation of a list: its outcome with status 200, or a problem.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-pub enum Item {
+pub enum ReplySource {
     /// It was answered.
     Answered {
         /// 200.
@@ -88,9 +88,9 @@ pub enum Item {
 
 /// What became of the operations of a list, in its order.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Items {
+pub struct OutcomeList {
     /// One for each operation.
-    pub results: Vec<Item>,
+    pub results: Vec<ReplySource>,
 }
 
 /// How a table's mode is called.
@@ -109,7 +109,7 @@ pub fn durability(durability: Durability) -> &'static str {
     }
 }
 
-impl Fate {
+impl OutcomeBody {
     fn new(table: &Table, partition: PartitionId, answer: Option<&OperationResult>) -> Self {
         let settings = table.settings();
         Self {
@@ -129,8 +129,8 @@ impl Fate {
         Self { replayed: true, ..Self::new(table, partition, Some(answer)) }
     }
 
-    fn of(table: &Table, partition: PartitionId, reply: &Reply) -> Self {
-        let replayed = matches!(reply, Reply::Replayed(_));
+    fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
+        let replayed = matches!(reply, OperationOutcome::Replayed(_));
         Self { replayed, ..Self::new(table, partition, answer(reply)) }
     }
 
@@ -143,10 +143,10 @@ impl Fate {
     }
 }
 
-fn answer(reply: &Reply) -> Option<&OperationResult> {
+fn answer(reply: &OperationOutcome) -> Option<&OperationResult> {
     match reply {
-        Reply::Fresh(answer) | Reply::Replayed(answer) => Some(answer),
-        Reply::ProbablySeen => None,
+        OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer) => Some(answer),
+        OperationOutcome::ProbablySeen => None,
     }
 }
 
@@ -156,9 +156,9 @@ fn text(value: &Option<i64>) -> Option<String> {
 
 impl Outcome {
     /// Of an operation on one cell.
-    pub fn of(table: &Table, partition: PartitionId, reply: &Reply) -> Self {
+    pub fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
         let value = answer(reply).and_then(|answer| answer.values.as_slice().first().copied().flatten());
-        Self { value, value_text: text(&value), fate: Fate::of(table, partition, reply) }
+        Self { value, value_text: text(&value), fate: OutcomeBody::of(table, partition, reply) }
     }
 
     /// As a response.
@@ -169,10 +169,10 @@ impl Outcome {
 
 impl Outcomes {
     /// Of an operation of several changes.
-    pub fn of(table: &Table, partition: PartitionId, reply: &Reply) -> Self {
+    pub fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
         let values = answer(reply).map(|answer| answer.values.as_slice().to_vec()).unwrap_or_default();
         let values_text = values.iter().map(text).collect();
-        Self { values, values_text, fate: Fate::of(table, partition, reply) }
+        Self { values, values_text, fate: OutcomeBody::of(table, partition, reply) }
     }
 
     /// As a response.
@@ -181,7 +181,7 @@ impl Outcomes {
     }
 }
 
-impl From<Result<Outcome, Problem>> for Item {
+impl From<Result<Outcome, Problem>> for ReplySource {
     fn from(result: Result<Outcome, Problem>) -> Self {
         match result {
             Ok(outcome) => Self::Answered { status: StatusCode::OK.as_u16(), outcome },

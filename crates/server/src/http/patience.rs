@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 const PART_BYTES: usize = 1 << 20;
 
 /// A connection with a client that may be slow, but not without end.
-pub struct Patient<S> {
+pub struct WriteTimeout<S> {
     stream: S,
     patience: Duration,
     /// Until when the client has to take the next part. Nothing as long as it takes all there is.
@@ -24,7 +24,7 @@ pub struct Patient<S> {
     taken: usize,
 }
 
-impl<S: Unpin> Patient<S> {
+impl<S: Unpin> WriteTimeout<S> {
     /// A connection with a client that has this time for each part.
     pub fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, until: None, taken: 0 }
@@ -60,7 +60,7 @@ impl<S: Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -103,7 +103,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -125,7 +125,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_a_byte_now_and_then_is_not_waited_for() {
         let (ours, mut theirs) = duplex(10);
-        let mut ours = Patient::new(ours, PATIENCE);
+        let mut ours = WriteTimeout::new(ours, PATIENCE);
         let begun = Instant::now();
         let reading = tokio::spawn(async move {
             while theirs.read_u8().await.is_ok() {
@@ -142,7 +142,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_a_good_part_in_time_may_be_slow_and_idle() {
         let (ours, mut theirs) = duplex(PART_BYTES);
-        let mut ours = Patient::new(ours, PATIENCE);
+        let mut ours = WriteTimeout::new(ours, PATIENCE);
         let reading = tokio::spawn(async move {
             let mut part = vec![0; PART_BYTES];
             for _ in 0..10 {

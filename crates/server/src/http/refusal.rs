@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jeton_core::{AddressError, BranchError, IdError, Moment, OperationError, Rejection, SettingsError};
-use jeton_engine::{HoldError, Refusal, TableError};
+use jeton_engine::{EngineError, PrepareError, TableError};
 
 use super::problem::{Kind, Problem};
 use super::{amount, date};
@@ -52,16 +52,16 @@ impl From<Rejection> for Problem {
     }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<EngineError> for Problem {
+    fn from(refusal: EngineError) -> Self {
         let detail = refusal.to_string();
         match refusal {
-            Refusal::Rejected(rejection) => rejection.into(),
-            Refusal::NoSuchTable(table) => Self::unknown_table(&table),
-            Refusal::Busy(_) => Self::new(Kind::Busy, detail).again_after(SOON),
-            Refusal::Full(_) => Self::new(Kind::Full, detail).again_after(LATER),
-            Refusal::Withheld(_) => Self::new(Kind::Quota, detail),
-            Refusal::Closed => Self::new(Kind::Closing, detail).again_after(SOON),
+            EngineError::Rejected(rejection) => rejection.into(),
+            EngineError::NoSuchTable(table) => Self::unknown_table(&table),
+            EngineError::Busy(_) => Self::new(Kind::Busy, detail).again_after(SOON),
+            EngineError::Full(_) => Self::new(Kind::Full, detail).again_after(LATER),
+            EngineError::Withheld(_) => Self::new(Kind::Quota, detail),
+            EngineError::Closed => Self::new(Kind::Closing, detail).again_after(SOON),
             _ => Self::new(Kind::Storage, detail),
         }
     }
@@ -73,11 +73,11 @@ impl From<BranchError> for Problem {
     }
 }
 
-impl From<HoldError> for Problem {
-    fn from(error: HoldError) -> Self {
+impl From<PrepareError> for Problem {
+    fn from(error: PrepareError) -> Self {
         match error {
-            HoldError::Branch(error) => error.into(),
-            HoldError::Refused(refusal) => refusal.into(),
+            PrepareError::Branch(error) => error.into(),
+            PrepareError::Refused(refusal) => refusal.into(),
             other => Self::new(Kind::BadOperation, other.to_string()),
         }
     }
@@ -139,14 +139,14 @@ mod tests {
     #[test]
     fn what_passes_says_when_to_ask_again_and_what_does_not_does_not() {
         for (refusal, kind, seconds) in [
-            (Refusal::Busy("too many requests are waiting"), Kind::Busy, Some(1)),
-            (Refusal::Full("no room".into()), Kind::Full, Some(10)),
-            (Refusal::Closed, Kind::Closing, Some(1)),
-            (Refusal::Rejected(Rejection::Capacity { what: "ids" }), Kind::Busy, Some(10)),
-            (Refusal::Storage("damaged".into()), Kind::Storage, None),
-            (Refusal::Rejected(Rejection::Mismatch), Kind::IdMismatch, None),
-            (Refusal::Withheld("no more".into()), Kind::Quota, None),
-            (Refusal::NoSuchTable("t".into()), Kind::UnknownTable, None),
+            (EngineError::Busy("too many requests are waiting"), Kind::Busy, Some(1)),
+            (EngineError::Full("no room".into()), Kind::Full, Some(10)),
+            (EngineError::Closed, Kind::Closing, Some(1)),
+            (EngineError::Rejected(Rejection::Capacity { what: "ids" }), Kind::Busy, Some(10)),
+            (EngineError::Storage("damaged".into()), Kind::Storage, None),
+            (EngineError::Rejected(Rejection::Mismatch), Kind::IdMismatch, None),
+            (EngineError::Withheld("no more".into()), Kind::Quota, None),
+            (EngineError::NoSuchTable("t".into()), Kind::UnknownTable, None),
         ] {
             let problem = Problem::from(refusal);
             assert_eq!((problem.kind, problem.retry_after.map(|time| time.as_secs())), (kind, seconds));

@@ -13,7 +13,7 @@ use super::{
     backup, batch, branches, counters, events, import, openapi, operations, pages, status, tables,
     transactions, watch,
 };
-use crate::Count;
+use crate::Metric;
 
 /// What a browser may do with a page from here: nothing, unless a page says otherwise.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
@@ -66,7 +66,7 @@ async fn method_not_allowed(request: Request) -> Problem {
 
 /// Around every request: it is counted, and its response is safe to show.
 async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
-    app.service.metrics.add(Count::HttpRequests, 1);
+    app.service.metrics.add(Metric::HttpRequests, 1);
     let is_data = request.uri().path().starts_with("/v1/");
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use jeton_core::{Durability, Format, Formats, Mode, TableSettings, MissingIdPolicy};
+use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::nearest::nearest;
 use super::outcome;
 use super::problem::{Kind, Problem};
-use super::{amount, json::Whole};
+use super::{amount, json::JsonInteger};
 
 /// The settings of a table. What is left out takes its default.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -35,7 +35,7 @@ pub struct SettingsBody {
     /// What to do with a write without an id: refuse (default) or at-most-once.
     pub without_id: Option<String>,
     /// Ids expected within a window: the size with which the filter begins; it grows. Default: 10000.
-    pub expected_ids: Option<Whole>,
+    pub expected_ids: Option<JsonInteger>,
     /// The most bytes of each of the table's filters: a number, or a text such as 64MiB. Default: 1GiB.
     #[schema(value_type = Option<String>)]
     pub memory_cap: Option<Size>,
@@ -142,7 +142,7 @@ impl SettingsBody {
         };
         let expected_ids = match self.expected_ids {
             None => default.expected_ids,
-            Some(Whole(number)) => number
+            Some(JsonInteger(number)) => number
                 .try_into()
                 .map_err(|_| wrong("expected_ids", format!("{number} is not between 1 and 2^40")))?,
         };

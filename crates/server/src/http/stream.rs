@@ -76,12 +76,12 @@ pub fn channel() -> (Writer, Body) {
 }
 
 /// Nobody reads any more.
-pub struct Gone;
+pub struct ReaderGone;
 
 impl Writer {
     /// Writes a piece; waits while the reader is slow.
-    pub async fn write(&self, piece: impl Into<Bytes>) -> Result<(), Gone> {
-        self.0.send(piece.into()).await.map_err(|_| Gone)
+    pub async fn write(&self, piece: impl Into<Bytes>) -> Result<(), ReaderGone> {
+        self.0.send(piece.into()).await.map_err(|_| ReaderGone)
     }
 
     /// Writes a piece, if that is possible at once.

@@ -7,13 +7,13 @@ use jeton_core::{Change, Column};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::json::Whole;
+use super::json::JsonInteger;
 use super::problem::{Kind, Problem};
 
 /// What can be done to a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema, Default)]
 #[serde(rename_all = "lowercase")]
-pub enum Verb {
+pub enum ChangeKind {
     /// Adds to it.
     #[default]
     Add,
@@ -27,7 +27,7 @@ pub enum Verb {
     Put,
 }
 
-impl Verb {
+impl ChangeKind {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Add, Self::Set, Self::Reset, Self::Delete, Self::Put];
 
@@ -58,13 +58,13 @@ impl Verb {
 #[schema(example = json!({"delta": 1, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
 pub struct AddBody {
     /// What to add; may be negative.
-    pub delta: Whole,
+    pub delta: JsonInteger,
     /// The id of the operation, in a format that the table takes. It may come in the header `Idempotency-Key` instead.
     pub id: Option<String>,
     /// If the sum would be below this, nothing is added, and that is remembered under the id.
-    pub min: Option<Whole>,
+    pub min: Option<JsonInteger>,
     /// If the sum would be above this, nothing is added, and that is remembered under the id.
-    pub max: Option<Whole>,
+    pub max: Option<JsonInteger>,
     /// The column, as family:qualifier; without it, the row's unnamed one.
     pub column: Option<String>,
 }
@@ -75,7 +75,7 @@ pub struct AddBody {
 #[schema(example = json!({"value": 100, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
 pub struct SetBody {
     /// The value.
-    pub value: Whole,
+    pub value: JsonInteger,
     /// The id of the operation. It may come in the header `Idempotency-Key` instead.
     pub id: Option<String>,
     /// The column, as family:qualifier; without it, the row's unnamed one.
@@ -112,7 +112,7 @@ pub struct PutBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"table": "clicks", "row": "page-7", "op": "add", "delta": 1, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
-pub struct Step {
+pub struct ChangeBody {
     /// The table; only where the path does not name it.
     pub table: Option<String>,
     /// The row, as text.
@@ -123,15 +123,15 @@ pub struct Step {
     pub column: Option<String>,
     /// What to do.
     #[serde(default)]
-    pub op: Verb,
+    pub op: ChangeKind,
     /// For add: what to add.
-    pub delta: Option<Whole>,
+    pub delta: Option<JsonInteger>,
     /// For add: the least sum.
-    pub min: Option<Whole>,
+    pub min: Option<JsonInteger>,
     /// For add: the greatest sum.
-    pub max: Option<Whole>,
+    pub max: Option<JsonInteger>,
     /// For set: the value.
-    pub value: Option<Whole>,
+    pub value: Option<JsonInteger>,
     /// For put: the bytes, as text.
     pub text: Option<String>,
     /// For put: the bytes, as base64.
@@ -141,7 +141,7 @@ pub struct Step {
 }
 
 /// What to change, and where.
-pub struct Wanted {
+pub struct ParsedChange {
     /// The change.
     pub change: Change,
     /// The column.
@@ -159,7 +159,7 @@ pub fn column(text: Option<&[u8]>) -> Result<Column, Problem> {
     Ok(text.map(Column::parse).transpose()?.unwrap_or_default())
 }
 
-fn add(delta: Whole, min: Option<Whole>, max: Option<Whole>) -> Change {
+fn add(delta: JsonInteger, min: Option<JsonInteger>, max: Option<JsonInteger>) -> Change {
     match (min, max) {
         (None, None) => Change::Add(delta.0),
         (min, max) => {
@@ -183,38 +183,38 @@ fn bytes(member: &str, base64: &str) -> Result<Vec<u8>, Problem> {
 
 impl AddBody {
     /// What it asks for.
-    pub fn wanted(self) -> Result<Wanted, Problem> {
+    pub fn wanted(self) -> Result<ParsedChange, Problem> {
         let change = add(self.delta, self.min, self.max);
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { change, column, id: self.id })
+        Ok(ParsedChange { change, column, id: self.id })
     }
 }
 
 impl SetBody {
     /// What it asks for.
-    pub fn wanted(self) -> Result<Wanted, Problem> {
+    pub fn wanted(self) -> Result<ParsedChange, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { change: Change::Set(self.value.0), column, id: self.id })
+        Ok(ParsedChange { change: Change::Set(self.value.0), column, id: self.id })
     }
 }
 
 impl PlainBody {
     /// What it asks for.
-    pub fn wanted(self, change: Change) -> Result<Wanted, Problem> {
+    pub fn wanted(self, change: Change) -> Result<ParsedChange, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { change, column, id: self.id })
+        Ok(ParsedChange { change, column, id: self.id })
     }
 }
 
 impl PutBody {
     /// What it asks for.
-    pub fn wanted(self) -> Result<Wanted, Problem> {
+    pub fn wanted(self) -> Result<ParsedChange, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { change: put(self.text, self.base64)?, column, id: self.id })
+        Ok(ParsedChange { change: put(self.text, self.base64)?, column, id: self.id })
     }
 }
 
-impl Step {
+impl ChangeBody {
     /// The row.
     pub fn row(&self) -> Result<Vec<u8>, Problem> {
         match (&self.row, &self.row_base64) {
@@ -225,15 +225,15 @@ impl Step {
     }
 
     /// What it asks for.
-    pub fn wanted(self) -> Result<Wanted, Problem> {
+    pub fn wanted(self) -> Result<ParsedChange, Problem> {
         let verb = self.op;
         let members = [
-            ("delta", self.delta.is_some(), verb == Verb::Add),
-            ("min", self.min.is_some(), verb == Verb::Add),
-            ("max", self.max.is_some(), verb == Verb::Add),
-            ("value", self.value.is_some(), verb == Verb::Set),
-            ("text", self.text.is_some(), verb == Verb::Put),
-            ("base64", self.base64.is_some(), verb == Verb::Put),
+            ("delta", self.delta.is_some(), verb == ChangeKind::Add),
+            ("min", self.min.is_some(), verb == ChangeKind::Add),
+            ("max", self.max.is_some(), verb == ChangeKind::Add),
+            ("value", self.value.is_some(), verb == ChangeKind::Set),
+            ("text", self.text.is_some(), verb == ChangeKind::Put),
+            ("base64", self.base64.is_some(), verb == ChangeKind::Put),
         ];
         // What would be ignored was meant for something.
         if let Some((member, ..)) = members.iter().find(|(_, is_there, belongs)| *is_there && !belongs) {
@@ -241,13 +241,13 @@ impl Step {
         }
         let missing = |member: &str| wrong(format!("the op \"{}\" needs `{member}`", verb.name()));
         let change = match verb {
-            Verb::Add => add(self.delta.ok_or_else(|| missing("delta"))?, self.min, self.max),
-            Verb::Set => Change::Set(self.value.ok_or_else(|| missing("value"))?.0),
-            Verb::Reset => Change::Reset,
-            Verb::Delete => Change::Delete,
-            Verb::Put => put(self.text, self.base64)?,
+            ChangeKind::Add => add(self.delta.ok_or_else(|| missing("delta"))?, self.min, self.max),
+            ChangeKind::Set => Change::Set(self.value.ok_or_else(|| missing("value"))?.0),
+            ChangeKind::Reset => Change::Reset,
+            ChangeKind::Delete => Change::Delete,
+            ChangeKind::Put => put(self.text, self.base64)?,
         };
         let column = column(self.column.as_deref().map(str::as_bytes))?;
-        Ok(Wanted { change, column, id: self.id })
+        Ok(ParsedChange { change, column, id: self.id })
     }
 }

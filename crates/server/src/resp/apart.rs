@@ -7,15 +7,15 @@ use std::collections::HashSet;
 
 use jeton_auth::Right;
 use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
-use jeton_engine::{Ask, Reply, Response};
+use jeton_engine::{Ask, OperationOutcome, Response};
 
 use super::connection_verbs;
 use super::keyspace::Keyspace;
-use super::round::Apart;
-use super::said::{self, CROSS, Said};
-use super::session::{Queued, Session};
+use super::round::MultiStepCommand;
+use super::said::{self, CROSS, Reply};
+use super::session::{MultiQueue, Session};
 use super::token;
-use super::verb::{Kind, Token, Verb};
+use super::verb::{CommandSpec, IdCommand, Kind};
 use super::walk;
 
 /// Keys that are looked at at a time, if there are many.
@@ -28,10 +28,10 @@ const LOOKED_BYTES_MAX: usize = 64 << 20;
 const TRIES_MAX: usize = 100;
 
 /// Does a command.
-pub async fn run(command: Apart, session: &mut Session, millis: u64) -> Said {
-    let Apart { verb, arguments } = command;
+pub async fn run(command: MultiStepCommand, session: &mut Session, millis: u64) -> Reply {
+    let MultiStepCommand { verb, arguments } = command;
     let result = match (verb.kind, verb.name) {
-        (Kind::Token(Token::Operation), _) => return token::operation(session, &arguments, millis).await,
+        (Kind::Token(IdCommand::Operation), _) => return token::operation(session, &arguments, millis).await,
         (Kind::Walk, _) => walk::run(verb, &arguments, session, millis).await,
         (_, "MULTI") => begin(session),
         (_, "DISCARD") => give_up(session),
@@ -44,45 +44,45 @@ pub async fn run(command: Apart, session: &mut Session, millis: u64) -> Said {
             None => unreachable!("one command has one answer"),
         }),
     };
-    result.unwrap_or_else(Said::Error)
+    result.unwrap_or_else(Reply::Error)
 }
 
-fn begin(session: &mut Session) -> Result<Said, String> {
+fn begin(session: &mut Session) -> Result<Reply, String> {
     if session.queued.is_some() {
         return Err("ERR MULTI calls can not be nested".into());
     }
-    session.queued = Some(Queued::default());
-    Ok(Said::Ok)
+    session.queued = Some(MultiQueue::default());
+    Ok(Reply::Ok)
 }
 
-fn give_up(session: &mut Session) -> Result<Said, String> {
-    session.queued.take().map(|_| Said::Ok).ok_or_else(|| "ERR DISCARD without MULTI".into())
+fn give_up(session: &mut Session) -> Result<Reply, String> {
+    session.queued.take().map(|_| Reply::Ok).ok_or_else(|| "ERR DISCARD without MULTI".into())
 }
 
-async fn execute(session: &mut Session, millis: u64) -> Result<Said, String> {
+async fn execute(session: &mut Session, millis: u64) -> Result<Reply, String> {
     let queued = session.queued.take().ok_or("ERR EXEC without MULTI")?;
     if queued.broken {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
-    let verb = |name: &[u8]| match Verb::find(name) {
+    let verb = |name: &[u8]| match CommandSpec::find(name) {
         Some(verb) => verb,
         None => unreachable!("it was found when it was queued"),
     };
     let commands = queued.commands.into_iter().map(|command| (verb(&command[0]), command)).collect();
-    change(commands, session, millis).await.map(Said::Array)
+    change(commands, session, millis).await.map(Reply::Array)
 }
 
 /// Does commands at one instant: all keys in one table and partition.
 async fn change(
-    commands: Vec<(&'static Verb, Vec<Vec<u8>>)>,
+    commands: Vec<(&'static CommandSpec, Vec<Vec<u8>>)>,
     session: &mut Session,
     millis: u64,
-) -> Result<Vec<Said>, String> {
+) -> Result<Vec<Reply>, String> {
     let mut cells: Vec<(Vec<u8>, Cell)> = Vec::new();
     let mut named = HashSet::new();
     for (verb, arguments) in &commands {
         let right = match verb.kind {
-            Kind::Look | Kind::Get | Kind::Token(Token::Get) => Right::Read,
+            Kind::Look | Kind::Get | Kind::Token(IdCommand::Get) => Right::Read,
             Kind::Add(_) => Right::Add,
             _ if verb.name == "INCREX" => Right::Add,
             _ => Right::Admin,
@@ -114,7 +114,7 @@ async fn change(
                 other => unreachable!("a read is not answered with {other:?}"),
             }
         }
-        let mut run = |(verb, arguments): &(&'static Verb, Vec<Vec<u8>>)| {
+        let mut run = |(verb, arguments): &(&'static CommandSpec, Vec<Vec<u8>>)| {
             connection_verbs::plain(verb, arguments, millis)
                 .unwrap_or_else(|| keyspace.run(verb.name, arguments, millis))
         };
@@ -164,11 +164,11 @@ fn write(value: Option<&Value>) -> Change {
 
 /// `MSET`: at one instant if one partition has all keys, and key by key otherwise.
 async fn set_each(
-    verb: &'static Verb,
+    verb: &'static CommandSpec,
     arguments: Vec<Vec<u8>>,
     session: &mut Session,
     millis: u64,
-) -> Result<Said, String> {
+) -> Result<Reply, String> {
     if arguments.len().is_multiple_of(2) {
         return Err(said::arity_error(b"mset"));
     }
@@ -189,16 +189,16 @@ async fn set_each(
     for response in session.burst(operations.into_iter().map(prepare).collect()).await {
         done(response)?;
     }
-    Ok(Said::Ok)
+    Ok(Reply::Ok)
 }
 
 /// `MGET`, `EXISTS` and `TOUCH` of more keys than a round has: some at a time, so that their values are not all in memory twice.
 async fn look_at_many(
-    verb: &'static Verb,
+    verb: &'static CommandSpec,
     arguments: &[Vec<u8>],
     session: &mut Session,
     millis: u64,
-) -> Result<Said, String> {
+) -> Result<Reply, String> {
     let service = session.service.clone();
     let (mut values, mut bytes, mut present) = (Vec::new(), 0, 0);
     for keys in arguments[1..].chunks(STRIDE) {
@@ -216,8 +216,8 @@ async fn look_at_many(
             };
             present += i64::from(value.is_some());
             if verb.name == "MGET" {
-                let said = Said::value(value.as_ref());
-                bytes += if let Said::Bulk(text) = &said { text.len() } else { 0 };
+                let said = Reply::value(value.as_ref());
+                bytes += if let Reply::Bulk(text) = &said { text.len() } else { 0 };
                 values.push(said);
             }
         }
@@ -227,11 +227,11 @@ async fn look_at_many(
             ));
         }
     }
-    Ok(if verb.name == "MGET" { Said::Array(values) } else { Said::Integer(present) })
+    Ok(if verb.name == "MGET" { Reply::Array(values) } else { Reply::Integer(present) })
 }
 
 /// `DEL`: how many keys there were, each at an instant of its own.
-async fn delete_each(arguments: &[Vec<u8>], session: &mut Session, millis: u64) -> Result<Said, String> {
+async fn delete_each(arguments: &[Vec<u8>], session: &mut Session, millis: u64) -> Result<Reply, String> {
     let mut asks = Vec::new();
     for key in &arguments[1..] {
         let cell = session.place(key, Right::Admin, millis)?.cell;
@@ -244,14 +244,16 @@ async fn delete_each(arguments: &[Vec<u8>], session: &mut Session, millis: u64) 
     for response in service.burst(asks).await {
         deleted += i64::from(done(response)?);
     }
-    Ok(Said::Integer(deleted))
+    Ok(Reply::Integer(deleted))
 }
 
 /// Whether an operation was made.
 fn done(response: Response) -> Result<bool, String> {
     match response {
-        Response::Applied(Ok(Reply::Fresh(answer) | Reply::Replayed(answer))) => Ok(answer.applied),
-        Response::Applied(Ok(Reply::ProbablySeen)) => Ok(false),
+        Response::Applied(Ok(OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer))) => {
+            Ok(answer.applied)
+        }
+        Response::Applied(Ok(OperationOutcome::ProbablySeen)) => Ok(false),
         Response::Applied(Err(refusal)) => Err(said::refusal(&refusal)),
         other => unreachable!("an operation is not answered with {other:?}"),
     }

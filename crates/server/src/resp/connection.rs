@@ -17,11 +17,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::apart;
-use super::round::{Round, Taken};
-use super::said::{IN_DOUBT, Said};
+use super::round::{Dispatch, PipelineBatch};
+use super::said::{IN_DOUBT, Reply};
 use super::session::Session;
-use crate::metrics::Count;
-use crate::service::{Service, Work};
+use crate::metrics::Metric;
+use crate::service::{InFlightGuard, Service};
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 16 << 10;
@@ -67,7 +67,7 @@ where
         args: Args::default(),
         input: BytesMut::new(),
         out: Vec::new(),
-        round: Round::default(),
+        round: PipelineBatch::default(),
         begun: Some(Instant::now()),
     };
     match connection.run().await {
@@ -88,7 +88,7 @@ struct Connection<S> {
     args: Args,
     input: BytesMut,
     out: Vec<u8>,
-    round: Round,
+    round: PipelineBatch,
     /// Since when a command is awaited: the first one, or the rest of one that was begun. Nothing between two commands.
     begun: Option<Instant>,
 }
@@ -99,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if !self.read().await? {
                 return Ok(());
             }
-            let work = Work::begin(&self.session.service);
+            let work = InFlightGuard::begin(&self.session.service);
             if work.is_last() {
                 // Whoever waits for the last work to end may not wait for this any more.
                 return Ok(());
@@ -169,7 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.begun = None;
                     let taken = self.round.take(&command, &mut self.session, millis);
                     // What is taken later is read again then.
-                    if !matches!(taken, Taken::Later) {
+                    if !matches!(taken, Dispatch::Later) {
                         self.input.advance(consumed);
                     }
                     taken
@@ -182,12 +182,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             };
             match taken {
-                Taken::In if self.round.len() < ROUND_ASKS_MAX && self.round.bytes() < OUT_BYTES_MAX => {}
-                Taken::In | Taken::Later => {
+                Dispatch::In if self.round.len() < ROUND_ASKS_MAX && self.round.bytes() < OUT_BYTES_MAX => {}
+                Dispatch::In | Dispatch::Later => {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
                 }
-                Taken::Apart(command) => {
+                Dispatch::Apart(command) => {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
                     let said = match self.session.spend(millis, command.cost(&self.session)) {
@@ -199,19 +199,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                                 // As long as there are keys.
                                 done.await
                             } else {
-                                timeout(patience, done).await.unwrap_or_else(|_| Said::error(IN_DOUBT))
+                                timeout(patience, done).await.unwrap_or_else(|_| Reply::error(IN_DOUBT))
                             }
                         }
                         Err(error) => {
-                            self.session.service.metrics.add(Count::Throttled, 1);
+                            self.session.service.metrics.add(Metric::Throttled, 1);
                             // A transaction that is not made now is not made later either.
                             self.session.queued = None;
-                            Said::Error(error)
+                            Reply::Error(error)
                         }
                     };
                     said.write(&mut Writer::new(&mut self.out, self.session.version));
                 }
-                Taken::Quit => {
+                Dispatch::Quit => {
                     self.finish(millis).await?;
                     self.send().await?;
                     return Err(End::Quit);
@@ -231,10 +231,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(());
         }
         let service = &self.session.service;
-        service.metrics.add(Count::Commands, std::mem::take(&mut self.round.commands));
+        service.metrics.add(Metric::Commands, std::mem::take(&mut self.round.commands));
         if let Err(_too_many_at_once) = self.session.spend(millis, self.round.len() as u64) {
             let refused = self.round.ration(&self.session, |asks| self.session.spend(millis, asks));
-            service.metrics.add(Count::Throttled, refused);
+            service.metrics.add(Metric::Throttled, refused);
         }
         let asks = self.round.take_asks();
         let responses = if asks.is_empty() {

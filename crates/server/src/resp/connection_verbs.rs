@@ -3,17 +3,17 @@
 use jeton_resp::reply::{Version, Writer};
 use jeton_resp::request::Command;
 
-use super::said::{self, SYNTAX, Said, wrong_arity};
+use super::said::{self, Reply, SYNTAX, wrong_arity};
 use super::session::Session;
-use super::verb::{self, VERBS, Verb};
+use super::verb::{self, CommandSpec, VERBS};
 use super::walk::matches;
-use crate::metrics::Count;
+use crate::metrics::Metric;
 
 /// The version of Redis whose commands these are, for clients that look at it.
 const REDIS_VERSION: &str = "7.2.0";
 
 /// Answers a command.
-pub fn answer(verb: &Verb, command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) {
+pub fn answer(verb: &CommandSpec, command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) {
     let arguments: Vec<&[u8]> = command.iter().collect();
     if let Some(said) = plain(verb, &arguments, session.service.millis()) {
         return said.write(&mut Writer::new(out, session.version));
@@ -42,20 +42,20 @@ pub fn answer(verb: &Verb, command: &Command<'_>, session: &mut Session, out: &m
 }
 
 /// Answers the commands that leave the connection as it is, and so can be part of a transaction too.
-pub fn plain(verb: &Verb, arguments: &[impl AsRef<[u8]>], millis: u64) -> Option<Said> {
+pub fn plain(verb: &CommandSpec, arguments: &[impl AsRef<[u8]>], millis: u64) -> Option<Reply> {
     let argument = |at: usize| arguments[at].as_ref();
     Some(match (verb.name, arguments.len()) {
-        ("PING", 1) => Said::Word("PONG"),
-        ("PING", 2) | ("ECHO", _) => Said::Bulk(argument(1).into()),
+        ("PING", 1) => Reply::Word("PONG"),
+        ("PING", 2) | ("ECHO", _) => Reply::Bulk(argument(1).into()),
         ("PING", _) => wrong_arity(b"ping"),
         ("SELECT", _) => match super::keyspace::integer(argument(1)) {
-            Ok(0) => Said::Ok,
-            Ok(_) => Said::error("ERR DB index is out of range"),
-            Err(error) => Said::error(error),
+            Ok(0) => Reply::Ok,
+            Ok(_) => Reply::error("ERR DB index is out of range"),
+            Err(error) => Reply::error(error),
         },
         ("TIME", _) => {
             let parts = [millis / 1000, millis % 1000 * 1000];
-            Said::Array(parts.map(|part| Said::Bulk(part.to_string().into_bytes())).into())
+            Reply::Array(parts.map(|part| Reply::Bulk(part.to_string().into_bytes())).into())
         }
         _ => return None,
     })
@@ -224,7 +224,7 @@ fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -
         VERBS.iter().for_each(|verb| describe(verb, &mut writer));
         return Ok(());
     }
-    let named = || (2..command.len()).map(|at| Verb::find(&command[at]));
+    let named = || (2..command.len()).map(|at| CommandSpec::find(&command[at]));
     match subcommand("COMMAND", SUBCOMMANDS, command)? {
         "COUNT" => writer.integer(VERBS.len() as i64),
         "LIST" => {
@@ -243,7 +243,7 @@ fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -
             });
         }
         "DOCS" => {
-            let verbs: Vec<&Verb> =
+            let verbs: Vec<&CommandSpec> =
                 if command.len() == 2 { VERBS.iter().collect() } else { named().flatten().collect() };
             writer.map(verbs.len());
             for verb in verbs {
@@ -256,7 +256,7 @@ fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -
             }
         }
         _ => {
-            let verb = Verb::find(&command[2]).ok_or("ERR Invalid command specified")?;
+            let verb = CommandSpec::find(&command[2]).ok_or("ERR Invalid command specified")?;
             if !verb.takes(command.len() - 2) {
                 return Err("ERR Invalid number of arguments specified for command".into());
             }
@@ -271,7 +271,7 @@ fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -
     Ok(())
 }
 
-fn describe(verb: &Verb, writer: &mut Writer<'_>) {
+fn describe(verb: &CommandSpec, writer: &mut Writer<'_>) {
     writer.array(10);
     writer.bulk(verb.name.to_ascii_lowercase().as_bytes());
     writer.integer(verb.arity.into());
@@ -357,7 +357,7 @@ fn info(command: &Command<'_>, session: &Session) -> String {
     section(
         "Clients",
         &[
-            ("connected_clients", count(Count::RespOpen).to_string()),
+            ("connected_clients", count(Metric::RespOpen).to_string()),
             ("maxclients", service.options.connections_max.to_string()),
         ],
     );
@@ -377,15 +377,15 @@ fn info(command: &Command<'_>, session: &Session) -> String {
     section(
         "Stats",
         &[
-            ("total_connections_received", count(Count::RespConnections).to_string()),
-            ("total_commands_processed", count(Count::Commands).to_string()),
-            ("rejected_connections", count(Count::TurnedAway).to_string()),
-            ("jeton_applied", count(Count::Applied).to_string()),
-            ("jeton_replayed", count(Count::Replayed).to_string()),
-            ("jeton_refused", count(Count::Refused).to_string()),
-            ("jeton_expired", count(Count::Expired).to_string()),
-            ("jeton_mismatch", count(Count::Mismatch).to_string()),
-            ("jeton_busy", count(Count::Busy).to_string()),
+            ("total_connections_received", count(Metric::RespConnections).to_string()),
+            ("total_commands_processed", count(Metric::Commands).to_string()),
+            ("rejected_connections", count(Metric::TurnedAway).to_string()),
+            ("jeton_applied", count(Metric::Applied).to_string()),
+            ("jeton_replayed", count(Metric::Replayed).to_string()),
+            ("jeton_refused", count(Metric::Refused).to_string()),
+            ("jeton_expired", count(Metric::Expired).to_string()),
+            ("jeton_mismatch", count(Metric::Mismatch).to_string()),
+            ("jeton_busy", count(Metric::Busy).to_string()),
         ],
     );
     section("Replication", &[("role", "master".into()), ("connected_slaves", "0".into())]);

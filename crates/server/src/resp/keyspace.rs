@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use jeton_core::{Cell, Value};
 
-use super::said::{self, NOT_AN_INTEGER, OVERFLOW, SYNTAX, Said};
+use super::said::{self, NOT_AN_INTEGER, OVERFLOW, Reply, SYNTAX};
 
 /// What some keys hold, and what commands make of it.
 #[derive(Debug, Default)]
@@ -68,29 +68,29 @@ impl Keyspace {
     }
 
     /// Does a command that looks at keys or changes them. The name is in capitals; the number of arguments is right.
-    pub fn run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Said {
-        self.try_run(name, arguments, millis).unwrap_or_else(Said::error)
+    pub fn run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Reply {
+        self.try_run(name, arguments, millis).unwrap_or_else(Reply::error)
     }
 
-    fn try_run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+    fn try_run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
         let first = &arguments[1];
         Ok(match name {
-            "GET" => Said::value(self.key(first).as_ref()),
+            "GET" => Reply::value(self.key(first).as_ref()),
             "JGET" => match self.key(first) {
-                Some(value) => value.counter().map_or_else(|| Said::Bulk(value.text()), Said::Integer),
-                None => Said::Null,
+                Some(value) => value.counter().map_or_else(|| Reply::Bulk(value.text()), Reply::Integer),
+                None => Reply::Null,
             },
-            "MGET" => {
-                Said::Array(arguments[1..].iter().map(|name| Said::value(self.key(name).as_ref())).collect())
-            }
+            "MGET" => Reply::Array(
+                arguments[1..].iter().map(|name| Reply::value(self.key(name).as_ref())).collect(),
+            ),
             "EXISTS" | "TOUCH" => {
-                Said::Integer(arguments[1..].iter().filter(|name| self.key(name).is_some()).count() as i64)
+                Reply::Integer(arguments[1..].iter().filter(|name| self.key(name).is_some()).count() as i64)
             }
-            "TYPE" => Said::Word(if self.key(first).is_some() { "string" } else { "none" }),
-            "STRLEN" => Said::Integer(self.key(first).as_ref().map_or(0, |value| value.text().len() as i64)),
+            "TYPE" => Reply::Word(if self.key(first).is_some() { "string" } else { "none" }),
+            "STRLEN" => Reply::Integer(self.key(first).as_ref().map_or(0, |value| value.text().len() as i64)),
             "GETRANGE" | "SUBSTR" => {
                 let text = self.key(first).as_ref().map_or_else(Vec::new, Value::text);
-                Said::Bulk(part(&text, integer(&arguments[2])?, integer(&arguments[3])?).to_vec())
+                Reply::Bulk(part(&text, integer(&arguments[2])?, integer(&arguments[3])?).to_vec())
             }
             "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME" => self.end(name, first, millis),
             "INCR" => self.add(first, 1)?,
@@ -107,20 +107,20 @@ impl Keyspace {
                 if free {
                     *self.key(first) = Some(Value::from_text(&arguments[2]));
                 }
-                Said::Integer(free.into())
+                Reply::Integer(free.into())
             }
             "SETEX" | "PSETEX" => {
                 let option: &[u8] = if name == "SETEX" { b"EX" } else { b"PX" };
                 let until = end(option, &arguments[2], millis, name)?;
                 *self.key(first) = Some(Value::from_text(&arguments[3]).lasting(Some(until)));
-                Said::Ok
+                Reply::Ok
             }
             "GETSET" => {
                 let value = Some(Value::from_text(&arguments[2]));
                 let old = std::mem::replace(self.key(first), value);
-                Said::value(old.as_ref())
+                Reply::value(old.as_ref())
             }
-            "GETDEL" => Said::value(self.key(first).take().as_ref()),
+            "GETDEL" => Reply::value(self.key(first).take().as_ref()),
             "GETEX" => self.get_until(first, &arguments[2..], millis)?,
             "APPEND" => {
                 let key = self.key(first);
@@ -129,10 +129,10 @@ impl Keyspace {
                 text.extend_from_slice(&arguments[2]);
                 let length = text.len() as i64;
                 *key = Some(Value::from_text(&text).lasting(until));
-                Said::Integer(length)
+                Reply::Integer(length)
             }
             "MSET" | "MSETNX" => self.set_many(name, &arguments[1..])?,
-            "DEL" | "UNLINK" => Said::Integer(
+            "DEL" | "UNLINK" => Reply::Integer(
                 arguments[1..].iter().filter(|name| self.key(name).take().is_some()).count() as i64,
             ),
             "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" => self.expire(name, arguments, millis)?,
@@ -140,17 +140,17 @@ impl Keyspace {
                 let key = self.key(first);
                 let had = key.as_ref().and_then(Value::until).is_some();
                 *key = key.take().map(Value::plain);
-                Said::Integer(had.into())
+                Reply::Integer(had.into())
             }
             _ => unreachable!("{name} is not about keys"),
         })
     }
 
-    fn end(&mut self, name: &str, key: &[u8], millis: u64) -> Said {
-        let Some(value) = self.key(key) else { return Said::Integer(-2) };
-        let Some(until) = value.until() else { return Said::Integer(-1) };
+    fn end(&mut self, name: &str, key: &[u8], millis: u64) -> Reply {
+        let Some(value) = self.key(key) else { return Reply::Integer(-2) };
+        let Some(until) = value.until() else { return Reply::Integer(-1) };
         let left = until.saturating_sub(millis);
-        Said::Integer(match name {
+        Reply::Integer(match name {
             "TTL" => (left.saturating_add(500) / 1000) as i64,
             "PTTL" => left as i64,
             "EXPIRETIME" => (until.saturating_add(500) / 1000) as i64,
@@ -158,17 +158,17 @@ impl Keyspace {
         })
     }
 
-    fn add(&mut self, key: &[u8], delta: i64) -> Result<Said, &'static str> {
+    fn add(&mut self, key: &[u8], delta: i64) -> Result<Reply, &'static str> {
         let key = self.key(key);
         let before = key.as_ref().map_or(Some(0), Value::counter).ok_or(NOT_AN_INTEGER)?;
         let sum = before.checked_add(delta).ok_or(OVERFLOW)?;
         let until = key.as_ref().and_then(Value::until);
         *key = Some(Value::Counter(sum).lasting(until));
-        Ok(Said::Integer(sum))
+        Ok(Reply::Integer(sum))
     }
 
     /// `INCREX key [BYINT n] [LBOUND n] [UBOUND n]`: the value, and what was added; nothing, beyond a bound.
-    fn add_within(&mut self, key: &[u8], options: &[Vec<u8>]) -> Result<Said, &'static str> {
+    fn add_within(&mut self, key: &[u8], options: &[Vec<u8>]) -> Result<Reply, &'static str> {
         let (mut delta, mut least, mut most) = (1, i64::MIN, i64::MAX);
         for pair in options.chunks(2) {
             let [option, number] = pair else { return Err(SYNTAX) };
@@ -189,10 +189,10 @@ impl Keyspace {
             self.add(key, delta)?;
         }
         let (value, added) = if within { (before + delta, delta) } else { (before, 0) };
-        Ok(Said::Array(vec![Said::Integer(value), Said::Integer(added)]))
+        Ok(Reply::Array(vec![Reply::Integer(value), Reply::Integer(added)]))
     }
 
-    fn set(&mut self, key: &[u8], value: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+    fn set(&mut self, key: &[u8], value: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
         let options = Options::read(options, false)?;
         let until = options.until(millis, "SET")?;
         let key = self.key(key);
@@ -203,41 +203,41 @@ impl Keyspace {
             *key = Value::from_text(value).lasting(until).at(millis);
         }
         Ok(match (options.get, refused) {
-            (true, _) => Said::value(old.as_ref()),
-            (false, true) => Said::Null,
-            (false, false) => Said::Ok,
+            (true, _) => Reply::value(old.as_ref()),
+            (false, true) => Reply::Null,
+            (false, false) => Reply::Ok,
         })
     }
 
-    fn get_until(&mut self, key: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+    fn get_until(&mut self, key: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
         let options = Options::read(options, true)?;
         let key = self.key(key);
         if key.is_none() {
-            return Ok(Said::Null);
+            return Ok(Reply::Null);
         }
         let until = options.until(millis, "GETEX")?;
-        let said = Said::value(key.as_ref());
+        let said = Reply::value(key.as_ref());
         if until.is_some() || options.persist {
             *key = key.take().and_then(|value| value.lasting(until).at(millis));
         }
         Ok(said)
     }
 
-    fn set_many(&mut self, name: &str, pairs: &[Vec<u8>]) -> Result<Said, String> {
+    fn set_many(&mut self, name: &str, pairs: &[Vec<u8>]) -> Result<Reply, String> {
         if !pairs.len().is_multiple_of(2) {
             return Err(said::arity_error(name.as_bytes()));
         }
         let only_new = name == "MSETNX";
         if only_new && pairs.chunks(2).any(|pair| self.key(&pair[0]).is_some()) {
-            return Ok(Said::Integer(0));
+            return Ok(Reply::Integer(0));
         }
         for pair in pairs.chunks(2) {
             *self.key(&pair[0]) = Some(Value::from_text(&pair[1]));
         }
-        Ok(if only_new { Said::Integer(1) } else { Said::Ok })
+        Ok(if only_new { Reply::Integer(1) } else { Reply::Ok })
     }
 
-    fn expire(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+    fn expire(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
         let (mut absent, mut present, mut later, mut earlier) = (false, false, false, false);
         for option in &arguments[3..] {
             match &option.to_ascii_uppercase()[..] {
@@ -261,7 +261,7 @@ impl Keyspace {
         // What lies before 1970 is over as well.
         let until = u64::try_from(until).unwrap_or(0);
         let key = self.key(&arguments[1]);
-        let Some(value) = key.clone() else { return Ok(Said::Integer(0)) };
+        let Some(value) = key.clone() else { return Ok(Reply::Integer(0)) };
         let old = value.until();
         let refused = (absent && old.is_some())
             || (present && old.is_none())
@@ -270,7 +270,7 @@ impl Keyspace {
         if !refused {
             *key = value.lasting(Some(until)).at(millis);
         }
-        Ok(Said::Integer((!refused).into()))
+        Ok(Reply::Integer((!refused).into()))
     }
 }
 

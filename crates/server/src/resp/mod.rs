@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 pub use walk::Cursors;
 
 use crate::accept::accept;
-use crate::metrics::Count;
+use crate::metrics::Metric;
 use crate::service::Service;
 
 /// Connections so far, to number them.
@@ -53,8 +53,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let _open = Open::new(&service);
-    if service.metrics.get(Count::RespOpen) > service.options.connections_max as u64 {
-        service.metrics.add(Count::TurnedAway, 1);
+    if service.metrics.get(Metric::RespOpen) > service.options.connections_max as u64 {
+        service.metrics.add(Metric::TurnedAway, 1);
         let _gone_perhaps = stream.write_all(b"-ERR max number of clients reached\r\n").await;
         return;
     }
@@ -67,14 +67,14 @@ struct Open(Arc<Service>);
 
 impl Open {
     fn new(service: &Arc<Service>) -> Self {
-        service.metrics.add(Count::RespConnections, 1);
-        service.metrics.add(Count::RespOpen, 1);
+        service.metrics.add(Metric::RespConnections, 1);
+        service.metrics.add(Metric::RespOpen, 1);
         Self(service.clone())
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.metrics.take(Count::RespOpen, 1);
+        self.0.metrics.take(Metric::RespOpen, 1);
     }
 }

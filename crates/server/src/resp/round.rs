@@ -1,23 +1,23 @@
 //! A round: the commands that a client sent together. What they ask of the engine goes there as one burst, and their answers come back in
 //! order.
 //!
-//! Commands that need more than that (several steps, or all keys) are not for here: [`Taken::Apart`] hands them back, to be done when
+//! Commands that need more than that (several steps, or all keys) are not for here: [`Dispatch::Apart`] hands them back, to be done when
 //! the round is over.
 
 use std::ops::Range;
 
 use jeton_auth::Right;
 use jeton_core::{Change, Operation, Value};
-use jeton_engine::{Ask, Refusal, Reply, Request, Response};
+use jeton_engine::{Ask, EngineError, OperationOutcome, Request, Response};
 use jeton_resp::reply::Writer;
 use jeton_resp::request::Command;
 
 use super::connection_verbs;
 use super::keyspace::{Keyspace, integer};
-use super::said::{self, NO_AUTH, NOT_AN_INTEGER, Said};
-use super::session::{Queued, Session};
+use super::said::{self, NO_AUTH, NOT_AN_INTEGER, Reply};
+use super::session::{MultiQueue, Session};
 use super::token;
-use super::verb::{Delta, Kind, Token, Verb};
+use super::verb::{CommandSpec, Delta, IdCommand, Kind};
 
 /// The most commands of a transaction.
 const QUEUED_MAX: usize = 1024;
@@ -30,13 +30,13 @@ const LOOKED_MAX: usize = 1024;
 
 /// The commands of a round, and what they ask.
 #[derive(Default)]
-pub struct Round {
+pub struct PipelineBatch {
     asks: Vec<Request>,
     items: Vec<Item>,
     /// Answers that need nothing of the engine, one after the other.
     text: Vec<u8>,
     /// The command before.
-    last: Option<&'static Verb>,
+    last: Option<&'static CommandSpec>,
     /// Commands of the round, for the count.
     pub commands: u64,
 }
@@ -71,25 +71,25 @@ impl Item {
 }
 
 /// What becomes of a command.
-pub enum Taken {
+pub enum Dispatch {
     /// It is in the round.
     In,
     /// It changes how the others are answered: to be given again when the round is over.
     Later,
     /// It is to be done apart, after the round.
-    Apart(Apart),
+    Apart(MultiStepCommand),
     /// The connection is to be closed, after the round.
     Quit,
 }
 
 /// A command to be done apart.
-pub struct Apart {
-    pub verb: &'static Verb,
+pub struct MultiStepCommand {
+    pub verb: &'static CommandSpec,
     pub arguments: Vec<Vec<u8>>,
 }
 
-impl Apart {
-    fn new(verb: &'static Verb, command: &Command<'_>) -> Self {
+impl MultiStepCommand {
+    fn new(verb: &'static CommandSpec, command: &Command<'_>) -> Self {
         Self { verb, arguments: command.iter().map(Into::into).collect() }
     }
 
@@ -100,20 +100,21 @@ impl Apart {
 
     /// How many operations it counts as: its keys, or those of the transaction that it ends.
     pub fn cost(&self, session: &Session) -> u64 {
-        let keys = |verb: &Verb, arguments: &[Vec<u8>]| verb.keys(arguments.len()).count().max(1) as u64;
+        let keys =
+            |verb: &CommandSpec, arguments: &[Vec<u8>]| verb.keys(arguments.len()).count().max(1) as u64;
         match (self.verb.name, &session.queued) {
             // Were these refused, the commands that follow would not be what they were meant to be.
             ("MULTI" | "DISCARD", _) => 0,
             ("EXEC", Some(queued)) => {
                 let commands = queued.commands.iter();
-                commands.map(|one| Verb::find(&one[0]).map_or(1, |verb| keys(verb, one))).sum()
+                commands.map(|one| CommandSpec::find(&one[0]).map_or(1, |verb| keys(verb, one))).sum()
             }
             _ => keys(self.verb, &self.arguments),
         }
     }
 }
 
-impl Round {
+impl PipelineBatch {
     /// How many requests it has for the engine.
     pub fn len(&self) -> usize {
         self.asks.len()
@@ -135,59 +136,63 @@ impl Round {
     }
 
     /// Takes a command in.
-    pub fn take(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Taken {
+    pub fn take(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
         // Mostly the same as before, and in capitals.
         let verb = match self.last {
             Some(verb) if verb.name.as_bytes() == command.name() => Some(verb),
-            _ => Verb::find(command.name()),
+            _ => CommandSpec::find(command.name()),
         };
         self.last = verb;
         if verb.is_some_and(|verb| matches!(verb.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
-            return Taken::Later;
+            return Dispatch::Later;
         }
         self.commands += 1;
         let Some(verb) = verb else {
             break_queue(session);
             self.say(&said::unknown(command.name(), command.iter().skip(1)), session);
-            return Taken::In;
+            return Dispatch::In;
         };
         if !verb.takes(command.len()) {
             if verb.name == "EXEC" {
                 session.queued = None;
                 let why = "wrong number of arguments for 'exec' command";
                 let text = format!("EXECABORT Transaction discarded because of: {why}");
-                self.say(&Said::Error(text), session);
-                return Taken::In;
+                self.say(&Reply::Error(text), session);
+                return Dispatch::In;
             }
             break_queue(session);
             self.say(&said::wrong_arity(command.name()), session);
-            return Taken::In;
+            return Dispatch::In;
         }
         if !session.is_known() && !verb.flags.contains(&"no_auth") {
             break_queue(session);
-            self.say(&Said::error(NO_AUTH), session);
-            return Taken::In;
+            self.say(&Reply::error(NO_AUTH), session);
+            return Dispatch::In;
         }
         if let Some(queued) = &mut session.queued
             && !matches!(verb.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
         {
             let said = queue(queued, verb, command, session.service.options.request_bytes_max);
             self.say(&said, session);
-            return Taken::In;
+            return Dispatch::In;
         }
         let taken = match verb.kind {
-            Kind::Token(Token::Get) => self.read(&command[1], Item::Held, session, millis),
-            Kind::Token(Token::Operation) => return Taken::Apart(Apart::new(verb, command)),
+            Kind::Token(IdCommand::Get) => self.read(&command[1], Item::Held, session, millis),
+            Kind::Token(IdCommand::Operation) => {
+                return Dispatch::Apart(MultiStepCommand::new(verb, command));
+            }
             Kind::Token(token) => self.token(token, command, session, millis),
             Kind::Add(delta) => self.add(delta, command, session, millis),
             Kind::Get => self.read(&command[1], Item::Get, session, millis),
             Kind::Set if command.len() == 3 => self.set(command, session, millis),
-            Kind::Look if command.len() > LOOKED_MAX => return Taken::Apart(Apart::new(verb, command)),
+            Kind::Look if command.len() > LOOKED_MAX => {
+                return Dispatch::Apart(MultiStepCommand::new(verb, command));
+            }
             Kind::Look => self.look(verb, command, session, millis),
             Kind::Connection => {
                 if verb.name == "QUIT" {
-                    self.say(&Said::Ok, session);
-                    return Taken::Quit;
+                    self.say(&Reply::Ok, session);
+                    return Dispatch::Quit;
                 }
                 let start = self.text.len();
                 connection_verbs::answer(verb, command, session, &mut self.text);
@@ -195,16 +200,16 @@ impl Round {
                 Ok(())
             }
             Kind::Set | Kind::Change | Kind::Walk | Kind::Transaction => {
-                return Taken::Apart(Apart::new(verb, command));
+                return Dispatch::Apart(MultiStepCommand::new(verb, command));
             }
         };
         if let Err(error) = taken {
-            self.say(&Said::Error(error), session);
+            self.say(&Reply::Error(error), session);
         }
-        Taken::In
+        Dispatch::In
     }
 
-    fn say(&mut self, said: &Said, session: &Session) {
+    fn say(&mut self, said: &Reply, session: &Session) {
         let start = self.text.len();
         said.write(&mut Writer::new(&mut self.text, session.version));
         self.items.push(Item::Text(start..self.text.len()));
@@ -257,7 +262,7 @@ impl Round {
 
     fn token(
         &mut self,
-        token: Token,
+        token: IdCommand,
         command: &Command<'_>,
         session: &mut Session,
         millis: u64,
@@ -277,7 +282,7 @@ impl Round {
 
     fn look(
         &mut self,
-        verb: &'static Verb,
+        verb: &'static CommandSpec,
         command: &Command<'_>,
         session: &mut Session,
         millis: u64,
@@ -335,7 +340,7 @@ impl Round {
     /// Answers all commands, with what the engine said to what they asked, and is empty again.
     pub fn answer(&mut self, responses: &[Response], session: &Session, millis: u64, out: &mut Vec<u8>) {
         let mut responses = responses.iter();
-        let mut next = || responses.next().unwrap_or(&Response::Applied(Err(Refusal::Closed)));
+        let mut next = || responses.next().unwrap_or(&Response::Applied(Err(EngineError::Closed)));
         for item in self.items.drain(..) {
             if let Item::Text(range) = item {
                 out.extend_from_slice(&self.text[range]);
@@ -345,12 +350,12 @@ impl Round {
             match item {
                 Item::Text(_) => unreachable!("told above"),
                 Item::Counter => match next() {
-                    Response::Applied(Ok(Reply::Fresh(answer) | Reply::Replayed(answer))) => {
-                        match answer.values.as_slice() {
-                            [Some(value)] => writer.integer(*value),
-                            _ => writer.error(NOT_AN_INTEGER),
-                        }
-                    }
+                    Response::Applied(Ok(
+                        OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer),
+                    )) => match answer.values.as_slice() {
+                        [Some(value)] => writer.integer(*value),
+                        _ => writer.error(NOT_AN_INTEGER),
+                    },
                     other => failed(other, &mut writer),
                 },
                 Item::Done => match next() {
@@ -362,7 +367,7 @@ impl Round {
                     other => failed(other, &mut writer),
                 },
                 Item::Get => match next() {
-                    Response::Read(Ok(value)) => Said::value(value.as_ref()).write(&mut writer),
+                    Response::Read(Ok(value)) => Reply::value(value.as_ref()).write(&mut writer),
                     other => failed(other, &mut writer),
                 },
                 Item::Held => match next() {
@@ -405,29 +410,29 @@ fn break_queue(session: &mut Session) {
 }
 
 /// Queues a command of a transaction.
-fn queue(queued: &mut Queued, verb: &Verb, command: &Command<'_>, bytes_max: usize) -> Said {
+fn queue(queued: &mut MultiQueue, verb: &CommandSpec, command: &Command<'_>, bytes_max: usize) -> Reply {
     let about_keys = matches!(
         verb.kind,
-        Kind::Add(_) | Kind::Set | Kind::Get | Kind::Look | Kind::Change | Kind::Token(Token::Get)
+        Kind::Add(_) | Kind::Set | Kind::Get | Kind::Look | Kind::Change | Kind::Token(IdCommand::Get)
     );
     if !about_keys && !matches!(verb.name, "PING" | "ECHO" | "SELECT" | "TIME") {
         queued.broken = true;
-        return Said::error("ERR Command not allowed inside a transaction");
+        return Reply::error("ERR Command not allowed inside a transaction");
     }
     if queued.commands.len() >= QUEUED_MAX {
         queued.broken = true;
-        return Said::Error(format!("ERR a transaction has at most {QUEUED_MAX} commands"));
+        return Reply::Error(format!("ERR a transaction has at most {QUEUED_MAX} commands"));
     }
     queued.keys += verb.keys(command.len()).count();
     if queued.keys > QUEUED_KEYS_MAX {
         queued.broken = true;
-        return Said::Error(format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys"));
+        return Reply::Error(format!("ERR a transaction names at most {QUEUED_KEYS_MAX} keys"));
     }
     queued.bytes += command.iter().map(<[u8]>::len).sum::<usize>();
     if queued.bytes > bytes_max {
         queued.broken = true;
-        return Said::Error(format!("ERR a transaction has at most {bytes_max} bytes"));
+        return Reply::Error(format!("ERR a transaction has at most {bytes_max} bytes"));
     }
     queued.commands.push(command.iter().map(Into::into).collect());
-    Said::Word("QUEUED")
+    Reply::Word("QUEUED")
 }

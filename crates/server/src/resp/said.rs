@@ -2,12 +2,12 @@
 
 use jeton_auth::AuthError;
 use jeton_core::{Rejection, Value};
-use jeton_engine::Refusal;
+use jeton_engine::EngineError;
 use jeton_resp::reply::Writer;
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum Reply {
     /// `+OK`.
     Ok,
     /// A word.
@@ -19,7 +19,7 @@ pub enum Said {
     /// Nothing.
     Null,
     /// Several answers.
-    Array(Vec<Said>),
+    Array(Vec<Reply>),
     /// An error, with its code.
     Error(String),
 }
@@ -32,7 +32,7 @@ pub const IN_DOUBT: &str =
     "IDBUSY not answered in time: whether it was done is not known yet; ask again with the same id";
 pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; keys with the same tag in braces, such as {user7}.a and {user7}.b, do";
 
-impl Said {
+impl Reply {
     /// An error.
     pub fn error(text: impl Into<String>) -> Self {
         Self::Error(text.into())
@@ -66,8 +66,8 @@ pub fn arity_error(name: &[u8]) -> String {
 }
 
 /// What a command is told that has the wrong number of arguments.
-pub fn wrong_arity(name: &[u8]) -> Said {
-    Said::Error(arity_error(name))
+pub fn wrong_arity(name: &[u8]) -> Reply {
+    Reply::Error(arity_error(name))
 }
 
 /// What a client sent, to be shown to it again: up to a zero byte and no longer than Redis shows it. What is no text is escaped.
@@ -96,7 +96,7 @@ fn escape(bytes: &[u8]) -> String {
 }
 
 /// What a command is told that does not exist.
-pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Said {
+pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Reply {
     let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(name));
     let mut used = 0;
     for argument in arguments {
@@ -107,7 +107,7 @@ pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Sa
         text.push_str(&format!("'{}' ", escape(argument)));
         used += argument.len() + 3;
     }
-    Said::Error(text)
+    Reply::Error(text)
 }
 
 /// Why somebody may not.
@@ -116,9 +116,9 @@ pub fn denied(denied: AuthError) -> String {
 }
 
 /// Why the engine did not do it.
-pub fn refusal(refusal: &Refusal) -> String {
+pub fn refusal(refusal: &EngineError) -> String {
     let code = match refusal {
-        Refusal::Rejected(rejection) => match rejection {
+        EngineError::Rejected(rejection) => match rejection {
             Rejection::NotACounter => return NOT_AN_INTEGER.into(),
             Rejection::Overflow => return OVERFLOW.into(),
             Rejection::IdRequired => "IDREQUIRED",
@@ -131,12 +131,12 @@ pub fn refusal(refusal: &Refusal) -> String {
             Rejection::Capacity { .. } | Rejection::Held => "BUSY",
             _ => "ERR",
         },
-        Refusal::NoSuchTable(_) => "NOTABLE",
-        Refusal::Busy(_) => "BUSY",
-        Refusal::Full(_) => "MISCONF",
-        Refusal::Storage(_) => "STORAGE",
-        Refusal::Withheld(_) => "QUOTA",
-        Refusal::Closed => "LOADING",
+        EngineError::NoSuchTable(_) => "NOTABLE",
+        EngineError::Busy(_) => "BUSY",
+        EngineError::Full(_) => "MISCONF",
+        EngineError::Storage(_) => "STORAGE",
+        EngineError::Withheld(_) => "QUOTA",
+        EngineError::Closed => "LOADING",
         _ => "ERR",
     };
     format!("{code} {refusal}")
@@ -149,14 +149,14 @@ mod tests {
     #[test]
     fn what_went_wrong_is_told_apart_by_its_code() {
         for (why, code) in [
-            (Refusal::Busy("too much"), "BUSY"),
-            (Refusal::Full("no room".into()), "MISCONF"),
-            (Refusal::Storage("damaged".into()), "STORAGE"),
-            (Refusal::Withheld("no more".into()), "QUOTA"),
-            (Refusal::Closed, "LOADING"),
-            (Refusal::NoSuchTable("t".into()), "NOTABLE"),
-            (Refusal::Rejected(Rejection::Capacity { what: "ids" }), "BUSY"),
-            (Refusal::Rejected(Rejection::Held), "BUSY"),
+            (EngineError::Busy("too much"), "BUSY"),
+            (EngineError::Full("no room".into()), "MISCONF"),
+            (EngineError::Storage("damaged".into()), "STORAGE"),
+            (EngineError::Withheld("no more".into()), "QUOTA"),
+            (EngineError::Closed, "LOADING"),
+            (EngineError::NoSuchTable("t".into()), "NOTABLE"),
+            (EngineError::Rejected(Rejection::Capacity { what: "ids" }), "BUSY"),
+            (EngineError::Rejected(Rejection::Held), "BUSY"),
         ] {
             assert_eq!(refusal(&why).split(' ').next(), Some(code), "{why}");
         }
@@ -166,10 +166,10 @@ mod tests {
     fn an_unknown_command_is_told_as_redis_tells_it() {
         let arguments: [&[u8]; 2] = [b"a", b"b"];
         let said = unknown(b"foo", arguments.into_iter());
-        assert_eq!(said, Said::error("ERR unknown command 'foo', with args beginning with: 'a' 'b' "));
-        assert_eq!(wrong_arity(b"GET"), Said::error("ERR wrong number of arguments for 'get' command"));
+        assert_eq!(said, Reply::error("ERR unknown command 'foo', with args beginning with: 'a' 'b' "));
+        assert_eq!(wrong_arity(b"GET"), Reply::error("ERR wrong number of arguments for 'get' command"));
         let long = vec![b'x'; 1000];
-        let Said::Error(text) = unknown(&long, [&long[..], &long[..]].into_iter()) else {
+        let Reply::Error(text) = unknown(&long, [&long[..], &long[..]].into_iter()) else {
             panic!("an error")
         };
         assert!(text.len() < 400);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_auth::{AuthError, AuthContext, Right};
+use jeton_auth::{AuthContext, AuthError, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
 use jeton_engine::{Request, Response, TablesView};
 use jeton_resp::reply::Version;
@@ -25,12 +25,12 @@ pub struct Session {
     /// The table used last, and the tables that it is of.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
     /// A transaction that was begun.
-    pub queued: Option<Queued>,
+    pub queued: Option<MultiQueue>,
 }
 
 /// A transaction that was begun: its commands so far.
 #[derive(Debug, Default)]
-pub struct Queued {
+pub struct MultiQueue {
     pub commands: Vec<Vec<Vec<u8>>>,
     /// The keys that they name, and their bytes.
     pub keys: usize,
@@ -40,7 +40,7 @@ pub struct Queued {
 }
 
 /// A key: its table, and where in it.
-pub struct Place {
+pub struct ResolvedKey {
     pub table: Arc<Table>,
     pub cell: Cell,
 }
@@ -91,7 +91,7 @@ impl Session {
         let Some(pass) = &self.pass else { return Err(NO_AUTH.into()) };
         // Before it is looked for: who has no right there does not learn whether there is such a table.
         if let Err(denied) = pass.may(name, right, millis) {
-            self.service.metrics.add(crate::Count::Denied, 1);
+            self.service.metrics.add(crate::Metric::Denied, 1);
             return Err(said::denied(denied));
         }
         let catalog = self.view.look();
@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Where a key is, if it may do this there: `row` of the default table, or `table/row`.
-    pub fn place(&mut self, key: &[u8], right: Right, millis: u64) -> Result<Place, String> {
+    pub fn place(&mut self, key: &[u8], right: Right, millis: u64) -> Result<ResolvedKey, String> {
         let (table, row) = match key.iter().position(|byte| *byte == b'/') {
             Some(slash) => {
                 let (name, row) = (&key[..slash], &key[slash + 1..]);
@@ -130,7 +130,7 @@ impl Session {
             }
         };
         let cell = self.service.engine.cell(&table, row, UNNAMED.get_or_init(Column::unnamed));
-        Ok(Place { cell: cell.map_err(|error| format!("ERR {error}"))?, table })
+        Ok(ResolvedKey { cell: cell.map_err(|error| format!("ERR {error}"))?, table })
     }
 }
 

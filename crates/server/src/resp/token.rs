@@ -15,16 +15,17 @@ use std::sync::Arc;
 
 use jeton_auth::Right;
 use jeton_core::{
-    OperationResult, Change, Durability, IdStatus, OpId, Operation, OperationError, PartitionId, Table, Value, Values,
+    Change, Durability, IdStatus, OpId, Operation, OperationError, OperationResult, PartitionId, Table,
+    Value, Values,
 };
-use jeton_engine::{Refusal, Reply};
+use jeton_engine::{EngineError, OperationOutcome};
 use jeton_resp::reply::Writer;
 use jeton_resp::request::Command;
 
 use super::keyspace::integer;
-use super::said::{self, CROSS, SYNTAX, Said};
+use super::said::{self, CROSS, Reply, SYNTAX};
 use super::session::Session;
-use super::verb::Token;
+use super::verb::IdCommand;
 
 /// An operation that a verb with an id asks for.
 pub struct Asked {
@@ -72,14 +73,19 @@ fn read_id(table: &Table, id: &[u8]) -> Result<OpId, String> {
 }
 
 /// What a verb with an id asks for. `JGET` and `JOP` are not for here.
-pub fn ask(verb: Token, command: &Command<'_>, session: &mut Session, millis: u64) -> Result<Asked, String> {
-    if verb == Token::AddMany {
+pub fn ask(
+    verb: IdCommand,
+    command: &Command<'_>,
+    session: &mut Session,
+    millis: u64,
+) -> Result<Asked, String> {
+    if verb == IdCommand::AddMany {
         return ask_many(command, session, millis);
     }
-    let right = if verb == Token::Add { Right::Add } else { Right::Admin };
+    let right = if verb == IdCommand::Add { Right::Add } else { Right::Admin };
     let place = session.place(&command[1], right, millis)?;
     let (change, options) = match verb {
-        Token::Add => {
+        IdCommand::Add => {
             let delta = integer(&command[2])?;
             let options = Options::read(command, 3, true)?;
             let change = match (options.min, options.max) {
@@ -88,14 +94,14 @@ pub fn ask(verb: Token, command: &Command<'_>, session: &mut Session, millis: u6
             };
             (change, options)
         }
-        Token::Set => {
+        IdCommand::Set => {
             let change = match Value::from_text(&command[2]) {
                 Value::Counter(value) => Change::Set(value),
                 _ => Change::Put(command[2].into()),
             };
             (change, Options::read(command, 3, false)?)
         }
-        Token::Reset => (Change::Reset, Options::read(command, 2, false)?),
+        IdCommand::Reset => (Change::Reset, Options::read(command, 2, false)?),
         _ => (Change::Delete, Options::read(command, 2, false)?),
     };
     let id = options.id(&place.table)?;
@@ -130,13 +136,18 @@ fn ask_many(command: &Command<'_>, session: &mut Session, millis: u64) -> Result
 }
 
 /// Tells what became of it.
-pub fn tell(reply: &Result<Reply, Refusal>, relaxed: bool, many: bool, writer: &mut Writer<'_>) {
+pub fn tell(
+    reply: &Result<OperationOutcome, EngineError>,
+    relaxed: bool,
+    many: bool,
+    writer: &mut Writer<'_>,
+) {
     let (answer, word): (_, &'static [u8]) = match reply {
-        Ok(Reply::Fresh(answer)) if answer.applied => (Some(answer), b"+applied\r\n"),
-        Ok(Reply::Fresh(answer)) => (Some(answer), b"+refused\r\n"),
-        Ok(Reply::Replayed(answer)) if answer.applied => (Some(answer), b"+replayed\r\n"),
-        Ok(Reply::Replayed(answer)) => (Some(answer), b"+refused-replayed\r\n"),
-        Ok(Reply::ProbablySeen) => (None, b"+probably-seen\r\n"),
+        Ok(OperationOutcome::Fresh(answer)) if answer.applied => (Some(answer), b"+applied\r\n"),
+        Ok(OperationOutcome::Fresh(answer)) => (Some(answer), b"+refused\r\n"),
+        Ok(OperationOutcome::Replayed(answer)) if answer.applied => (Some(answer), b"+replayed\r\n"),
+        Ok(OperationOutcome::Replayed(answer)) => (Some(answer), b"+refused-replayed\r\n"),
+        Ok(OperationOutcome::ProbablySeen) => (None, b"+probably-seen\r\n"),
         Err(refusal) => return writer.error(&said::refusal(refusal)),
     };
     writer.array(2 + usize::from(relaxed));
@@ -175,14 +186,14 @@ pub fn tell_held(value: Option<&Value>, writer: &mut Writer<'_>) {
 }
 
 /// `JOP id [TABLE name]`: what became of an id, in words, with its first answer.
-pub async fn operation(session: &mut Session, arguments: &[Vec<u8>], millis: u64) -> Said {
+pub async fn operation(session: &mut Session, arguments: &[Vec<u8>], millis: u64) -> Reply {
     match find_operation(session, arguments, millis).await {
         Ok(said) => said,
-        Err(error) => Said::Error(error),
+        Err(error) => Reply::Error(error),
     }
 }
 
-async fn find_operation(session: &mut Session, arguments: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+async fn find_operation(session: &mut Session, arguments: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
     let service = session.service.clone();
     let name = match arguments {
         [_, _] => service.options.default_table.as_str(),
@@ -198,7 +209,7 @@ async fn find_operation(session: &mut Session, arguments: &[Vec<u8>], millis: u6
 }
 
 /// Answers first, then what is only suspected.
-fn summary(found: &[(PartitionId, IdStatus)]) -> Said {
+fn summary(found: &[(PartitionId, IdStatus)]) -> Reply {
     let answers: Vec<&OperationResult> = found
         .iter()
         .filter_map(|(_, known)| if let IdStatus::Yes(answer) = known { Some(answer) } else { None })
@@ -208,21 +219,21 @@ fn summary(found: &[(PartitionId, IdStatus)]) -> Said {
     }
     if !answers.is_empty() {
         // The same id on rows of several partitions: each counted once.
-        return Said::Array(answers.into_iter().map(tell_answer).collect());
+        return Reply::Array(answers.into_iter().map(tell_answer).collect());
     }
     let any = |wanted: &IdStatus| found.iter().any(|(_, known)| known == wanted);
-    Said::Array(vec![Said::Word(match () {
+    Reply::Array(vec![Reply::Word(match () {
         () if any(&IdStatus::Probably) => "probably-seen",
         () if any(&IdStatus::Forgotten) => "forgotten",
         () => "unknown",
     })])
 }
 
-fn tell_answer(answer: &OperationResult) -> Said {
-    let values = answer.values.as_slice().iter().map(|value| value.map_or(Said::Null, Said::Integer));
-    Said::Array(vec![
-        Said::Word(if answer.applied { "applied" } else { "refused" }),
-        Said::Array(values.collect()),
-        Said::Integer(answer.millis as i64),
+fn tell_answer(answer: &OperationResult) -> Reply {
+    let values = answer.values.as_slice().iter().map(|value| value.map_or(Reply::Null, Reply::Integer));
+    Reply::Array(vec![
+        Reply::Word(if answer.applied { "applied" } else { "refused" }),
+        Reply::Array(values.collect()),
+        Reply::Integer(answer.millis as i64),
     ])
 }

@@ -2,7 +2,7 @@
 
 /// A command that is known.
 #[derive(Debug)]
-pub struct Verb {
+pub struct CommandSpec {
     /// Its name, in capitals.
     pub name: &'static str,
     /// The number of arguments with the name; if negative, at least so many.
@@ -39,7 +39,7 @@ pub enum Kind {
     /// Begins, ends or gives up a transaction.
     Transaction,
     /// A verb with an id.
-    Token(Token),
+    Token(IdCommand),
 }
 
 /// What a counter is added to it.
@@ -55,7 +55,7 @@ pub enum Delta {
 
 /// A verb with an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Token {
+pub enum IdCommand {
     /// Adds to a counter.
     Add,
     /// Adds to many counters.
@@ -93,7 +93,7 @@ const NONE: (i32, i32, i32) = (0, 0, 0);
 macro_rules! verbs {
     ($($name:literal $arity:literal $flags:ident $keys:expr, $group:literal, $kind:expr, $summary:literal;)*) => {
         /// All commands, by name.
-        pub const VERBS: &[Verb] = &[$(Verb {
+        pub const VERBS: &[CommandSpec] = &[$(CommandSpec {
             name: $name, arity: $arity, flags: $flags, keys: $keys, group: $group, summary: $summary, kind: $kind,
         }),*];
     };
@@ -128,13 +128,13 @@ verbs! {
     "INCRBY" 3 WRITE ONE, "string", Kind::Add(Delta::Plus), "Adds a number to a counter.";
     "INCREX" -2 WRITE ONE, "string", Kind::Change, "Adds to a counter within bounds, and tells what was added.";
     "INFO" -1 PLAIN_SLOW NONE, "server", Kind::Connection, "Tells how the server is doing.";
-    "JADD" -3 WRITE ONE, "jeton", Kind::Token(Token::Add), "Adds to a counter, once for each id.";
-    "JDEL" -2 WRITE ONE, "jeton", Kind::Token(Token::Delete), "Empties a key, once for each id.";
-    "JGET" 2 READ ONE, "jeton", Kind::Token(Token::Get), "Reads a key: a counter as an integer.";
-    "JMADD" -5 WRITE_LARGE (3, -1, 2), "jeton", Kind::Token(Token::AddMany), "Adds to many counters of one partition, once for each id.";
-    "JOP" -2 READ_SLOW NONE, "jeton", Kind::Token(Token::Operation), "Tells what became of an id.";
-    "JRESET" -2 WRITE ONE, "jeton", Kind::Token(Token::Reset), "Sets a counter to zero, once for each id.";
-    "JSET" -3 WRITE ONE, "jeton", Kind::Token(Token::Set), "Sets a key, once for each id.";
+    "JADD" -3 WRITE ONE, "jeton", Kind::Token(IdCommand::Add), "Adds to a counter, once for each id.";
+    "JDEL" -2 WRITE ONE, "jeton", Kind::Token(IdCommand::Delete), "Empties a key, once for each id.";
+    "JGET" 2 READ ONE, "jeton", Kind::Token(IdCommand::Get), "Reads a key: a counter as an integer.";
+    "JMADD" -5 WRITE_LARGE (3, -1, 2), "jeton", Kind::Token(IdCommand::AddMany), "Adds to many counters of one partition, once for each id.";
+    "JOP" -2 READ_SLOW NONE, "jeton", Kind::Token(IdCommand::Operation), "Tells what became of an id.";
+    "JRESET" -2 WRITE ONE, "jeton", Kind::Token(IdCommand::Reset), "Sets a counter to zero, once for each id.";
+    "JSET" -3 WRITE ONE, "jeton", Kind::Token(IdCommand::Set), "Sets a key, once for each id.";
     "MGET" -2 READ ALL, "string", Kind::Look, "Reads keys.";
     "MSET" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys; all at once, if one partition has them.";
     "MSETNX" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys of one partition, if none of them exists.";
@@ -165,7 +165,7 @@ verbs! {
 /// The longest name.
 const NAME_BYTES_MAX: usize = 16;
 
-impl Verb {
+impl CommandSpec {
     /// The command of this name, in whatever case.
     pub fn find(name: &[u8]) -> Option<&'static Self> {
         let mut capitals = [0; NAME_BYTES_MAX];
@@ -225,19 +225,19 @@ mod tests {
         for verb in VERBS {
             assert!(verb.name.len() <= NAME_BYTES_MAX);
             assert_eq!(
-                Verb::find(verb.name.to_ascii_lowercase().as_bytes()).map(|found| found.name),
+                CommandSpec::find(verb.name.to_ascii_lowercase().as_bytes()).map(|found| found.name),
                 Some(verb.name)
             );
         }
-        assert!(Verb::find(b"").is_none());
-        assert!(Verb::find(b"GETX").is_none());
-        assert!(Verb::find(&[b'A'; 100]).is_none());
+        assert!(CommandSpec::find(b"").is_none());
+        assert!(CommandSpec::find(b"GETX").is_none());
+        assert!(CommandSpec::find(&[b'A'; 100]).is_none());
     }
 
     #[test]
     fn keys_are_where_the_table_says() {
         let keys = |name: &str, arguments| {
-            Verb::find(name.as_bytes()).map(|verb| verb.keys(arguments).collect::<Vec<_>>())
+            CommandSpec::find(name.as_bytes()).map(|verb| verb.keys(arguments).collect::<Vec<_>>())
         };
         assert_eq!(keys("GET", 2), Some(vec![1]));
         assert_eq!(keys("MGET", 4), Some(vec![1, 2, 3]));

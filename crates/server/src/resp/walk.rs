@@ -13,9 +13,9 @@ use jeton_engine::{Ask, Response};
 
 use super::apart::delete;
 use super::keyspace::integer;
-use super::said::{self, SYNTAX, Said};
+use super::said::{self, Reply, SYNTAX};
 use super::session::Session;
-use super::verb::Verb;
+use super::verb::CommandSpec;
 use crate::service::Service;
 
 /// Keys of a page, if nobody says how many.
@@ -56,11 +56,11 @@ impl Cursors {
 
 /// Does a walk.
 pub async fn run(
-    verb: &Verb,
+    verb: &CommandSpec,
     arguments: &[Vec<u8>],
     session: &mut Session,
     millis: u64,
-) -> Result<Said, String> {
+) -> Result<Reply, String> {
     let service = session.service.clone();
     let right = if verb.name.starts_with("FLUSH") { Right::Admin } else { Right::Read };
     let table = session.table(&service.options.default_table, right, millis)?;
@@ -75,7 +75,7 @@ pub async fn run(
                 keys += page.len() as i64;
                 after = last;
                 if after.is_none() {
-                    return Ok(Said::Integer(keys));
+                    return Ok(Reply::Integer(keys));
                 }
             }
         }
@@ -97,7 +97,7 @@ pub async fn run(
                 let cells = list(&service, &table, b"", after, STRIDE).await?;
                 after = cells.last().cloned();
                 if after.is_none() {
-                    return Ok(Said::Ok);
+                    return Ok(Reply::Ok);
                 }
                 delete(cells, session).await?;
             }
@@ -106,7 +106,7 @@ pub async fn run(
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE string]`.
-async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>) -> Result<Said, String> {
+async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>) -> Result<Reply, String> {
     let cursor = match &arguments[1][..] {
         // To Redis this is the beginning too.
         b"" => Some(0),
@@ -149,8 +149,8 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
         row => row,
     });
     let matching = names.filter(|name| strings && pattern.is_none_or(|pattern| matches(pattern, name)));
-    let names = matching.map(Said::Bulk).collect();
-    Ok(Said::Array(vec![Said::Bulk(next.to_string().into_bytes()), Said::Array(names)]))
+    let names = matching.map(Reply::Bulk).collect();
+    Ok(Reply::Array(vec![Reply::Bulk(next.to_string().into_bytes()), Reply::Array(names)]))
 }
 
 /// Cells of the value store, those that hold nothing too.

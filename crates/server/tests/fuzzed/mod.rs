@@ -14,7 +14,7 @@ use axum::http::{HeaderValue, Request, header};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use jeton_auth::Access;
-use jeton_core::{Format, Formats, TableSettings, MissingIdPolicy};
+use jeton_core::{Format, Formats, MissingIdPolicy, TableSettings};
 use jeton_engine::Engine;
 use jeton_server::{Options, Service, http};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jeton_auth::{Access, TokenStore, Grant, TableRule, UsageFile};
+use jeton_auth::{Access, Grant, TableRule, TokenStore, UsageFile};
 use jeton_server::http;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use jeton_server::Count;
+use jeton_server::Metric;
 use serde_json::json;
 
 use crate::world::{Start, World, uuid};
@@ -34,7 +34,7 @@ fn who_does_not_end_a_head_is_cut() {
 /// Waits until no connection is open.
 fn all_ended(world: &World) {
     let begun = Instant::now();
-    while world.service.metrics.get(Count::HttpOpen) > 0 {
+    while world.service.metrics.get(Metric::HttpOpen) > 0 {
         assert!(begun.elapsed() < Duration::from_secs(15), "a client that does not read is not cut");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -114,12 +114,12 @@ fn more_connections_than_there_are_places_are_turned_away() {
     reply.problem(503, "busy");
     assert_eq!(reply.header("retry-after"), Some("1"));
     assert!(fourth.is_at_end());
-    assert_eq!(world.service.metrics.get(Count::TurnedAway), 1);
-    assert_eq!(world.service.metrics.get(Count::HttpOpen), 3);
+    assert_eq!(world.service.metrics.get(Metric::TurnedAway), 1);
+    assert_eq!(world.service.metrics.get(Metric::HttpOpen), 3);
     // A place that is given back can be taken.
     drop(clients.pop());
     let begun = Instant::now();
-    while world.service.metrics.get(Count::HttpOpen) > 2 {
+    while world.service.metrics.get(Metric::HttpOpen) > 2 {
         assert!(begun.elapsed() < Duration::from_secs(15));
         std::thread::yield_now();
     }
@@ -154,5 +154,5 @@ fn at_the_end_what_is_under_way_is_answered() {
     assert_eq!(client.receive().ok()["value"], 4);
     assert!(client.is_at_end());
     world.end();
-    assert_eq!(world.service.metrics.get(Count::HttpOpen), 0);
+    assert_eq!(world.service.metrics.get(Metric::HttpOpen), 0);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jeton_core::{Durability, Format, Formats, Mode, TableSettings, MissingIdPolicy};
+use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettings};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jeton_auth::Access;
-use jeton_core::{Format, Formats, TableSettings, MissingIdPolicy};
+use jeton_core::{Format, Formats, MissingIdPolicy, TableSettings};
 use jeton_engine::{Engine, Options as EngineOptions};
 use jeton_server::{Options, Service, resp};
 use tempfile::TempDir;

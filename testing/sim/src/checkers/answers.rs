@@ -1,7 +1,7 @@
 //! First answers: what is acknowledged is durable, every answer of an id is the first one, and another payload is told so.
 
 use jeton_core::{OperationResult, Rejection};
-use jeton_engine::{Refusal, Reply};
+use jeton_engine::{EngineError, OperationOutcome};
 
 use crate::model::Model;
 use crate::violation::{Checked, Violation};
@@ -9,11 +9,18 @@ use crate::violation::{Checked, Violation};
 const RULE: &str = "answers";
 
 /// An attempt was answered.
-pub fn check(model: &Model, op: usize, variant: usize, reply: &Result<Reply, Refusal>) -> Checked {
+pub fn check(
+    model: &Model,
+    op: usize,
+    variant: usize,
+    reply: &Result<OperationOutcome, EngineError>,
+) -> Checked {
     match reply {
-        Ok(Reply::Fresh(answer) | Reply::Replayed(answer)) => acknowledged(model, op, variant, answer),
-        Ok(Reply::ProbablySeen) => probably_seen(model, op),
-        Err(Refusal::Rejected(Rejection::Mismatch)) => mismatch(model, op, variant),
+        Ok(OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer)) => {
+            acknowledged(model, op, variant, answer)
+        }
+        Ok(OperationOutcome::ProbablySeen) => probably_seen(model, op),
+        Err(EngineError::Rejected(Rejection::Mismatch)) => mismatch(model, op, variant),
         Err(_) => Ok(()),
     }
 }

@@ -1,10 +1,10 @@
 //! Branches of transactions: what is held can be committed, counts once if it is and never if it is not, and nothing is held after its end.
 
 use jeton_core::{BranchLogItem, BranchOutcome, Rejection};
-use jeton_engine::{BranchReply, Refusal};
+use jeton_engine::{BranchResponse, EngineError};
 
 use crate::model::Model;
-use crate::model::branch::Mark;
+use crate::model::branch::BranchLogState;
 use crate::violation::{Checked, Violation};
 
 const RULE: &str = "branches";
@@ -16,7 +16,7 @@ pub fn logged(model: &Model, branch: usize, step: &BranchLogItem) -> Checked {
         let name = one.branch.name();
         Err(Violation::new(RULE, format!("branch {name} {what}: {step:?}, after {:?}", one.logged)))
     };
-    let marks: Vec<Mark> = one.logged.iter().map(|(_, mark)| *mark).collect();
+    let marks: Vec<BranchLogState> = one.logged.iter().map(|(_, mark)| *mark).collect();
     match (step, &marks[..]) {
         (BranchLogItem::Held(branch), []) if *branch == one.branch => Ok(()),
         (BranchLogItem::Held(_), []) => wrong("is held as nobody asked for it"),
@@ -24,8 +24,8 @@ pub fn logged(model: &Model, branch: usize, step: &BranchLogItem) -> Checked {
         (BranchLogItem::Settled { ending, .. }, _) if Some(*ending) != one.decided => {
             wrong("ends as nobody decided")
         }
-        (BranchLogItem::Settled { ending: BranchOutcome::Commit, .. }, [Mark::Held]) => Ok(()),
-        (BranchLogItem::Settled { ending: BranchOutcome::Abort, .. }, [] | [Mark::Held]) => Ok(()),
+        (BranchLogItem::Settled { ending: BranchOutcome::Commit, .. }, [BranchLogState::Held]) => Ok(()),
+        (BranchLogItem::Settled { ending: BranchOutcome::Abort, .. }, [] | [BranchLogState::Held]) => Ok(()),
         (BranchLogItem::Settled { .. }, _) => wrong("ends twice, or is committed and was not held"),
     }
 }
@@ -35,7 +35,7 @@ pub fn answered(
     model: &Model,
     branch: usize,
     asked: Option<BranchOutcome>,
-    reply: &Result<BranchReply, Refusal>,
+    reply: &Result<BranchResponse, EngineError>,
 ) -> Checked {
     let one = &model.branches[branch];
     let wrong = |what: &str| {
@@ -46,17 +46,18 @@ pub fn answered(
         ))
     };
     let durable = |mark| one.logged.contains(&mark) && mark.0 <= model.history.durable(one.partition.0);
-    let is_durable = |mark: Mark| one.logged.iter().any(|logged| logged.1 == mark && durable(*logged));
+    let is_durable =
+        |mark: BranchLogState| one.logged.iter().any(|logged| logged.1 == mark && durable(*logged));
     match (asked, reply) {
-        (None, Ok(BranchReply::Held { .. })) if is_durable(Mark::Held) => Ok(()),
-        (_, Ok(BranchReply::Settled { ending, .. }))
-            if is_durable(Mark::Ended(*ending)) && asked.is_none_or(|asked| asked == *ending) =>
+        (None, Ok(BranchResponse::Held { .. })) if is_durable(BranchLogState::Held) => Ok(()),
+        (_, Ok(BranchResponse::Settled { ending, .. }))
+            if is_durable(BranchLogState::Ended(*ending)) && asked.is_none_or(|asked| asked == *ending) =>
         {
             Ok(())
         }
-        (None, Err(Refusal::Rejected(Rejection::Mismatch))) => wrong("but it was never another"),
-        (None, Err(Refusal::Rejected(_))) if one.voted => wrong("but it was acknowledged before"),
-        (Some(_), Err(Refusal::Rejected(_))) => wrong("but it must be possible to end it"),
+        (None, Err(EngineError::Rejected(Rejection::Mismatch))) => wrong("but it was never another"),
+        (None, Err(EngineError::Rejected(_))) if one.voted => wrong("but it was acknowledged before"),
+        (Some(_), Err(EngineError::Rejected(_))) => wrong("but it must be possible to end it"),
         (_, Err(_)) => Ok(()),
         (_, Ok(_)) => wrong("which is not what the log says, or not durable"),
     }

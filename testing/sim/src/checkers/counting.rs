@@ -5,17 +5,17 @@
 use jeton_core::Cell;
 
 use crate::model::Model;
-use crate::model::value::Held;
+use crate::model::value::ModelValue;
 use crate::violation::{Checked, Violation};
 
 const RULE: &str = "counting";
 
 /// A cell was read. `least` is what was acknowledged when the read was sent.
-pub fn check(model: &Model, cell: &Cell, least: i128, held: &Held) -> Checked {
+pub fn check(model: &Model, cell: &Cell, least: i128, held: &ModelValue) -> Checked {
     let value = match held {
-        Held::Nothing => 0,
-        Held::Counter(value) => i128::from(*value),
-        Held::Bytes(_) | Held::Until(..) => {
+        ModelValue::Nothing => 0,
+        ModelValue::Counter(value) => i128::from(*value),
+        ModelValue::Bytes(_) | ModelValue::Until(..) => {
             return Err(Violation::new(RULE, format!("{cell:?} is {held:?}, and was only added to")));
         }
     };

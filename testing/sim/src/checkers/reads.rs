@@ -3,14 +3,14 @@
 use jeton_core::Cell;
 
 use crate::model::Model;
-use crate::model::value::Held;
+use crate::model::value::ModelValue;
 use crate::violation::{Checked, Violation};
 
 const RULE: &str = "reads";
 
 /// What was known when a read was sent.
 #[derive(Debug, Clone)]
-pub struct Sent {
+pub struct ReadStart {
     /// Slots of the partition that were durable.
     pub durable: u64,
     /// The time of its last entry, in milliseconds.
@@ -23,8 +23,8 @@ pub struct Sent {
 pub fn check(
     model: &Model,
     cell: &Cell,
-    (sent, latest): (&Sent, u64),
-    held: &Held,
+    (sent, latest): (&ReadStart, u64),
+    held: &ModelValue,
     add_only: bool,
 ) -> Checked {
     let partition = cell.partition().0;
@@ -43,7 +43,7 @@ pub fn check(
         );
         return Err(Violation::new(RULE, what));
     }
-    if let (Held::Counter(value), Some(seen), true) = (held, sent.seen, add_only && strict)
+    if let (ModelValue::Counter(value), Some(seen), true) = (held, sent.seen, add_only && strict)
         && *value < seen
     {
         let what = format!("{cell:?} was read as {value} by a client that had seen {seen}");
@@ -56,7 +56,7 @@ pub fn check(
 pub fn check_kept(model: &Model, cell: &Cell, seen: i64) -> Checked {
     let strict = model.table(cell.table().0).strict();
     match model.history.held(cell) {
-        Held::Counter(value) if value < seen && strict => {
+        ModelValue::Counter(value) if value < seen && strict => {
             let what = format!("{cell:?} was read as {seen}, and a crash took it back to {value}");
             Err(Violation::new(RULE, what))
         }

@@ -5,13 +5,13 @@
 use jeton_core::OpId;
 
 use crate::clock::SimClock;
-use crate::model::{Model, Take};
+use crate::model::{LoggedOperation, Model};
 use crate::violation::{Checked, Violation};
 
 const RULE: &str = "recount";
 
 /// An operation is about to be in the log.
-pub fn check(model: &Model, take: &Take, clock: &SimClock) -> Checked {
+pub fn check(model: &Model, take: &LoggedOperation, clock: &SimClock) -> Checked {
     let id = model.ops[take.op].id();
     for before in &model.takes[take.op] {
         twice(id, before, take, clock)?;
@@ -58,7 +58,7 @@ pub fn check(model: &Model, take: &Take, clock: &SimClock) -> Checked {
 }
 
 /// An id is in the log already, and comes again.
-fn twice(id: Option<&OpId>, before: &Take, take: &Take, clock: &SimClock) -> Checked {
+fn twice(id: Option<&OpId>, before: &LoggedOperation, take: &LoggedOperation, clock: &SimClock) -> Checked {
     let places = format!(
         "operation {} is in slot {} of partition {} and again in slot {}",
         take.op, before.slot, take.partition, take.slot

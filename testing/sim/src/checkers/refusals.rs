@@ -1,7 +1,7 @@
 //! A refusal changes nothing, and has a reason.
 
 use jeton_core::{OpId, Rejection};
-use jeton_engine::{Refusal, Reply};
+use jeton_engine::{EngineError, OperationOutcome};
 
 use crate::clock::SimClock;
 use crate::model::Model;
@@ -11,7 +11,12 @@ use crate::violation::{Checked, Violation};
 const RULE: &str = "refusals";
 
 /// An attempt was answered, and is accounted for.
-pub fn check(model: &Model, op: usize, reply: &Result<Reply, Refusal>, clock: &SimClock) -> Checked {
+pub fn check(
+    model: &Model,
+    op: usize,
+    reply: &Result<OperationOutcome, EngineError>,
+    clock: &SimClock,
+) -> Checked {
     let Err(refusal) = reply else { return Ok(()) };
     let one = &model.ops[op];
     if !one.in_doubt() && one.acknowledged.is_empty() && !model.takes[op].is_empty() {
@@ -22,8 +27,8 @@ pub fn check(model: &Model, op: usize, reply: &Result<Reply, Refusal>, clock: &S
         return Err(Violation::new(RULE, what));
     }
     match refusal {
-        Refusal::Rejected(rejection) => reason(model, op, rejection, clock),
-        Refusal::NoSuchTable(table) => {
+        EngineError::Rejected(rejection) => reason(model, op, rejection, clock),
+        EngineError::NoSuchTable(table) => {
             Err(Violation::new(RULE, format!("there is no table {table}, says the store")))
         }
         _ => Ok(()),

@@ -5,12 +5,12 @@ use crate::violation::{Checked, Violation};
 
 /// The latest that it can be on the store's timeline.
 #[derive(Debug, Default)]
-pub struct Bound {
+pub struct TimeBound {
     begin: u64,
     real: u64,
 }
 
-impl Bound {
+impl TimeBound {
     /// The machine starts: its wall clock is believed then, if it is not behind.
     pub fn begin(&mut self, clock: &SimClock) {
         self.begin = self.latest(clock).max(clock.wall_millis());

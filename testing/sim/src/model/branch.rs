@@ -1,6 +1,6 @@
 //! A branch of a transaction as whoever runs the transaction knows it: what was asked, what was decided, what came back; and what the log says.
 
-use jeton_core::{Addition, Branch, Cell, BranchOutcome, PartitionId};
+use jeton_core::{Addition, Branch, BranchOutcome, Cell, PartitionId};
 
 /// A branch.
 #[derive(Debug, Clone)]
@@ -16,12 +16,12 @@ pub struct BranchModel {
     /// Whether its end was acknowledged.
     pub ended: bool,
     /// What the log says of it, and where.
-    pub logged: Vec<(u64, Mark)>,
+    pub logged: Vec<(u64, BranchLogState)>,
 }
 
 /// What the log says of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
+pub enum BranchLogState {
     /// It is held.
     Held,
     /// It has ended.

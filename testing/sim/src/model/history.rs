@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use jeton_core::{Addition, OperationResult, Cell, Change, Operation, Value};
+use jeton_core::{Addition, Cell, Change, Operation, OperationResult, Value};
 
-use super::value::{Held, effect};
+use super::value::{ModelValue, effect};
 use crate::violation::{Checked, Violation};
 
 const RULE: &str = "history";
@@ -28,7 +28,7 @@ pub struct Partition {
 #[derive(Debug, Clone)]
 struct Past {
     slot: u64,
-    held: Held,
+    held: ModelValue,
 }
 
 /// The history of all partitions and of all cells.
@@ -114,8 +114,8 @@ impl History {
         let changes: Vec<(Cell, Change)> =
             additions.iter().map(|one| (one.cell.clone(), Change::Add(one.delta))).collect();
         let effect = effect(changes.iter(), |cell| self.held(cell).at(millis));
-        let after: Vec<Held> = values.iter().map(|value| Held::of(Some(value))).collect();
-        let expected: Option<Vec<Held>> =
+        let after: Vec<ModelValue> = values.iter().map(|value| ModelValue::of(Some(value))).collect();
+        let expected: Option<Vec<ModelValue>> =
             effect.map(|effect| additions.iter().map(|one| effect.cells[&one.cell].clone()).collect());
         if expected.as_ref() != Some(&after) {
             let what = format!(
@@ -170,17 +170,19 @@ impl History {
     }
 
     /// What a cell holds, by all that was decided, or held until it was over.
-    pub fn held(&self, cell: &Cell) -> Held {
+    pub fn held(&self, cell: &Cell) -> ModelValue {
         let last = self.cells.get(cell).and_then(|pasts| pasts.last());
-        last.map_or(Held::Nothing, |past| past.held.clone())
+        last.map_or(ModelValue::Nothing, |past| past.held.clone())
     }
 
     /// Whether a cell held this at some time from after slot `from` to after slot `to`, if it is now `latest` at the latest.
-    pub fn has_held(&self, cell: &Cell, (from, to): (u64, u64), latest: u64, held: &Held) -> bool {
-        let Some(pasts) = self.cells.get(cell) else { return *held == Held::Nothing };
-        let is_it = |past: &Held| past == held || *held == Held::Nothing && past.clone().at(latest) == *held;
+    pub fn has_held(&self, cell: &Cell, (from, to): (u64, u64), latest: u64, held: &ModelValue) -> bool {
+        let Some(pasts) = self.cells.get(cell) else { return *held == ModelValue::Nothing };
+        let is_it = |past: &ModelValue| {
+            past == held || *held == ModelValue::Nothing && past.clone().at(latest) == *held
+        };
         let begin = pasts.iter().rposition(|past| past.slot <= from);
-        let at_begin = begin.map_or(&Held::Nothing, |at| &pasts[at].held);
+        let at_begin = begin.map_or(&ModelValue::Nothing, |at| &pasts[at].held);
         let after = &pasts[begin.map_or(0, |at| at + 1)..];
         is_it(at_begin) || after.iter().any(|past| past.slot <= to && is_it(&past.held))
     }

@@ -11,20 +11,20 @@ pub mod value;
 
 use std::collections::HashMap;
 
-use jeton_core::{OperationResult, BranchLogItem, Cell, Entry, LogItem, OpId, Secret};
+use jeton_core::{BranchLogItem, Cell, Entry, LogItem, OpId, OperationResult, Secret};
 
-use crate::checkers::{branches, recount, time::Bound};
+use crate::checkers::{branches, recount, time::TimeBound};
 use crate::clock::SimClock;
-use crate::registers::{Tap, Tapped};
+use crate::registers::{ObservedWrite, WriteObserver};
 use crate::violation::{Checked, Violation};
-use branch::{BranchModel, Mark};
+use branch::{BranchLogState, BranchModel};
 use history::History;
 use op::Op;
 use table::TableModel;
 
 /// An operation in the log.
 #[derive(Debug, Clone)]
-pub struct Take {
+pub struct LoggedOperation {
     /// Which operation, and which of its payloads.
     pub op: usize,
     /// Which payload.
@@ -55,16 +55,16 @@ pub struct Model {
     /// What was decided.
     pub history: History,
     /// By operation: where in the log it is.
-    pub takes: Vec<Vec<Take>>,
+    pub takes: Vec<Vec<LoggedOperation>>,
     /// The store's secret: where a row is depends on it.
     pub secret: Secret,
     /// The latest that it can be on the store's timeline.
-    pub bound: Bound,
+    pub bound: TimeBound,
     /// How many times the machine was started.
     pub life: u64,
     ids: HashMap<(u32, OpId), usize>,
     /// Staged and not settled.
-    staged: Vec<Tapped>,
+    staged: Vec<ObservedWrite>,
 }
 
 impl Model {
@@ -77,7 +77,7 @@ impl Model {
             history: History::default(),
             takes: Vec::new(),
             secret,
-            bound: Bound::default(),
+            bound: TimeBound::default(),
             life: 0,
             ids: HashMap::new(),
             staged: Vec::new(),
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// What the log was given since this was last told.
-    pub fn absorb(&mut self, tap: Tap, clock: &SimClock) -> Checked {
+    pub fn absorb(&mut self, tap: WriteObserver, clock: &SimClock) -> Checked {
         for one in &tap.staged {
             self.stage(one, clock)?;
         }
@@ -121,7 +121,7 @@ impl Model {
         Ok(())
     }
 
-    fn stage(&mut self, one: &Tapped, clock: &SimClock) -> Checked {
+    fn stage(&mut self, one: &ObservedWrite, clock: &SimClock) -> Checked {
         let (partition, slot) = (one.log.id as u16, one.slot.0);
         let unreadable = |error: jeton_core::codec::DecodeError| {
             Violation::new("history", format!("slot {slot} of partition {partition}: {error}"))
@@ -154,7 +154,7 @@ impl Model {
             let opaque_window = self.table_of(op).settings.opaque_window.as_millis() as u64;
             let answer = decision.answer;
             let (real, life) = (clock.real_millis(), self.life);
-            let take = Take { op, variant, partition, slot, answer, real, life, opaque_window };
+            let take = LoggedOperation { op, variant, partition, slot, answer, real, life, opaque_window };
             recount::check(self, &take, clock)?;
             self.takes[op].push(take);
         }
@@ -175,12 +175,12 @@ impl Model {
         branches::logged(self, number, step)?;
         let one = &mut self.branches[number];
         one.logged.push(match step {
-            BranchLogItem::Held(_) => (slot, Mark::Held),
+            BranchLogItem::Held(_) => (slot, BranchLogState::Held),
             BranchLogItem::Settled { ending, values, .. } => {
                 if !values.is_empty() {
                     self.history.commit(partition, one.branch.additions(), values)?;
                 }
-                (slot, Mark::Ended(*ending))
+                (slot, BranchLogState::Ended(*ending))
             }
         });
         Ok(())
@@ -225,7 +225,7 @@ impl Model {
     }
 
     /// The takes of an operation that are durable.
-    pub fn durable_takes(&self, op: usize) -> impl Iterator<Item = &Take> {
+    pub fn durable_takes(&self, op: usize) -> impl Iterator<Item = &LoggedOperation> {
         self.takes[op].iter().filter(|take| take.slot <= self.history.durable(take.partition))
     }
 }

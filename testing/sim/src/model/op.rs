@@ -1,6 +1,6 @@
 //! An operation as its client knows it: what was asked, how often, and what came back.
 
-use jeton_core::{OperationResult, Cell, Change, OpId, Operation};
+use jeton_core::{Cell, Change, OpId, Operation, OperationResult};
 
 /// An operation of a client, under one id.
 #[derive(Debug, Clone)]

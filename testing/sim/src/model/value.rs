@@ -7,7 +7,7 @@ use jeton_core::{Cell, Change, Check, Value};
 
 /// What a cell holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Held {
+pub enum ModelValue {
     /// Nothing, which counts as zero.
     #[default]
     Nothing,
@@ -16,10 +16,10 @@ pub enum Held {
     /// Plain bytes.
     Bytes(Vec<u8>),
     /// Either, until this time of the store: then nothing.
-    Until(u64, Box<Held>),
+    Until(u64, Box<ModelValue>),
 }
 
-impl Held {
+impl ModelValue {
     fn counter(&self) -> Option<i64> {
         match self {
             Self::Nothing => Some(0),
@@ -72,16 +72,16 @@ pub struct Effect {
     /// The answer: a counter for each change.
     pub values: Vec<Option<i64>>,
     /// What each cell holds afterwards.
-    pub cells: BTreeMap<Cell, Held>,
+    pub cells: BTreeMap<Cell, ModelValue>,
 }
 
 /// What changes come to, one after the other, all or none; nothing if they cannot be made at all: beyond 64 bits, or adding to
 /// what is no counter.
 pub fn effect<'a>(
     changes: impl Iterator<Item = &'a (Cell, Change)>,
-    look: impl Fn(&Cell) -> Held,
+    look: impl Fn(&Cell) -> ModelValue,
 ) -> Option<Effect> {
-    let mut cells: BTreeMap<Cell, Held> = BTreeMap::new();
+    let mut cells: BTreeMap<Cell, ModelValue> = BTreeMap::new();
     let (mut values, mut befores, mut applied) = (Vec::new(), Vec::new(), true);
     for (cell, change) in changes {
         let first = look(cell);
@@ -89,7 +89,7 @@ pub fn effect<'a>(
         befores.push(first.counter());
         let after = match change {
             Change::Add(delta) => {
-                Held::Counter(before.counter()?.checked_add(*delta)?).lasting(before.until())
+                ModelValue::Counter(before.counter()?.checked_add(*delta)?).lasting(before.until())
             }
             Change::AddWithin { delta, min, max } => {
                 let sum = i128::from(before.counter()?) + i128::from(*delta);
@@ -99,17 +99,17 @@ pub fn effect<'a>(
                     applied = false;
                     continue;
                 }
-                Held::Counter(i64::try_from(sum).ok()?).lasting(before.until())
+                ModelValue::Counter(i64::try_from(sum).ok()?).lasting(before.until())
             }
-            Change::Set(value) => Held::Counter(*value),
-            Change::Reset => Held::Counter(0),
-            Change::Delete => Held::Nothing,
-            Change::Put(bytes) => Held::Bytes(bytes.to_vec()),
+            Change::Set(value) => ModelValue::Counter(*value),
+            Change::Reset => ModelValue::Counter(0),
+            Change::Delete => ModelValue::Nothing,
+            Change::Put(bytes) => ModelValue::Bytes(bytes.to_vec()),
             Change::Check(check) => {
                 let holds = match check {
-                    Check::Absent => before == Held::Nothing,
-                    Check::Present => before != Held::Nothing,
-                    Check::Holds(value) => before == Held::of(Some(value)),
+                    Check::Absent => before == ModelValue::Nothing,
+                    Check::Present => before != ModelValue::Nothing,
+                    Check::Holds(value) => before == ModelValue::of(Some(value)),
                 };
                 if !holds {
                     applied = false;
@@ -117,7 +117,7 @@ pub fn effect<'a>(
                 }
                 before
             }
-            Change::Expire(_) if before == Held::Nothing => {
+            Change::Expire(_) if before == ModelValue::Nothing => {
                 applied = false;
                 continue;
             }
@@ -131,12 +131,12 @@ pub fn effect<'a>(
                 let number = std::str::from_utf8(&text).ok().and_then(|text| text.parse::<i64>().ok());
                 let number = number.filter(|number| number.to_string().into_bytes() == text);
                 values.push(Some(text.len() as i64));
-                let held = number.map_or(Held::Bytes(text), Held::Counter);
+                let held = number.map_or(ModelValue::Bytes(text), ModelValue::Counter);
                 cells.insert(cell.clone(), held.lasting(before.until()));
                 continue;
             }
         };
-        values.push(if after == Held::Nothing { None } else { after.counter() });
+        values.push(if after == ModelValue::Nothing { None } else { after.counter() });
         cells.insert(cell.clone(), after);
     }
     Some(if applied {

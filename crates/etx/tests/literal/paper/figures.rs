@@ -1,8 +1,8 @@
 //! What the client, the servers and the databases do: figures 2 to 6, line by line.
 
 use super::state::{
-    Branch, Cleaning, Client, Computed, DATABASES, Decision, Execution, Letter, Life, SERVERS, Server, Stage,
-    State, TRIES, Termination,
+    Branch, Cleaning, Client, Coordinator, DATABASES, Decision, Execution, ExecutionResult, Letter, Life,
+    SERVERS, Stage, State, TRIES, Termination,
 };
 use super::variant::Variant;
 
@@ -86,7 +86,7 @@ impl Variant {
             Action::Restart(server) => {
                 state.left.restarts -= 1;
                 let life = state.server(server).life + 1;
-                *state.server_mut(server) = Server::new(life);
+                *state.server_mut(server) = Coordinator::new(life);
             }
             Action::Outage(database) => outage(state, database),
         }
@@ -224,7 +224,7 @@ fn compute(state: &mut State, server: u8) {
     let from = state.life(server);
     let run = state.runs.entry(attempt).or_default();
     *run += 1;
-    let computed = Computed { attempt, run: *run };
+    let computed = ExecutionResult { attempt, run: *run };
     for to in 0..DATABASES {
         let branch = Branch { computed, maker: from, is_prepared: false };
         // If there is a branch of that name already, the database refuses another.
@@ -235,7 +235,7 @@ fn compute(state: &mut State, server: u8) {
 }
 
 /// Figure 3, line 6: yes if the work is there. The vote is heard by whoever still waits for it.
-fn vote(state: &mut State, from: Life, to: usize, computed: Computed) {
+fn vote(state: &mut State, from: Life, to: usize, computed: ExecutionResult) {
     let database = &mut state.databases[to];
     let branch = database.branches.get_mut(&computed.attempt).filter(|branch| branch.computed == computed);
     let is_yes = match branch {
@@ -252,7 +252,7 @@ fn vote(state: &mut State, from: Life, to: usize, computed: Computed) {
     hear_vote(state, from, to, computed, is_yes);
 }
 
-fn hear_vote(state: &mut State, from: Life, to: usize, computed: Computed, is_yes: bool) {
+fn hear_vote(state: &mut State, from: Life, to: usize, computed: ExecutionResult, is_yes: bool) {
     if !state.is_alive(from) {
         return;
     }
@@ -381,7 +381,7 @@ fn deliver_badly(state: &mut State, letter: Letter) {
 }
 
 /// The work is gone with its connection.
-fn drop_branch(state: &mut State, database: usize, computed: Computed) {
+fn drop_branch(state: &mut State, database: usize, computed: ExecutionResult) {
     state.databases[database].branches.retain(|_, branch| branch.computed != computed || branch.is_prepared);
 }
 
@@ -397,7 +397,7 @@ fn crash(state: &mut State, number: u8) {
             branch.is_prepared || branch.maker != life || letters.contains(&prepare)
         });
     }
-    servers[usize::from(number)] = Server { is_up: false, ..Server::new(life.number) };
+    servers[usize::from(number)] = Coordinator { is_up: false, ..Coordinator::new(life.number) };
 }
 
 /// A database crashes and comes back. Figure 3, line 2.

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use stateright::{Model, Property};
 
 use super::figures::Action;
-use super::state::{Cleaning, Computed, DATABASES, Decision, Execution, Letter, SERVERS, Stage, State};
+use super::state::{
+    Cleaning, DATABASES, Decision, Execution, ExecutionResult, Letter, SERVERS, Stage, State,
+};
 use super::variant::Variant;
 
 impl Variant {
@@ -131,7 +133,7 @@ fn can_come(state: &State, letter: &Letter) -> bool {
     }
 }
 
-fn committed(state: &State) -> impl Iterator<Item = Computed> + '_ {
+fn committed(state: &State) -> impl Iterator<Item = ExecutionResult> + '_ {
     state.databases.iter().flat_map(|database| database.committed.iter().copied())
 }
 
@@ -188,7 +190,7 @@ impl Model for Variant {
                 !committed(state).any(is_aborted)
             }),
             Property::always("V.1 what is delivered was computed", |_, state: &State| {
-                let Some(Computed { attempt, run }) = state.delivered() else { return true };
+                let Some(ExecutionResult { attempt, run }) = state.delivered() else { return true };
                 state.runs.get(&attempt).is_some_and(|runs| (1..=*runs).contains(&run))
             }),
             Property::always("V.2 a database commits only if all have voted yes", |_, state: &State| {

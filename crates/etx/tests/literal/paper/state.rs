@@ -11,7 +11,7 @@ pub const TRIES: u8 = 4;
 
 /// A result: which computation of which try made it. The paper has one for each try, for it has no server that computes a try twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Computed {
+pub struct ExecutionResult {
     pub attempt: u8,
     pub run: u8,
 }
@@ -20,7 +20,7 @@ pub struct Computed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Decision {
     Abort,
-    Commit(Computed),
+    Commit(ExecutionResult),
 }
 
 /// A server in one of its lives.
@@ -36,7 +36,7 @@ pub type Flags = [bool; DATABASES];
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     pub client: Client,
-    pub servers: Vec<Server>,
+    pub servers: Vec<Coordinator>,
     pub databases: Vec<Database>,
     /// `regA`: who works on a try. With [`Variant::new_names`](super::Variant::new_names) off, all lives of a server are called by the first.
     pub claims: BTreeMap<u8, Life>,
@@ -64,15 +64,15 @@ pub enum Stage {
     /// Waiting for any server, without end (line 7).
     Any,
     /// At the end.
-    Delivered(Computed),
+    Delivered(ExecutionResult),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Server {
+pub struct Coordinator {
     pub is_up: bool,
     pub life: u8,
     /// The variable `decision` of figure 5, as far as it matters: the result that was committed.
-    pub decision: Option<Computed>,
+    pub decision: Option<ExecutionResult>,
     pub execution: Execution,
     pub cleaning: Cleaning,
     pub clist: BTreeSet<u8>,
@@ -86,7 +86,7 @@ pub enum Execution {
     /// It has found its own name in `regA[j]` (line 7).
     Claimed(u8),
     /// Waiting for votes (figure 4, `prepare`, line 3).
-    Voting { computed: Computed, replied: Flags, yes: Flags },
+    Voting { computed: ExecutionResult, replied: Flags, yes: Flags },
     /// In `terminate` (figure 4).
     Terminating(Termination),
 }
@@ -120,17 +120,17 @@ pub struct Termination {
 pub struct Database {
     pub branches: BTreeMap<u8, Branch>,
     /// What it voted yes for.
-    pub voted: BTreeSet<Computed>,
-    pub committed: BTreeSet<Computed>,
+    pub voted: BTreeSet<ExecutionResult>,
+    pub committed: BTreeSet<ExecutionResult>,
     /// What it voted no for, or rolled back after a yes.
-    pub aborted: BTreeSet<Computed>,
+    pub aborted: BTreeSet<ExecutionResult>,
     /// The tries that it was told to abort; only if it [remembers](super::Variant::remembers_aborts).
     pub remembered: BTreeSet<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Branch {
-    pub computed: Computed,
+    pub computed: ExecutionResult,
     pub maker: Life,
     pub is_prepared: bool,
 }
@@ -148,7 +148,7 @@ pub enum Letter {
     Prepare {
         from: Life,
         to: usize,
-        computed: Computed,
+        computed: ExecutionResult,
     },
     Decide {
         from: Life,
@@ -185,7 +185,7 @@ impl Letter {
     }
 }
 
-impl Server {
+impl Coordinator {
     pub fn new(life: u8) -> Self {
         Self {
             is_up: true,
@@ -209,7 +209,7 @@ impl State {
         };
         Self {
             client: Client { attempt: 1, stage: Stage::Begin },
-            servers: (0..SERVERS).map(|_| Server::new(1)).collect(),
+            servers: (0..SERVERS).map(|_| Coordinator::new(1)).collect(),
             databases: (0..DATABASES).map(|_| database()).collect(),
             claims: BTreeMap::new(),
             decisions: BTreeMap::new(),
@@ -219,11 +219,11 @@ impl State {
         }
     }
 
-    pub fn server(&self, number: u8) -> &Server {
+    pub fn server(&self, number: u8) -> &Coordinator {
         &self.servers[usize::from(number)]
     }
 
-    pub fn server_mut(&mut self, number: u8) -> &mut Server {
+    pub fn server_mut(&mut self, number: u8) -> &mut Coordinator {
         &mut self.servers[usize::from(number)]
     }
 
@@ -241,7 +241,7 @@ impl State {
         letter.sender().is_some_and(|sender| !self.is_alive(sender))
     }
 
-    pub fn delivered(&self) -> Option<Computed> {
+    pub fn delivered(&self) -> Option<ExecutionResult> {
         match self.client.stage {
             Stage::Delivered(computed) => Some(computed),
             _ => None,

@@ -2,7 +2,7 @@
 
 use super::figures::Action;
 use super::path::Path;
-use super::state::{Cleaning, Computed, Decision, Execution, Letter, Life, Stage, State};
+use super::state::{Cleaning, Decision, Execution, ExecutionResult, Letter, Life, Stage, State};
 use super::variant::Variant;
 
 /// A sentence for each step, and one for what is wrong at the end.
@@ -33,7 +33,7 @@ fn database(number: usize) -> String {
     format!("database {}", number + 1)
 }
 
-fn result(Computed { attempt, run }: Computed) -> String {
+fn result(ExecutionResult { attempt, run }: ExecutionResult) -> String {
     let letter = char::from(b'a' - 1 + run);
     format!("result {attempt}{letter}")
 }
