@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
-use crate::account::Quota;
-use crate::book::TokenStore;
-use crate::denied::AuthError;
-use crate::file::{FileError, TokenFile};
-use crate::keyring::SecretIndex;
-use crate::pass::AuthContext;
-use crate::stamp::FileVersion;
+use crate::auth_context::AuthContext;
+use crate::auth_error::AuthError;
+use crate::file_version::FileVersion;
+use crate::secret_index::SecretIndex;
 use crate::token::Token;
+use crate::token_file::{FileError, TokenFile};
+use crate::token_store::TokenStore;
+use crate::usage::Quota;
 
 /// Who may do what on this server.
 pub struct Access {

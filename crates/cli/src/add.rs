@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use serde_json::json;
 
-use crate::failure::CliError;
-use crate::remote::{AddResult, Resp, ServerArgs, check_key, failure_of, lost};
-use crate::{mint, output};
+use crate::cli_error::CliError;
+use crate::server_client::{AddResult, Resp, ServerArgs, check_key, failure_of, lost};
+use crate::{id, output};
 
 /// The pause before the same is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -52,7 +52,7 @@ pub struct Add {
 impl Add {
     pub fn run(&self) -> Result<()> {
         check_key(&self.key)?;
-        let id = self.id.clone().map_or_else(mint::uuid7, Ok)?;
+        let id = self.id.clone().map_or_else(id::uuid7, Ok)?;
         let answered = self.until_answered(&id)?;
         if self.json {
             let value_text = answered.value.map(|value| value.to_string());

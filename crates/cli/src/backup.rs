@@ -13,12 +13,12 @@ use jeton_register::disk::{Disk, LockError, RealDisk};
 use jeton_register::embedded;
 use serde_json::json;
 
+use crate::cli_error::CliError;
 use crate::config::{Config, Flags};
-use crate::failure::CliError;
-use crate::number;
+use crate::number_format;
 use crate::output;
-use crate::remote::{Http, ServerArgs, problem_of};
 use crate::serve;
+use crate::server_client::{Http, ServerArgs, problem_of};
 
 /// How long a server may take to make a copy: to another file system it copies everything.
 const COPYING_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -141,8 +141,8 @@ impl Backup {
             "{} is a complete copy of {}: {}, {files} files shared or copied, {} entries of the log.",
             self.target.display(),
             data.display(),
-            number::bytes(folder_bytes(&self.target)),
-            number::grouped(entries)
+            number_format::bytes(folder_bytes(&self.target)),
+            number_format::grouped(entries)
         ))
     }
 }
@@ -195,7 +195,7 @@ impl Restore {
         output::line(&format!(
             "{} is restored and was opened: {files} files, {}, tables {}.",
             target.display(),
-            number::bytes(bytes),
+            number_format::bytes(bytes),
             tables.join(", ")
         ))?;
         output::line(&format!("Serve it: jeton serve --data {}", target.display()))

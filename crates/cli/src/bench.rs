@@ -1,6 +1,6 @@
 //! `jeton bench`: a load on a running server, what it bore, and whether it counted right.
 
-mod latency;
+mod histogram;
 mod load;
 
 use std::collections::HashMap;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use serde_json::json;
 
-use self::latency::Latencies;
+use self::histogram::Latencies;
 use self::load::{BenchCounts, Load};
+use crate::cli_error::CliError;
 use crate::config::DurationValue;
-use crate::failure::CliError;
-use crate::remote::{Resp, ServerArgs};
-use crate::{mint, number, output};
+use crate::server_client::{Resp, ServerArgs};
+use crate::{id, number_format, output};
 
 /// Put a load on a running server, and see that it counts right
 ///
@@ -63,7 +63,7 @@ pub struct Bench {
 impl Bench {
     pub fn run(&self) -> Result<()> {
         let mut run = [0; 8];
-        mint::chance(&mut run)?;
+        id::chance(&mut run)?;
         // Rows that nobody has used: what they hold in the end is what was counted here.
         let prefix = format!("{}/bench-{:016x}-", self.table, u64::from_be_bytes(run));
         let began = Instant::now();
@@ -107,7 +107,7 @@ impl Bench {
             }
             if !self.keep {
                 // Whoever may only add leaves them there.
-                let _left = connection.ask(&[b"JDEL", key.as_bytes(), b"ID", mint::uuid7()?.as_bytes()]);
+                let _left = connection.ask(&[b"JDEL", key.as_bytes(), b"ID", id::uuid7()?.as_bytes()]);
             }
         }
         Ok(wrong)
@@ -127,18 +127,18 @@ impl Bench {
         }
         output::line(&format!(
             "{} operations in {:.1} s: {} a second, over {} connections with {} under way on each",
-            number::grouped(total.answered()),
+            number_format::grouped(total.answered()),
             passed.as_secs_f64(),
-            number::grouped(rate),
+            number_format::grouped(rate),
             self.connections,
             self.pipeline
         ))?;
         output::line(&format!(
             "  {} applied, {} replayed (of {} sent again), {} turned away as busy",
-            number::grouped(total.applied),
-            number::grouped(total.replayed),
-            number::grouped(total.sent_again),
-            number::grouped(total.busy)
+            number_format::grouped(total.applied),
+            number_format::grouped(total.replayed),
+            number_format::grouped(total.sent_again),
+            number_format::grouped(total.busy)
         ))?;
         let millis = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
         output::line(&format!(

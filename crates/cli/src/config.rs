@@ -7,9 +7,9 @@
 mod command;
 mod example;
 mod flags;
-mod nearest;
-mod readable;
+mod setting_value;
 mod settings;
+mod suggestion;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,11 +20,11 @@ use toml::de::{DeTable, DeValue};
 
 pub use command::ConfigCommand;
 pub use flags::Flags;
-pub use nearest::nearest;
-pub use readable::{DurationValue, LogFormat, SettingValue};
+pub use setting_value::{DurationValue, LogFormat, SettingValue};
 pub use settings::{ALL, Setting, Settings};
+pub use suggestion::nearest;
 
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 use crate::transactions::{SECTIONS, TransactionsConfig};
 
 /// Read if it is in the working directory and no other file is named.
@@ -195,7 +195,7 @@ fn values_of(text: &str, path: &Path) -> Result<FileValues> {
 
 #[cfg(test)]
 mod tests {
-    use super::readable::Size;
+    use super::setting_value::Size;
     use super::*;
 
     fn load(

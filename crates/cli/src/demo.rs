@@ -22,7 +22,7 @@ use clap::Args;
 
 use self::script::Script;
 use self::show::Show;
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 use crate::output;
 
 /// The exact table needs the memory that the filter saves: some 60 MB for a demo of this length.

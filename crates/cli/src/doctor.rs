@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cli_error::CliError;
 use crate::config::{Config, Flags};
-use crate::failure::CliError;
 use crate::output;
 
 /// See whether this machine and these settings are good for a server, and what to fix

@@ -5,12 +5,12 @@
 //! - What is written down as done was acknowledged. Whatever ends the import, running it again goes on from there.
 //! - Memory is bounded: one round of lines, and the lines that failed.
 
+mod checkpoint;
 mod csv;
-mod lines;
+mod line_reader;
+mod pipeline;
 mod progress;
 mod record;
-mod rounds;
-mod state;
 
 use std::path::{Path, PathBuf};
 
@@ -18,14 +18,14 @@ use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use self::lines::{Line, Lines};
+use self::checkpoint::State;
+use self::line_reader::{Line, Lines};
+use self::pipeline::{ImportCounts, ImportPipeline};
 use self::progress::Progress;
 use self::record::Reader;
-use self::rounds::{ImportCounts, ImportPipeline};
-use self::state::State;
-use crate::failure::CliError;
-use crate::remote::ServerArgs;
-use crate::{number, output};
+use crate::cli_error::CliError;
+use crate::server_client::ServerArgs;
+use crate::{number_format, output};
 
 /// Lines that may fail before the import gives up: a wrong file should not be tried to its end.
 const FAILED_MAX: usize = 1000;
@@ -166,7 +166,7 @@ impl Import {
                 "skipped": skipped, "failed": failed, "lines": state.lines,
             }))?;
         } else {
-            let count = |number: u64, word: &str| format!("{} {word}", number::grouped(number));
+            let count = |number: u64, word: &str| format!("{} {word}", number_format::grouped(number));
             output::line(&format!(
                 "{}, {}, {}, {}, {}",
                 count(tally.applied, "applied"),

@@ -3,8 +3,8 @@
 use anyhow::{Result, anyhow};
 use clap::Args;
 
+use crate::cli_error::CliError;
 use crate::config::{Config, Flags};
-use crate::failure::CliError;
 use crate::{output, transactions};
 
 /// Make what transactions need in registers and databases

@@ -12,7 +12,7 @@ use jeton_lab::{Report, Setting};
 use ratatui::crossterm::terminal;
 
 use self::ticker::ProgressLine;
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 use crate::output;
 
 /// Columns of the labels in what is told about a figure.

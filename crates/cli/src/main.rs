@@ -6,22 +6,22 @@
 mod add;
 mod backup;
 mod bench;
+mod cli_error;
 mod completions;
 mod config;
 mod date;
 mod demo;
 mod doctor;
-mod failure;
-mod files;
 mod get;
+mod id;
 mod import;
 mod init;
 mod lab;
-mod mint;
-mod number;
+mod number_format;
+mod open_file_limit;
 mod output;
-mod remote;
 mod serve;
+mod server_client;
 mod table;
 mod terminal;
 mod token;
@@ -53,7 +53,7 @@ enum Command {
     Add(add::Add),
     Get(get::Get),
     Watch(watch::Watch),
-    Id(mint::Id),
+    Id(id::Id),
     Table(table::TableCommand),
     Tx(tx::TxCommand),
     Import(import::Import),
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
         // Whoever reads us has read enough (`jeton lab list | head -1`).
         Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            failure::report(&error);
+            cli_error::report(&error);
             ExitCode::FAILURE
         }
     }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 
 /// Writes one line to standard output, at once: a reader of a pipe sees it when it happens.
 pub fn line(text: &str) -> Result<()> {

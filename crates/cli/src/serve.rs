@@ -1,11 +1,11 @@
 //! `jeton serve`: the server, from its settings to its end.
 
-mod doors;
-mod greeting;
+mod banner;
+mod listeners;
 mod logging;
-mod opening;
-mod stopping;
-mod watching;
+mod open_store;
+mod reloader;
+mod shutdown;
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use jeton_auth::{Access, UsageFile};
 use jeton_server::tls::Tls;
 use jeton_server::{Service, Transactions};
 
-use self::doors::BoundSockets;
-pub use self::opening::{explain, open};
+use self::listeners::BoundSockets;
+pub use self::open_store::{explain, open};
+use crate::cli_error::CliError;
 use crate::config::{Config, Flags, Settings};
-use crate::failure::CliError;
-use crate::files;
+use crate::open_file_limit;
 use crate::transactions;
 
 /// Serve counters over the Redis protocol and HTTP
@@ -37,7 +37,7 @@ impl Serve {
     pub fn run(self) -> Result<()> {
         let config = Config::load(&self.flags)?;
         logging::begin(&config.settings);
-        let (may, wanted) = (files::raise(), files::wanted(&config.settings));
+        let (may, wanted) = (open_file_limit::raise(), open_file_limit::wanted(&config.settings));
         if may < wanted {
             tracing::warn!(
                 may,
@@ -62,10 +62,10 @@ async fn serve(config: &Config) -> Result<()> {
     let settings = &config.settings;
     let access = Arc::new(access(settings)?);
     let tls = tls(settings)?.map(Arc::new);
-    let mut stopping = stopping::listen()?;
+    let mut stopping = shutdown::listen()?;
     // The doors first, closed: whether the addresses are free is known at once, what is in the log may take a while.
     let doors = BoundSockets::bind(settings, access.has_tokens(), tls.is_some())?;
-    let is_new = opening::is_new(&settings.data);
+    let is_new = open_store::is_new(&settings.data);
     let (folder, options) = {
         let mut options = settings.engine_options();
         // Beside the connections: nobody has to wake another thread.
@@ -92,10 +92,10 @@ async fn serve(config: &Config) -> Result<()> {
     };
     let service = Arc::new(service.with_transactions(transactions));
     let used = used(settings, &access)?;
-    let watching = watching::begin(access, tls.clone(), engine.clone(), used)?;
+    let watching = reloader::begin(access, tls.clone(), engine.clone(), used)?;
 
     let open_doors = doors.open()?;
-    greeting::print(&greeting::Greeting {
+    banner::print(&banner::Greeting {
         data: &settings.data,
         is_new,
         tokens: settings.tokens.0.as_deref(),

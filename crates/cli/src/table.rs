@@ -4,10 +4,10 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::failure::CliError;
-use crate::number;
+use crate::cli_error::CliError;
+use crate::number_format;
 use crate::output;
-use crate::remote::{Http, ServerArgs, escaped, problem_of};
+use crate::server_client::{Http, ServerArgs, escaped, problem_of};
 
 /// Make tables, see what they promise, change it
 #[derive(Args)]
@@ -228,7 +228,7 @@ fn row(table: &Value) -> [String; 5] {
         words(&settings["formats"]),
         format!("{} dated, {} opaque", words(&settings["dated_window"]), words(&settings["opaque_window"])),
         format!("{}, {}", words(&settings["mode"]), words(&settings["durability"])),
-        number::bytes(bytes),
+        number_format::bytes(bytes),
     ]
 }
 
@@ -243,14 +243,14 @@ fn tell(table: &Value, as_json: bool) -> Result<()> {
     for kind in ["dated", "opaque"] {
         let filter = &table["filters"][kind];
         let (Some(ids), Some(bytes)) = (filter["ids"].as_u64(), filter["bytes"].as_u64()) else { continue };
-        let error = number::percent(filter["estimated_error"].as_f64().unwrap_or(0.0));
+        let error = number_format::percent(filter["estimated_error"].as_f64().unwrap_or(0.0));
         let pressure = filter["pressure"]
             .as_str()
             .map_or(String::new(), |why| format!("; cannot keep its target: {why}"));
         output::line(&format!(
             "  {kind} ids: {} remembered in {}, {error} of new ones look known{pressure}",
-            number::grouped(ids),
-            number::bytes(bytes)
+            number_format::grouped(ids),
+            number_format::bytes(bytes)
         ))?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! What must hold: a secret is printed once, on standard output, when it is made; never on standard error, where logs are made of what is said.
 
-mod listing;
+mod list;
 
 use std::path::PathBuf;
 
@@ -11,9 +11,9 @@ use clap::{Args, Subcommand};
 use jeton_auth::{FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token, TokenFile};
 use serde_json::json;
 
+use crate::cli_error::CliError;
 use crate::config::{Config, DurationValue, Flags, SettingValue};
-use crate::failure::CliError;
-use crate::{mint, output};
+use crate::{id, output};
 
 /// The file if nobody names one.
 const FILE: &str = "jeton-tokens.json";
@@ -116,7 +116,7 @@ impl TokenCommand {
         let file = TokenFile::new(self.file()?);
         match &self.action {
             Action::Create(create) => self.create(&file, create),
-            Action::List => listing::print(&file, self.json),
+            Action::List => list::print(&file, self.json),
             Action::Rotate(rotate) => self.rotate(&file, rotate),
             Action::Revoke(revoke) => {
                 file.edit(|book| book.remove(&revoke.name)).map_err(|why| {
@@ -155,7 +155,7 @@ impl TokenCommand {
                 .into());
             }
         };
-        let now = mint::millis();
+        let now = id::millis();
         let mut grant = Grant::new(&create.name);
         grant.tables = rules;
         grant.server = create.server;
@@ -172,7 +172,7 @@ impl TokenCommand {
     }
 
     fn rotate(&self, file: &TokenFile, rotate: &Rotate) -> Result<()> {
-        let (now, random) = (mint::millis(), random()?);
+        let (now, random) = (id::millis(), random()?);
         let old_until = now.saturating_add(millis(rotate.old_for));
         let token = file.edit(|book| book.rotate(&rotate.name, &random, now, old_until)).map_err(|why| {
             failed(why, "the token has no new secret", "see which there are: jeton token list")
@@ -190,7 +190,7 @@ impl TokenCommand {
     fn tell(&self, file: &TokenFile, name: &str, token: &Token, expires: Option<u64>) -> Result<()> {
         if self.json {
             let id = token.id().to_string();
-            let expires = expires.map(listing::date);
+            let expires = expires.map(list::date);
             return output::json(
                 &json!({ "name": name, "id": id, "token": token.reveal(), "expires": expires }),
             );
@@ -206,7 +206,7 @@ impl TokenCommand {
 
 fn random() -> Result<[u8; RANDOM_BYTES]> {
     let mut random = [0; RANDOM_BYTES];
-    mint::chance(&mut random)?;
+    id::chance(&mut random)?;
     Ok(random)
 }
 

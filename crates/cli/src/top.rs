@@ -1,6 +1,6 @@
 //! `jeton top`: how a running server is doing, live.
 
-mod frame;
+mod render;
 mod sample;
 mod screen;
 
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use self::frame::frame;
+use self::render::frame;
 use self::sample::Sample;
+use crate::cli_error::CliError;
 use crate::config::DurationValue;
-use crate::failure::CliError;
 use crate::output;
-use crate::remote::{Http, ServerArgs, problem_of};
+use crate::server_client::{Http, ServerArgs, problem_of};
 
 /// Watch how a running server is doing
 ///

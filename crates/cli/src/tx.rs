@@ -1,7 +1,7 @@
 //! `jeton tx`: asks for transactions, and says and ends what is stuck.
 
 mod issue;
-mod listing;
+mod list;
 mod resolve;
 
 use anyhow::{Result, anyhow};
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use self::issue::Issue;
 use self::resolve::Resolve;
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 use crate::output;
-use crate::remote::{Http, ServerArgs, escaped, problem_of};
+use crate::server_client::{Http, ServerArgs, escaped, problem_of};
 
 /// Ask for transactions over databases, see which are in doubt, end one that is stuck
 #[derive(Args)]
@@ -65,12 +65,12 @@ impl TxCommand {
             Action::Issue(issue) => issue.run(),
             Action::List(list) => {
                 let found = in_doubt(&list.common.server)?;
-                if list.common.json { output::json(&found) } else { listing::print(&found) }
+                if list.common.json { output::json(&found) } else { list::print(&found) }
             }
             Action::Show(show) => {
                 let Common { json, server } = &show.common;
                 let story = ask(server, "GET", &path(&show.id))?;
-                if *json { output::json(&story) } else { listing::print_story(&story) }
+                if *json { output::json(&story) } else { list::print_story(&story) }
             }
             Action::Resolve(resolve) => resolve.run(),
         }

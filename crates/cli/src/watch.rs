@@ -7,9 +7,9 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::Value;
 
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 use crate::output;
-use crate::remote::{Http, ServerArgs, escaped, lost, problem_of};
+use crate::server_client::{Http, ServerArgs, escaped, lost, problem_of};
 
 /// The server says something every 15 seconds; who says nothing for so long is gone.
 const SILENCE: Duration = Duration::from_secs(60);

@@ -4,11 +4,11 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
 use crate::client::{Client, RetriesExhausted};
 use crate::command::{self, Write, check_key};
-use crate::failure::Error;
+use crate::error::Error;
 use crate::id::Id;
 use crate::outcome::{self, ManyOutcome, OperationStatus, Outcome, StoredValue};
 

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::call::{Add, AddMany, Change, Get, Lookup};
 use crate::command::Write;
-use crate::course::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
-use crate::failure::{AttemptError, Code, Error, Retryability, ServerError};
+use crate::connection::{self, ConnectionConfig};
+use crate::error::{AttemptError, Code, Error, Retryability, ServerError};
 use crate::id::Id;
-use crate::line::{self, ConnectionConfig};
-use crate::mailbox::{AttemptEvent, InFlight, PendingAttempt};
-use crate::mint::IdGenerator;
+use crate::id_generator::IdGenerator;
+use crate::in_flight::{AttemptEvent, InFlight, PendingAttempt};
 use crate::options::Options;
+use crate::retry::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
 
 /// A client. Clones are the same client: they share its connections.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl Client {
                 patience: options.attempt_timeout,
                 queue_max: options.queue_max,
             };
-            (0..options.connections).map(|_| line::begin(place.clone())).collect()
+            (0..options.connections).map(|_| connection::begin(place.clone())).collect()
         };
         Ok(Self(Arc::new(Inside {
             policy: options.policy(),

@@ -39,15 +39,15 @@
 mod call;
 mod client;
 mod command;
-mod course;
-mod failure;
+mod connection;
+mod error;
 mod id;
-mod line;
-mod mailbox;
-mod mint;
+mod id_generator;
+mod in_flight;
 mod options;
 mod outbox;
 mod outcome;
+mod retry;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "transactions")]
@@ -55,12 +55,12 @@ pub mod transactions;
 
 pub use call::{Add, AddMany, Change, Get, Lookup};
 pub use client::Client;
-pub use course::{AttemptResult, Backoff, Policy, RetryAction, RetryOutcome, RetryState};
-pub use failure::{AttemptError, Code, Error, ServerError};
+pub use error::{AttemptError, Code, Error, ServerError};
 pub use id::{Id, IdError};
-pub use mint::IdGenerator;
+pub use id_generator::IdGenerator;
 pub use options::Options;
 pub use outbox::{Limits as OutboxLimits, Outbox, OutboxEntry, OutboxError, Receipt, Undelivered};
 pub use outcome::{ManyOutcome, OperationStatus, Outcome, Status, StoredValue};
+pub use retry::{AttemptResult, Backoff, Policy, RetryAction, RetryOutcome, RetryState};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};

@@ -1,6 +1,6 @@
 //! What a server says about an operation, read.
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
 use crate::id::Id;
 

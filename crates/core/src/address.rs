@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::codec::{DecodeError, Reader, Write};
 use crate::hash::Secret;
+use crate::inline_bytes::InlineBytes;
 use crate::limits::{FAMILY_BYTES_MAX, PARTITIONS, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX};
-use crate::short::InlineBytes;
 
 /// The number of a table, given at its creation and never given again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

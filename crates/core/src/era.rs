@@ -13,7 +13,7 @@ use crate::generation::Generation;
 use crate::hash::IdKey;
 use crate::id::Format;
 use crate::settings::{Mode, SettingsError, TableSettings, UNUSED_KEY};
-use crate::timeline::stretched;
+use crate::store_clock::stretched;
 
 /// A time of unchanged settings, with the filters of the ids that were taken in it.
 pub struct Era {

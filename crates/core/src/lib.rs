@@ -28,52 +28,52 @@ macro_rules! mutated {
 }
 
 mod address;
-mod answer;
 mod branch;
 mod catalog;
 pub mod codec;
-pub mod entry;
 mod era;
 mod escrow;
 mod generation;
 mod hash;
-mod holding;
 mod id;
+mod inline_bytes;
 pub mod limits;
+pub mod log_entry;
 #[cfg(feature = "mutations")]
 pub mod mutation;
 mod operation;
+mod operation_result;
 mod partition;
-mod replay;
+mod prepared;
+mod recompute;
 mod session;
 mod settings;
-mod short;
+mod store_clock;
 mod table;
-mod timeline;
 mod ulid;
 mod uuid;
 mod value;
 
 pub use address::{AddressError, Cell, Column, PartitionId, TableId};
-pub use answer::{DedupRecord, OperationResult, Rejection, Values};
 pub use branch::{Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome};
 pub use catalog::{Catalog, TABLES_MAX};
-pub use entry::{DedupLocation, Entry, LogItem, OperationDecision};
 pub use era::{Era, RestoreError};
 pub use escrow::{PreparedBranch, PreparedBranches};
 pub use forgetful_filter::{Moment, Pressure, Status};
 pub use generation::Generation;
 pub use hash::{IdKey, PayloadHash, Secret};
-pub use holding::{BranchState, BranchVerdict, recollect_branch};
 pub use id::{Format, Formats, IdError, OpId};
+pub use log_entry::{DedupLocation, Entry, LogItem, OperationDecision};
 pub use operation::{Change, Check, Operation, OperationError};
+pub use operation_result::{DedupRecord, OperationResult, Rejection, Values};
 pub use partition::{Hashes, IdStatus, LogPosition, Partition, StateReader, StateWriter, Verdict, recollect};
-pub use replay::{RecomputeError, complete};
+pub use prepared::{BranchState, BranchVerdict, recollect_branch};
+pub use recompute::{RecomputeError, complete};
 pub use session::{Client, Sessions};
 pub use settings::{
     Durability, EXACT_FILTER_RATE, MissingIdPolicy, Mode, SettingsError, TableSettings, WINDOW_MAX,
     WINDOW_MIN,
 };
+pub use store_clock::{GAIN, StoreClock, stretched};
 pub use table::{ERAS_MAX, RefillError, Table};
-pub use timeline::{GAIN, StoreClock, stretched};
 pub use value::Value;

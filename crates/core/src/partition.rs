@@ -12,16 +12,16 @@
 use forgetful_filter::Moment;
 
 use crate::address::{Cell, PartitionId};
-use crate::answer::{DedupRecord, OperationResult, Rejection, Values};
 use crate::codec::{DecodeError, Reader, Write};
-use crate::entry::{DedupLocation, OperationDecision, millis};
 use crate::era::{Era, FilterAnswer};
 use crate::escrow::PreparedBranches;
 use crate::generation::Generation;
 use crate::hash::{IdKey, PayloadHash, Secret};
 use crate::id::OpId;
 use crate::limits;
+use crate::log_entry::{DedupLocation, OperationDecision, millis};
 use crate::operation::{Change, Check, Operation};
+use crate::operation_result::{DedupRecord, OperationResult, Rejection, Values};
 use crate::session::{Client, SessionLookup, Sessions};
 use crate::settings::{MissingIdPolicy, Mode};
 use crate::table::Table;

@@ -16,9 +16,9 @@ use std::time::Duration;
 use forgetful_filter::Moment;
 
 use crate::address::TableId;
-use crate::answer::{DedupRecord, Rejection};
 use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
+use crate::operation_result::{DedupRecord, Rejection};
 
 /// The sessions of a partition.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -6,7 +6,7 @@ use forgetful_filter::{Growth, Key, Moment, Settings as FilterSettings};
 
 use crate::codec::{DecodeError, Reader, Write};
 use crate::id::{Format, Formats};
-use crate::timeline::stretched;
+use crate::store_clock::stretched;
 
 /// Readings of the time by threads that work side by side differ by less than this.
 pub(crate) const SLACK: Duration = Duration::from_secs(60);

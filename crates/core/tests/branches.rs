@@ -10,7 +10,7 @@ use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, HE
 use jeton_core::{
     Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome, BranchVerdict, Cell, Change,
     Entry, Generation, Hashes, LogItem, LogPosition, Moment, Operation, Partition, PartitionId, Rejection,
-    Value, Verdict, entry,
+    Value, Verdict, log_entry,
 };
 use proptest::prelude::*;
 
@@ -245,8 +245,8 @@ fn bytes_of_branches_never_change() {
         settled(BranchOutcome::Abort, vec![]),
     ];
     let mut bytes = Vec::new();
-    entry::begin(LogPosition { slot: 1, time: Moment::from_millis(5) }, &mut bytes);
-    steps.iter().for_each(|step| entry::push_branch(step, &mut bytes));
+    log_entry::begin(LogPosition { slot: 1, time: Moment::from_millis(5) }, &mut bytes);
+    steps.iter().for_each(|step| log_entry::push_branch(step, &mut bytes));
     let expected = [
         &[2, 5][..],
         &[16, 1, b'b', 1, 200, 1, 1, 9, 0, 3, 0, 0, 0, 1, b'a', 0, 0, 1, 3, 0],

@@ -9,7 +9,7 @@ use common::*;
 use jeton_core::limits::CELL_BYTES_MAX;
 use jeton_core::{
     Cell, Change, Check, DedupRecord, Entry, Generation, Hashes, IdKey, Operation, Partition, RecomputeError,
-    Rejection, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete, entry,
+    Rejection, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete, log_entry,
 };
 use proptest::prelude::*;
 
@@ -274,7 +274,7 @@ proptest! {
             millis += wait;
             let (partition, store) = &mut now;
             let (step, mut bytes, mut most) = (partition.next_step(at(millis)), Vec::new(), 16);
-            entry::begin(step, &mut bytes);
+            log_entry::begin(step, &mut bytes);
             partition.take(step);
             for changes in operations {
                 let changes = changes.into_iter().map(|(row, change)| (cell(&format!("{{t}}.{row}")), change));
@@ -282,7 +282,7 @@ proptest! {
                 let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
                 let Ok(verdict) = partition.decide(step, table, &operation, hashes, store);
                 if let Verdict::Fresh(decision) = verdict {
-                    entry::push(&operation, &decision, &mut bytes);
+                    log_entry::push(&operation, &decision, &mut bytes);
                     most += operation.size_max();
                     prop_assert!(bytes.len() <= most);
                     partition.apply(table, &operation, hashes, &decision, store);

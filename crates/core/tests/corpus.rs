@@ -4,7 +4,7 @@
 mod common;
 mod fuzzed;
 #[path = "../../../testing/fuzz/replay.rs"]
-mod replay;
+mod recompute;
 
 use common::{World, at, cell, minted, opaque, sequenced, settings, within};
 use jeton_core::codec::Write;
@@ -44,7 +44,7 @@ fn world() -> World {
     world
 }
 
-fn entries() -> replay::Seeds {
+fn entries() -> recompute::Seeds {
     let names = [
         "uuid7",
         "ulid",
@@ -69,7 +69,7 @@ fn entries() -> replay::Seeds {
     let mut world = world();
     assert_eq!(world.log.len(), names.len());
     let entries = world.log.iter().map(|(_, _, bytes)| bytes.clone());
-    let mut seeds: replay::Seeds = names.into_iter().zip(entries).collect();
+    let mut seeds: recompute::Seeds = names.into_iter().zip(entries).collect();
     let mut value = Vec::new();
     Value::Bytes((*b"text").into()).lasting(Some(1)).encode(&mut value);
     seeds.push(("value", value));
@@ -88,7 +88,7 @@ fn entries() -> replay::Seeds {
     seeds
 }
 
-fn ids() -> replay::Seeds {
+fn ids() -> recompute::Seeds {
     let event = OpId::event("source", "id/with/slashes", 1_700_000_000_000).unwrap();
     let shown = [
         ("uuid7", minted(0, 1)),
@@ -106,14 +106,14 @@ fn ids() -> replay::Seeds {
 
 #[test]
 fn entries_of_the_log() {
-    replay::seeds("entry", &entries());
-    replay::each("entry", fuzzed::entry);
+    recompute::seeds("entry", &entries());
+    recompute::each("entry", fuzzed::entry);
 }
 
 #[test]
 fn texts_of_ids() {
-    replay::seeds("id", &ids());
-    replay::each("id", fuzzed::id);
+    recompute::seeds("id", &ids());
+    recompute::each("id", fuzzed::id);
 }
 
 /// The answers in it would be of another time than its step, and would be written back as of that.

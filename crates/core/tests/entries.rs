@@ -11,7 +11,7 @@ use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYT
 use jeton_core::{
     Catalog, Cell, Change, Check, Column, DedupLocation, DedupRecord, Entry, Format, Formats, Generation,
     LogItem, LogPosition, Mode, Moment, OpId, Operation, OperationDecision, OperationResult, Partition,
-    PartitionId, PayloadHash, TableSettings, Value, Values, Verdict, codec::Reader, complete, entry,
+    PartitionId, PayloadHash, TableSettings, Value, Values, Verdict, codec::Reader, complete, log_entry,
 };
 use proptest::prelude::*;
 
@@ -129,12 +129,12 @@ proptest! {
     ) {
         let step = LogPosition { slot, time: Moment::from_millis(millis) };
         let mut bytes = Vec::new();
-        entry::begin(step, &mut bytes);
+        log_entry::begin(step, &mut bytes);
         for (operation, decision) in &mut decided {
             decision.answer.slot = slot;
             decision.answer.millis = millis;
             let before = bytes.len();
-            entry::push(operation, decision, &mut bytes);
+            log_entry::push(operation, decision, &mut bytes);
             prop_assert!(bytes.len() - before <= operation.size_max(), "beyond size_max");
             // What is made again from what the cells held is not written, however large it is.
             if operation.changes().any(|(_, change)| matches!(change, Change::Expire(_) | Change::Append(_))) {
@@ -200,8 +200,8 @@ proptest! {
             *era = 1;
         }
         let mut bytes = Vec::new();
-        entry::begin(LogPosition { slot: 1, time: at_start() }, &mut bytes);
-        entry::push(&operation, &decision, &mut bytes);
+        log_entry::begin(LogPosition { slot: 1, time: at_start() }, &mut bytes);
+        log_entry::push(&operation, &decision, &mut bytes);
         let index = at.index(bytes.len());
         bytes[index] = byte;
         let Ok(read) = Entry::read(1, &bytes) else { return Ok(()) };
@@ -251,8 +251,8 @@ fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
         let operation = Operation::single(id.clone(), cell("a"), Change::Reset).unwrap();
         let answer = OperationResult { applied: true, slot: 1, millis: 1, values: Values::One(Some(0)) };
         let mut bytes = Vec::new();
-        entry::begin(LogPosition { slot: 1, time: Moment::from_millis(1) }, &mut bytes);
-        entry::push(&operation, &OperationDecision { answer, memory, effects: None }, &mut bytes);
+        log_entry::begin(LogPosition { slot: 1, time: Moment::from_millis(1) }, &mut bytes);
+        log_entry::push(&operation, &OperationDecision { answer, memory, effects: None }, &mut bytes);
         let read: Result<Vec<_>, _> = Entry::read(1, &bytes).unwrap().collect();
         assert!(read.is_err(), "{id:?} in {memory:?}");
     }
@@ -267,7 +267,7 @@ fn the_longest_numbers_everywhere_are_within_size_max() {
             let change = (cell(&"r".repeat(ROW_BYTES_MAX)), within(i64::MIN, Some(i64::MIN), Some(i64::MAX)));
             let operation = Operation::batch(id.clone(), vec![change; count]).unwrap();
             let mut bytes = Vec::new();
-            entry::push(&operation, &decided(false, &vec![Some(i64::MIN); count], memory), &mut bytes);
+            log_entry::push(&operation, &decided(false, &vec![Some(i64::MIN); count], memory), &mut bytes);
             assert!(bytes.len() <= operation.size_max(), "{} > {}", bytes.len(), operation.size_max());
         }
     }
@@ -286,8 +286,8 @@ fn an_entry_of_an_unknown_version_or_kind_is_refused() {
 /// The bytes of an entry with this one operation.
 fn written(id: Option<OpId>, changes: Vec<(Cell, Change)>, decision: OperationDecision) -> String {
     let mut bytes = Vec::new();
-    entry::begin(LogPosition { slot: 77, time: at(0) }, &mut bytes);
-    entry::push(&Operation::batch(id, changes).unwrap(), &decision, &mut bytes);
+    log_entry::begin(LogPosition { slot: 77, time: at(0) }, &mut bytes);
+    log_entry::push(&Operation::batch(id, changes).unwrap(), &decision, &mut bytes);
     hex(&bytes)
 }
 

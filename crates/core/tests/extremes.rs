@@ -7,7 +7,7 @@ use common::*;
 use jeton_core::codec::Write;
 use jeton_core::{
     Catalog, ERAS_MAX, Entry, Format, Mode, Moment, OpId, Partition, PartitionId, TABLES_MAX, TableSettings,
-    WINDOW_MAX, WINDOW_MIN, entry,
+    WINDOW_MAX, WINDOW_MIN, log_entry,
 };
 
 /// The last whole millisecond that a moment can be.
@@ -152,7 +152,7 @@ fn a_partition_that_is_read_goes_on_from_where_it_is() {
                 }
                 let step = partition.next_step(now);
                 let mut bytes = Vec::new();
-                entry::begin(step, &mut bytes);
+                log_entry::begin(step, &mut bytes);
                 partition.take(step);
                 before.take(Entry::read(step.slot, &bytes).unwrap().step());
                 assert_eq!(before, partition, "slot {slot} at {nanos}");

@@ -20,10 +20,10 @@ use jeton_register::embedded::{self, Embedded};
 use jeton_register::{Batch, Extent, Failure, Log, Registers, Row, Slot, Written};
 
 use crate::engine::Engine;
-use crate::filters::StoredFilters;
-use crate::hold::TrimGuard;
+use crate::filter_store::StoredFilters;
 use crate::ids;
 use crate::recovery::{CATALOG, STORE};
+use crate::trim_guard::TrimGuard;
 use crate::values::{LsmFiles, ValuesError};
 
 /// A copy that is not complete has a file of this name, and is not opened.

@@ -14,8 +14,8 @@ use jeton_core::{
 };
 
 use crate::engine::Engine;
-use crate::reply::{BranchResponse, CommittedCount, EngineError, Response};
 use crate::request::{BranchRequest, Request};
+use crate::response::{BranchResponse, CommittedCount, EngineError, Response};
 
 /// What became of a branch that was to be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

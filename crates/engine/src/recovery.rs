@@ -12,14 +12,14 @@ use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, RefillError, Secr
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
 
-use crate::filters::StoredFilters;
+use crate::checkpointer::CheckpointPositions;
+use crate::filter_store::StoredFilters;
 use crate::ids;
-use crate::keeper::CheckpointPositions;
-use crate::marks::Watermarks;
 use crate::options::Options;
-use crate::reply::EngineError;
+use crate::response::EngineError;
 use crate::shard::{Shard, Stores};
 use crate::values::{RowKey, Values, ValuesError};
+use crate::watermarks::Watermarks;
 
 /// The row of the registers that holds what a store is.
 pub(crate) const STORE: &str = "store";
@@ -342,7 +342,7 @@ pub fn share_out<R: Registers, V: Values, D: Disk>(
 mod tests {
     use jeton_core::{
         Cell, Change, Column, DedupLocation, LogPosition, Operation, OperationDecision, OperationResult,
-        TableId, TableSettings, Value, entry,
+        TableId, TableSettings, Value, log_entry,
     };
     use jeton_register::disk::FaultDisk;
 
@@ -396,8 +396,8 @@ mod tests {
         let answer =
             OperationResult { applied: true, slot: 1, millis: 5, values: jeton_core::Values::One(Some(5)) };
         let mut bytes = Vec::new();
-        entry::begin(STEP, &mut bytes);
-        entry::push(
+        log_entry::begin(STEP, &mut bytes);
+        log_entry::push(
             &operation,
             &OperationDecision { answer, memory: DedupLocation::None, effects: None },
             &mut bytes,

@@ -4,7 +4,7 @@ use jeton_core::{
     Branch, BranchName, BranchOutcome, Cell, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
 };
 
-use crate::reply::Ask;
+use crate::response::Ask;
 
 /// What is asked of a shard.
 #[derive(Debug, Clone)]

@@ -14,18 +14,18 @@ use jeton_core::codec::Reader;
 use jeton_core::{
     BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, DedupRecord, Durability, Generation, Hashes,
     IdKey, IdStatus, LogItem, LogPosition, Moment, OpId, OperationDecision, Partition, PartitionId,
-    RecomputeError, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete, entry,
-    limits, mutated,
+    RecomputeError, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete, limits,
+    log_entry, mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
 
 use crate::cache::Cache;
+use crate::id_memtable::{IdMemtable, Ids};
 use crate::ids::IdIndex;
-use crate::recent::{IdMemtable, Ids};
 use crate::recovery::RecoveryError;
-use crate::reply::{BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
 use crate::request::{BranchRequest, Request};
+use crate::response::{BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
 use crate::values::{Rows, Values, branch_key, cell_key, partition_key, session_key};
 
 /// Of so many tables the filters are brought near for a batch. The rest waits for its memory when it comes to that.
@@ -173,7 +173,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
             return Err(place(&"not ours"));
         };
-        let entry = entry::Entry::read(slot, bytes).map_err(|error| place(&error))?;
+        let entry = log_entry::Entry::read(slot, bytes).map_err(|error| place(&error))?;
         let step = entry.step();
         let new = slot > owned.partition.slot();
         if new {
@@ -300,10 +300,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
                             if open.is_none() {
                                 partition.take(step);
                                 owned.batch = self.batch;
-                                entry::begin(step, &mut entry);
+                                log_entry::begin(step, &mut entry);
                                 open = Some((step, id));
                             }
-                            entry::push(operation, decision, &mut entry);
+                            log_entry::push(operation, decision, &mut entry);
                             partition.apply(table, operation, *hashes, decision, &mut self.memory);
                         }
                         // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
@@ -447,10 +447,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 if open.is_none() {
                     partition.take(step);
                     owned.batch = self.batch;
-                    entry::begin(step, entry);
+                    log_entry::begin(step, entry);
                     *open = Some((step, id));
                 }
-                entry::push_branch(&branch_step, entry);
+                log_entry::push_branch(&branch_step, entry);
                 let counted = counted(partition, &branch_step, step);
                 if let Err(error) = partition.apply_branch(&branch_step, key, &mut self.memory) {
                     unreachable!("what was decided just now follows from what there is: {error}");

@@ -23,13 +23,13 @@ use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answers::ResponseDispatcher;
-use crate::asked::{PendingBatch, PendingResponse, Requests};
 use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
-use crate::reply::{EngineError, Response};
+use crate::pending::{PendingBatch, PendingResponse, Requests};
 use crate::request::Request;
+use crate::response::{EngineError, Response};
+use crate::response_dispatcher::ResponseDispatcher;
 use crate::shard::{FrozenIds, FrozenValues, Shard, Slots};
 use crate::values::Values;
 
@@ -64,7 +64,7 @@ pub enum Message {
     },
     /// By a caller, several at once.
     Burst {
-        /// What it asks, at least one and at most [`BURST_MAX`](crate::asked::BURST_MAX).
+        /// What it asks, at least one and at most [`BURST_MAX`](crate::pending::BURST_MAX).
         requests: Vec<Request>,
         /// Whom to answer.
         reply: oneshot::Sender<Vec<Response>>,
@@ -479,7 +479,7 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::ids::IdIndex;
     use crate::recovery::{Recovered, find, share_out};
-    use crate::reply::OperationOutcome;
+    use crate::response::OperationOutcome;
     use crate::shard::Stores;
     use crate::values::MemoryValues;
 

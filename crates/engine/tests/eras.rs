@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::scene::{MINUTE, Scene, at, settings};
 use jeton_core::Value;
-use jeton_engine::parts::Tables;
+use jeton_engine::internals::Tables;
 use jeton_engine::{Request, Response, StoredFilters, Watermarks};
 use jeton_register::memory::Memory;
 

@@ -13,51 +13,53 @@
 /// A point at which a test can make the process die.
 macro_rules! fault {
     ($($point:tt)*) => {
-        $crate::faults::pass(format_args!($($point)*))
+        $crate::failpoints::pass(format_args!($($point)*))
     };
 }
 
-mod answered;
-mod branch;
-mod bytes;
+mod answered_watermarks;
+mod backoff;
+mod branch_recovery;
 mod cluster;
+mod coordinator;
+mod coordinator_id;
+mod coordinator_task;
 mod decision;
-mod decisions;
-mod desk;
-mod executor;
-pub mod faults;
+mod decision_codec;
+mod decision_gc;
+mod decision_log;
+pub mod failpoints;
+mod failure_detector;
+mod future_set;
 mod logic;
-mod pause;
-mod peers;
+mod protocol;
+mod recovery_task;
 mod request;
 mod resource;
-mod retirement;
-mod running;
-mod server;
-mod sweep;
-mod sweeper;
-mod together;
+mod transaction_service;
 mod value;
-mod work;
+mod xid;
 
-pub use self::bytes::Malformed;
-pub use branch::{ForeignXid, Xid};
+pub use self::decision_codec::Malformed;
+pub use branch_recovery::{BranchRecovery, RecoveryAction, RecoveryEvent};
 pub use cluster::{Cluster, IdentifyError};
+pub use coordinator::{Coordinator, Options, SubmitError};
+pub use coordinator_id::CoordinatorId;
 pub use decision::{Commit, Decision, Outcome, Participant, ProcedureResult};
-pub use decisions::{DecisionLog, DecisionLookup, RegistersFull};
-pub use desk::{InDoubt, InDoubtBranch, ResolvedBranch, TransactionService, TransactionStatus};
-pub use executor::CoordinatorId;
+pub use decision_log::{DecisionLog, DecisionLookup, RegistersFull};
+pub use failure_detector::{NoPeers, PeerStatus, Peers};
 pub use logic::{Branches, ProcedureCall, ProcedureLogic};
-pub use peers::{NoPeers, PeerStatus, Peers};
-pub use request::{AttemptId, AttemptNumber, DecisionLocation, RequestId, TRIES_MAX};
-pub use resource::{Branch, PreparedBranch, Resource, ResourceError, Vote};
-pub use server::{Coordinator, Options, SubmitError};
-pub use sweep::{BranchRecovery, RecoveryAction, RecoveryEvent};
-pub use value::{Dialect, QueryResult, Row, Value};
-pub use work::{
+pub use protocol::{
     ClientOutcome, CoordinatorAction, CoordinatorState, Event, ExecutionResult, TransactionRequest,
     VoteResult,
 };
+pub use request::{AttemptId, AttemptNumber, DecisionLocation, RequestId, TRIES_MAX};
+pub use resource::{Branch, PreparedBranch, Resource, ResourceError, Vote};
+pub use transaction_service::{
+    InDoubt, InDoubtBranch, ResolvedBranch, TransactionService, TransactionStatus,
+};
+pub use value::{Dialect, QueryResult, Row, Value};
+pub use xid::{ForeignXid, Xid};
 
 /// The longest answer that is kept.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;

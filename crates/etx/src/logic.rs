@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::together::FutureSet;
+use crate::future_set::FutureSet;
 use crate::{
     AttemptId, Branch, DecisionLocation, Participant, ProcedureResult, QueryResult, RequestId, Resource,
     ResourceError, Value,

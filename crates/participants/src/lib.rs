@@ -29,16 +29,16 @@ macro_rules! mutated {
     };
 }
 
-mod control;
+mod identifiers;
 mod jeton;
 mod mariadb;
 #[cfg(feature = "mutations")]
 pub mod mutation;
-mod names;
 mod pool;
 mod postgres;
+mod query_error;
 mod settings;
-mod text;
+mod statement_class;
 
 pub use jeton::Jeton;
 pub use mariadb::MariaDb;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jeton_etx::{QueryResult, Value};
 
-use crate::number;
+use crate::decimal;
 use crate::operand::{Operand, Scope};
 
 /// A comparison, and why the request is refused if it does not hold.
@@ -95,7 +95,7 @@ fn compare(left: &Value, right: &Value) -> Option<Ordering> {
         (Value::Integer(number), Value::Bool(truth)) => Some(number.cmp(&i64::from(*truth))),
         (Value::Float(left), right) => left.partial_cmp(&float(right)?),
         (left, Value::Float(right)) => float(left)?.partial_cmp(right),
-        (left, right) => number::compare(&spelled(left)?, &spelled(right)?),
+        (left, right) => decimal::compare(&spelled(left)?, &spelled(right)?),
     }
 }
 

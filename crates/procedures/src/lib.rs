@@ -8,15 +8,15 @@
 //! - A parameter is never part of the text of a statement. It goes to the database as a value.
 //! - Where decisions are kept follows from the procedure alone: in its database if it has one, in the registers if it has several, unless it says otherwise.
 
-mod book;
-mod declared;
+mod config;
+mod decimal;
 mod guard;
-mod number;
 mod operand;
 mod parameter;
 mod procedure;
+mod registry;
 mod statement;
 mod value;
 
-pub use book::{Database, DeclarationError, ProcedureRegistry};
-pub use declared::{DeclaredParameter, GuardConfig, ProcedureConfig, StepConfig};
+pub use config::{DeclaredParameter, GuardConfig, ProcedureConfig, StepConfig};
+pub use registry::{Database, DeclarationError, ProcedureRegistry};

@@ -90,5 +90,5 @@ fn literal(text: &str) -> Option<Value> {
     if let Ok(number) = text.parse() {
         return Some(Value::Integer(number));
     }
-    crate::number::compare(text, "0").map(|_| Value::Decimal(text.to_owned()))
+    crate::decimal::compare(text, "0").map(|_| Value::Decimal(text.to_owned()))
 }

@@ -3,8 +3,8 @@
 use jeton_etx::Value;
 use serde_json::Value as Json;
 
-use crate::declared::{BoundedParameter, DeclaredParameter};
-use crate::number;
+use crate::config::{BoundedParameter, DeclaredParameter};
+use crate::decimal;
 
 /// The most bytes of a text, if nothing else is said.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -113,7 +113,7 @@ impl Parameter {
             Value::Decimal(text) => text.clone(),
             _ => return None,
         };
-        let against = |bound: i64| number::compare(&text, &bound.to_string());
+        let against = |bound: i64| decimal::compare(&text, &bound.to_string());
         if against(0).is_none() {
             return Some("it is a number, written with digits, and perhaps a sign and a point".into());
         }

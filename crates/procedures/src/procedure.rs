@@ -6,11 +6,11 @@ use bytes::Bytes;
 use jeton_etx::{Branches, DecisionLocation, ProcedureResult, QueryResult, RequestId, ResourceError, Value};
 use serde_json::{Map, Value as Json};
 
-use crate::book::Database;
-use crate::declared::{ProcedureConfig, StepConfig};
+use crate::config::{ProcedureConfig, StepConfig};
 use crate::guard::Guard;
 use crate::operand::{Operand, Scope};
 use crate::parameter::Parameter;
+use crate::registry::Database;
 use crate::statement::Statement;
 use crate::value::json;
 

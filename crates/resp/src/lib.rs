@@ -11,11 +11,11 @@
 
 #![forbid(unsafe_code)]
 
-mod command;
+mod command_writer;
 mod inline;
 mod number;
-pub mod reply;
-pub mod request;
-pub mod value;
+pub mod reply_parser;
+pub mod reply_writer;
+pub mod request_parser;
 
-pub use command::{command, command_argument, command_header};
+pub use command_writer::{command, command_argument, command_header};

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Arguments, cut, replies, requests};
-use jeton_resp::{command, request, value};
+use jeton_resp::{command_writer, reply_parser, request_parser};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ proptest! {
     fn any_pipeline_in_any_chunks_gives_its_commands(pipeline in vec(any_command(), 0..6), places in few_or_all()) {
         let bytes: Vec<u8> = pipeline.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
         let sent: Vec<Arguments> = pipeline.into_iter().map(|(arguments, _)| arguments).collect();
-        let outcome = requests(&request::Limits::default(), true, chunks(&bytes, &places));
+        let outcome = requests(&request_parser::Limits::default(), true, chunks(&bytes, &places));
         prop_assert_eq!(outcome.error, None);
         prop_assert_eq!(outcome.waiting, 0);
         prop_assert_eq!(outcome.things, sent);
@@ -88,7 +88,7 @@ proptest! {
         authenticated: bool,
     ) {
         let limits = if small {
-            request::Limits {
+            request_parser::Limits {
                 arguments: 3,
                 argument_bytes: 4,
                 command_bytes: 30,
@@ -97,7 +97,7 @@ proptest! {
                 stranger_argument_bytes: 3,
             }
         } else {
-            request::Limits::default()
+            request_parser::Limits::default()
         };
         let whole = requests(&limits, authenticated, [&bytes[..]]);
         prop_assert_eq!(requests(&limits, authenticated, chunks(&bytes, &places)), whole);
@@ -110,9 +110,9 @@ proptest! {
         small: bool,
     ) {
         let limits = if small {
-            value::Limits { depth: 3, elements: 6, string_bytes: 5, line_bytes: 3, reply_bytes: 40 }
+            reply_parser::Limits { depth: 3, elements: 6, string_bytes: 5, line_bytes: 3, reply_bytes: 40 }
         } else {
-            value::Limits::default()
+            reply_parser::Limits::default()
         };
         let whole = replies(&limits, [&bytes[..]]);
         prop_assert_eq!(replies(&limits, chunks(&bytes, &places)), whole);

@@ -5,8 +5,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use jeton_resp::request::{self, Args};
-use jeton_resp::value::{self, Value};
+use jeton_resp::reply_parser::{self, Value};
+use jeton_resp::request_parser::{self, Args};
 use proptest::prelude::*;
 
 thread_local! {
@@ -58,9 +58,12 @@ const FREE: usize = 16 << 10;
 /// Parses all that is there; what was parsed is dropped at once, as a server does.
 fn parse_requests(input: &[u8]) -> usize {
     peak(|| {
-        let (mut parser, mut args) = (request::Parser::new(request::Limits::default()), Args::default());
+        let (mut parser, mut args) =
+            (request_parser::Parser::new(request_parser::Limits::default()), Args::default());
         let mut at = 0;
-        while let Ok(request::Progress::Command { consumed, .. }) = parser.next(&input[at..], &mut args) {
+        while let Ok(request_parser::Progress::Command { consumed, .. }) =
+            parser.next(&input[at..], &mut args)
+        {
             at += consumed;
         }
         (parser, args)
@@ -69,9 +72,9 @@ fn parse_requests(input: &[u8]) -> usize {
 
 fn parse_replies(input: &[u8]) -> usize {
     peak(|| {
-        let mut parser = value::Parser::new(value::Limits::default());
+        let mut parser = reply_parser::Parser::new(reply_parser::Limits::default());
         let mut at = 0;
-        while let Ok(value::Progress::Value { consumed, .. }) = parser.next(&input[at..]) {
+        while let Ok(reply_parser::Progress::Value { consumed, .. }) = parser.next(&input[at..]) {
             at += consumed;
         }
         parser

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{cut, replies};
-use jeton_resp::reply::{Version, Writer};
-use jeton_resp::value::{Limits, Value};
+use jeton_resp::reply_parser::{Limits, Value};
+use jeton_resp::reply_writer::{Version, Writer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -14,7 +14,7 @@ use jeton_engine::{
 
 use tokio::sync::Notify;
 
-use crate::changes::{ChangeEvent, ChangeFeed};
+use crate::change_feed::{ChangeEvent, ChangeFeed};
 use crate::metrics::{Metric, Metrics, outcome};
 use crate::quota;
 use crate::resp::Cursors;

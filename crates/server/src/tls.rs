@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 pub use tokio_rustls::server::TlsStream;
 
-use crate::accept;
+use crate::accept_loop;
 use crate::metrics::Metric;
 use crate::resp;
 use crate::service::Service;
@@ -143,7 +143,7 @@ where
 {
     // Those that are served are counted again where they are served: handshakes have to be bounded before that.
     let places = Arc::new(Semaphore::new(service.options.connections_max.min(Semaphore::MAX_PERMITS)));
-    accept::accept(listener, stop, |stream, peer, connections| {
+    accept_loop::accept(listener, stop, |stream, peer, connections| {
         let Ok(place) = places.clone().try_acquire_owned() else {
             // Whoever speaks TLS cannot be told anything before the handshake: it is closed.
             service.metrics.add(Metric::TurnedAway, 1);

@@ -8,9 +8,9 @@ use jeton_testbed::{Server, Signal, bound_command, free_address};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::contender::Target;
 use crate::jeton;
 use crate::resp::Client;
+use crate::target::Target;
 
 /// Starts one as a process of its own.
 pub fn start(folder: &Path) -> Result<(Server, Target)> {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use jeton_testbed::{Server, Signal, bound_command, free_address};
 
-use crate::contender::Target;
 use crate::resp::{Client, ID, NUMBER, Resp};
+use crate::target::Target;
 use crate::workload::COUNTERS;
 
 /// The table whose additions are answered when they are durable.

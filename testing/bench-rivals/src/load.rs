@@ -15,8 +15,8 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::dialect::{Answer, Dialect};
 use crate::operation::{Ids, Operation};
+use crate::protocol::{Answer, Dialect};
 use crate::workload::Workload;
 
 /// Of so many additions one is sent again.

@@ -4,22 +4,22 @@
 //! another command for our server (see `jeton.rs`), `JETON_PEERS_FOLDER` another folder for all data: on the same disk for all,
 //! and one that PostgreSQL's user can reach.
 
-mod contender;
-mod crowd;
-mod dialect;
 mod echo;
+mod idle_connections;
 mod jeton;
 mod load;
 mod memory;
 mod operation;
 mod postgres;
-mod rates;
-mod recipes;
+mod postgres_variants;
+mod postgres_wire;
+mod protocol;
 mod redis;
 mod report;
 mod resp;
 mod server;
-mod wire;
+mod target;
+mod throughput;
 mod workload;
 mod zipf;
 
@@ -30,7 +30,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use contender::RoundPlan;
+use target::RoundPlan;
 
 const PARTS: &[&str] = &["recipes", "durable", "relaxed", "memory", "crowd"];
 
@@ -69,19 +69,19 @@ fn run() -> Result<()> {
     let folder = Folder::new()?;
     introduce();
     if wanted("recipes") {
-        recipes::run(&folder.part("recipes")?, pace);
+        postgres_variants::run(&folder.part("recipes")?, pace);
     }
     if wanted("durable") {
-        rates::durable(&folder.part("durable")?, pace);
+        throughput::durable(&folder.part("durable")?, pace);
     }
     if wanted("relaxed") {
-        rates::relaxed(&folder.part("relaxed")?, pace);
+        throughput::relaxed(&folder.part("relaxed")?, pace);
     }
     if wanted("memory") {
         memory::run(&folder.part("memory")?, if quick { 200_000 } else { 10_000_000 });
     }
     if wanted("crowd") {
-        crowd::run(&folder.part("crowd")?, pace);
+        idle_connections::run(&folder.part("crowd")?, pace);
     }
     Ok(())
 }

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::contender::Target;
 use crate::jeton::{DURABLE, Jeton};
-use crate::rates::{PIPELINE, attempt};
 use crate::redis::{Fsync, Redis};
 use crate::report::{Threshold, Verdicts, grouped, load, spread};
 use crate::server::{await_rest, resident_bytes};
+use crate::target::Target;
+use crate::throughput::{PIPELINE, attempt};
 use crate::workload::Workload;
 
 /// Additions before the first look, so that what is made once is not taken for memory of ids.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use crate::contender::Target;
-use crate::wire::{BatchForm, Prepared, Session, connect};
+use crate::postgres_wire::{BatchForm, Prepared, Session, connect};
+use crate::target::Target;
 use crate::workload::COUNTERS;
 
 /// What is not as it comes.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jeton_testbed::{Server, Signal, bound_command, free_address};
 
-use crate::contender::Target;
 use crate::resp::{Client, ID, NUMBER, RAW_ID, Resp};
+use crate::target::Target;
 use crate::workload::COUNTERS;
 
 /// An id is remembered for a day, and a duplicate is told the value of now.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::dialect::{Answer, Dialect};
 use crate::operation::{ID_TEXT, Operation, write_id};
+use crate::protocol::{Answer, Dialect};
 use crate::workload::NUMBERS;
 
 /// Stands in a word for the number of the counter.

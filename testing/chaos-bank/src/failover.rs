@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use tokio::task::JoinSet;
 
-use crate::ask;
-use crate::chance::Rng;
-use crate::teller::{Transfer, issue_once, new_session};
-use crate::world::Cluster;
+use crate::cluster::Cluster;
+use crate::http_client;
+use crate::rng::Rng;
+use crate::workload::{Transfer, issue_once, new_session};
 
 /// The points on the way of every transfer between the databases.
 const POINTS: [&str; 14] = [
@@ -109,7 +109,7 @@ async fn leader(world: &Cluster) -> Result<usize> {
     while begun.elapsed() < PATIENCE {
         let mut named = Vec::new();
         for url in world.urls() {
-            let (_, text) = ask::get(&format!("{url}/metrics")).await?;
+            let (_, text) = http_client::get(&format!("{url}/metrics")).await?;
             let text = String::from_utf8_lossy(&text);
             let line = text.lines().find_map(|line| line.strip_prefix("jeton_registers_leader "));
             named.push(line.and_then(|number| number.parse().ok()).unwrap_or(0));

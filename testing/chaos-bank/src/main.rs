@@ -6,19 +6,19 @@
 //!
 //! What must hold: what the check says is read from the databases themselves, past everything that it checks.
 
-mod ask;
-mod books;
-mod chance;
-mod deed;
+mod audit;
+mod cluster;
 mod failover;
-mod life;
+mod fault;
+mod fault_plan;
+mod fault_points;
+mod http_client;
 mod menu;
 mod nemesis;
-mod point;
 mod process;
 mod report;
-mod teller;
-mod world;
+mod rng;
+mod workload;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 
-use crate::teller::Workload;
-use crate::world::Cluster;
+use crate::cluster::Cluster;
+use crate::workload::Workload;
 
 /// A bank on PostgreSQL and MariaDB whose transfers take effect exactly once
 #[derive(Parser)]
@@ -105,7 +105,7 @@ async fn run(bank: Bank) -> Result<()> {
     }
     world.mend()?;
     let mended = std::time::Instant::now();
-    let faults = books::settle(&mut world, &tellers, at_work, mended).await?;
+    let faults = audit::settle(&mut world, &tellers, at_work, mended).await?;
     if !faults.is_empty() {
         world.keep();
         bail!("the books are wrong:\n  {}", faults.join("\n  "));

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::books;
-use crate::teller::Workload;
-use crate::world::Cluster;
+use crate::audit;
+use crate::cluster::Cluster;
+use crate::workload::Workload;
 
 const MENU: &str = "\
 Kill something:
@@ -68,7 +68,7 @@ async fn perform(world: &mut Cluster, chosen: &str) -> Result<()> {
         "cp" => world.networks[0].cut(),
         "cm" => world.networks[1].cut(),
         "w" => world.mend()?,
-        "d" => match books::prepared(world).await {
+        "d" => match audit::prepared(world).await {
             Ok(prepared) => println!("{} branches are prepared\n{}", prepared.len(), prepared.join("\n")),
             Err(why) => println!("a database cannot be asked: {why}"),
         },

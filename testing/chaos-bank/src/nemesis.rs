@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::chance::Rng;
-use crate::deed::{Fault, deck};
-use crate::life::{self, ASLEEP, PATIENCE};
+use crate::cluster::Cluster;
+use crate::fault::{Fault, deck};
+use crate::fault_plan::{self, ASLEEP, PATIENCE};
 use crate::report::Report;
-use crate::world::Cluster;
+use crate::rng::Rng;
 
 /// Does one thing after the other, for so long.
 pub async fn torment(world: &mut Cluster, duration: Duration, seed: u64) -> Result<Report> {
@@ -51,7 +51,7 @@ async fn perform(
     chance: &mut Rng,
 ) -> Result<()> {
     match deed {
-        Fault::Life(stands) => return life::live(world, victim, stands, report, chance).await,
+        Fault::Life(stands) => return fault_plan::live(world, victim, stands, report, chance).await,
         Fault::KillServer => world.servers[victim].kill(),
         Fault::StopServer => {
             world.servers[victim].pause();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use jeton_testbed::{Server, Signal, bound_command};
 
-use crate::ask;
+use crate::http_client;
 
 /// How often it is looked what a server does: that is told by nobody.
 const LOOK: Duration = Duration::from_millis(5);
@@ -96,7 +96,7 @@ impl Process {
 
     /// Whether it takes transactions.
     pub async fn is_ready(&self) -> bool {
-        matches!(ask::get(&format!("{}{}", self.url(), self.ready)).await, Ok((200, _)))
+        matches!(http_client::get(&format!("{}{}", self.url(), self.ready)).await, Ok((200, _)))
     }
 
     /// Waits until it takes transactions.

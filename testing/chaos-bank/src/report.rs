@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::point;
-use crate::world::Database;
+use crate::cluster::Database;
+use crate::fault_points;
 
 #[derive(Default)]
 pub struct Report {
@@ -29,7 +29,7 @@ impl fmt::Display for Report {
         let deeds: Vec<String> = self.deeds.iter().map(|(deed, times)| format!("{deed} {times}")).collect();
         let count: usize = self.deeds.values().sum();
         writeln!(f, "{count} faults in {:.0?}: {}", self.elapsed, deeds.join(", "))?;
-        let all = point::all();
+        let all = fault_points::all();
         let missed = |is_met: &dyn Fn(&str) -> bool| {
             let missed: Vec<&str> = all.iter().map(String::as_str).filter(|point| !is_met(point)).collect();
             if missed.is_empty() { String::new() } else { format!("; not {}", missed.join(", ")) }

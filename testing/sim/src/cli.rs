@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::many::{RunOptions, run_all};
 use crate::mutation::{self, KnownMutation};
+use crate::parallel_runner::{RunOptions, run_all};
 use crate::run::{Outcome, RunSpec, STEPS, run};
 use crate::shrink::{kept_text, read_kept, shrink};
 

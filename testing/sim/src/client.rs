@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jeton_core::{Cell, Change, Check, Column, Format, Formats, OpId, Operation, Secret, TableId, Value};
 
-use crate::chance::Rng;
+use crate::rng::Rng;
 
 /// The rows of a table that are only ever added to.
 const ADD_ONLY_ROWS: [&str; 3] = ["a0", "a1", "a2"];

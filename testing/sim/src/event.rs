@@ -1,7 +1,7 @@
 //! What can happen in a step, and how often.
 
-use crate::chance::Rng;
-use crate::profile::Profile;
+use crate::rng::Rng;
+use crate::scenario::Profile;
 
 /// What happens in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! meanwhile is durable, then the row that makes it count.
 
 use jeton_core::Catalog;
-use jeton_engine::parts::Message;
+use jeton_engine::internals::Message;
 use jeton_engine::{CheckpointError, Checkpointer, FilterVersion, Slots};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::{mpsc, oneshot};

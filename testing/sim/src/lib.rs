@@ -21,28 +21,28 @@
 //!
 //! [`FaultDisk`]: jeton_register::disk::FaultDisk
 
-pub mod branching;
-mod chance;
+pub mod branch_workload;
 pub mod checkers;
 pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod event;
 pub mod filters;
-mod finishing;
-mod happening;
-pub mod life;
-pub mod many;
+mod final_check;
+mod machine_events;
 pub mod model;
 pub mod mutation;
-mod opening;
-pub mod profile;
-mod recovering;
+pub mod parallel_runner;
+pub mod process;
 pub mod registers;
+mod restart;
+mod rng;
 pub mod run;
-mod sending;
+pub mod scenario;
 pub mod shrink;
+pub mod simulation;
+mod startup;
 pub mod stats;
 pub mod values;
 pub mod violation;
-pub mod world;
+mod workload;

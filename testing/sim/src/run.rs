@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use crate::chance::Rng;
+use crate::rng::Rng;
+use crate::simulation::{RunLog, Simulation};
 use crate::violation::{Checked, Violation};
-use crate::world::{RunLog, Simulation};
 
 /// Steps of a run, if nobody says otherwise.
 pub const STEPS: u64 = 300;

@@ -1,8 +1,8 @@
 //! Every planted bug is found, by a checker that should find it; and without it the same seeds pass.
 #![cfg(feature = "mutations")]
 
-use jeton_sim::many::{RunOptions, Tally, run_all};
 use jeton_sim::mutation::{ALL, find};
+use jeton_sim::parallel_runner::{RunOptions, Tally, run_all};
 
 fn with(name: &str, seeds: u64, outside: bool) -> Tally {
     let planted = Some(find(name).expect("the mutations of the table are all there"));

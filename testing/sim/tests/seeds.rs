@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use jeton_sim::many::{RunOptions, run_all};
+use jeton_sim::parallel_runner::{RunOptions, run_all};
 use jeton_sim::run::{RunSpec, run};
 use jeton_sim::stats::Stats;
 

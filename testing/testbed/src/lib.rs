@@ -5,17 +5,17 @@
 //! - A killed database is dead when `kill` returns, all of its processes: the next start finds nobody in its way.
 //! - What answers to `start` is ready by its own answer.
 
-mod family;
 mod mariadb;
-mod place;
 mod postgres;
+mod process_tree;
 mod proxy;
 mod server;
 mod spawner;
+mod workdir;
 
 pub use mariadb::MariaDb;
-pub use place::{folder, free_address};
 pub use postgres::{Postgres, USER as POSTGRES_USER, version as postgres_version};
 pub use proxy::Proxy;
 pub use rustix::process::Signal;
 pub use server::{Server, User, bound_command};
+pub use workdir::{folder, free_address};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{family, spawner};
+use crate::{process_tree, spawner};
 
 /// How long a server may take to answer for the first time, and to go when it is told to.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -138,10 +138,10 @@ impl Server {
 
     /// Stops all its processes where they are.
     pub fn pause(&self) {
-        let family = family::signal(self.child.id(), Signal::STOP);
+        let family = process_tree::signal(self.child.id(), Signal::STOP);
         // One that waits for a disk stops when that has answered; so long as it is limited.
         for _ in 0..STOP_LOOKS {
-            if family.iter().all(|member| family::is_stopped(*member)) {
+            if family.iter().all(|member| process_tree::is_stopped(*member)) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -150,7 +150,7 @@ impl Server {
 
     /// Lets them go on.
     pub fn resume(&self) {
-        family::signal(self.child.id(), Signal::CONT);
+        process_tree::signal(self.child.id(), Signal::CONT);
     }
 
     /// Ends it with a signal, and waits until it is gone.
@@ -159,10 +159,10 @@ impl Server {
     }
 
     fn kill_family(&mut self) {
-        let family = family::signal(self.child.id(), Signal::KILL);
+        let family = process_tree::signal(self.child.id(), Signal::KILL);
         let _its_status = self.child.wait();
         // The others are children of somebody else by now.
-        while family.iter().any(|member| family::is_alive(*member)) {
+        while family.iter().any(|member| process_tree::is_alive(*member)) {
             std::thread::sleep(LOOK);
         }
     }
@@ -216,6 +216,6 @@ mod tests {
         assert!(server.child.try_wait().unwrap().is_none());
         let process = server.process();
         server.kill();
-        assert!(!family::is_alive(process));
+        assert!(!process_tree::is_alive(process));
     }
 }

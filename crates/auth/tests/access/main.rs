@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod accounts;
-mod book;
+mod token_store;
 mod common;
-mod file;
-mod format;
+mod token_file;
+mod token_file_format;
 mod grants;
 mod leaks;
-mod listening;
+mod bind_policy;
 mod passes;
 mod reload;
 mod tokens;
-mod used;
+mod usage_file;

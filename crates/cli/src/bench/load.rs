@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use jeton_resp::command;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
 use super::{Bench, ByCounter, Latencies, is_busy};
-use crate::failure::CliError;
-use crate::mint;
-use crate::remote::{AddResult, Resp, failure_of, lost};
+use crate::cli_error::CliError;
+use crate::id;
+use crate::server_client::{AddResult, Resp, failure_of, lost};
 
 /// Acknowledged ids that are kept to be sent again.
 const REMEMBERED: usize = 4096;
@@ -69,7 +69,7 @@ pub struct Load {
 impl Load {
     pub fn new(bench: &Bench, prefix: &str, worker: u32) -> Result<Self> {
         let mut seed = [0; 8];
-        mint::chance(&mut seed)?;
+        id::chance(&mut seed)?;
         Ok(Self {
             connection: Resp::connect(&bench.server)?,
             prefix: prefix.to_owned(),
@@ -150,7 +150,7 @@ impl Load {
         }
         let random = u128::from(self.random()) << 64 | u128::from(self.random());
         let counter = (self.random() % u64::from(self.counters)) as u32;
-        Ok(Operation { counter, id: mint::uuid7_of(mint::millis(), random)?, again: false })
+        Ok(Operation { counter, id: id::uuid7_of(id::millis(), random)?, again: false })
     }
 
     /// xorshift*: the ids only have to differ, and asking the system for each would be measured too.

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::readable::{DurationValue, Listen, LogFormat, LogLevel, MaybePath, SettingValue, Size};
+use super::setting_value::{DurationValue, Listen, LogFormat, LogLevel, MaybePath, SettingValue, Size};
 
 /// A setting: what is known of it before anybody chose a value.
 pub struct Setting {

@@ -8,7 +8,7 @@ use anyhow::Result;
 use forgetful_filter::Moment;
 
 use super::show::Show;
-use crate::number::{bytes, grouped};
+use crate::number_format::{bytes, grouped};
 use crate::output;
 
 /// Plays the whole show; so much faster than real time, or without waiting at all.

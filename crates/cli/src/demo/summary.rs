@@ -3,7 +3,7 @@
 use super::referee::EXACT_BYTES_PER_ID;
 use super::script::{Phase, TARGET};
 use super::show::Show;
-use crate::number::{bytes, grouped, percent};
+use crate::number_format::{bytes, grouped, percent};
 
 /// The summary of a show that is over, or was left.
 pub fn lines(show: &Show, seed: u64) -> Vec<String> {

@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::csv;
-use super::lines::Line;
+use super::line_reader::Line;
+use crate::cli_error::CliError;
 use crate::config::nearest;
-use crate::failure::CliError;
 
 /// The fields that mean something.
 const FIELDS: [&str; 5] = ["key", "table", "row", "delta", "id"];

@@ -7,8 +7,8 @@ use jeton_etx::{Cluster, Resource, ResourceError};
 use jeton_participants::{Jeton, MariaDb, Postgres, Settings};
 use jeton_procedures::Database;
 
-use super::declared::{DatabaseKind, DeclaredDatabase, TransactionsConfig, said};
-use crate::failure::CliError;
+use super::config::{DatabaseKind, DeclaredDatabase, TransactionsConfig, said};
+use crate::cli_error::CliError;
 
 /// A database, and how to make it ready.
 #[derive(Clone)]

@@ -1,8 +1,8 @@
 //! Transactions as a server has them: databases, registers, procedures and the other servers, from the configuration file to a desk that takes requests.
 
+mod config;
 mod databases;
-mod declared;
-mod homes;
+mod decision_location;
 mod peers;
 
 use std::path::Path;
@@ -21,11 +21,11 @@ use jeton_register_postgres::PostgresRegisters;
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret};
 use jeton_server::Transactions;
 
+use self::config::{Backend, said};
+pub use self::config::{SECTIONS, TransactionsConfig};
 use self::databases::OpenedDatabase;
-use self::declared::{Backend, said};
-pub use self::declared::{SECTIONS, TransactionsConfig};
 use self::peers::HttpPeers;
-use crate::failure::CliError;
+use crate::cli_error::CliError;
 
 /// How long the start waits for databases and registers, before it goes on without them.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -265,7 +265,7 @@ async fn make_ready<R: Registers>(setup: &mut Setup, registers: &R) -> Result<Ve
         }
     }
     loop {
-        match homes::check(registers, setup.book.homes()).await {
+        match decision_location::check(registers, setup.book.homes()).await {
             Ok(moved) => return moved.map_or(Ok(databases), Err),
             Err(why) => tracing::warn!(%why, "the registers are not ready"),
         }

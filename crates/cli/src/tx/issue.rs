@@ -5,9 +5,9 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::{parse, problem};
-use crate::failure::CliError;
-use crate::remote::{Http, ServerArgs, escaped};
-use crate::{mint, output};
+use crate::cli_error::CliError;
+use crate::server_client::{Http, ServerArgs, escaped};
+use crate::{id, output};
 
 /// Ask for a transaction
 ///
@@ -39,7 +39,7 @@ impl Issue {
         let body = Value::Object(parameters(&self.parameters)?).to_string();
         let id = match &self.id {
             Some(id) => id.clone(),
-            None => mint::uuid7()?,
+            None => id::uuid7()?,
         };
         // Before anything is sent: whoever hears nothing after this needs it.
         output::aside(&format!("id {id}"));

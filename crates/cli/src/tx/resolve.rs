@@ -7,10 +7,10 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{in_doubt, listing, parse, path, problem};
-use crate::failure::CliError;
+use super::{in_doubt, list, parse, path, problem};
+use crate::cli_error::CliError;
 use crate::output;
-use crate::remote::{Http, ServerArgs};
+use crate::server_client::{Http, ServerArgs};
 
 /// How long a server may take: for each branch it waits half a minute.
 const RESOLVING_MAX: Duration = Duration::from_secs(300);
@@ -58,7 +58,7 @@ impl Resolve {
         if let Some(branches) = found["branches"].as_array_mut() {
             branches.retain(|branch| branch["id"] == json!(id));
         }
-        listing::print(&found)?;
+        list::print(&found)?;
         output::aside(&format!("End the transaction {}? [y/N]", self.id));
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;

@@ -25,7 +25,7 @@ use self::file::{OpenFailure, OutboxFile};
 use self::writer::{PendingDelivery, ResultSender, Shared, Writer, WriterCommand};
 use crate::client::{Client, RetriesExhausted};
 use crate::command::Write;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 use crate::id::Id;
 use crate::outcome::{self, ManyOutcome};
 

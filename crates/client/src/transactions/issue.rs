@@ -12,9 +12,9 @@ use serde::Serialize;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::course::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
-use super::failure::{AttemptError, Error, Problem};
-use super::letter::{self, Outcome, ParsedResponse};
+use super::error::{AttemptError, Error, Problem};
+use super::response::{self, Outcome, ParsedResponse};
+use super::retry::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
 use super::session::RequestNumber;
 use super::{Http, Transactions};
 use crate::client::chance;
@@ -207,7 +207,7 @@ async fn ask(http: &Http, server: &str, question: Request<Full<Bytes>>) -> (Pars
     };
     let status = response.status().as_u16();
     match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
-        Ok(body) => letter::read(status, &body.to_bytes()),
+        Ok(body) => response::read(status, &body.to_bytes()),
         Err(why) => (ParsedResponse::Failure(lost(&*why)), AttemptResult::Lost { sent: true }),
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::course::Policy;
-use super::failure::Error;
-use crate::course::Backoff;
+use super::error::Error;
+use super::retry::Policy;
+use crate::retry::Backoff;
 
 /// What can be chosen about a client of transactions.
 #[derive(Clone)]

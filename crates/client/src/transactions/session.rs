@@ -6,8 +6,8 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::Transactions;
+use super::ack_watermark::AckWatermark;
 use super::issue::Issue;
-use super::numbers::AckWatermark;
 use crate::id::Id;
 
 /// A session: its requests are numbered 0, 1, 2, ... under one id, and with each the servers are told which answers have arrived, so that they may forget them. Requests of a session may be

@@ -9,7 +9,7 @@ use jeton_core::{
     Branch, BranchName, BranchOutcome, BranchVerdict, Catalog, Cell, Change, Client, Column, DedupLocation,
     Entry, Era, Format, Formats, Generation, Hashes, IdKey, LogItem, MissingIdPolicy, Mode, Moment, OpId,
     Operation, OperationDecision, OperationResult, Partition, PartitionId, Rejection, Secret, Table, TableId,
-    TableSettings, Value, Verdict, complete, entry,
+    TableSettings, Value, Verdict, complete, log_entry,
 };
 
 mod store;
@@ -177,8 +177,8 @@ impl World {
             let partition = self.partitions.get_mut(&id).unwrap();
             let step = partition.next_step(self.now);
             let mut bytes = Vec::new();
-            entry::begin(step, &mut bytes);
-            entry::push(operation, decision, &mut bytes);
+            log_entry::begin(step, &mut bytes);
+            log_entry::push(operation, decision, &mut bytes);
             self.log.push((id, step.slot, bytes));
             partition.take(step);
             let table = self.catalog.get(TABLE).unwrap();
@@ -220,8 +220,8 @@ impl World {
             let partition = self.partitions.get_mut(&id).unwrap();
             let step = partition.next_step(self.now);
             let mut bytes = Vec::new();
-            entry::begin(step, &mut bytes);
-            entry::push_branch(branch_step, &mut bytes);
+            log_entry::begin(step, &mut bytes);
+            log_entry::push_branch(branch_step, &mut bytes);
             self.log.push((id, step.slot, bytes));
             partition.take(step);
             partition.apply_branch(branch_step, key, &mut self.store).unwrap();

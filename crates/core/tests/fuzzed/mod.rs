@@ -10,7 +10,7 @@ use jeton_core::codec::Reader;
 use jeton_core::{
     BranchLogItem, Catalog, Cell, Change, Client, Column, DedupLocation, DedupRecord, Entry, Format, Formats,
     Generation, Hashes, LogItem, Moment, OpId, Operation, OperationDecision, OperationResult, Partition,
-    PartitionId, Secret, TableId, TableSettings, Value, Values, complete, entry,
+    PartitionId, Secret, TableId, TableSettings, Value, Values, complete, log_entry,
 };
 
 #[allow(clippy::duplicate_mod, reason = "the fuzz target has no other tests beside it to take it from")]
@@ -57,8 +57,8 @@ pub fn id(data: &[u8]) {
 fn survives_the_log(id: &OpId) {
     let (step, operation, decision) = counted(id);
     let mut bytes = Vec::new();
-    entry::begin(step, &mut bytes);
-    entry::push(&operation, &decision, &mut bytes);
+    log_entry::begin(step, &mut bytes);
+    log_entry::push(&operation, &decision, &mut bytes);
     let read: Result<Vec<_>, _> = Entry::read(step.slot, &bytes).expect("an entry").collect();
     assert_eq!(read, Ok(vec![LogItem::Operation(operation, decision)]));
 }
@@ -143,8 +143,8 @@ fn entry_of_a_log(data: &[u8]) {
     let step = read.step();
     let Ok(decided) = read.collect::<Result<Vec<_>, _>>() else { return };
     let mut bytes = Vec::new();
-    entry::begin(step, &mut bytes);
-    decided.iter().for_each(|logged| entry::push_logged(logged, &mut bytes));
+    log_entry::begin(step, &mut bytes);
+    decided.iter().for_each(|logged| log_entry::push_logged(logged, &mut bytes));
     let again = Entry::read(1, &bytes).and_then(|read| read.collect::<Result<Vec<_>, _>>());
     assert_eq!(again.as_ref(), Ok(&decided));
 

@@ -6,7 +6,7 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Key;
-use super::bytes::{Reader, length};
+use super::encoding::{Reader, length};
 
 /// The size of a directory entry in bytes.
 pub(super) const ENTRY_BYTES: usize = 96;

@@ -3,7 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bucket::ENTRY_BYTES;
-use super::bytes::Reader;
+use super::encoding::Reader;
 
 /// The size of the header in bytes.
 pub(super) const HEADER_BYTES: usize = 64;

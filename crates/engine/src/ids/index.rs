@@ -10,14 +10,14 @@ use jeton_core::mutated;
 use jeton_register::disk::Disk;
 
 use super::bucket::buckets_for;
-use super::bytes::length_bytes;
+use super::directory::{Store, io_error, run_number};
+use super::encoding::length_bytes;
 use super::entry::out_of_order;
-use super::listing::Version;
 use super::manifest::{self, MANIFEST, MANIFEST_NEW, Manifest};
-use super::merging::MergeState;
+use super::merge_scheduler::MergeState;
 use super::run::Run;
 use super::scan::Scan;
-use super::store::{Store, io_error, run_number};
+use super::version::Version;
 use super::writer::RunWriter;
 use super::{Entry, Error, Files, Key, NewRun, Stats};
 

@@ -15,8 +15,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use jeton_register::disk::{Disk, DiskFile};
 
-use super::bytes::Reader;
-use super::store::{Store, io_error, read_error};
+use super::directory::{Store, io_error, read_error};
+use super::encoding::Reader;
 use super::{Error, NOTE_BYTES_MAX, RUNS_MAX};
 
 /// The manifest's file in the folder.

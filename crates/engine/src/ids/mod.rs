@@ -33,28 +33,28 @@
 //! never wrong).
 
 mod bucket;
-mod bytes;
+mod directory;
+mod encoding;
 mod entry;
 mod error;
-mod files;
-mod handles;
+mod file_cache;
 mod header;
 mod index;
-mod listing;
 mod manifest;
 mod merge;
-mod merging;
+mod merge_scheduler;
 mod run;
 mod scan;
+mod snapshot_files;
 mod stats;
-mod store;
+mod version;
 mod writer;
 
 pub use entry::{Entry, sort};
 pub use error::Error;
-pub use files::Files;
 pub use index::IdIndex;
 pub use run::NewRun;
+pub use snapshot_files::Files;
 pub use stats::Stats;
 
 /// An id as the index knows it: a keyed hash, so uniformly distributed whatever clients choose.

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jeton_register::disk::{Disk, DiskFile};
 
 use super::bucket::{self, Bucket, ENTRY_BYTES, bucket_of, sum};
+use super::directory::{Store, read_error};
 use super::header::{HEADER_BYTES, Header};
-use super::store::{Store, read_error};
 use super::{Error, Key};
 
 /// A run that no manifest lists yet. Dropped before it is committed, it is removed.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use jeton_register::disk::{Disk, DiskFile};
 
 use super::bucket::{Bucket, bucket_of, sum};
-use super::bytes::put_length;
+use super::directory::{Store, io_error};
+use super::encoding::put_length;
 use super::header::{Header, digest, entry_at};
 use super::run::Run;
-use super::store::{Store, io_error};
 use super::{Error, VALUE_BYTES_MAX};
 
 /// Records and directory entries are written in pieces of about so many bytes.

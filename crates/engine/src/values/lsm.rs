@@ -14,9 +14,9 @@ use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SeqNo, SequenceNumberCounter};
 
-use super::folder::VersionPointer;
-use super::over::ExpiryHorizon;
-use super::steps::VersionEdits;
+use super::ttl_filter::ExpiryHorizon;
+use super::version_edit::VersionEdits;
+use super::version_pointer::VersionPointer;
 use super::{CellKeys, LsmFiles, Rows, Values, ValuesError};
 
 /// Readers want what is there now, and no snapshot of before: a merge may let go of any version but the latest.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::over::is_over;
+use super::ttl_filter::is_over;
 use super::{CellKeys, Rows, Values, ValuesError};
 
 /// Rows in memory.

@@ -10,20 +10,20 @@
 //! | 2 | partition (2 bytes, highest first) | the partition: slot, time, session floors |
 //! | 3 | partition (2), table (4), client | a session |
 
-mod files;
-mod folder;
 mod key;
 mod lsm;
 mod memory;
-mod over;
-mod rows;
-mod steps;
+mod row_batch;
+mod snapshot_files;
+mod ttl_filter;
+mod version_edit;
+mod version_pointer;
 
-pub use files::LsmFiles;
 pub use key::{CellKeys, RowKey, branch_key, cell_key, partition_key, session_key};
 pub use lsm::{LsmOptions, LsmValues};
 pub use memory::MemoryValues;
-pub use rows::Rows;
+pub use row_batch::Rows;
+pub use snapshot_files::LsmFiles;
 
 /// Why the value store could not do it. The message names what and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_executor::block_on;
 use jeton_core::{Cell, Change, Column, Format, Formats, Moment, OpId, Operation, Secret, TableSettings};
 use jeton_engine::ids::IdIndex;
-use jeton_engine::parts::Tables;
+use jeton_engine::internals::Tables;
 use jeton_engine::values::MemoryValues;
 use jeton_engine::{
     CheckpointPositions, Checkpointer, Options, Request, Shard, StoredFilters, Stores, find, share_out,

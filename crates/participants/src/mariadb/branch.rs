@@ -7,9 +7,9 @@ use jeton_etx::{Branch, Outcome, QueryResult, ResourceError, Value, Vote, Xid};
 
 use super::connection::Connection;
 use super::{Inner, at_once, error, xid};
-use crate::control::{QueryError, TextRows};
 use crate::pool::PooledConnection;
-use crate::text::{commits_by_itself, is_control};
+use crate::query_error::{QueryError, TextRows};
+use crate::statement_class::{commits_by_itself, is_control};
 
 pub struct MariaDbBranch {
     shared: Arc<Inner>,

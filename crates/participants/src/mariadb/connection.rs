@@ -10,9 +10,9 @@ use mysql_async::{Conn, Opts};
 
 use super::error::trouble;
 use super::value::{parameters, read_row};
-use crate::control::{QueryError, TextRows, first};
+use crate::query_error::{QueryError, TextRows, first};
 use crate::settings::Settings;
-use crate::text::{is_reading, mentions};
+use crate::statement_class::{is_reading, mentions};
 
 /// A connection. Dropped, it is closed.
 pub struct Connection {

@@ -6,8 +6,8 @@
 use jeton_etx::{AttemptNumber, RequestId, ResourceError};
 
 use super::{Inner, error};
-use crate::control::first;
-use crate::names::{hex, marks_below, unhex};
+use crate::identifiers::{hex, marks_below, unhex};
+use crate::query_error::first;
 
 /// How many rows are deleted at a time.
 const BATCH: usize = 1_000;

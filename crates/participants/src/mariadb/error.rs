@@ -2,7 +2,7 @@
 
 use mysql_async::{DriverError, Error};
 
-use crate::control::QueryError;
+use crate::query_error::QueryError;
 use crate::settings::Settings;
 
 /// There is no such branch; or it is in a session that is still there; or another is just ending it.

@@ -24,9 +24,9 @@ use jeton_etx::{
 use jeton_etx::{AttemptNumber, RequestId};
 use mysql_async::{Opts, OptsBuilder};
 
-use crate::control::{QueryError, TextRows};
-use crate::names::at_work;
+use crate::identifiers::at_work;
 use crate::pool::{Pool, PooledConnection};
+use crate::query_error::{QueryError, TextRows};
 use crate::settings::Settings;
 use branch::MariaDbBranch;
 use connection::Connection;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jeton_etx::{CoordinatorId, Outcome, PreparedBranch, ResourceError, Xid};
 
 use super::{Inner, error, xid};
-use crate::control::PollDeadline;
+use crate::query_error::PollDeadline;
 
 /// How long after the end of a session its branches are left alone.
 const PARTING: Duration = Duration::from_millis(100);

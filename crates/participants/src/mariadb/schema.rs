@@ -3,7 +3,7 @@
 use jeton_etx::{AttemptNumber, Cluster, CoordinatorId, DecisionLocation, RequestId, ResourceError, Xid};
 
 use super::{Inner, xid};
-use crate::control::first;
+use crate::query_error::first;
 
 const TABLES: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS etx_mark (

@@ -7,9 +7,9 @@ use jeton_etx::{Branch, Outcome, QueryResult, ResourceError, Value, Vote, Xid};
 
 use super::Inner;
 use super::connection::Connection;
-use crate::control::QueryError;
 use crate::pool::PooledConnection;
-use crate::text::{is_control, is_reading};
+use crate::query_error::QueryError;
+use crate::statement_class::{is_control, is_reading};
 
 /// Outside of what this begins, the session writes nothing.
 const BEGIN: &str = "BEGIN READ WRITE";

@@ -13,8 +13,8 @@ use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 use super::error::trouble;
 use super::schema;
 use super::value::{Parameter, read_row};
-use crate::control::{QueryError, TextRows, first};
-use crate::names::at_work;
+use crate::identifiers::at_work;
+use crate::query_error::{QueryError, TextRows, first};
 use crate::settings::Settings;
 
 /// How many statements a connection remembers how to execute.

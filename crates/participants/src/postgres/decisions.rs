@@ -6,8 +6,8 @@
 use jeton_etx::{AttemptNumber, RequestId, ResourceError, Xid};
 
 use super::Inner;
-use crate::control::{QueryError, first};
-use crate::names::{hex, marks_below, unhex};
+use crate::identifiers::{hex, marks_below, unhex};
+use crate::query_error::{QueryError, first};
 
 /// How many rows are deleted at a time.
 const BATCH: usize = 1_000;

@@ -3,7 +3,7 @@
 use tokio_postgres::Error;
 use tokio_postgres::error::Severity;
 
-use crate::control::QueryError;
+use crate::query_error::QueryError;
 use crate::settings::Settings;
 
 pub fn trouble(settings: &Settings, error: &Error) -> QueryError {

@@ -23,8 +23,8 @@ use jeton_etx::{
 use jeton_etx::{AttemptNumber, RequestId};
 use tokio_postgres::Config;
 
-use crate::control::{QueryError, TextRows};
 use crate::pool::{Pool, PooledConnection};
+use crate::query_error::{QueryError, TextRows};
 use crate::settings::Settings;
 use branch::PostgresBranch;
 use connection::Connection;

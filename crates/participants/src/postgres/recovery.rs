@@ -5,8 +5,8 @@ use std::time::Duration;
 use jeton_etx::{CoordinatorId, Outcome, PreparedBranch, ResourceError, Xid};
 
 use super::Inner;
-use crate::control::{PollDeadline, first};
-use crate::names::at_work;
+use crate::identifiers::at_work;
+use crate::query_error::{PollDeadline, first};
 
 impl Inner {
     pub async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {

@@ -5,7 +5,7 @@ use jeton_etx::{
 };
 
 use super::Inner;
-use crate::control::first;
+use crate::query_error::first;
 
 /// Names of branches are compared byte by byte, whatever the language of the database: those of old sessions are a range.
 const TABLES: &str = r#"

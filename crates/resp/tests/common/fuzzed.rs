@@ -4,10 +4,10 @@
 //! The first byte of the input chooses the limits, the next four where the rest is cut.
 
 use super::{cut, replies, requests};
-use jeton_resp::value::Value;
-use jeton_resp::{request, value};
+use jeton_resp::reply_parser::Value;
+use jeton_resp::{reply_parser, request_parser};
 
-const SMALL_REQUEST: request::Limits = request::Limits {
+const SMALL_REQUEST: request_parser::Limits = request_parser::Limits {
     arguments: 5,
     argument_bytes: 12,
     command_bytes: 60,
@@ -16,14 +16,14 @@ const SMALL_REQUEST: request::Limits = request::Limits {
     stranger_argument_bytes: 8,
 };
 
-const SMALL_REPLY: value::Limits =
-    value::Limits { depth: 3, elements: 8, string_bytes: 12, line_bytes: 10, reply_bytes: 60 };
+const SMALL_REPLY: reply_parser::Limits =
+    reply_parser::Limits { depth: 3, elements: 8, string_bytes: 12, line_bytes: 10, reply_bytes: 60 };
 
 /// Bytes of a client: the same commands however the network cut them, all within the limits, and all understood again
 /// when a client sends them.
 pub fn request(data: &[u8]) {
     let [choice, a, b, c, d, bytes @ ..] = data else { return };
-    let limits = if choice & 1 == 0 { request::Limits::default() } else { SMALL_REQUEST };
+    let limits = if choice & 1 == 0 { request_parser::Limits::default() } else { SMALL_REQUEST };
     let authenticated = choice & 2 == 0;
 
     let whole = requests(&limits, authenticated, [bytes]);
@@ -42,14 +42,14 @@ pub fn request(data: &[u8]) {
         assert!(arguments.iter().all(|argument| argument.len() <= bytes_max));
         jeton_resp::command(&mut sent, &arguments.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
-    let again = requests(&request::Limits::default(), true, [&sent[..]]);
+    let again = requests(&request_parser::Limits::default(), true, [&sent[..]]);
     assert_eq!((again.things, again.error), (whole.things, None));
 }
 
 /// Bytes of a server: the same values however the network cut them, all within the limits.
 pub fn reply(data: &[u8]) {
     let [choice, a, b, c, d, bytes @ ..] = data else { return };
-    let limits = if choice & 1 == 0 { value::Limits::default() } else { SMALL_REPLY };
+    let limits = if choice & 1 == 0 { reply_parser::Limits::default() } else { SMALL_REPLY };
 
     let whole = replies(&limits, [bytes]);
     for value in &whole.things {

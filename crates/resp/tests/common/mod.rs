@@ -6,8 +6,8 @@
 
 pub mod fuzzed;
 
-use jeton_resp::request::{self, Args, ProtocolError};
-use jeton_resp::value::{self, ReplyError, Value};
+use jeton_resp::reply_parser::{self, ReplyError, Value};
+use jeton_resp::request_parser::{self, Args, ProtocolError};
 
 /// What came out of a stream of bytes: the things, the error that ended it, and how many bytes wait for more.
 #[derive(Debug, PartialEq)]
@@ -25,16 +25,16 @@ pub type Arguments = Vec<Vec<u8>>;
 
 /// Parses requests that come in these chunks.
 pub fn requests<'a>(
-    limits: &request::Limits,
+    limits: &request_parser::Limits,
     authenticated: bool,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> Outcome<Arguments, ProtocolError> {
-    let (mut parser, mut args) = (request::Parser::new(limits.clone()), Args::default());
+    let (mut parser, mut args) = (request_parser::Parser::new(limits.clone()), Args::default());
     parser.set_authenticated(authenticated);
     drive(chunks, |input| {
         Ok(match parser.next(input, &mut args)? {
-            request::Progress::Incomplete { consumed } => (None, consumed),
-            request::Progress::Command { command, consumed } => {
+            request_parser::Progress::Incomplete { consumed } => (None, consumed),
+            request_parser::Progress::Command { command, consumed } => {
                 assert!(command.len() > 0, "a command has a name");
                 (Some(command.iter().map(<[u8]>::to_vec).collect()), consumed)
             }
@@ -44,14 +44,14 @@ pub fn requests<'a>(
 
 /// Parses replies that come in these chunks.
 pub fn replies<'a>(
-    limits: &value::Limits,
+    limits: &reply_parser::Limits,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> Outcome<Value, ReplyError> {
-    let mut parser = value::Parser::new(limits.clone());
+    let mut parser = reply_parser::Parser::new(limits.clone());
     drive(chunks, |input| {
         Ok(match parser.next(input)? {
-            value::Progress::Incomplete { consumed } => (None, consumed),
-            value::Progress::Value { value, consumed } => (Some(value), consumed),
+            reply_parser::Progress::Incomplete { consumed } => (None, consumed),
+            reply_parser::Progress::Value { value, consumed } => (Some(value), consumed),
         })
     })
 }

@@ -16,10 +16,10 @@ use jeton_engine::BackupError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::RequestContext;
+use super::error_mapping::LATER;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
-use super::refusal::LATER;
+use super::request_context::RequestContext;
 use super::server::Peer;
 use crate::Service;
 

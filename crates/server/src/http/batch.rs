@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::asked::RequestContext;
+use super::change_body::ChangeBody;
 use super::json;
-use super::outcome::{Outcome, OutcomeList, ReplySource};
+use super::outcome_body::{Outcome, OutcomeList, ReplySource};
 use super::problem::{Kind, Problem, ProblemBody};
-use super::wanted::ChangeBody;
+use super::request_context::RequestContext;
 
 /// The most operations of a request.
 pub const ITEMS_MAX: usize = 10_000;

@@ -14,11 +14,11 @@ use jeton_engine::{EngineError, FinishResult, PrepareResult, PreparedBranchInfo}
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::RequestContext;
+use super::change_body::{ChangeBody, ChangeKind};
+use super::error_mapping::SOON;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
-use super::refusal::SOON;
-use super::wanted::{ChangeBody, ChangeKind};
+use super::request_context::RequestContext;
 
 /// The most branches that are listed.
 const LISTED_MAX: usize = 10_000;

@@ -10,12 +10,12 @@ use jeton_engine::{Ask, EngineError, Response as Answered};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::asked::{RequestContext, decoded};
-use super::outcome::{Outcome, durability};
+use super::change_body::{AddBody, ChangeKind, ParsedChange, PlainBody, PutBody, SetBody, column};
+use super::outcome_body::{Outcome, durability};
 use super::problem::{Kind, Problem, ProblemBody};
 use super::query::Query;
-use super::wanted::{AddBody, ChangeKind, ParsedChange, PlainBody, PutBody, SetBody, column};
-use super::{date, json, listing};
+use super::request_context::{RequestContext, decoded};
+use super::{date, json, list_counters};
 use crate::Service;
 
 /// The most rows that are read by one request.
@@ -282,7 +282,7 @@ pub async fn many(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let rows: Vec<&[u8]> = query.all("row").collect();
     if rows.is_empty() {
         asked.spend(1)?;
-        return Ok(json::response(StatusCode::OK, &listing::page(&asked, &table, &query).await?));
+        return Ok(json::response(StatusCode::OK, &list_counters::page(&asked, &table, &query).await?));
     }
     if rows.len() > ROWS_MAX {
         let detail = format!("at most {ROWS_MAX} rows are read at a time, not {}", rows.len());

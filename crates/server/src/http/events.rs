@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::asked::RequestContext;
 use super::batch::{self, check_number};
 use super::json::JsonInteger;
-use super::outcome::{Outcome, OutcomeList};
+use super::outcome_body::{Outcome, OutcomeList};
 use super::problem::{Kind, Problem, ProblemBody};
+use super::request_context::RequestContext;
 use super::{date, json, percent};
 
 const ONE: &str = "application/cloudevents+json";

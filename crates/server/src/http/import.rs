@@ -15,12 +15,12 @@ use serde::Serialize;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::asked::{RequestContext, throttled};
 use super::batch;
+use super::body::{self, Lines, Writer};
+use super::change_body::ChangeBody;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
-use super::stream::{self, Lines, Writer};
-use super::wanted::ChangeBody;
+use super::request_context::{RequestContext, throttled};
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -119,7 +119,7 @@ pub async fn post(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let table = asked.service().engine.table(&name)?;
     asked.no_key()?;
     asked.must_be(&[NDJSON, "application/ndjson", "application/jsonl"])?;
-    let (writer, body) = stream::channel();
+    let (writer, body) = body::channel();
     let import = Import {
         asked,
         table,
@@ -167,7 +167,7 @@ impl Import {
             let piece = loop {
                 let left = until.saturating_duration_since(Instant::now());
                 tokio::select! {
-                    piece = stream::next(&mut body, left) => break piece?,
+                    piece = body::next(&mut body, left) => break piece?,
                     () = tokio::time::sleep_until(self.told + EVERY) => {
                         // Somebody may send a line now and then, and wants each counted.
                         self.flush().await?;

@@ -7,8 +7,8 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use super::nearest::nearest;
 use super::problem::{Kind, Problem};
+use super::suggestion::nearest;
 
 /// A response with this as its body.
 pub fn response(status: StatusCode, body: &impl Serialize) -> Response<Body> {

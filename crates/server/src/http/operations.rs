@@ -8,11 +8,11 @@ use jeton_core::{IdStatus, Operation, OperationError, PartitionId, Table};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::RequestContext;
+use super::change_body::{ChangeBody, ChangeKind};
 use super::json;
-use super::outcome::{OutcomeBody, Outcomes};
+use super::outcome_body::{OutcomeBody, Outcomes};
 use super::problem::{Kind, Problem, ProblemBody};
-use super::wanted::{ChangeBody, ChangeKind};
+use super::request_context::RequestContext;
 
 /// Several changes under one id, all or none.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use super::kinds::Kind;
+pub use super::problem_kind::Kind;
 
 /// Why a request was not done.
 #[derive(Debug, Clone)]

@@ -7,10 +7,10 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post, put};
 
-use super::app::App;
 use super::problem::{Kind, Problem};
+use super::state::App;
 use super::{
-    backup, batch, branches, counters, events, import, openapi, operations, pages, status, tables,
+    backup, batch, branches, counters, events, health, import, openapi, operations, pages, tables,
     transactions, watch,
 };
 use crate::Metric;
@@ -41,9 +41,9 @@ pub fn router(app: App) -> Router {
         .route("/v1/transactions/{name}/resolve", post(transactions::resolve))
         .route("/v1/works/{id}/{attempt}", get(transactions::works))
         .route("/v1/admin/backup", post(backup::post))
-        .route("/healthz", get(status::alive))
-        .route("/readyz", get(status::ready))
-        .route("/metrics", get(status::metrics))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
         .route("/openapi.json", get(openapi::get))
         .route("/problems", get(pages::problems))
         .route("/problems/{name}", get(pages::problem))

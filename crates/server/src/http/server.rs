@@ -19,10 +19,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::app::App;
-use super::patience::WriteTimeout;
 use super::routes;
-use crate::accept::accept;
+use super::state::App;
+use super::write_timeout::WriteTimeout;
+use crate::accept_loop::accept;
 use crate::{Metric, Service};
 
 /// The longest head of a request, and the most that is read ahead of a body.

@@ -6,10 +6,10 @@ use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettin
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::nearest::nearest;
-use super::outcome;
+use super::outcome_body;
 use super::problem::{Kind, Problem};
-use super::{amount, json::JsonInteger};
+use super::suggestion::nearest;
+use super::{json::JsonInteger, units};
 
 /// The settings of a table. What is left out takes its default.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -96,7 +96,7 @@ fn choice<T: Copy>(setting: &'static str, word: &str, words: &[(&str, T)]) -> Re
 }
 
 fn duration(setting: &'static str, text: Option<&str>, default: Duration) -> Result<Duration, Problem> {
-    let read = |text| amount::duration(text).map_err(|why| wrong(setting, format!("{text:?}: {why}")));
+    let read = |text| units::duration(text).map_err(|why| wrong(setting, format!("{text:?}: {why}")));
     text.map(read).transpose().map(|duration| duration.unwrap_or(default))
 }
 
@@ -137,7 +137,7 @@ impl SettingsBody {
             None => default.memory_cap,
             Some(Size::Bytes(bytes)) => bytes,
             Some(Size::Text(text)) => {
-                amount::size(&text).map_err(|why| wrong("memory_cap", format!("{text:?}: {why}")))?
+                units::size(&text).map_err(|why| wrong("memory_cap", format!("{text:?}: {why}")))?
             }
         };
         let expected_ids = match self.expected_ids {
@@ -172,22 +172,22 @@ impl Settings {
     pub fn of(settings: &TableSettings) -> Self {
         Self {
             formats: settings.formats.iter().map(Format::name).collect(),
-            dated_window: amount::duration_text(settings.dated_window),
-            opaque_window: amount::duration_text(settings.opaque_window),
-            skew: amount::duration_text(settings.skew),
-            session_lease: amount::duration_text(settings.session_lease),
-            mode: outcome::mode(settings.mode),
+            dated_window: units::duration_text(settings.dated_window),
+            opaque_window: units::duration_text(settings.opaque_window),
+            skew: units::duration_text(settings.skew),
+            session_lease: units::duration_text(settings.session_lease),
+            mode: outcome_body::mode(settings.mode),
             target: match settings.mode {
                 Mode::Exact => None,
                 Mode::Probabilistic { target } => Some(target),
             },
-            durability: outcome::durability(settings.durability),
+            durability: outcome_body::durability(settings.durability),
             without_id: match settings.without_id {
                 MissingIdPolicy::Refuse => "refuse",
                 MissingIdPolicy::AtMostOnce => "at-most-once",
             },
             expected_ids: settings.expected_ids,
-            memory_cap: amount::size_text(settings.memory_cap),
+            memory_cap: units::size_text(settings.memory_cap),
         }
     }
 }

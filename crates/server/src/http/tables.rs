@@ -9,9 +9,9 @@ use jeton_core::{Status, Table, TableSettings};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::asked::RequestContext;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
+use super::request_context::RequestContext;
 use super::settings::{Settings, SettingsBody};
 use crate::Service;
 

@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
-use super::asked::RequestContext;
+use super::error_mapping::SOON;
 use super::problem::{Kind, Problem, ProblemBody};
-use super::refusal::SOON;
-use super::{amount, json, key};
+use super::request_context::RequestContext;
+use super::{idempotency_key, json, units};
 
 /// The header by which a client says that it has never asked before.
 const FIRST_TIME: &str = "jeton-first-time";
@@ -282,7 +282,7 @@ fn desk(asked: &RequestContext) -> Result<std::sync::Arc<dyn TransactionService>
 }
 
 fn wanted_id(asked: &RequestContext) -> Result<RequestId, Problem> {
-    let text = key::read(&asked.parts.headers).map_err(|why| {
+    let text = idempotency_key::read(&asked.parts.headers).map_err(|why| {
         Problem::new(Kind::IdInvalid, format!("the header Idempotency-Key cannot be read: {why}"))
     })?;
     let text = text.ok_or_else(|| {
@@ -352,7 +352,7 @@ impl From<SubmitError> for Problem {
             SubmitError::Unknown => Self::new(Kind::UnknownProcedure, detail),
             SubmitError::Invalid(_) => Self::new(Kind::BadParameters, detail),
             SubmitError::Old(window) => {
-                Self::new(Kind::IdExpired, detail).with("window", amount::duration_text(window))
+                Self::new(Kind::IdExpired, detail).with("window", units::duration_text(window))
             }
             SubmitError::FromFuture(_) => Self::new(Kind::IdFromFuture, detail),
             // Which of the two the id will stand for is not decided yet. Whoever asks again is told.

@@ -9,11 +9,11 @@ use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
 
-use super::asked::RequestContext;
+use super::body::{self, ReaderGone, Writer};
 use super::counters::text_or_base64;
 use super::date;
 use super::problem::{Problem, ProblemBody};
-use super::stream::{self, ReaderGone, Writer};
+use super::request_context::RequestContext;
 use crate::ChangeEvent;
 
 /// How often something is said if nothing happens, so that nobody on the way takes the connection for dead.
@@ -79,7 +79,7 @@ pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
     }
     asked.spend(1)?;
     let prefix = query.one("prefix")?.unwrap_or_default().to_vec();
-    let (writer, body) = stream::channel();
+    let (writer, body) = body::channel();
     // From here on nothing is missed, and that is what the first line says.
     let changes = asked.service().changes.watch();
     tokio::spawn(Watch { asked, table, prefix, writer }.run(changes));

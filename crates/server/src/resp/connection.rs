@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use jeton_resp::reply::Writer;
-use jeton_resp::request::{Args, Limits, Parser, Progress};
+use jeton_resp::reply_writer::Writer;
+use jeton_resp::request_parser::{Args, Limits, Parser, Progress};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::apart;
-use super::round::{Dispatch, PipelineBatch};
-use super::said::{IN_DOUBT, Reply};
+use super::multi_step;
+use super::pipeline::{Dispatch, PipelineBatch};
+use super::reply::{IN_DOUBT, Reply};
 use super::session::Session;
 use crate::metrics::Metric;
 use crate::service::{InFlightGuard, Service};
@@ -194,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         Ok(()) => {
                             let patience = self.session.service.options.answer_timeout;
                             let walks = command.walks();
-                            let done = apart::run(command, &mut self.session, millis);
+                            let done = multi_step::run(command, &mut self.session, millis);
                             if walks {
                                 // As long as there are keys.
                                 done.await

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use jeton_core::{Cell, Value};
 
-use super::said::{self, NOT_AN_INTEGER, OVERFLOW, Reply, SYNTAX};
+use super::reply::{self, NOT_AN_INTEGER, OVERFLOW, Reply, SYNTAX};
 
 /// What some keys hold, and what commands make of it.
 #[derive(Debug, Default)]
@@ -225,7 +225,7 @@ impl Keyspace {
 
     fn set_many(&mut self, name: &str, pairs: &[Vec<u8>]) -> Result<Reply, String> {
         if !pairs.len().is_multiple_of(2) {
-            return Err(said::arity_error(name.as_bytes()));
+            return Err(reply::arity_error(name.as_bytes()));
         }
         let only_new = name == "MSETNX";
         if only_new && pairs.chunks(2).any(|pair| self.key(&pair[0]).is_some()) {
@@ -245,7 +245,7 @@ impl Keyspace {
                 b"XX" => present = true,
                 b"GT" => later = true,
                 b"LT" => earlier = true,
-                _ => return Err(format!("ERR Unsupported option {}", said::shown(option))),
+                _ => return Err(format!("ERR Unsupported option {}", reply::shown(option))),
             }
         }
         if absent && (present || later || earlier) {

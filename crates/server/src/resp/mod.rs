@@ -1,18 +1,18 @@
 //! The protocol of Redis, served: any client of Redis can count here, and the verbs with an id count once.
 //!
-//! A round (`round.rs`) takes the commands that came together to the engine at once; what takes several steps is done
-//! apart (`apart.rs`); what a command does to keys is in `keyspace.rs`, without I/O.
+//! A round (`pipeline.rs`) takes the commands that came together to the engine at once; what takes several steps is done
+//! apart (`multi_step.rs`); what a command does to keys is in `keyspace.rs`, without I/O.
 
-mod apart;
+mod command_table;
 mod connection;
-mod connection_verbs;
+mod connection_commands;
+mod id_commands;
 mod keyspace;
-mod round;
-mod said;
+mod multi_step;
+mod pipeline;
+mod reply;
+mod scan;
 mod session;
-mod token;
-mod verb;
-mod walk;
 
 use std::future::Future;
 use std::io;
@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-pub use walk::Cursors;
+pub use scan::Cursors;
 
-use crate::accept::accept;
+use crate::accept_loop::accept;
 use crate::metrics::Metric;
 use crate::service::Service;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use jeton_auth::{AuthContext, AuthError, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
 use jeton_engine::{Request, Response, TablesView};
-use jeton_resp::reply::Version;
+use jeton_resp::reply_writer::Version;
 
-use super::said::{self, NO_AUTH};
+use super::reply::{self, NO_AUTH};
 use crate::service::Service;
 
 /// A connection.
@@ -92,7 +92,7 @@ impl Session {
         // Before it is looked for: who has no right there does not learn whether there is such a table.
         if let Err(denied) = pass.may(name, right, millis) {
             self.service.metrics.add(crate::Metric::Denied, 1);
-            return Err(said::denied(denied));
+            return Err(reply::denied(denied));
         }
         let catalog = self.view.look();
         match &self.last {

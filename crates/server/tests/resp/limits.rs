@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use jeton_server::{Metric, Options, resp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use jeton_server::Options;
 
 use crate::client::{Client, command, words};

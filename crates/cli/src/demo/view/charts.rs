@@ -10,7 +10,7 @@ use super::bars::{Bar, Bars};
 use super::headline;
 use crate::demo::script::{CALM_RATE, SURGE_FACTOR};
 use crate::demo::show::{Show, WITNESS_WINDOWS};
-use crate::number::{bytes, grouped};
+use crate::number_format::{bytes, grouped};
 
 /// The bars of a chart are at least and at most this high.
 const BARS_MIN: u16 = 2;

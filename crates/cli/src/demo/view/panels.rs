@@ -9,7 +9,7 @@ use ratatui::widgets::Paragraph;
 use super::headline;
 use crate::demo::script::TARGET;
 use crate::demo::show::Show;
-use crate::number::{bytes, grouped, percent};
+use crate::number_format::{bytes, grouped, percent};
 
 /// Numbers in a panel.
 pub const ROWS: u16 = 6;

@@ -1,0 +1,206 @@
+//! The thread that tidies up: merges tables and runs, lets go of what has expired.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use jeton_register::disk::Disk;
+use jeton_register::{Failure, Registers};
+
+use crate::catalog_store::Tables;
+use crate::health::Health;
+use crate::ids::{self, IdIndex};
+use crate::shard::Stores;
+use crate::values::{Values, ValuesError};
+
+/// How often it looks for something to do when nobody wakes it.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Bytes of runs that are merged before it looks at the tables again.
+const MERGE_BYTES: u64 = 8 << 20;
+
+/// Generations are dropped this long after they expired: threads may still work by a slightly earlier time.
+const SLACK_MS: u64 = 60_000;
+
+/// Lets the thread sleep until it is time to look, or to end.
+#[derive(Debug, Default)]
+pub(crate) struct StopSignal {
+    ended: Mutex<bool>,
+    rung: Condvar,
+}
+
+impl StopSignal {
+    pub fn end(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.rung.notify_all();
+    }
+
+    /// Waits; false when it is time to end.
+    fn wait(&self) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.rung.wait_timeout_while(ended, PAUSE, |ended| !*ended);
+        let (ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !*ended
+    }
+}
+
+pub(crate) struct Maintenance<R, V, D: Disk> {
+    pub stores: Stores<V, D>,
+    pub tables: Arc<Tables<R>>,
+    pub health: Arc<Health>,
+    pub stores_in_use: Arc<RwLock<()>>,
+    pub bell: Arc<StopSignal>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    #[error("id index: {0}")]
+    Ids(#[from] ids::Error),
+    #[error("the eras that are over: {0}")]
+    Tables(#[from] Failure),
+}
+
+impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
+    pub fn run(self) {
+        while self.bell.wait() {
+            if let Err(trouble) = self.tidy() {
+                // Reads and writes go on without; the reason is shown, and it is tried again.
+                self.health.set_upkeep_trouble(Some(trouble.to_string()));
+            } else {
+                self.health.set_upkeep_trouble(None);
+            }
+        }
+    }
+
+    fn tidy(&self) -> Result<(), Trouble> {
+        // Not the clock's: what is forgotten by a time that no entry has can be asked for again after a restart with the clock set
+        // back, and would be new.
+        let now = self.health.logged_time();
+        let millis = now.as_nanos() / 1_000_000;
+        for table in self.tables.catalog().load().iter() {
+            for era in table.eras() {
+                era.maintain(now);
+            }
+        }
+        // Whatever becomes of it, the rest is tidied up as well.
+        let let_go = self.tables.let_go(now);
+        {
+            let _in_use = self.stores_in_use.read();
+            self.index().drop_expired(millis.saturating_sub(SLACK_MS))?;
+        }
+        // One piece at a time, so that a backup need not wait for all of it.
+        loop {
+            let _in_use = self.stores_in_use.read();
+            let over = self.health.over_time().as_nanos() / 1_000_000;
+            // Neither waits for the other to be well.
+            let (tidied, merged) = (self.stores.values.tidy(over), self.index().merge(MERGE_BYTES));
+            self.health.tidied();
+            let more = tidied? | merged?;
+            if !more || self.health.closing() {
+                let_go?;
+                return Ok(());
+            }
+        }
+    }
+
+    fn index(&self) -> &IdIndex<D> {
+        &self.stores.ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jeton_core::{Catalog, Format, Formats, Moment, TableSettings};
+    use jeton_register::block_on;
+    use jeton_register::disk::FaultDisk;
+    use jeton_register::memory::{Faults, Memory};
+
+    use super::*;
+    use crate::recovery::CATALOG;
+    use crate::values::MemoryValues;
+
+    const START: u64 = 1_700_000_000;
+
+    struct Scene {
+        registers: Arc<Memory>,
+        upkeep: Maintenance<Memory, MemoryValues, FaultDisk>,
+    }
+
+    fn settings(window: u64) -> TableSettings {
+        let (formats, window) = (Formats::only(Format::Opaque), Duration::from_secs(window));
+        TableSettings {
+            formats,
+            dated_window: window,
+            opaque_window: window,
+            skew: Duration::ZERO,
+            ..TableSettings::default()
+        }
+    }
+
+    impl Scene {
+        /// Three tables of two eras each; those before are remembered for an hour, two hours, and three.
+        fn new() -> Self {
+            let registers = Arc::new(Memory::new());
+            let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
+            let tables = Tables::new(registers.clone(), Arc::default(), 0);
+            for (name, hours) in [("one", 1), ("two", 2), ("three", 3)] {
+                tables.create(name, settings(3_600 * hours)).unwrap();
+                tables.alter(name, settings(60), || Moment::from_secs(START), Moment::ZERO).unwrap();
+            }
+            let upkeep = Maintenance {
+                stores: Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) },
+                tables: Arc::new(tables),
+                health: Arc::new(Health::new(1, 0, Moment::from_secs(START))),
+                stores_in_use: Arc::default(),
+                bell: Arc::default(),
+            };
+            Self { registers, upkeep }
+        }
+
+        /// The log has come to so many hours after the beginning.
+        fn reach(&self, hours: f64) {
+            let time = Moment::from_secs(START).after(Duration::from_secs_f64(hours * 3_600.0));
+            self.upkeep.health.reached(time);
+        }
+
+        /// The number of eras of each table, as all see them; and as they are stored.
+        fn eras(&self) -> (Vec<usize>, Vec<usize>) {
+            let count = |catalog: &Catalog| catalog.iter().map(|table| table.eras().count()).collect();
+            let row = block_on(self.registers.get_row(CATALOG)).unwrap().unwrap();
+            let stored = Catalog::decode(&row.bytes).unwrap();
+            (count(&self.upkeep.tables.catalog().load()), count(&stored))
+        }
+    }
+
+    #[test]
+    fn eras_go_when_the_log_says_that_they_are_over() {
+        let scene = Scene::new();
+        for (hours, left) in [(0.0, [2, 2, 2]), (1.1, [2, 2, 2]), (1.2, [1, 2, 2]), (4.0, [1, 1, 1])] {
+            scene.reach(hours);
+            scene.upkeep.tidy().unwrap();
+            assert_eq!(scene.eras(), (left.into(), left.into()), "after {hours} hours");
+        }
+        // Versions go on from there.
+        scene.upkeep.tables.alter("two", settings(9), || Moment::from_secs(START), Moment::ZERO).unwrap();
+        assert_eq!(scene.eras(), (vec![1, 2, 1], vec![1, 2, 1]));
+    }
+
+    #[test]
+    fn an_era_that_cannot_be_let_go_is_seen_and_let_go_later() {
+        let (refused, lost) =
+            (Faults { refused: 1_000, ..Faults::default() }, Faults { lost: 1_000, ..Faults::default() });
+        // Whether it is stored is not known if the answer is lost; until it is known, nobody sees it.
+        for (faults, stored) in [(refused, vec![2, 2, 2]), (lost, vec![1, 2, 2])] {
+            let scene = Scene::new();
+            scene.reach(1.2);
+            scene.registers.set_faults(faults);
+            let trouble = scene.upkeep.tidy().unwrap_err();
+            assert!(trouble.to_string().contains("eras"), "{trouble}");
+            scene.registers.set_faults(Faults::default());
+            assert_eq!(scene.eras(), (vec![2, 2, 2], stored));
+            scene.upkeep.tidy().unwrap();
+            assert_eq!(scene.eras(), (vec![1, 2, 2], vec![1, 2, 2]));
+        }
+    }
+}

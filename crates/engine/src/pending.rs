@@ -1,0 +1,127 @@
+//! Requests that came together and are answered together, once: when the last of them is decided and what any of them rests on is durable. Who
+//! sends fifty requests at a time is then woken once and not fifty times, and nobody keeps account of each of them.
+
+use tokio::sync::oneshot;
+
+use crate::request::Request;
+use crate::response::{EngineError, Response};
+
+/// The most requests of a burst.
+pub const BURST_MAX: usize = 4096;
+
+/// Requests on their way through a shard.
+#[derive(Debug)]
+pub struct PendingBatch {
+    pub requests: Requests,
+    /// How many of them are decided.
+    pub decided: usize,
+    pub due: PendingResponse,
+}
+
+/// At least one request.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "memory of its own for one request costs more than moving it")]
+pub enum Requests {
+    One(Request),
+    Many(Vec<Request>),
+}
+
+impl Requests {
+    pub fn as_slice(&self) -> &[Request] {
+        match self {
+            Self::One(request) => std::slice::from_ref(request),
+            Self::Many(requests) => requests,
+        }
+    }
+}
+
+/// The answer that is due to whoever asked.
+#[derive(Debug)]
+pub struct PendingResponse {
+    /// It is to be given only when this batch is durable.
+    pub rests_on: u64,
+    to: To,
+}
+
+#[derive(Debug)]
+enum To {
+    One(oneshot::Sender<Response>, Option<Response>),
+    /// Responses in the order of the requests.
+    Many(oneshot::Sender<Vec<Response>>, Vec<Response>),
+}
+
+impl PendingBatch {
+    /// One request.
+    pub fn one(request: Request, reply: oneshot::Sender<Response>) -> Self {
+        Self {
+            requests: Requests::One(request),
+            decided: 0,
+            due: PendingResponse { rests_on: 0, to: To::One(reply, None) },
+        }
+    }
+
+    /// A burst of at least one request.
+    pub fn many(requests: Vec<Request>, reply: oneshot::Sender<Vec<Response>>) -> Self {
+        assert!((1..=BURST_MAX).contains(&requests.len()), "a burst of {}", requests.len());
+        let nothing_yet = vec![Response::Applied(Err(EngineError::Closed)); requests.len()];
+        Self {
+            requests: Requests::Many(requests),
+            decided: 0,
+            due: PendingResponse { rests_on: 0, to: To::Many(reply, nothing_yet) },
+        }
+    }
+}
+
+impl PendingResponse {
+    /// The response to one of the requests, and the batch that it rests on.
+    pub fn put(&mut self, at: usize, rests_on: u64, response: Response) {
+        self.rests_on = self.rests_on.max(rests_on);
+        match &mut self.to {
+            To::One(_, place) => *place = Some(response),
+            To::Many(_, places) => places[at] = response,
+        }
+    }
+
+    /// Gives the answer. A caller that is gone is not an error: it will ask again, or not.
+    pub fn give(self) {
+        match self.to {
+            // Without a response the caller is told, by what is dropped, that the engine is closed.
+            To::One(_, None) => {}
+            To::One(reply, Some(response)) => drop(reply.send(response)),
+            To::Many(reply, responses) => drop(reply.send(responses)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(number: usize) -> Response {
+        Response::Applied(Err(EngineError::Storage(number.to_string())))
+    }
+
+    fn due(requests: usize) -> (PendingResponse, oneshot::Receiver<Vec<Response>>) {
+        let (reply, answer) = oneshot::channel();
+        let places = vec![Response::Applied(Err(EngineError::Closed)); requests];
+        (PendingResponse { rests_on: 0, to: To::Many(reply, places) }, answer)
+    }
+
+    #[test]
+    fn an_answer_rests_on_the_latest_batch_of_any_response_and_has_them_in_order() {
+        let (mut due, mut answer) = due(3);
+        for (at, rests_on) in [(2, 4), (0, 7), (1, 0)] {
+            due.put(at, rests_on, response(at));
+        }
+        assert_eq!(due.rests_on, 7);
+        due.give();
+        assert_eq!(answer.try_recv().expect("it is given"), [response(0), response(1), response(2)]);
+    }
+
+    #[test]
+    fn who_is_not_answered_learns_that_the_engine_is_closed() {
+        let (due, mut answer) = due(1);
+        drop(due);
+        assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+    }
+}

@@ -1,0 +1,98 @@
+//! The deeds of the nemesis, and in which order they are done.
+
+use std::collections::VecDeque;
+
+use crate::cluster::Database;
+use crate::fault_plan::{FaultAction, PlannedFault};
+use crate::fault_points;
+use crate::rng::Rng;
+
+/// A thing to do.
+#[derive(Debug)]
+pub enum Fault {
+    /// A server is started, and this becomes of it.
+    Life(Vec<PlannedFault>),
+    KillServer,
+    StopServer,
+    KillAllServers,
+    RestartServers,
+    Kill(Database),
+    Stop(Database),
+    Restart(Database),
+    Cut(usize),
+    Hold(usize),
+    HoldAnswers(usize),
+}
+
+impl Fault {
+    pub fn name(&self) -> String {
+        let name = match self {
+            Self::Life(_) => "server started for what is to come",
+            Self::KillServer => "server killed",
+            Self::StopServer => "server stopped",
+            Self::KillAllServers => "all servers killed",
+            Self::RestartServers => "servers restarted in turn",
+            Self::Kill(database) => return format!("{} killed", database.name()),
+            Self::Stop(database) => return format!("{} stopped", database.name()),
+            Self::Restart(database) => return format!("{} restarted", database.name()),
+            Self::Cut(_) => "connections cut",
+            Self::Hold(_) => "requests held",
+            Self::HoldAnswers(_) => "answers held",
+        };
+        name.to_owned()
+    }
+}
+
+/// Each point once for a server to die at and once for a database, and another deed after every two lives.
+pub fn deck(chance: &mut Rng, networks: usize) -> VecDeque<Fault> {
+    let mut lives = lives(chance);
+    let mut others = vec![Fault::KillServer, Fault::StopServer, Fault::KillAllServers, Fault::RestartServers];
+    for database in Database::ALL {
+        others.extend([Fault::Kill(database), Fault::Stop(database), Fault::Restart(database)]);
+    }
+    for network in 0..networks {
+        others.extend([Fault::Cut(network), Fault::Hold(network), Fault::HoldAnswers(network)]);
+    }
+    chance.shuffle(&mut others);
+    let mut deck = VecDeque::new();
+    while !(lives.is_empty() && others.is_empty()) {
+        deck.extend(lives.drain(..lives.len().min(2)).map(Fault::Life));
+        deck.extend(others.pop());
+    }
+    deck
+}
+
+/// Lives that end at all points, and databases that die at all points. The start of a database takes longer than that of a server: so that both come far in a short
+/// time, one dies in every second life of those, and the rest afterwards, for which no server needs to die.
+fn lives(chance: &mut Rng) -> Vec<Vec<PlannedFault>> {
+    let mut losses = fault_points::all();
+    chance.shuffle(&mut losses);
+    let mut losses: Vec<PlannedFault> = losses.into_iter().map(|point| loss(point, chance)).collect();
+    let mut deaths = fault_points::all();
+    chance.shuffle(&mut deaths);
+    let mut lives = Vec::new();
+    for (place, point) in deaths.into_iter().enumerate() {
+        let mut life = Vec::new();
+        if place.is_multiple_of(2) {
+            life.extend(losses.pop());
+        }
+        if chance.below(6) == 0 {
+            let points = fault_points::all();
+            let slept = points[chance.below(points.len() as u64) as usize].clone();
+            life.push(PlannedFault::new(slept, FaultAction::Sleeps, chance));
+        }
+        life.push(PlannedFault::new(point, FaultAction::Dies, chance));
+        lives.push(life);
+    }
+    while !losses.is_empty() {
+        lives.push(losses.drain(..losses.len().min(3)).collect());
+    }
+    lives
+}
+
+/// A database dies: mostly the one that the point is about.
+fn loss(point: String, chance: &mut Rng) -> PlannedFault {
+    let own = fault_points::database(&point).filter(|_| chance.below(4) > 0);
+    let database = own.unwrap_or_else(|| chance.below(Database::ALL.len() as u64) as usize);
+    PlannedFault::new(point, FaultAction::Bereaved(Database::ALL[database]), chance)
+}

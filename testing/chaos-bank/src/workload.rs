@@ -1,0 +1,185 @@
+//! Tellers: each moves money again and again, asks until it is answered, and writes down what it was told.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::http_client;
+use crate::rng::Rng;
+
+/// Accounts in each database, from 0 on.
+pub const ACCOUNTS: u64 = 100;
+
+/// What is in each account at the beginning.
+pub const OPENING: i64 = 1000;
+
+/// Requests of a session: sessions are dated, and old ones are forgotten.
+const SESSION_LENGTH: u32 = 50;
+
+/// How long a teller waits before it asks another server.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// How long an impatient teller waits for an answer at first. Then two servers have the same request.
+const IMPATIENT: Duration = Duration::from_millis(200);
+
+/// The procedures, and whether each moves money in PostgreSQL and in MariaDB.
+pub const PROCEDURES: [(&str, bool, bool); 5] = [
+    ("to_savings", true, true),
+    ("from_savings", true, true),
+    ("within", true, false),
+    ("within_savings", false, true),
+    ("balance", false, false),
+];
+
+/// A transfer that was asked for.
+#[derive(Debug, Clone)]
+pub struct Transfer {
+    pub session: u128,
+    pub sequence: u32,
+    pub procedure: &'static str,
+    pub body: String,
+    pub amount: i64,
+    /// The answer, as it came.
+    pub answer: Option<String>,
+    pub took: Duration,
+    pub asked: Instant,
+    /// Whether it was told that the answer has arrived: then it may be forgotten.
+    pub is_acknowledged: bool,
+}
+
+impl Transfer {
+    /// As the databases have it.
+    pub fn key(&self) -> String {
+        format!("{:032x}:{}", self.session, self.sequence)
+    }
+
+    pub fn is_done(&self) -> bool {
+        let answer = self.answer.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        answer.is_some_and(|answer| answer["outcome"] == "done")
+    }
+}
+
+/// All tellers, and their journals.
+pub struct Workload {
+    urls: Vec<String>,
+    journal: Mutex<Vec<Transfer>>,
+    is_over: AtomicBool,
+    pub answered: AtomicU64,
+}
+
+impl Workload {
+    pub fn new(urls: Vec<String>) -> Self {
+        Self { urls, journal: Mutex::default(), is_over: AtomicBool::new(false), answered: AtomicU64::new(0) }
+    }
+
+    /// Lets so many tellers work until they are told to stop.
+    pub fn begin(self: Arc<Self>, tellers: u64, seed: u64) -> JoinSet<()> {
+        let mut at_work = JoinSet::new();
+        for number in 0..tellers {
+            at_work.spawn(self.clone().work(number, Rng::new(seed ^ (number + 1) << 32)));
+        }
+        at_work
+    }
+
+    /// Lets them end with what they have begun.
+    pub fn stop(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    pub fn journal(&self) -> Vec<Transfer> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn work(self: Arc<Self>, number: u64, mut chance: Rng) {
+        let acknowledges = number.is_multiple_of(2);
+        let (mut session, mut sequence) = (new_session(&mut chance), 0);
+        while !self.is_over.load(Ordering::SeqCst) {
+            if sequence == SESSION_LENGTH {
+                (session, sequence) = (new_session(&mut chance), 0);
+            }
+            let mut transfer = transfer(session, sequence, &mut chance);
+            transfer.is_acknowledged = acknowledges;
+            let place = {
+                let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+                journal.push(transfer.clone());
+                journal.len() - 1
+            };
+            let answer = self.issue(&transfer, number as usize).await;
+            self.answered.fetch_add(1, Ordering::Relaxed);
+            let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+            journal[place].took = transfer.asked.elapsed();
+            journal[place].answer = Some(answer);
+            sequence += 1;
+        }
+    }
+
+    /// Asks until there is an answer, one server after the other.
+    async fn issue(&self, transfer: &Transfer, first: usize) -> String {
+        for attempt in first.. {
+            let url = &self.urls[attempt % self.urls.len()];
+            let asked = issue_once(url, transfer, attempt == first);
+            // Every fourth; and less so each time, that a slow machine comes to an end.
+            let asked = if first % 4 == 3 {
+                let patience = IMPATIENT * 2_u32.saturating_pow((attempt - first).min(8) as u32);
+                tokio::time::timeout(patience, asked).await.unwrap_or(Ok((0, String::new())))
+            } else {
+                asked.await
+            };
+            match asked {
+                Ok((200, answer)) => return answer,
+                // What will never be an answer is one, and the books will show it.
+                Ok((status @ (400..=408 | 410..=499), answer)) => return format!("{status} {answer}"),
+                Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        }
+        unreachable!("a teller asks for ever")
+    }
+}
+
+/// Asks one server once.
+pub async fn issue_once(url: &str, transfer: &Transfer, is_first_time: bool) -> Result<(u16, String)> {
+    let key = format!("\"{}\"", transfer.key());
+    let mut headers = vec![("idempotency-key", key), ("jeton-first-time", is_first_time.to_string())];
+    if transfer.is_acknowledged && transfer.sequence > 0 {
+        headers.push(("jeton-acknowledged", (transfer.sequence - 1).to_string()));
+    }
+    let url = format!("{url}/v1/transactions/{}", transfer.procedure);
+    let (status, body) = http_client::post(&url, &headers, transfer.body.clone()).await?;
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// A transfer that chance chooses.
+pub fn transfer(session: u128, sequence: u32, chance: &mut Rng) -> Transfer {
+    let (procedure, _, _) = PROCEDURES[chance.below(PROCEDURES.len() as u64) as usize];
+    let amount = if procedure == "balance" { 0 } else { 1 + chance.below(OPENING as u64 / 3) as i64 };
+    let from = chance.below(ACCOUNTS);
+    // Not to itself: that would be no transfer.
+    let to = (from + 1 + chance.below(ACCOUNTS - 1)) % ACCOUNTS;
+    let body = match procedure {
+        "balance" => json!({ "account": from }),
+        _ => json!({ "from": from, "to": to, "amount": amount }),
+    };
+    Transfer {
+        session,
+        sequence,
+        procedure,
+        body: body.to_string(),
+        amount,
+        answer: None,
+        took: Duration::ZERO,
+        asked: Instant::now(),
+        is_acknowledged: false,
+    }
+}
+
+/// A UUID of version 7.
+pub fn new_session(chance: &mut Rng) -> u128 {
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let random = u128::from(chance.number()) << 64 | u128::from(chance.number());
+    let (high, low) = (random >> 64 & 0xfff, random & ((1 << 62) - 1));
+    millis << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low
+}
