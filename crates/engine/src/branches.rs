@@ -209,7 +209,7 @@ mod tests {
     use crate::options::Options;
 
     /// A store, a branch with parts in two partitions beside its home, and the steps in which it is held.
-    struct Scene {
+    struct Scenario {
         engine: Engine,
         name: BranchName,
         steps: Vec<(PartitionId, BranchRequest)>,
@@ -217,7 +217,7 @@ mod tests {
         _folder: tempfile::TempDir,
     }
 
-    impl Scene {
+    impl Scenario {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let engine = Engine::open(folder.path(), Options { shards: 2, ..Options::default() }).unwrap();
@@ -264,11 +264,11 @@ mod tests {
     #[test]
     fn what_is_on_its_way_is_not_held_after_the_abort() {
         for arrived in 0..=3 {
-            let scene = Scene::new();
+            let scenario = Scenario::new();
             for at in 0..arrived {
-                assert_eq!(scene.step(at), Ok(BranchResponse::Held { fresh: true }));
+                assert_eq!(scenario.step(at), Ok(BranchResponse::Held { fresh: true }));
             }
-            let settled = block_on(scene.engine.settle(&scene.name, BranchOutcome::Abort)).unwrap();
+            let settled = block_on(scenario.engine.settle(&scenario.name, BranchOutcome::Abort)).unwrap();
             assert_eq!(settled, FinishResult::Done { fresh: true, counted: Vec::new() });
             // Without its home it does not come to the rest.
             let late = if arrived == 0 { 0..1 } else { arrived..3 };
@@ -278,61 +278,61 @@ mod tests {
                     fresh: false,
                     counted: Vec::new(),
                 };
-                assert_eq!(scene.step(at), Ok(refused), "{arrived} of 3 had come, then {at}");
+                assert_eq!(scenario.step(at), Ok(refused), "{arrived} of 3 had come, then {at}");
             }
-            assert_eq!(block_on(scene.engine.held()), Ok(Vec::new()));
-            assert_eq!(scene.values(), [0, 0]);
+            assert_eq!(block_on(scenario.engine.held()), Ok(Vec::new()));
+            assert_eq!(scenario.values(), [0, 0]);
         }
     }
 
     #[test]
     fn nothing_is_committed_unless_all_of_it_is_held() {
         for arrived in 0..3 {
-            let scene = Scene::new();
+            let scenario = Scenario::new();
             for at in 0..arrived {
-                assert_eq!(scene.step(at), Ok(BranchResponse::Held { fresh: true }));
+                assert_eq!(scenario.step(at), Ok(BranchResponse::Held { fresh: true }));
             }
             assert_eq!(
-                block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)),
+                block_on(scenario.engine.settle(&scenario.name, BranchOutcome::Commit)),
                 Ok(FinishResult::Unknown)
             );
-            assert_eq!(scene.values(), [0, 0], "{arrived} of 3 had come");
+            assert_eq!(scenario.values(), [0, 0], "{arrived} of 3 had come");
             // Nothing is lost by that: the vote goes on, and is a yes.
-            let vote = block_on(scene.engine.hold(&scene.name, scene.additions.clone()));
+            let vote = block_on(scenario.engine.hold(&scenario.name, scenario.additions.clone()));
             assert_eq!(vote, Ok(PrepareResult::Held { fresh: true }));
-            let settled = block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)).unwrap();
+            let settled = block_on(scenario.engine.settle(&scenario.name, BranchOutcome::Commit)).unwrap();
             assert!(
                 matches!(settled, FinishResult::Done { fresh: true, ref counted } if counted.len() == 2),
                 "{settled:?}"
             );
-            assert_eq!(scene.values(), [5, 5]);
+            assert_eq!(scenario.values(), [5, 5]);
         }
     }
 
     /// Whoever commits may have died on its way.
     #[test]
     fn a_commit_that_was_begun_is_finished() {
-        let scene = Scene::new();
-        block_on(scene.engine.hold(&scene.name, scene.additions.clone())).unwrap();
+        let scenario = Scenario::new();
+        block_on(scenario.engine.hold(&scenario.name, scenario.additions.clone())).unwrap();
         let ask = BranchRequest::Settle {
-            name: scene.name.clone(),
+            name: scenario.name.clone(),
             ending: BranchOutcome::Commit,
             rest_settled: true,
         };
-        block_on(scene.engine.ask_branch_in(scene.steps[1].0, ask)).unwrap();
-        assert_eq!(scene.values(), [5, 0]);
-        assert_eq!(block_on(scene.engine.held()).unwrap().len(), 1);
-        block_on(scene.engine.settle(&scene.name, BranchOutcome::Commit)).unwrap();
-        assert_eq!(scene.values(), [5, 5]);
-        assert_eq!(block_on(scene.engine.held()), Ok(Vec::new()));
+        block_on(scenario.engine.ask_branch_in(scenario.steps[1].0, ask)).unwrap();
+        assert_eq!(scenario.values(), [5, 0]);
+        assert_eq!(block_on(scenario.engine.held()).unwrap().len(), 1);
+        block_on(scenario.engine.settle(&scenario.name, BranchOutcome::Commit)).unwrap();
+        assert_eq!(scenario.values(), [5, 5]);
+        assert_eq!(block_on(scenario.engine.held()), Ok(Vec::new()));
     }
 
     #[test]
     fn another_branch_of_the_name_is_refused() {
-        let scene = Scene::new();
-        block_on(scene.engine.hold(&scene.name, scene.additions.clone())).unwrap();
-        let fewer = scene.additions[..1].to_vec();
-        let refused = block_on(scene.engine.hold(&scene.name, fewer));
+        let scenario = Scenario::new();
+        block_on(scenario.engine.hold(&scenario.name, scenario.additions.clone())).unwrap();
+        let fewer = scenario.additions[..1].to_vec();
+        let refused = block_on(scenario.engine.hold(&scenario.name, fewer));
         assert_eq!(refused, Err(PrepareError::Refused(Rejection::Mismatch.into())));
     }
 }

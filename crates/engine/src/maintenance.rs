@@ -122,7 +122,7 @@ mod tests {
 
     const START: u64 = 1_700_000_000;
 
-    struct Scene {
+    struct Scenario {
         registers: Arc<Memory>,
         upkeep: Maintenance<Memory, MemoryValues, FaultDisk>,
     }
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    impl Scene {
+    impl Scenario {
         /// Three tables of two eras each; those before are remembered for an hour, two hours, and three.
         fn new() -> Self {
             let registers = Arc::new(Memory::new());
@@ -175,15 +175,15 @@ mod tests {
 
     #[test]
     fn eras_go_when_the_log_says_that_they_are_over() {
-        let scene = Scene::new();
+        let scenario = Scenario::new();
         for (hours, left) in [(0.0, [2, 2, 2]), (1.1, [2, 2, 2]), (1.2, [1, 2, 2]), (4.0, [1, 1, 1])] {
-            scene.reach(hours);
-            scene.upkeep.tidy().unwrap();
-            assert_eq!(scene.eras(), (left.into(), left.into()), "after {hours} hours");
+            scenario.reach(hours);
+            scenario.upkeep.tidy().unwrap();
+            assert_eq!(scenario.eras(), (left.into(), left.into()), "after {hours} hours");
         }
         // Versions go on from there.
-        scene.upkeep.tables.alter("two", settings(9), || Moment::from_secs(START), Moment::ZERO).unwrap();
-        assert_eq!(scene.eras(), (vec![1, 2, 1], vec![1, 2, 1]));
+        scenario.upkeep.tables.alter("two", settings(9), || Moment::from_secs(START), Moment::ZERO).unwrap();
+        assert_eq!(scenario.eras(), (vec![1, 2, 1], vec![1, 2, 1]));
     }
 
     #[test]
@@ -192,15 +192,15 @@ mod tests {
             (Faults { refused: 1_000, ..Faults::default() }, Faults { lost: 1_000, ..Faults::default() });
         // Whether it is stored is not known if the answer is lost; until it is known, nobody sees it.
         for (faults, stored) in [(refused, vec![2, 2, 2]), (lost, vec![1, 2, 2])] {
-            let scene = Scene::new();
-            scene.reach(1.2);
-            scene.registers.set_faults(faults);
-            let trouble = scene.upkeep.tidy().unwrap_err();
+            let scenario = Scenario::new();
+            scenario.reach(1.2);
+            scenario.registers.set_faults(faults);
+            let trouble = scenario.upkeep.tidy().unwrap_err();
             assert!(trouble.to_string().contains("eras"), "{trouble}");
-            scene.registers.set_faults(Faults::default());
-            assert_eq!(scene.eras(), (vec![2, 2, 2], stored));
-            scene.upkeep.tidy().unwrap();
-            assert_eq!(scene.eras(), (vec![1, 2, 2], vec![1, 2, 2]));
+            scenario.registers.set_faults(Faults::default());
+            assert_eq!(scenario.eras(), (vec![2, 2, 2], stored));
+            scenario.upkeep.tidy().unwrap();
+            assert_eq!(scenario.eras(), (vec![1, 2, 2], vec![1, 2, 2]));
         }
     }
 }

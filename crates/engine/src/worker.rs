@@ -484,7 +484,7 @@ mod tests {
     use crate::values::MemoryValues;
 
     /// A shard at work on a disk that can be made to take nothing; its stores are elsewhere, and would take everything.
-    struct Scene {
+    struct Scenario {
         disk: FaultDisk,
         registers: Arc<Embedded<FaultDisk>>,
         health: Arc<Health>,
@@ -495,7 +495,7 @@ mod tests {
 
     type TestWorker = Worker<Embedded<FaultDisk>, MemoryValues, FaultDisk, SystemClock>;
 
-    fn scene(stands_back: bool, copy_cells: usize) -> (Scene, TestWorker) {
+    fn scenario(stands_back: bool, copy_cells: usize) -> (Scenario, TestWorker) {
         let disk = FaultDisk::new();
         let segments = embedded::Options::small(1 << 20);
         let registers = Arc::new(Embedded::open(disk.clone(), segments).unwrap());
@@ -537,10 +537,10 @@ mod tests {
             bursting: Arc::default(),
             stands_back,
         };
-        (Scene { disk, registers, health, door, jobs, request: Box::new(request) }, worker)
+        (Scenario { disk, registers, health, door, jobs, request: Box::new(request) }, worker)
     }
 
-    impl Scene {
+    impl Scenario {
         fn ask(&self, number: u64) -> oneshot::Receiver<Response> {
             let (reply, answer) = oneshot::channel();
             self.tell((self.request)(number, reply));
@@ -563,26 +563,26 @@ mod tests {
     #[test]
     fn nothing_of_a_batch_that_is_given_up_goes_anywhere() {
         for frozen_before in [true, false].repeat(8) {
-            let (scene, worker) = scene(false, 512);
+            let (scenario, worker) = scenario(false, 512);
             let thread = std::thread::spawn(move || block_on(worker.run()));
-            let acknowledged = block_on(scene.ask(1)).unwrap();
+            let acknowledged = block_on(scenario.ask(1)).unwrap();
             assert!(
                 matches!(acknowledged, Response::Applied(Ok(OperationOutcome::Fresh(_)))),
                 "{acknowledged:?}"
             );
-            scene.disk.set_read_only(true);
+            scenario.disk.set_read_only(true);
             if frozen_before {
-                scene.health.demand_checkpoint();
+                scenario.health.demand_checkpoint();
             }
-            let given_up = scene.ask(2);
+            let given_up = scenario.ask(2);
             // When the first of these is answered, the request is about to be decided; with the second, it was.
-            block_on(scene.mark(false)).unwrap();
-            let mark = scene.mark(true);
-            block_on(scene.mark(false)).unwrap();
-            scene.health.demand_checkpoint();
-            scene.health.close();
-            scene.registers.wind_up();
-            drop(scene.door);
+            block_on(scenario.mark(false)).unwrap();
+            let mark = scenario.mark(true);
+            block_on(scenario.mark(false)).unwrap();
+            scenario.health.demand_checkpoint();
+            scenario.health.close();
+            scenario.registers.wind_up();
+            drop(scenario.door);
             thread.join().unwrap();
             assert!(block_on(given_up).is_err(), "it was answered");
             assert!(block_on(mark).is_err(), "it was called durable");
@@ -590,7 +590,7 @@ mod tests {
                 Job::Ids { frozen, .. } => frozen.batch,
                 Job::Values { frozen, .. } => frozen.batch,
             };
-            let mut handed_out = scene.jobs.iter().map(batch);
+            let mut handed_out = scenario.jobs.iter().map(batch);
             assert!(
                 handed_out.all(|batch| batch == 1),
                 "what was frozen after it was handed out to be stored"
@@ -603,19 +603,19 @@ mod tests {
     fn others_come_in_between_the_steps_of_a_checkpoint() {
         const CELLS: u64 = 20;
         for stands_back in [true, false] {
-            let (scene, worker) = scene(stands_back, 1);
+            let (scenario, worker) = scenario(stands_back, 1);
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             let mut work = std::pin::pin!(worker.run());
             let mut step = || assert!(work.as_mut().poll(&mut context).is_pending());
-            let mut answers: Vec<_> = (0..CELLS).map(|number| scene.ask(number)).collect();
+            let mut answers: Vec<_> = (0..CELLS).map(|number| scenario.ask(number)).collect();
             while !answers.is_empty() {
                 step();
                 answers.retain_mut(|answer| answer.try_recv().is_err());
             }
             let (reply, _stored) = oneshot::channel();
-            scene.tell(Message::Stored(reply));
+            scenario.tell(Message::Stored(reply));
             let mut steps = 0;
-            while !scene.jobs.try_iter().any(|job| matches!(job, Job::Values { .. })) {
+            while !scenario.jobs.try_iter().any(|job| matches!(job, Job::Values { .. })) {
                 step();
                 steps += 1;
             }

@@ -7,8 +7,8 @@ mod ids {
     mod damage;
     mod failure;
     mod format;
-    mod lying;
+    mod fsync_data_loss;
     mod model;
+    mod out_of_space;
     mod readers;
-    mod room;
 }

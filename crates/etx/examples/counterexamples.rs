@@ -1,6 +1,6 @@
 //! Tells how the pseudo-code of the paper fails, step by step: `cargo run -p jeton-etx --example counterexamples`.
 
-#[path = "../tests/literal/paper/mod.rs"]
+#[path = "../tests/paper_pseudocode/paper/mod.rs"]
 mod paper;
 
 use paper::{Faults, Variant, check, story};

@@ -1,9 +1,9 @@
 //! MariaDB as a participant, on a real one, with a binary log and without.
-mod scenes;
+mod scenarios;
 
-use scenes::{Engine, Scene, Stage};
+use scenarios::{Engine, Fixture, Scenario};
 
-const OWN: &[(&str, Scene)] = scenes![
+const OWN: &[(&str, Scenario)] = scenarios![
     mariadb_only::a_branch_without_a_statement_is_over,
     mariadb_only::a_branch_that_only_read_can_be_committed_by_others,
     mariadb_only::what_comes_back_after_a_crash_is_found,
@@ -21,8 +21,9 @@ const OWN: &[(&str, Scene)] = scenes![
 async fn main() -> anyhow::Result<()> {
     let mut failed = 0;
     for binlog in [false, true] {
-        let mut stage = Stage::build(Engine::MariaDb { binlog }).await?;
-        failed += scenes::play(&mut stage, scenes::COMMON).await + scenes::play(&mut stage, OWN).await;
+        let mut fixture = Fixture::build(Engine::MariaDb { binlog }).await?;
+        failed +=
+            scenarios::play(&mut fixture, scenarios::COMMON).await + scenarios::play(&mut fixture, OWN).await;
     }
     anyhow::ensure!(failed == 0, "{failed} failed");
     Ok(())

@@ -1,9 +1,9 @@
 //! PostgreSQL as a participant, on a real one.
-mod scenes;
+mod scenarios;
 
-use scenes::{Engine, Scene, Stage};
+use scenarios::{Engine, Fixture, Scenario};
 
-const OWN: &[(&str, Scene)] = scenes![
+const OWN: &[(&str, Scenario)] = scenarios![
     postgres_only::a_branch_that_changed_nothing_is_over,
     postgres_only::a_session_writes_nothing_outside_of_its_branch,
     postgres_only::a_check_at_the_end_fails_the_vote,
@@ -13,8 +13,9 @@ const OWN: &[(&str, Scene)] = scenes![
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let mut stage = Stage::build(Engine::Postgres).await?;
-    let failed = scenes::play(&mut stage, scenes::COMMON).await + scenes::play(&mut stage, OWN).await;
+    let mut fixture = Fixture::build(Engine::Postgres).await?;
+    let failed =
+        scenarios::play(&mut fixture, scenarios::COMMON).await + scenarios::play(&mut fixture, OWN).await;
     anyhow::ensure!(failed == 0, "{failed} failed");
     Ok(())
 }

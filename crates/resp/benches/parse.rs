@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use jeton_resp::reply_writer::{Version, Writer};
 use jeton_resp::request_parser::{self, Args, Progress};
-use jeton_resp::{command_writer, reply_parser};
+use jeton_resp::{command, reply_parser};
 
 /// Commands in a pipeline.
 const PIPELINE: usize = 50;

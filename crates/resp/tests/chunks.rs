@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Arguments, cut, replies, requests};
-use jeton_resp::{command_writer, reply_parser, request_parser};
+use jeton_resp::{command, reply_parser, request_parser};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

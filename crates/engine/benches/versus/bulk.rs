@@ -8,7 +8,7 @@ use jeton_core::{Change, Operation};
 use jeton_engine::{EngineError, OperationOutcome};
 
 use crate::callers::scatter;
-use crate::ours::{Ours, uuid7};
+use crate::jeton::{Ours, uuid7};
 
 const UNDER_WAY_MAX: usize = 4096;
 

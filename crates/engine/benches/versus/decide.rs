@@ -15,7 +15,7 @@ use jeton_engine::{Request, Response, Shard, Stores};
 use jeton_register::disk::RealDisk;
 
 use crate::callers::{COUNTERS, scatter};
-use crate::ours::{Memory, uuid7};
+use crate::jeton::{Memory, uuid7};
 use crate::report::{load, spread};
 
 /// Requests decided at a time: about what is found waiting under load.

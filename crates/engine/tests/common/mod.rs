@@ -1,7 +1,7 @@
 //! What the tests of the engine share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-pub mod scene;
+pub mod scenario;
 
 use std::path::Path;
 

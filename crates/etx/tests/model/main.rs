@@ -1,15 +1,15 @@
 //! The protocol, checked in every order of events, with limited numbers of faults.
 
-mod errands;
+mod effects;
 mod fault;
-mod promises;
+mod model;
+mod properties;
 mod state;
-mod world;
 
 use fault::{Faults, Mistake};
 use jeton_etx::DecisionLocation;
+use model::World;
 use stateright::{Checker, Model};
-use world::World;
 
 const NONE: Faults =
     Faults { crashes: 0, suspicions: 0, refusals: 0, haste: 0, unknown: 0, outages: 0, fences: 0, breaks: 0 };

@@ -6,7 +6,7 @@ use jeton_server::Metric;
 use serde_json::json;
 
 use crate::client::{Client, Reply};
-use crate::world::{Start, World, uuid};
+use crate::harness::{Start, World, uuid};
 
 /// Tokens by name, and the access that knows them.
 struct Keys {

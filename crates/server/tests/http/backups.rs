@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::client::{Client, Reply};
-use crate::world::{Start, World, uuid};
+use crate::harness::{Start, World, uuid};
 
 const BACKUP: &str = "/v1/admin/backup";
 const ROWS: usize = 7;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use jeton_server::Metric;
 use serde_json::json;
 
-use crate::world::{Start, World, uuid};
+use crate::harness::{Start, World, uuid};
 
 const ADD: &str = "/v1/tables/default/counters/c:add";
 

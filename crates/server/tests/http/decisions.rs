@@ -6,7 +6,7 @@ use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettin
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply};
-use crate::world::{Start, World, millis, uuid, uuid_at};
+use crate::harness::{Start, World, millis, uuid, uuid_at};
 
 const ADD: &str = "/v1/tables/default/counters/c:add";
 const READ: &str = "/v1/tables/default/counters/c";

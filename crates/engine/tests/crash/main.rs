@@ -4,8 +4,8 @@
 //! Without arguments it is the test; with `child` it is the process that is killed.
 
 mod child;
+mod driver;
 mod oracle;
-mod parent;
 
 /// How often the process is killed. `JETON_KILL_ROUNDS` asks for more.
 const ROUNDS: u64 = 60;
@@ -23,5 +23,5 @@ fn main() {
     // Not the same every time: what the kill interrupts is chance anyway.
     let seed = number("JETON_KILL_SEED").unwrap_or_else(|| std::process::id().into());
     println!("{rounds} kills, JETON_KILL_SEED={seed}");
-    parent::run(rounds, seed);
+    driver::run(rounds, seed);
 }

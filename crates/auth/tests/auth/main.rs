@@ -2,14 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod accounts;
-mod token_store;
+mod auth_context;
+mod bind_policy;
 mod common;
-mod token_file;
-mod token_file_format;
 mod grants;
 mod leaks;
-mod bind_policy;
-mod passes;
 mod reload;
+mod token_file;
+mod token_file_format;
+mod token_store;
 mod tokens;
 mod usage_file;

@@ -9,9 +9,9 @@ use jeton_etx::{
 };
 use stateright::{Model, Property};
 
-use crate::errands::How;
+use crate::effects::How;
 use crate::fault::{Faults, Mistake};
-use crate::promises::promises;
+use crate::properties::promises;
 use crate::state::{Errand, Part, PreparedBranch, RESOURCES, State, What};
 
 /// The model.

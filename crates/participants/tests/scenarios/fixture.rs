@@ -12,7 +12,7 @@ use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_testbed::{MariaDb as MariaDbServer, Postgres as PostgresServer, Proxy};
 use mysql_async::prelude::Queryable;
 
-use super::Scene;
+use super::Scenario;
 
 pub const CLUSTER: u32 = 7;
 pub const NUMBER: u8 = 3;
@@ -79,7 +79,7 @@ impl Server {
     }
 }
 
-pub struct Stage {
+pub struct Fixture {
     pub engine: Engine,
     pub server: Server,
     pub proxy: Proxy,
@@ -87,12 +87,12 @@ pub struct Stage {
     pub own: Box<dyn Resource>,
     /// Another server, with a connection of its own.
     pub other: Box<dyn Resource>,
-    /// How often a scene is repeated that depends on chance.
+    /// How often a scenario is repeated that depends on chance.
     pub rounds: usize,
     _folder: tempfile::TempDir,
 }
 
-impl Stage {
+impl Fixture {
     pub async fn build(engine: Engine) -> Result<Self> {
         let folder = jeton_testbed::folder()?;
         let server = match engine {
@@ -105,9 +105,9 @@ impl Stage {
         };
         let proxy = Proxy::start(server.address()).await?;
         let (own, other) = Self::servers(&server, &proxy, settings()).await?;
-        let stage = Self { engine, server, proxy, own, other, rounds: 10, _folder: folder };
-        stage.raw("CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL)").await?;
-        Ok(stage)
+        let fixture = Self { engine, server, proxy, own, other, rounds: 10, _folder: folder };
+        fixture.raw("CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL)").await?;
+        Ok(fixture)
     }
 
     async fn servers(
@@ -132,14 +132,14 @@ impl Stage {
         })
     }
 
-    /// Plays a scene with servers that were just started, so that none has to do with what another broke.
-    pub async fn play(&mut self, scene: Scene) -> Result<()> {
+    /// Plays a scenario with servers that were just started, so that none has to do with what another broke.
+    pub async fn play(&mut self, scenario: Scenario) -> Result<()> {
         self.proxy = Proxy::start(self.server.address()).await?;
         (self.own, self.other) = Self::servers(&self.server, &self.proxy, settings()).await?;
-        let played = scene(self).await;
+        let played = scenario(self).await;
         let left = self.other.prepared().await?;
         for standing in &left {
-            // Not for the next scene.
+            // Not for the next scenario.
             self.other.decide(&standing.name, Outcome::Abort).await?;
         }
         played?;
@@ -287,7 +287,7 @@ pub fn attempt_at_home() -> AttemptId {
 
 fn attempt_at(home: DecisionLocation) -> AttemptId {
     let number = next();
-    // Sessions grow with time, and those of later scenes are newer.
+    // Sessions grow with time, and those of later scenarios are newer.
     let request = RequestId { session: 1 << 100 | u128::from(number), sequence: 1 };
     let executor = CoordinatorId { server: 1, incarnation: u64::from(std::process::id()), work: number };
     AttemptId { request, number: AttemptNumber::FIRST, executor, home }

@@ -1,33 +1,33 @@
-//! What must hold of every database that takes part, as scenes on a real one. A scene that fails says what did not hold.
-#![allow(dead_code, reason = "not every test plays every scene")]
+//! What must hold of every database that takes part, as scenarios on a real one. A scenario that fails says what did not hold.
+#![allow(dead_code, reason = "not every test plays every scenario")]
 
 pub mod branches;
+pub mod connection_loss;
 pub mod decisions;
 pub mod deployments;
-pub mod fences;
-pub mod losses;
+pub mod fencing;
+pub mod fixture;
 pub mod mariadb_only;
 pub mod postgres_only;
-pub mod stage;
 
 use std::pin::Pin;
 
 use anyhow::Result;
 
-pub use stage::{Engine, Stage};
+pub use fixture::{Engine, Fixture};
 
-/// A scene on a stage.
-pub type Scene = for<'a> fn(&'a mut Stage) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+/// A scenario on a fixture.
+pub type Scenario = for<'a> fn(&'a mut Fixture) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
-/// Names scenes after their functions.
+/// Names scenarios after their functions.
 #[macro_export]
-macro_rules! scenes {
+macro_rules! scenarios {
     ($($module:ident::$name:ident),* $(,)?) => {
         &[$((stringify!($name), {
             fn play<'a>(
-                stage: &'a mut $crate::scenes::Stage,
+                fixture: &'a mut $crate::scenarios::Fixture,
             ) -> std::pin::Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>> {
-                Box::pin($crate::scenes::$module::$name(stage))
+                Box::pin($crate::scenarios::$module::$name(fixture))
             }
             play
         })),*]
@@ -35,7 +35,7 @@ macro_rules! scenes {
 }
 
 /// Those for both engines.
-pub const COMMON: &[(&str, Scene)] = scenes![
+pub const COMMON: &[(&str, Scenario)] = scenarios![
     branches::a_branch_commits_after_its_vote,
     branches::a_branch_is_rolled_back_after_its_vote,
     branches::a_branch_is_rolled_back_before_its_vote,
@@ -52,16 +52,16 @@ pub const COMMON: &[(&str, Scene)] = scenes![
     branches::locks_of_a_prepared_branch_are_told,
     branches::values_come_back_as_they_went,
     branches::prepared_branches_have_an_age,
-    losses::a_branch_outlives_a_crash_of_the_database,
-    losses::dead_idle_connections_do_not_matter,
-    losses::a_connection_lost_before_the_vote_loses_the_work,
-    losses::a_connection_lost_after_the_vote_loses_nothing,
-    losses::a_vote_whose_answer_is_lost_is_rolled_back,
-    losses::a_late_vote_is_found,
-    losses::a_statement_nobody_waits_for_is_rolled_back,
-    fences::a_hung_owner_of_locks_is_ended,
-    fences::a_hung_owner_of_a_prepared_branch_is_ended,
-    fences::who_was_fenced_may_begin_again,
+    connection_loss::a_branch_outlives_a_crash_of_the_database,
+    connection_loss::dead_idle_connections_do_not_matter,
+    connection_loss::a_connection_lost_before_the_vote_loses_the_work,
+    connection_loss::a_connection_lost_after_the_vote_loses_nothing,
+    connection_loss::a_vote_whose_answer_is_lost_is_rolled_back,
+    connection_loss::a_late_vote_is_found,
+    connection_loss::a_statement_nobody_waits_for_is_rolled_back,
+    fencing::a_hung_owner_of_locks_is_ended,
+    fencing::a_hung_owner_of_a_prepared_branch_is_ended,
+    fencing::who_was_fenced_may_begin_again,
     decisions::a_decision_is_committed_with_the_work,
     decisions::a_decision_that_stands_undoes_the_work,
     decisions::of_two_executors_one_commits,
@@ -75,18 +75,18 @@ pub const COMMON: &[(&str, Scene)] = scenes![
     deployments::a_trial_that_was_left_is_ended_by_whoever_has_the_number,
 ];
 
-/// Plays scenes whose name has one of the words of the command line, all if there is none.
-pub async fn play(stage: &mut Stage, scenes: &[(&str, Scene)]) -> usize {
+/// Plays scenarios whose name has one of the words of the command line, all if there is none.
+pub async fn play(fixture: &mut Fixture, scenarios: &[(&str, Scenario)]) -> usize {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let mut failed = 0;
-    for (name, scene) in scenes {
+    for (name, scenario) in scenarios {
         if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
             continue;
         }
         let started = std::time::Instant::now();
-        let result = stage.play(*scene).await;
+        let result = fixture.play(*scenario).await;
         let verdict = if result.is_ok() { "ok" } else { "FAILED" };
-        println!("{}: {name} ... {verdict} ({} ms)", stage.engine.word(), started.elapsed().as_millis());
+        println!("{}: {name} ... {verdict} ({} ms)", fixture.engine.word(), started.elapsed().as_millis());
         if let Err(error) = result {
             println!("    {error:#}");
             failed += 1;

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
-use crate::exchange::id;
+use crate::http_client::id;
 
 /// Prepares a branch in each database, as servers that then die. How many of them heard that it is prepared: a sweep may be faster.
 pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account: i64) -> usize {

@@ -3,91 +3,91 @@
 use anyhow::{Context, Result, ensure};
 use jeton_etx::{Outcome, ResourceError, Value, Vote};
 
-use super::stage::{Engine, Stage, attempt, settings};
+use super::fixture::{Engine, Fixture, attempt, settings};
 
 /// A branch with one deposit that has voted yes.
-pub async fn prepared_deposit(stage: &Stage, account: i64) -> Result<Box<dyn jeton_etx::Branch>> {
-    let mut branch = stage.own.begin(attempt()).await?;
-    stage.deposit(&mut branch, account).await?;
+pub async fn prepared_deposit(fixture: &Fixture, account: i64) -> Result<Box<dyn jeton_etx::Branch>> {
+    let mut branch = fixture.own.begin(attempt()).await?;
+    fixture.deposit(&mut branch, account).await?;
     let vote = branch.vote().await;
     ensure!(matches!(vote, Vote::Yes), "it votes {vote:?}");
     Ok(branch)
 }
 
-pub async fn a_branch_commits_after_its_vote(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
-    stage.expect_balance(account, 0).await?;
+pub async fn a_branch_commits_after_its_vote(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
+    fixture.expect_balance(account, 0).await?;
     let name = branch.name();
-    ensure!(stage.is_prepared(&name).await?);
+    ensure!(fixture.is_prepared(&name).await?);
     branch.decide(Outcome::Commit).await?;
-    stage.expect_balance(account, 1).await?;
-    ensure!(!stage.is_prepared(&name).await?);
+    fixture.expect_balance(account, 1).await?;
+    ensure!(!fixture.is_prepared(&name).await?);
     Ok(())
 }
 
-pub async fn a_branch_is_rolled_back_after_its_vote(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
+pub async fn a_branch_is_rolled_back_after_its_vote(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
     let name = branch.name();
     branch.decide(Outcome::Abort).await?;
-    ensure!(!stage.is_prepared(&name).await?);
-    stage.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;
-    stage.expect_balance(account, 5).await
+    ensure!(!fixture.is_prepared(&name).await?);
+    fixture.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;
+    fixture.expect_balance(account, 5).await
 }
 
-pub async fn a_branch_is_rolled_back_before_its_vote(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let mut branch = stage.own.begin(attempt()).await?;
-    stage.deposit(&mut branch, account).await?;
+pub async fn a_branch_is_rolled_back_before_its_vote(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let mut branch = fixture.own.begin(attempt()).await?;
+    fixture.deposit(&mut branch, account).await?;
     branch.decide(Outcome::Abort).await?;
-    stage.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;
-    stage.expect_balance(account, 5).await
+    fixture.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;
+    fixture.expect_balance(account, 5).await
 }
 
 /// PostgreSQL says that a failed transaction is prepared; MariaDB prepares what did not fail.
-pub async fn a_failed_statement_is_never_forgiven(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let mut branch = stage.own.begin(attempt()).await?;
-    stage.deposit(&mut branch, account).await?;
+pub async fn a_failed_statement_is_never_forgiven(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let mut branch = fixture.own.begin(attempt()).await?;
+    fixture.deposit(&mut branch, account).await?;
     let again = format!("INSERT INTO account VALUES ({account}, 0)");
     let failed = branch.execute(&again, &[]).await;
     ensure!(matches!(failed, Err(ResourceError::Statement { .. })), "{failed:?}");
     let name = branch.name();
     let vote = branch.vote().await;
     ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after an error");
-    ensure!(!stage.is_prepared(&name).await?, "it is prepared after an error");
+    ensure!(!fixture.is_prepared(&name).await?, "it is prepared after an error");
     ensure!(branch.execute("SELECT 1", &[]).await.is_err());
     branch.decide(Outcome::Abort).await?;
-    stage.expect_balance(account, 0).await
+    fixture.expect_balance(account, 0).await
 }
 
-pub async fn what_would_end_the_branch_is_refused(stage: &mut Stage) -> Result<()> {
+pub async fn what_would_end_the_branch_is_refused(fixture: &mut Fixture) -> Result<()> {
     for statement in ["COMMIT", "/* now */ rollback", "SET autocommit = 1", "BEGIN"] {
-        let account = stage.account().await?;
-        for attempt in [attempt(), super::stage::attempt_at_home()] {
-            let mut branch = stage.own.begin(attempt).await?;
-            stage.deposit(&mut branch, account).await?;
+        let account = fixture.account().await?;
+        for attempt in [attempt(), super::fixture::attempt_at_home()] {
+            let mut branch = fixture.own.begin(attempt).await?;
+            fixture.deposit(&mut branch, account).await?;
             let refused = branch.execute(statement, &[]).await;
             ensure!(matches!(refused, Err(ResourceError::Statement { .. })), "{statement}: {refused:?}");
             branch.decide(Outcome::Abort).await?;
         }
-        stage.expect_balance(account, 0).await?;
+        fixture.expect_balance(account, 0).await?;
     }
     Ok(())
 }
 
 /// Ends of every kind on one connection, which is never reset; and what was acknowledged is there after a crash.
-pub async fn connections_are_reused_and_keep_nothing(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
+pub async fn connections_are_reused_and_keep_nothing(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
     for _ in 0..5 {
-        prepared_deposit(stage, account).await?.decide(Outcome::Commit).await?;
-        prepared_deposit(stage, account).await?.decide(Outcome::Abort).await?;
-        let mut failing = stage.own.begin(attempt()).await?;
-        stage.deposit(&mut failing, account).await?;
+        prepared_deposit(fixture, account).await?.decide(Outcome::Commit).await?;
+        prepared_deposit(fixture, account).await?.decide(Outcome::Abort).await?;
+        let mut failing = fixture.own.begin(attempt()).await?;
+        fixture.deposit(&mut failing, account).await?;
         ensure!(failing.execute("SELECT 1 FROM nowhere", &[]).await.is_err());
         failing.decide(Outcome::Abort).await?;
-        let mut reading = stage.own.begin(attempt()).await?;
+        let mut reading = fixture.own.begin(attempt()).await?;
         reading.execute("SELECT 1", &[]).await?;
         match reading.vote().await {
             Vote::Unchanged => {}
@@ -95,23 +95,23 @@ pub async fn connections_are_reused_and_keep_nothing(stage: &mut Stage) -> Resul
             Vote::No(failure) => return Err(failure.into()),
         }
     }
-    let connections = stage.proxy.count_ever();
+    let connections = fixture.proxy.count_ever();
     ensure!(connections == 1, "{connections} connections for branches one after the other");
-    stage.expect_balance(account, 5).await?;
-    stage.server.kill();
-    stage.server.restart()?;
-    stage.expect_balance(account, 5).await?;
-    // What was rolled back may be prepared again: that is another scene.
-    for standing in stage.other.prepared().await? {
-        stage.other.decide(&standing.name, Outcome::Abort).await?;
+    fixture.expect_balance(account, 5).await?;
+    fixture.server.kill();
+    fixture.server.restart()?;
+    fixture.expect_balance(account, 5).await?;
+    // What was rolled back may be prepared again: that is another scenario.
+    for standing in fixture.other.prepared().await? {
+        fixture.other.decide(&standing.name, Outcome::Abort).await?;
     }
     Ok(())
 }
 
-pub async fn room_is_bounded(stage: &mut Stage) -> Result<()> {
+pub async fn room_is_bounded(fixture: &mut Fixture) -> Result<()> {
     let wait_max = std::time::Duration::from_millis(300);
     let narrow =
-        stage.server(true, jeton_participants::Settings { branches_max: 2, wait_max, ..settings() })?;
+        fixture.server(true, jeton_participants::Settings { branches_max: 2, wait_max, ..settings() })?;
     let first = narrow.begin(attempt()).await?;
     let _second = narrow.begin(attempt()).await?;
     let third = narrow.begin(attempt()).await.err();
@@ -123,81 +123,81 @@ pub async fn room_is_bounded(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_lock_not_had_is_passing(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
-    let mut waiting = stage.other.begin(attempt()).await?;
-    let waited = stage.deposit(&mut waiting, account).await;
+pub async fn a_lock_not_had_is_passing(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
+    let mut waiting = fixture.other.begin(attempt()).await?;
+    let waited = fixture.deposit(&mut waiting, account).await;
     let failure = waited.err().and_then(|error| error.downcast::<ResourceError>().ok());
     ensure!(matches!(failure, Some(ResourceError::Passing { .. })), "{failure:?}");
     waiting.decide(Outcome::Abort).await?;
     branch.decide(Outcome::Commit).await?;
-    stage.expect_balance(account, 1).await
+    fixture.expect_balance(account, 1).await
 }
 
 /// MariaDB says then that there is no such branch.
-pub async fn another_commits_while_the_owner_is_connected(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
-    stage.other.decide(&branch.name(), Outcome::Commit).await?;
-    stage.expect_balance(account, 1).await?;
+pub async fn another_commits_while_the_owner_is_connected(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
+    fixture.other.decide(&branch.name(), Outcome::Commit).await?;
+    fixture.expect_balance(account, 1).await?;
     // The owner comes too late, and is told that all is done.
     branch.decide(Outcome::Commit).await?;
-    stage.expect_balance(account, 1).await
+    fixture.expect_balance(account, 1).await
 }
 
-pub async fn many_decide_at_once(stage: &mut Stage) -> Result<()> {
+pub async fn many_decide_at_once(fixture: &mut Fixture) -> Result<()> {
     for _ in 0..10 {
-        let account = stage.account().await?;
-        let branch = prepared_deposit(stage, account).await?;
+        let account = fixture.account().await?;
+        let branch = prepared_deposit(fixture, account).await?;
         let name = branch.name();
         drop(branch);
-        let decide = || stage.other.decide(&name, Outcome::Commit);
+        let decide = || fixture.other.decide(&name, Outcome::Commit);
         let (a, b, c, d) = tokio::join!(decide(), decide(), decide(), decide());
         for result in [a, b, c, d] {
             result?;
         }
-        stage.expect_balance(account, 1).await?;
+        fixture.expect_balance(account, 1).await?;
     }
     Ok(())
 }
 
-pub async fn the_end_cannot_be_changed(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
+pub async fn the_end_cannot_be_changed(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
     let name = branch.name();
     branch.decide(Outcome::Commit).await?;
-    stage.other.decide(&name, Outcome::Commit).await?;
-    let undone = stage.other.decide(&name, Outcome::Abort).await;
+    fixture.other.decide(&name, Outcome::Commit).await?;
+    let undone = fixture.other.decide(&name, Outcome::Abort).await;
     ensure!(matches!(undone, Err(ResourceError::Damage { .. })), "{undone:?}");
-    let branch = prepared_deposit(stage, account).await?;
+    let branch = prepared_deposit(fixture, account).await?;
     let name = branch.name();
     branch.decide(Outcome::Abort).await?;
-    stage.other.decide(&name, Outcome::Abort).await?;
-    stage.expect_balance(account, 1).await
+    fixture.other.decide(&name, Outcome::Abort).await?;
+    fixture.expect_balance(account, 1).await
 }
 
-pub async fn damage_is_told(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
+pub async fn damage_is_told(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
     let name = branch.name();
     drop(branch);
-    stage.end_by_hand(&name).await?;
-    let decided = stage.other.decide(&name, Outcome::Commit).await;
+    fixture.end_by_hand(&name).await?;
+    let decided = fixture.other.decide(&name, Outcome::Commit).await;
     ensure!(matches!(decided, Err(ResourceError::Damage { .. })), "{decided:?}");
     // Somebody who never was is no better, unless he was to be undone.
     let never = jeton_etx::Xid { executor: attempt().executor, ..name };
-    let decided = stage.other.decide(&never, Outcome::Commit).await;
+    let decided = fixture.other.decide(&never, Outcome::Commit).await;
     ensure!(matches!(decided, Err(ResourceError::Damage { .. })), "{decided:?}");
-    stage.other.decide(&never, Outcome::Abort).await?;
+    fixture.other.decide(&never, Outcome::Abort).await?;
     Ok(())
 }
 
-pub async fn it_is_told_how_many_rows_were_met(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let mut branch = stage.own.begin(attempt()).await?;
-    let unchanged = stage.engine.sql("UPDATE account SET n = n WHERE id = ?");
-    let select = stage.engine.sql("SELECT n FROM account WHERE id = ?");
+pub async fn it_is_told_how_many_rows_were_met(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let mut branch = fixture.own.begin(attempt()).await?;
+    let unchanged = fixture.engine.sql("UPDATE account SET n = n WHERE id = ?");
+    let select = fixture.engine.sql("SELECT n FROM account WHERE id = ?");
     for statement in [&unchanged, &select] {
         let met = branch.execute(statement, &[Value::Integer(account)]).await?.count;
         ensure!(met == 1, "{statement}: {met}");
@@ -208,11 +208,11 @@ pub async fn it_is_told_how_many_rows_were_met(stage: &mut Stage) -> Result<()> 
     Ok(())
 }
 
-pub async fn locks_of_a_prepared_branch_are_told(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
-    let locks = stage.other.locks(&branch.name()).await?;
-    let expected = match stage.engine {
+pub async fn locks_of_a_prepared_branch_are_told(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
+    let locks = fixture.other.locks(&branch.name()).await?;
+    let expected = match fixture.engine {
         Engine::Postgres => "account: RowExclusiveLock",
         Engine::MariaDb { .. } => " rows in ",
     };
@@ -220,12 +220,12 @@ pub async fn locks_of_a_prepared_branch_are_told(stage: &mut Stage) -> Result<()
     let name = branch.name();
     branch.decide(Outcome::Commit).await?;
     // MariaDB tells of a tenth of a second ago.
-    ensure!(!matches!(stage.engine, Engine::Postgres) || stage.other.locks(&name).await?.is_empty());
+    ensure!(!matches!(fixture.engine, Engine::Postgres) || fixture.other.locks(&name).await?.is_empty());
     Ok(())
 }
 
-pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
-    let (table, select) = match stage.engine {
+pub async fn values_come_back_as_they_went(fixture: &mut Fixture) -> Result<()> {
+    let (table, select) = match fixture.engine {
         Engine::Postgres => (
             "CREATE TABLE IF NOT EXISTS kinds (a smallint, b int, c bigint, d numeric(20, 4), e double precision, f text, \
              g bytea, h boolean, i uuid, j jsonb, k timestamptz, l date)",
@@ -237,7 +237,7 @@ pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
             "INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ),
     };
-    stage.raw(table).await?;
+    fixture.raw(table).await?;
     let text = |text: &str| Value::Text(text.into());
     let mut values = vec![
         Value::Integer(-7),
@@ -253,7 +253,7 @@ pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
         text("2024-02-29 12:34:56.789012+00"),
         text("1969-12-31"),
     ];
-    match stage.engine {
+    match fixture.engine {
         // Text without end marks only.
         Engine::Postgres => values[5] = text("Grüße ' \\ ?"),
         Engine::MariaDb { .. } => {
@@ -261,7 +261,7 @@ pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
             values[7] = Value::Integer(1);
         }
     }
-    let mut branch = stage.own.begin(attempt()).await?;
+    let mut branch = fixture.own.begin(attempt()).await?;
     branch.execute("DELETE FROM kinds", &[]).await?;
     branch.execute(select, &values).await?;
     branch.execute(select, &vec![Value::Null; values.len()]).await?;
@@ -270,7 +270,7 @@ pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
     ensure!(back == values, "{back:?}\n{values:?}");
     ensure!(rows[1].iter().all(|(_, value)| *value == Value::Null) && rows[1][3].0 == "d");
     // A number for text, text for a number; and one that does not fit.
-    let one = stage.engine.sql("SELECT id FROM account WHERE id = ? AND 'a' <> ?");
+    let one = fixture.engine.sql("SELECT id FROM account WHERE id = ? AND 'a' <> ?");
     branch.execute(&one, &[text("0"), Value::Integer(5)]).await?;
     let wrong = branch.execute(&one, &[Value::Integer(1)]).await;
     ensure!(matches!(wrong, Err(ResourceError::Statement { .. })), "{wrong:?}");
@@ -278,10 +278,10 @@ pub async fn values_come_back_as_they_went(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-pub async fn prepared_branches_have_an_age(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
-    let standing = stage.other.prepared().await?;
+pub async fn prepared_branches_have_an_age(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
+    let standing = fixture.other.prepared().await?;
     let age = standing.first().and_then(|standing| standing.age).context("no age")?;
     ensure!(age.as_secs() < 20);
     branch.decide(Outcome::Abort).await?;

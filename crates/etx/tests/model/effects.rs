@@ -8,8 +8,8 @@ use jeton_etx::{
 };
 
 use crate::fault::Mistake;
+use crate::model::World;
 use crate::state::{Errand, NO_LIFE, Part, PreparedBranch, RESOURCES, State, What, answer_of};
-use crate::world::World;
 
 /// How an errand goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -11,11 +11,11 @@
 //! - [`words`]: a path through it, in sentences.
 
 mod figures;
+mod labels;
 mod model;
 mod path;
 mod state;
 mod variant;
-mod words;
 
 use stateright::{Checker, Expectation, Model};
 
@@ -51,5 +51,5 @@ pub fn check(variant: Variant) -> Findings {
 
 /// The shortest way to see that a property does not hold, in sentences; none if it holds.
 pub fn story(variant: Variant, property: &str) -> Option<Vec<String>> {
-    path::shortest(&variant, property).map(|path| words::story(&variant, property, &path))
+    path::shortest(&variant, property).map(|path| labels::story(&variant, property, &path))
 }

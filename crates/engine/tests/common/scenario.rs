@@ -38,14 +38,14 @@ pub fn settings(window: Duration) -> TableSettings {
 }
 
 /// A store in memory, without threads.
-pub struct Scene {
+pub struct Scenario {
     pub registers: Arc<Memory>,
     pub stores: Stores<MemoryValues, FaultDisk>,
     /// What the id index was told to keep for whoever opens it.
     note: RefCell<Vec<u8>>,
 }
 
-impl Scene {
+impl Scenario {
     /// An empty one.
     pub fn new() -> Self {
         let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();

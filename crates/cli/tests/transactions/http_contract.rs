@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
-use crate::exchange::{Answer, ask, id, post};
+use crate::http_client::{Answer, ask, id, post};
 use crate::until;
 
 fn transfer(cluster: &Cluster, id: &str, account: i64, amount: i64) -> Answer {

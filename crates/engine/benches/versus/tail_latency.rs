@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use jeton_engine::Options;
 
-use crate::bare::BareLog;
 use crate::callers::{COUNTERS, Contender, latencies, runtime};
-use crate::ours::{Memory, Ours};
+use crate::jeton::{Memory, Ours};
+use crate::log_only::BareLog;
 use crate::report::{load, spread};
 
 /// Additions per second: about half of what the engine can do.

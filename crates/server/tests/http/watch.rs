@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::world::{World, uuid};
+use crate::harness::{World, uuid};
 
 /// The next event, without comments.
 pub fn event(client: &mut Client) -> (String, String, Value) {

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use jeton_etx::{AttemptNumber, ClientOutcome, CoordinatorId, Decision, ProcedureResult};
 use stateright::Property;
 
+use crate::model::World;
 use crate::state::{Part, RESOURCES, State, answer_of};
-use crate::world::World;
 
 /// Not one of the paper's. A client that is told that its request is given up is answered too; this keeps it from being told that without a cause.
 pub const COST: &str = "C.1 a fault costs one try at most";

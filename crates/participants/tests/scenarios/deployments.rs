@@ -5,58 +5,58 @@ use jeton_etx::{Cluster, CoordinatorId, Outcome, ResourceError, Xid};
 use jeton_participants::Settings;
 
 use super::branches::prepared_deposit;
-use super::stage::{CLUSTER, NUMBER, Stage, attempt, settings};
+use super::fixture::{CLUSTER, Fixture, NUMBER, attempt, settings};
 
 fn of(number: u32, deployment: u32) -> Settings {
     Settings { cluster: Cluster { number, deployment }, ..settings() }
 }
 
-pub async fn a_number_is_claimed_by_one_deployment(stage: &mut Stage) -> Result<()> {
+pub async fn a_number_is_claimed_by_one_deployment(fixture: &mut Fixture) -> Result<()> {
     let number = 4_000_000_001;
     for _ in 0..2 {
-        stage.claim(of(number, u32::MAX)).await?;
+        fixture.claim(of(number, u32::MAX)).await?;
     }
-    stage.claim(of(number + 1, 5)).await?;
-    let refused = stage.claim(of(number, 5)).await;
+    fixture.claim(of(number + 1, 5)).await?;
+    let refused = fixture.claim(of(number, 5)).await;
     let Err(why @ ResourceError::Setup { .. }) = &refused else { anyhow::bail!("{refused:?}") };
     ensure!(why.to_string().contains("is deployment 4294967295 here, and this one is 5"), "{why}");
     // Of those who come at the same moment one has it.
-    let claims = (0..8).map(|deployment| stage.claim(of(number + 2, deployment)));
+    let claims = (0..8).map(|deployment| fixture.claim(of(number + 2, deployment)));
     let claims = futures_util::future::join_all(claims).await;
     ensure!(claims.iter().filter(|claim| claim.is_ok()).count() == 1, "{claims:?}");
-    stage.raw(&format!("DELETE FROM etx_deployment WHERE cluster >= {number}")).await?;
-    stage.claim(of(number, 5)).await?;
+    fixture.raw(&format!("DELETE FROM etx_deployment WHERE cluster >= {number}")).await?;
+    fixture.claim(of(number, 5)).await?;
     Ok(())
 }
 
-pub async fn branches_of_strangers_are_not_listed(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
-    let branch = prepared_deposit(stage, account).await?;
+pub async fn branches_of_strangers_are_not_listed(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
     let ours = Cluster::from(CLUSTER);
     for cluster in [Cluster { deployment: 1, ..ours }, Cluster { number: CLUSTER + 1, ..ours }] {
-        let strangers = stage.server(false, Settings { cluster, ..settings() })?;
+        let strangers = fixture.server(false, Settings { cluster, ..settings() })?;
         ensure!(strangers.prepared().await?.is_empty(), "{cluster:?}");
     }
-    ensure!(stage.other.prepared().await?.len() == 1);
+    ensure!(fixture.other.prepared().await?.len() == 1);
     branch.decide(Outcome::Commit).await?;
-    stage.expect_balance(account, 1).await
+    fixture.expect_balance(account, 1).await
 }
 
 /// `jeton init` does not know the deployment yet, and may die in its trial.
-pub async fn a_trial_that_was_left_is_ended_by_whoever_has_the_number(stage: &mut Stage) -> Result<()> {
-    let account = stage.account().await?;
+pub async fn a_trial_that_was_left_is_ended_by_whoever_has_the_number(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
     let executor = CoordinatorId::TRIAL;
-    let mut branch = stage.own.begin(jeton_etx::AttemptId { executor, ..attempt() }).await?;
-    stage.deposit(&mut branch, account).await?;
+    let mut branch = fixture.own.begin(jeton_etx::AttemptId { executor, ..attempt() }).await?;
+    fixture.deposit(&mut branch, account).await?;
     ensure!(matches!(branch.vote().await, jeton_etx::Vote::Yes));
     let name: Xid = branch.name();
     drop(branch);
-    let others = stage.server(false, of(CLUSTER, 9))?;
+    let others = fixture.server(false, of(CLUSTER, 9))?;
     let listed = others.prepared().await?;
     ensure!(listed.iter().map(|standing| standing.name).eq([name]), "{listed:?}");
     for settings in [of(CLUSTER + 1, 9), Settings { number: NUMBER + 1, ..of(CLUSTER, 9) }] {
-        ensure!(stage.server(false, settings.clone())?.prepared().await?.is_empty(), "{settings:?}");
+        ensure!(fixture.server(false, settings.clone())?.prepared().await?.is_empty(), "{settings:?}");
     }
     others.decide(&name, Outcome::Abort).await?;
-    stage.expect_balance(account, 0).await
+    fixture.expect_balance(account, 0).await
 }

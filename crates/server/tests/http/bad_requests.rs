@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::{World, uuid};
+use crate::harness::{World, uuid};
 
 const ADD: &str = "/v1/tables/default/counters/c:add";
 

@@ -1,13 +1,13 @@
 //! What only happens at the edges: clients that lie, registers that are full, sessions that grow old while they are worked on, errors that are too long, and humans who
 //! end what is at work.
-mod fake;
+mod fake_participant;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fake::{Both, CLUSTER, Fake, Narrow, Shared};
+use fake_participant::{Both, CLUSTER, Fake, Narrow, Shared};
 use jeton_etx::{
     AttemptNumber, ClientOutcome, Commit, Coordinator, CoordinatorId, Decision, DecisionLocation,
     DecisionLog, DecisionLookup, NoPeers, Options, Outcome, Participant, ProcedureCall, ProcedureResult,
