@@ -31,7 +31,7 @@ impl Call {
         // Before the first send, and never again.
         let id = self.id.unwrap_or_else(|| self.client.mint());
         let command = write.command(&id);
-        match self.client.drive(command, self.deadline).await {
+        match self.client.send_with_retries(command, self.deadline).await {
             Ok(value) => Ok((value, id)),
             Err(stuck) => Err(stuck.of_write(id)),
         }
@@ -163,7 +163,7 @@ impl Get {
 
     async fn run(self) -> Result<Option<StoredValue>, Error> {
         check_key(&self.key)?;
-        let drive = self.call.client.drive(command::get(&self.key), self.call.deadline);
+        let drive = self.call.client.send_with_retries(command::get(&self.key), self.call.deadline);
         let value = drive.await.map_err(RetriesExhausted::of_read)?;
         outcome::held(value).map_err(|no| RetriesExhausted::nonsense(no.0).of_read())
     }
@@ -192,8 +192,12 @@ impl Lookup {
 
     async fn run(self) -> Result<OperationStatus, Error> {
         let command = command::operation(&self.id, self.table.as_deref());
-        let value =
-            self.call.client.drive(command, self.call.deadline).await.map_err(RetriesExhausted::of_read)?;
+        let value = self
+            .call
+            .client
+            .send_with_retries(command, self.call.deadline)
+            .await
+            .map_err(RetriesExhausted::of_read)?;
         outcome::fate(&value).map_err(|no| RetriesExhausted::nonsense(no.0).of_read())
     }
 }

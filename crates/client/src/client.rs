@@ -38,7 +38,7 @@ struct Inside {
 
 /// How the drive of a command failed.
 pub(crate) struct RetriesExhausted {
-    perhaps_done: bool,
+    may_have_applied: bool,
     last: AttemptError,
 }
 
@@ -81,7 +81,7 @@ impl Client {
 
     /// Asks whether a server is there.
     pub async fn ping(&self) -> Result<(), Error> {
-        let pong = self.drive(Bytes::from_static(b"*1\r\n$4\r\nPING\r\n"), None).await;
+        let pong = self.send_with_retries(Bytes::from_static(b"*1\r\n$4\r\nPING\r\n"), None).await;
         pong.map(drop).map_err(RetriesExhausted::of_read)
     }
 
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// Sends a command until it is answered, the course ends, or the caller goes away.
-    pub(crate) async fn drive(
+    pub(crate) async fn send_with_retries(
         &self,
         command: Bytes,
         deadline: Option<Duration>,
@@ -194,10 +194,10 @@ impl Client {
                     if address != first {
                         inside.preferred.store(address, Ordering::Relaxed);
                     }
-                    return answer.ok_or(RetriesExhausted { perhaps_done: true, last });
+                    return answer.ok_or(RetriesExhausted { may_have_applied: true, last });
                 }
-                RetryAction::Over(RetryOutcome::Failed { perhaps_done }) => {
-                    return Err(RetriesExhausted { perhaps_done, last });
+                RetryAction::Over(RetryOutcome::Failed { may_have_applied }) => {
+                    return Err(RetriesExhausted { may_have_applied, last });
                 }
             }
         }
@@ -225,10 +225,10 @@ fn read(letter: AttemptEvent, answer: &mut Option<Value>, last: &mut AttemptErro
         AttemptEvent::Answer(Value::Error(line)) => {
             let said = ServerError::new(&line);
             let report = match said.weight() {
-                Retryability::Later => AttemptResult::Busy { perhaps_done: false },
-                Retryability::LaterPerhapsDone => AttemptResult::Busy { perhaps_done: true },
-                Retryability::Never => AttemptResult::Refused { perhaps_done: false },
-                Retryability::NeverPerhapsDone => AttemptResult::Refused { perhaps_done: true },
+                Retryability::Later => AttemptResult::Busy { may_have_applied: false },
+                Retryability::LaterPerhapsDone => AttemptResult::Busy { may_have_applied: true },
+                Retryability::Never => AttemptResult::Refused { may_have_applied: false },
+                Retryability::NeverPerhapsDone => AttemptResult::Refused { may_have_applied: true },
                 Retryability::Settled => AttemptResult::Settled,
             };
             (AttemptError::Said(said), report)
@@ -239,7 +239,7 @@ fn read(letter: AttemptEvent, answer: &mut Option<Value>, last: &mut AttemptErro
         }
         // Said before anything was sent: about the connection.
         AttemptEvent::Failed { sent, failure: failure @ AttemptError::Said(_) } => {
-            (failure, AttemptResult::Refused { perhaps_done: sent })
+            (failure, AttemptResult::Refused { may_have_applied: sent })
         }
         AttemptEvent::Failed { sent, failure } => (failure, AttemptResult::Lost { sent }),
     };
@@ -250,7 +250,7 @@ fn read(letter: AttemptEvent, answer: &mut Option<Value>, last: &mut AttemptErro
 impl RetriesExhausted {
     /// An answer that makes no sense: it was given after the command was done, or by somebody else.
     pub fn nonsense(text: String) -> Self {
-        Self { perhaps_done: true, last: AttemptError::Nonsense(text) }
+        Self { may_have_applied: true, last: AttemptError::Nonsense(text) }
     }
 
     /// Why a write failed.
@@ -259,7 +259,7 @@ impl RetriesExhausted {
             AttemptError::Said(ServerError { code: Code::IdExpired, message }) => {
                 Error::Expired { id, message }
             }
-            last if self.perhaps_done => Error::Unknown { id, last },
+            last if self.may_have_applied => Error::Unknown { id, last },
             last => Self::certain(last),
         }
     }

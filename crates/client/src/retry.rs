@@ -101,7 +101,7 @@ pub enum RetryOutcome {
     /// With a failure.
     Failed {
         /// Whether a server may have done it all the same.
-        perhaps_done: bool,
+        may_have_applied: bool,
     },
 }
 
@@ -113,12 +113,12 @@ pub enum AttemptResult {
     /// The server cannot do it now.
     Busy {
         /// Whether it may have done it all the same.
-        perhaps_done: bool,
+        may_have_applied: bool,
     },
     /// The server will not do it.
     Refused {
         /// Whether it may have done it all the same.
-        perhaps_done: bool,
+        may_have_applied: bool,
     },
     /// No attempt was or will be done: the same id stands for something else.
     Settled,
@@ -144,7 +144,7 @@ pub struct RetryState {
     hedged: bool,
     /// When the next attempt may be, if none is flying.
     next: Duration,
-    perhaps_done: bool,
+    may_have_applied: bool,
     over: Option<RetryOutcome>,
 }
 
@@ -161,7 +161,7 @@ impl RetryState {
             flying: Vec::with_capacity(2),
             hedged: false,
             next: now,
-            perhaps_done: false,
+            may_have_applied: false,
             over: None,
         }
     }
@@ -178,7 +178,7 @@ impl RetryState {
         }
         let Some((_, oldest)) = self.flying.first().copied() else {
             if self.next >= self.end || now >= self.end {
-                return self.finish(RetryOutcome::Failed { perhaps_done: self.perhaps_done });
+                return self.finish(RetryOutcome::Failed { may_have_applied: self.may_have_applied });
             }
             return if now >= self.next { self.send(now) } else { RetryAction::Wait { until: self.next } };
         };
@@ -201,25 +201,25 @@ impl RetryState {
             return;
         }
         self.flying.remove(at);
-        let (busy, perhaps_done) = match report {
+        let (busy, may_have_applied) = match report {
             AttemptResult::Answered => {
                 self.finish(RetryOutcome::Answered { attempt });
                 return;
             }
             AttemptResult::Settled => {
-                self.finish(RetryOutcome::Failed { perhaps_done: false });
+                self.finish(RetryOutcome::Failed { may_have_applied: false });
                 return;
             }
-            AttemptResult::Refused { perhaps_done } => {
+            AttemptResult::Refused { may_have_applied } => {
                 // A hedge that is still flying may be done after this refusal.
-                let perhaps_done = perhaps_done || self.perhaps_done || !self.flying.is_empty();
-                self.finish(RetryOutcome::Failed { perhaps_done });
+                let may_have_applied = may_have_applied || self.may_have_applied || !self.flying.is_empty();
+                self.finish(RetryOutcome::Failed { may_have_applied });
                 return;
             }
-            AttemptResult::Busy { perhaps_done } => (true, perhaps_done),
+            AttemptResult::Busy { may_have_applied } => (true, may_have_applied),
             AttemptResult::Lost { sent } => (false, sent),
         };
-        self.perhaps_done |= perhaps_done;
+        self.may_have_applied |= may_have_applied;
         if !self.flying.is_empty() {
             return;
         }

@@ -16,9 +16,9 @@ struct Happening {
 fn report() -> impl Strategy<Value = AttemptResult> {
     prop_oneof![
         1 => Just(AttemptResult::Answered),
-        1 => any::<bool>().prop_map(|perhaps_done| AttemptResult::Refused { perhaps_done }),
+        1 => any::<bool>().prop_map(|may_have_applied| AttemptResult::Refused { may_have_applied }),
         1 => Just(AttemptResult::Settled),
-        8 => any::<bool>().prop_map(|perhaps_done| AttemptResult::Busy { perhaps_done }),
+        8 => any::<bool>().prop_map(|may_have_applied| AttemptResult::Busy { may_have_applied }),
         20 => any::<bool>().prop_map(|sent| AttemptResult::Lost { sent }),
     ]
 }
@@ -59,7 +59,7 @@ struct Run {
     waits: Vec<(Duration, Duration, u32, bool)>,
     flying_max: usize,
     /// Whether any attempt may have been done.
-    perhaps_done: bool,
+    may_have_applied: bool,
     settled: bool,
     end: Option<(Duration, RetryOutcome)>,
 }
@@ -92,7 +92,7 @@ fn run(policy: Policy, addresses: usize, first: usize, happenings: &[Happening],
                 let (_, _, report) = flying.remove(at);
                 // Half of those that are given up were never sent.
                 let sent = !matches!(report, AttemptResult::Lost { sent: false });
-                run.perhaps_done |= sent;
+                run.may_have_applied |= sent;
                 course.report(now, attempt, AttemptResult::Lost { sent }, chances.next().unwrap());
                 if flying.is_empty() {
                     (failed, failures) = (Some((now, false)), failures + 1);
@@ -107,17 +107,17 @@ fn run(policy: Policy, addresses: usize, first: usize, happenings: &[Happening],
                         flying.remove(at);
                         now = now.max(when);
                         match report {
-                            AttemptResult::Busy { perhaps_done }
-                            | AttemptResult::Refused { perhaps_done } => {
-                                run.perhaps_done |= perhaps_done;
+                            AttemptResult::Busy { may_have_applied }
+                            | AttemptResult::Refused { may_have_applied } => {
+                                run.may_have_applied |= may_have_applied;
                             }
-                            AttemptResult::Lost { sent } => run.perhaps_done |= sent,
+                            AttemptResult::Lost { sent } => run.may_have_applied |= sent,
                             AttemptResult::Settled => run.settled = true,
                             AttemptResult::Answered => {}
                         }
                         // What still flies when it is over may be done by whom it reaches.
                         if matches!(report, AttemptResult::Refused { .. }) {
-                            run.perhaps_done |= !flying.is_empty();
+                            run.may_have_applied |= !flying.is_empty();
                         }
                         course.report(now, attempt, report, chances.next().unwrap());
                         // A report that comes twice says nothing new.
@@ -170,8 +170,8 @@ proptest! {
         }
         match end {
             RetryOutcome::Answered { attempt } => prop_assert!((attempt as usize) < run.sent.len()),
-            RetryOutcome::Failed { perhaps_done } if run.settled => prop_assert!(!perhaps_done),
-            RetryOutcome::Failed { perhaps_done } => prop_assert_eq!(perhaps_done, run.perhaps_done),
+            RetryOutcome::Failed { may_have_applied } if run.settled => prop_assert!(!may_have_applied),
+            RetryOutcome::Failed { may_have_applied } => prop_assert_eq!(may_have_applied, run.may_have_applied),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::generation::Generation;
 use crate::hash::IdKey;
 use crate::id::Format;
 use crate::settings::{Mode, SettingsError, TableSettings, UNUSED_KEY};
-use crate::store_clock::stretched;
+use crate::store_clock::with_clock_drift;
 
 /// A time of unchanged settings, with the filters of the ids that were taken in it.
 pub struct Era {
@@ -123,7 +123,9 @@ impl Era {
         let settings = &self.settings;
         match dated {
             Some(dated) => Generation::of(dated.after(settings.dated_window), settings.dated_window),
-            None => Generation::of(now.after(stretched(settings.opaque_window)), settings.opaque_window),
+            None => {
+                Generation::of(now.after(with_clock_drift(settings.opaque_window)), settings.opaque_window)
+            }
         }
     }
 
@@ -133,7 +135,7 @@ impl Era {
         match dated {
             Some(_) => vec![self.generation(dated, now)],
             None => {
-                let latest = now.after(stretched(settings.opaque_window));
+                let latest = now.after(with_clock_drift(settings.opaque_window));
                 Generation::between(now, latest, settings.opaque_window).collect()
             }
         }

@@ -93,7 +93,7 @@ impl Escrow {
     }
 
     /// Whether the cell may hold this.
-    pub(crate) fn bears(&self, value: Option<&Value>) -> bool {
+    pub(crate) fn allows(&self, value: Option<&Value>) -> bool {
         let Some(number) = value.map_or(Some(0), Value::counter) else { return false };
         let may_be_over = value.is_some_and(|value| value.until().is_some());
         self.bears_number(number) && (!may_be_over || self.bears_number(0)) || mutated!(NoEscrow)
@@ -131,7 +131,7 @@ impl PreparedBranches {
         self.held.len() < HELD_MAX && self.bytes + branch.size_max() <= HELD_BYTES_MAX
     }
 
-    pub(crate) fn hold(&mut self, held: PreparedBranch) {
+    pub(crate) fn insert(&mut self, held: PreparedBranch) {
         self.bytes += held.branch.size_max();
         for one in held.branch.additions() {
             self.escrows.entry(one.cell.clone()).or_default().add(one);
@@ -178,7 +178,7 @@ impl PreparedBranches {
             return Err(DecodeError("the branch of another row"));
         }
         self.missing = self.missing.checked_sub(1).ok_or(DecodeError("a branch that is not held"))?;
-        self.hold(PreparedBranch { branch, since });
+        self.insert(PreparedBranch { branch, since });
         self.changed.clear();
         Ok(())
     }

@@ -66,7 +66,9 @@ pub use id::{Format, Formats, IdError, OpId};
 pub use log_entry::{DedupLocation, Entry, LogItem, OperationDecision};
 pub use operation::{Change, Check, Operation, OperationError};
 pub use operation_result::{DedupRecord, OperationResult, Rejection, Values};
-pub use partition::{Hashes, IdStatus, LogPosition, Partition, StateReader, StateWriter, Verdict, recollect};
+pub use partition::{
+    Hashes, IdStatus, LogPosition, Partition, StateReader, StateWriter, Verdict, restore_dedup,
+};
 pub use prepared::{BranchState, BranchVerdict, recollect_branch};
 pub use recompute::{RecomputeError, complete};
 pub use session::{Client, Sessions};
@@ -74,6 +76,6 @@ pub use settings::{
     Durability, EXACT_FILTER_RATE, MissingIdPolicy, Mode, SettingsError, TableSettings, WINDOW_MAX,
     WINDOW_MIN,
 };
-pub use store_clock::{GAIN, StoreClock, stretched};
+pub use store_clock::{GAIN, StoreClock, with_clock_drift};
 pub use table::{ERAS_MAX, RefillError, Table};
 pub use value::Value;

@@ -169,7 +169,7 @@ impl Partition {
         recall: &mut R,
     ) -> Result<Verdict, R::Error> {
         Ok(match self.decide_freely(step, table, operation, hashes, recall)? {
-            Verdict::Fresh(decision) if !self.bears(step, operation, &decision) => {
+            Verdict::Fresh(decision) if !self.allows(step, operation, &decision) => {
                 Verdict::Rejected(Rejection::Held)
             }
             verdict => verdict,
@@ -271,9 +271,9 @@ impl Partition {
     ) {
         debug_assert_eq!(decision.answer.slot, self.slot);
         if decision.answer.applied {
-            left_behind(operation, decision).for_each(|(cell, value)| absorb.store(cell, value));
+            effects_of(operation, decision).for_each(|(cell, value)| absorb.store(cell, value));
         }
-        recollect(table, operation, hashes, decision, self.time, absorb);
+        restore_dedup(table, operation, hashes, decision, self.time, absorb);
         if let (DedupLocation::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
             (decision.memory, operation.id())
         {
@@ -309,7 +309,7 @@ impl Partition {
 }
 
 /// What an operation that is applied leaves in its cells, change by change.
-pub(crate) fn left_behind<'a>(
+pub(crate) fn effects_of<'a>(
     operation: &'a Operation,
     decision: &'a OperationDecision,
 ) -> impl Iterator<Item = (&'a Cell, Option<Value>)> {
@@ -326,7 +326,7 @@ pub(crate) fn left_behind<'a>(
 
 /// Makes only the part of a decision come true that concerns filter and id index: for whoever has restored the rest from
 /// elsewhere. May be repeated.
-pub fn recollect<A: StateWriter>(
+pub fn restore_dedup<A: StateWriter>(
     table: &Table,
     operation: &Operation,
     hashes: Hashes,
@@ -340,9 +340,9 @@ pub fn recollect<A: StateWriter>(
     }
     match decision.memory {
         DedupLocation::None | DedupLocation::Session { .. } => {}
-        DedupLocation::Filter { era } => table.sift(era, key, id.dated(), time),
+        DedupLocation::Filter { era } => table.insert_into_filter(era, key, id.dated(), time),
         DedupLocation::Index { era, generation } => {
-            table.sift(era, key, id.dated(), time);
+            table.insert_into_filter(era, key, id.dated(), time);
             absorb.remember(
                 key,
                 generation,

@@ -21,8 +21,8 @@ use crate::limits::BRANCH_WINDOW;
 use crate::log_entry::{OperationDecision, millis};
 use crate::operation::Operation;
 use crate::operation_result::{DedupRecord, OperationResult, Rejection, Values};
-use crate::partition::{LogPosition, Partition, StateReader, StateWriter, left_behind};
-use crate::store_clock::stretched;
+use crate::partition::{LogPosition, Partition, StateReader, StateWriter, effects_of};
+use crate::store_clock::with_clock_drift;
 use crate::value::Value;
 
 /// What should become of a branch.
@@ -65,7 +65,7 @@ impl Partition {
         if self.branches.get(name).is_some() {
             return Ok(BranchState::Held);
         }
-        let latest = now.after(stretched(BRANCH_WINDOW));
+        let latest = now.after(with_clock_drift(BRANCH_WINDOW));
         let known = recall.remembered(key, Generation::between(now, latest, BRANCH_WINDOW))?;
         Ok(match known {
             Some(known) if known.answer.applied => BranchState::Settled(BranchOutcome::Commit),
@@ -75,7 +75,7 @@ impl Partition {
     }
 
     /// Whether a branch is to be held, in this step (the next one, or the present one again). Changes nothing. `key` is that of its name in this partition.
-    pub fn decide_hold<R: StateReader>(
+    pub fn decide_prepare<R: StateReader>(
         &self,
         step: LogPosition,
         branch: &Branch,
@@ -109,7 +109,7 @@ impl Partition {
         // By itself: then it is what is asked for that cannot be, whoever else holds what.
         let mut escrow = Escrow::default();
         escrow.add(one);
-        if !escrow.bears(value) {
+        if !escrow.allows(value) {
             let bounded = one.min.is_some() || one.max.is_some();
             let overflows = number.checked_add(one.delta).is_none();
             return Err(if bounded && !overflows {
@@ -121,7 +121,7 @@ impl Partition {
         if let Some(others) = self.branches.escrow(&one.cell) {
             let mut together = others.clone();
             together.add(one);
-            if !together.bears(value) {
+            if !together.allows(value) {
                 return Err(Rejection::Held);
             }
         }
@@ -129,7 +129,7 @@ impl Partition {
     }
 
     /// How a branch is to end, in this step (the next one, or the present one again). Changes nothing. `rest_settled` says that this was done wherever else there is a part.
-    pub fn decide_settle<R: StateReader>(
+    pub fn decide_finish<R: StateReader>(
         &self,
         step: LogPosition,
         (name, key): (&BranchName, IdKey),
@@ -161,7 +161,7 @@ impl Partition {
                 _ => {}
             },
         }
-        let generation = Generation::of(step.time.after(stretched(BRANCH_WINDOW)), BRANCH_WINDOW);
+        let generation = Generation::of(step.time.after(with_clock_drift(BRANCH_WINDOW)), BRANCH_WINDOW);
         Ok(BranchVerdict::Fresh(BranchLogItem::Settled { name: name.clone(), ending, values, generation }))
     }
 
@@ -178,7 +178,7 @@ impl Partition {
                 if !ours || self.branches.get(branch.name()).is_some() {
                     return Err(DecodeError("a branch that is held twice, or elsewhere"));
                 }
-                self.branches.hold(PreparedBranch { branch: branch.clone(), since: millis(self.time()) });
+                self.branches.insert(PreparedBranch { branch: branch.clone(), since: millis(self.time()) });
             }
             BranchLogItem::Settled { name, ending, values, .. } => {
                 let held = self.branches.release(name);
@@ -201,7 +201,7 @@ impl Partition {
     }
 
     /// Whether what a decision leaves is enough for all that is held.
-    pub(crate) fn bears(
+    pub(crate) fn allows(
         &self,
         step: LogPosition,
         operation: &Operation,
@@ -210,14 +210,14 @@ impl Partition {
         if self.branches.is_empty() || !decision.answer.applied {
             return true;
         }
-        let left: Vec<_> = left_behind(operation, decision).collect();
+        let left: Vec<_> = effects_of(operation, decision).collect();
         left.iter().enumerate().all(|(at, (cell, value))| {
             let Some(escrow) = self.branches.escrow(cell) else { return true };
             // What a later change of the same operation replaces is never seen.
             let replaced = left[at + 1..].iter().any(|(later, _)| later == cell);
             // What is over already is nothing, and stays it: the partition's time never goes back.
             let value = value.clone().and_then(|value| value.at(millis(step.time)));
-            replaced || escrow.bears(value.as_ref())
+            replaced || escrow.allows(value.as_ref())
         })
     }
 }

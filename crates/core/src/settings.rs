@@ -6,7 +6,7 @@ use forgetful_filter::{Growth, Key, Moment, Settings as FilterSettings};
 
 use crate::codec::{DecodeError, Reader, Write};
 use crate::id::{Format, Formats};
-use crate::store_clock::stretched;
+use crate::store_clock::with_clock_drift;
 
 /// Readings of the time by threads that work side by side differ by less than this.
 pub(crate) const SLACK: Duration = Duration::from_secs(60);
@@ -156,7 +156,7 @@ impl TableSettings {
     }
 
     pub(crate) fn opaque_filter(&self) -> FilterSettings {
-        self.filter(stretched(self.opaque_window) + SLACK)
+        self.filter(with_clock_drift(self.opaque_window) + SLACK)
     }
 
     /// When the last id taken until `now` may be forgotten.
@@ -166,7 +166,7 @@ impl TableSettings {
 
     /// How long after it came the longest-lived id may be asked for.
     pub(crate) fn memory(&self) -> Duration {
-        stretched(self.opaque_window).max(self.dated_window + self.skew) + SLACK
+        with_clock_drift(self.opaque_window).max(self.dated_window + self.skew) + SLACK
     }
 
     /// All ids taken until `now` are dated before this, also by a thread that does not know yet that it is so late.

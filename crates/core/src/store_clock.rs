@@ -44,7 +44,7 @@ impl StoreClock {
 }
 
 /// How long something must be remembered on the store's timeline to be remembered for `window` of real time.
-pub fn stretched(window: Duration) -> Duration {
+pub fn with_clock_drift(window: Duration) -> Duration {
     window.saturating_add(window / GAIN)
 }
 

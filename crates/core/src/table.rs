@@ -121,7 +121,7 @@ impl Table {
     }
 
     /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.
-    pub(crate) fn sift(&self, era: u32, key: IdKey, dated: Option<Moment>, now: Moment) {
+    pub(crate) fn insert_into_filter(&self, era: u32, key: IdKey, dated: Option<Moment>, now: Moment) {
         assert!(
             era <= self.present.number,
             "an entry of {} is newer than what is known of the table",

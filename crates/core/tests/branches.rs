@@ -53,18 +53,18 @@ fn what_is_held_counts_when_it_is_committed_and_never_when_it_is_aborted() {
     for ending in [BranchOutcome::Commit, BranchOutcome::Abort] {
         let mut world = world();
         let both = branch("b", &[adding(counter(0), 5), adding(counter(1), -3), adding(counter(0), 2)]);
-        is_fresh(&world.hold(&both, &counter(0)));
+        is_fresh(&world.prepare(&both, &counter(0)));
         assert_eq!((value(&world, 0), value(&world, 1)), (0, 0), "before it is settled");
-        assert_eq!(world.hold(&both, &counter(0)), BranchVerdict::Held);
+        assert_eq!(world.prepare(&both, &counter(0)), BranchVerdict::Held);
         assert_eq!(held(&mut world), ["b"]);
-        is_fresh(&world.settle(&name("b"), &counter(0), ending, false));
+        is_fresh(&world.finish(&name("b"), &counter(0), ending, false));
         let expected = if ending == BranchOutcome::Commit { (7, -3) } else { (0, 0) };
         for again in [BranchOutcome::Commit, BranchOutcome::Abort] {
-            let verdict = world.settle(&name("b"), &counter(0), again, false);
+            let verdict = world.finish(&name("b"), &counter(0), again, false);
             assert_eq!(verdict, BranchVerdict::Settled(ending));
             assert_eq!((value(&world, 0), value(&world, 1)), expected);
         }
-        assert_eq!(world.hold(&both, &counter(0)), BranchVerdict::Settled(ending));
+        assert_eq!(world.prepare(&both, &counter(0)), BranchVerdict::Settled(ending));
         assert!(held(&mut world).is_empty());
     }
 }
@@ -72,39 +72,39 @@ fn what_is_held_counts_when_it_is_committed_and_never_when_it_is_aborted() {
 #[test]
 fn an_abort_that_overtakes_its_branch_keeps_it_out() {
     let mut world = world();
-    is_fresh(&world.settle(&name("b"), &counter(0), BranchOutcome::Abort, false));
+    is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false));
     for mut world in [world.clone(), world.replayed()] {
         let late = branch("b", &[adding(counter(0), 5)]);
-        assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(BranchOutcome::Abort));
+        assert_eq!(world.prepare(&late, &counter(0)), BranchVerdict::Settled(BranchOutcome::Abort));
         assert_eq!(
-            world.settle(&name("b"), &counter(0), BranchOutcome::Commit, false),
+            world.finish(&name("b"), &counter(0), BranchOutcome::Commit, false),
             BranchVerdict::Settled(BranchOutcome::Abort)
         );
     }
     // One that nobody ever named was never held, and is not called committed.
-    assert_eq!(world.settle(&name("c"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
-    is_fresh(&world.hold(&branch("c", &[adding(counter(0), 5)]), &counter(0)));
+    assert_eq!(world.finish(&name("c"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
+    is_fresh(&world.prepare(&branch("c", &[adding(counter(0), 5)]), &counter(0)));
 }
 
 #[test]
 fn how_a_branch_was_settled_is_known_for_the_window() {
     let mut world = world();
-    world.settle(&name("b"), &counter(0), BranchOutcome::Abort, false);
+    world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false);
     let window = u64::try_from(BRANCH_WINDOW.as_millis()).unwrap();
     let late = branch("b", &[adding(counter(0), 5)]);
     world.at(window).tidy();
-    assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(BranchOutcome::Abort));
+    assert_eq!(world.prepare(&late, &counter(0)), BranchVerdict::Settled(BranchOutcome::Abort));
     world.at(2 * window).tidy();
     assert!(world.store.answers.is_empty(), "it is not remembered for ever");
-    assert_eq!(world.settle(&name("b"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
+    assert_eq!(world.finish(&name("b"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
 }
 
 #[test]
 fn another_branch_under_a_name_that_is_held_is_refused() {
     let mut world = world();
-    is_fresh(&world.hold(&branch("b", &[adding(counter(0), 5)]), &counter(0)));
+    is_fresh(&world.prepare(&branch("b", &[adding(counter(0), 5)]), &counter(0)));
     let other = branch("b", &[adding(counter(0), 6)]);
-    assert_eq!(world.hold(&other, &counter(0)), BranchVerdict::Rejected(Rejection::Mismatch));
+    assert_eq!(world.prepare(&other, &counter(0)), BranchVerdict::Rejected(Rejection::Mismatch));
 }
 
 #[test]
@@ -112,13 +112,13 @@ fn the_home_is_settled_last() {
     let mut world = world();
     let elsewhere = vec![PartitionId((counter(0).partition().0 + 1) % 256)];
     let home = Branch::new(name("b"), vec![adding(counter(0), 5)], elsewhere.clone()).unwrap();
-    is_fresh(&world.hold(&home, &counter(0)));
+    is_fresh(&world.prepare(&home, &counter(0)));
     for ending in [BranchOutcome::Commit, BranchOutcome::Abort] {
-        let verdict = world.settle(&name("b"), &counter(0), ending, false);
+        let verdict = world.finish(&name("b"), &counter(0), ending, false);
         assert_eq!(verdict, BranchVerdict::Elsewhere(elsewhere.clone()));
     }
     assert_eq!(held(&mut world), ["b"]);
-    is_fresh(&world.settle(&name("b"), &counter(0), BranchOutcome::Commit, true));
+    is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Commit, true));
     assert_eq!(value(&world, 0), 5);
 }
 
@@ -128,12 +128,12 @@ fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_
     world.change_cell(&minted(0, 1), &counter(0), Change::Set(10)).applied();
     let take = |of: &str, delta| branch(of, &[Addition { min: Some(0), ..adding(counter(0), delta) }]);
     let beyond = BranchVerdict::Rejected(Rejection::Bound { value: 10 });
-    assert_eq!(world.hold(&take("a", -11), &counter(0)), beyond);
-    is_fresh(&world.hold(&take("b", -8), &counter(0)));
-    assert_eq!(world.hold(&take("c", -3), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
-    is_fresh(&world.hold(&take("d", -2), &counter(0)));
+    assert_eq!(world.prepare(&take("a", -11), &counter(0)), beyond);
+    is_fresh(&world.prepare(&take("b", -8), &counter(0)));
+    assert_eq!(world.prepare(&take("c", -3), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
+    is_fresh(&world.prepare(&take("d", -2), &counter(0)));
     // An addition that is held is not there yet: it may be aborted.
-    is_fresh(&world.hold(&branch("e", &[adding(counter(0), 100)]), &counter(0)));
+    is_fresh(&world.prepare(&branch("e", &[adding(counter(0), 100)]), &counter(0)));
     let mut refused = |number, change| world.change_cell(&minted(0, number), &counter(0), change).rejected();
     for (number, change) in [
         (2, Change::Add(-1)),
@@ -153,16 +153,18 @@ fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_
     world.change_cell(&minted(0, 12), &counter(0), Change::Add(-1)).applied();
     // A bound of its own refuses for good, as ever.
     world.change_cell(&minted(0, 13), &counter(0), within(-11, Some(0), None)).refused();
-    is_fresh(&world.settle(&name("b"), &counter(0), BranchOutcome::Abort, false));
+    is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false));
     world.change_cell(&minted(0, 2), &counter(0), Change::Add(-1)).applied();
-    is_fresh(&world.settle(&name("d"), &counter(0), BranchOutcome::Commit, false));
+    is_fresh(&world.finish(&name("d"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), 7);
 }
 
 #[test]
 fn what_ends_a_counter_in_the_past_leaves_nothing_and_nothing_may_be_enough() {
     let mut world = world();
-    is_fresh(&world.hold(&branch("b", &[Addition { min: Some(0), ..adding(counter(0), 0) }]), &counter(0)));
+    is_fresh(
+        &world.prepare(&branch("b", &[Addition { min: Some(0), ..adding(counter(0), 0) }]), &counter(0)),
+    );
     world.at(60);
     let ended = |until| [(counter(0), Change::Add(-1)), (counter(0), Change::Expire(Some(START + until)))];
     assert_eq!(
@@ -171,7 +173,7 @@ fn what_ends_a_counter_in_the_past_leaves_nothing_and_nothing_may_be_enough() {
         "for a moment it is there"
     );
     world.batch(&minted(60, 2), &ended(60)).applied();
-    is_fresh(&world.settle(&name("b"), &counter(0), BranchOutcome::Commit, false));
+    is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), 0);
 }
 
@@ -180,13 +182,13 @@ fn a_counter_at_its_limit_holds_what_fits_both_ways() {
     let mut world = world();
     world.change_cell(&minted(0, 1), &counter(0), Change::Set(i64::MAX - 5)).applied();
     let add = |of: &str, delta| branch(of, &[adding(counter(0), delta)]);
-    assert_eq!(world.hold(&add("a", 6), &counter(0)), BranchVerdict::Rejected(Rejection::Overflow));
+    assert_eq!(world.prepare(&add("a", 6), &counter(0)), BranchVerdict::Rejected(Rejection::Overflow));
     // What may be taken away makes no room until it is.
-    is_fresh(&world.hold(&add("b", -100), &counter(0)));
-    is_fresh(&world.hold(&add("c", 5), &counter(0)));
-    assert_eq!(world.hold(&add("d", 1), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
+    is_fresh(&world.prepare(&add("b", -100), &counter(0)));
+    is_fresh(&world.prepare(&add("c", 5), &counter(0)));
+    assert_eq!(world.prepare(&add("d", 1), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
     assert_eq!(world.change_cell(&minted(0, 2), &counter(0), Change::Add(1)).rejected(), Rejection::Held);
-    is_fresh(&world.settle(&name("c"), &counter(0), BranchOutcome::Commit, false));
+    is_fresh(&world.finish(&name("c"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), i64::MAX);
 }
 
@@ -215,13 +217,13 @@ fn a_branch_has_limits() {
 fn a_partition_holds_so_many_and_then_says_so() {
     let mut world = world();
     for number in 0..HELD_MAX {
-        is_fresh(&world.hold(&branch(&number.to_string(), &[adding(counter(0), 1)]), &counter(0)));
+        is_fresh(&world.prepare(&branch(&number.to_string(), &[adding(counter(0), 1)]), &counter(0)));
     }
     let more = branch("more", &[adding(counter(0), 1)]);
-    let refused = world.hold(&more, &counter(0));
+    let refused = world.prepare(&more, &counter(0));
     assert!(matches!(refused, BranchVerdict::Rejected(Rejection::Capacity { .. })), "{refused:?}");
-    is_fresh(&world.settle(&name("7"), &counter(0), BranchOutcome::Abort, false));
-    is_fresh(&world.hold(&more, &counter(0)));
+    is_fresh(&world.finish(&name("7"), &counter(0), BranchOutcome::Abort, false));
+    is_fresh(&world.prepare(&more, &counter(0)));
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn bytes_of_branches_never_change() {
 fn a_row_says_how_many_branches_there_are() {
     let mut world = world();
     let without = world.partition(&counter(0)).encode();
-    is_fresh(&world.hold(&branch("b", &[adding(counter(0), 1)]), &counter(0)));
+    is_fresh(&world.prepare(&branch("b", &[adding(counter(0), 1)]), &counter(0)));
     let row = world.partition(&counter(0)).encode();
     assert_eq!(row.last(), Some(&1));
     let id = counter(0).partition();
@@ -374,7 +376,7 @@ proptest! {
                 Act::Hold(of, additions) => {
                     let additions = additions.into_iter().map(|(cell, delta, min, max)| Addition { cell: counter(cell), delta, min, max });
                     let Ok(branch) = Branch::new(name(&of.to_string()), additions.collect(), Vec::new()) else { continue };
-                    let verdict = world.hold(&branch, &counter(0));
+                    let verdict = world.prepare(&branch, &counter(0));
                     let mut with = asked.clone();
                     with.insert(of, branch.additions().to_vec());
                     match (asked.get(&of), settled.get(&of)) {
@@ -393,7 +395,7 @@ proptest! {
                     prop_assert_eq!(&world.store.values, &before.values);
                 }
                 Act::Settle(of, ending) => {
-                    let verdict = world.settle(&name(&of.to_string()), &counter(0), ending, false);
+                    let verdict = world.finish(&name(&of.to_string()), &counter(0), ending, false);
                     let mut expected = before.values.clone();
                     match (asked.remove(&of), settled.get(&of).copied()) {
                         (Some(additions), _) => {

@@ -482,9 +482,9 @@ fn an_answer_is_kept_until_no_retry_can_ask_for_it() {
 
         let late = world.add(&opaque(&format!("order-{number}")), 1).fresh();
         let Some(Generation(until)) = generation(&late) else { panic!("not in the index: {late:?}") };
-        let stretched = WINDOW + WINDOW / 8;
-        assert!(until >= START + millis + stretched, "gone before its time");
-        assert!(until < START + millis + stretched + WINDOW / 8, "kept for too long");
+        let with_clock_drift = WINDOW + WINDOW / 8;
+        assert!(until >= START + millis + with_clock_drift, "gone before its time");
+        assert!(until < START + millis + with_clock_drift + WINDOW / 8, "kept for too long");
     }
 }
 
@@ -502,9 +502,9 @@ fn a_store_that_drops_what_is_over_drops_no_answer_too_early() {
         world.at(millis + WINDOW).store.forget(at(millis + WINDOW));
         world.add(&minted(millis, millis), 1).replayed();
     }
-    let stretched = WINDOW + WINDOW / 8;
+    let with_clock_drift = WINDOW + WINDOW / 8;
     for millis in 0..span {
-        world.at(millis + stretched).store.forget(at(millis + stretched));
+        world.at(millis + with_clock_drift).store.forget(at(millis + with_clock_drift));
         world.add(&opaque(&millis.to_string()), 1).replayed();
     }
 }

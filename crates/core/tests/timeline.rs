@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use jeton_core::{GAIN, Moment, StoreClock, stretched};
+use jeton_core::{GAIN, Moment, StoreClock, with_clock_drift};
 use proptest::prelude::*;
 
 proptest! {
@@ -55,7 +55,7 @@ proptest! {
             let real = (u128::from(window) * u128::from(part) / u128::from(parts)) as u64;
             time.advance(Moment::from_nanos(u64::MAX), Duration::from_nanos(real));
         }
-        prop_assert!(time.now().since(Moment::ZERO) <= stretched(Duration::from_nanos(window)));
+        prop_assert!(time.now().since(Moment::ZERO) <= with_clock_drift(Duration::from_nanos(window)));
     }
 }
 
@@ -63,5 +63,5 @@ proptest! {
 fn the_end_of_time_is_reached_and_not_passed() {
     let mut time = StoreClock::begin(Moment::from_nanos(u64::MAX), Moment::ZERO, Duration::ZERO);
     assert_eq!(time.advance(Moment::ZERO, Duration::MAX), Moment::from_nanos(u64::MAX));
-    assert_eq!(stretched(Duration::MAX), Duration::MAX);
+    assert_eq!(with_clock_drift(Duration::MAX), Duration::MAX);
 }

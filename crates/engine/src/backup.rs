@@ -394,7 +394,7 @@ mod tests {
         loop {
             add_all(&engine, millis, present..present + MORE);
             present += MORE;
-            while engine.stores.values.tidy(0).unwrap() {}
+            while engine.stores.values.compact(0).unwrap() {}
             while engine.stores.ids.merge(u64::MAX).unwrap() {}
             let ids = engine.stores.ids.files().unwrap();
             let runs_merged = instant.ids.runs().iter().any(|run| !ids.runs().contains(run));

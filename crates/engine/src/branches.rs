@@ -59,7 +59,7 @@ pub struct PreparedBranchInfo {
 impl Engine {
     /// Holds additions until they are settled: durably, and so that they can be committed whatever happens to their counters. If this is an error, some of them may be held
     /// all the same: settle the branch.
-    pub async fn hold(
+    pub async fn prepare_branch(
         &self,
         name: &BranchName,
         additions: Vec<Addition>,
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// Ends a branch wherever it is held, for good. After an error it may have ended in some partitions: settle it again, the same way.
-    pub async fn settle(
+    pub async fn finish_branch(
         &self,
         name: &BranchName,
         ending: BranchOutcome,
@@ -131,10 +131,10 @@ impl Engine {
     }
 
     /// The branches that are held, wherever any part of one is.
-    pub async fn held(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
+    pub async fn prepared_branches(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
         let ask = |partition| Request::Held { partition };
         let mut found: BTreeMap<BranchName, PreparedBranchInfo> = BTreeMap::new();
-        for response in self.burst_of(PartitionId::all().map(ask).collect()).await {
+        for response in self.submit_prehashed(PartitionId::all().map(ask).collect()).await {
             let held = match response {
                 Response::Held(held) => held,
                 Response::Applied(Err(refusal)) => return Err(refusal),
@@ -166,7 +166,7 @@ impl Engine {
         asks: Vec<(PartitionId, BranchRequest)>,
     ) -> Vec<Result<BranchResponse, EngineError>> {
         let request = |(partition, what)| Request::branch(what, partition, &self.secret);
-        let responses = self.burst_of(asks.into_iter().map(request).collect()).await;
+        let responses = self.submit_prehashed(asks.into_iter().map(request).collect()).await;
         let reply = |response| match response {
             Response::Branch(reply) => reply,
             Response::Applied(Err(refusal)) => Err(refusal),
@@ -268,7 +268,8 @@ mod tests {
             for at in 0..arrived {
                 assert_eq!(scenario.step(at), Ok(BranchResponse::Held { fresh: true }));
             }
-            let settled = block_on(scenario.engine.settle(&scenario.name, BranchOutcome::Abort)).unwrap();
+            let settled =
+                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Abort)).unwrap();
             assert_eq!(settled, FinishResult::Done { fresh: true, counted: Vec::new() });
             // Without its home it does not come to the rest.
             let late = if arrived == 0 { 0..1 } else { arrived..3 };
@@ -280,7 +281,7 @@ mod tests {
                 };
                 assert_eq!(scenario.step(at), Ok(refused), "{arrived} of 3 had come, then {at}");
             }
-            assert_eq!(block_on(scenario.engine.held()), Ok(Vec::new()));
+            assert_eq!(block_on(scenario.engine.prepared_branches()), Ok(Vec::new()));
             assert_eq!(scenario.values(), [0, 0]);
         }
     }
@@ -293,14 +294,15 @@ mod tests {
                 assert_eq!(scenario.step(at), Ok(BranchResponse::Held { fresh: true }));
             }
             assert_eq!(
-                block_on(scenario.engine.settle(&scenario.name, BranchOutcome::Commit)),
+                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)),
                 Ok(FinishResult::Unknown)
             );
             assert_eq!(scenario.values(), [0, 0], "{arrived} of 3 had come");
             // Nothing is lost by that: the vote goes on, and is a yes.
-            let vote = block_on(scenario.engine.hold(&scenario.name, scenario.additions.clone()));
+            let vote = block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone()));
             assert_eq!(vote, Ok(PrepareResult::Held { fresh: true }));
-            let settled = block_on(scenario.engine.settle(&scenario.name, BranchOutcome::Commit)).unwrap();
+            let settled =
+                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)).unwrap();
             assert!(
                 matches!(settled, FinishResult::Done { fresh: true, ref counted } if counted.len() == 2),
                 "{settled:?}"
@@ -313,7 +315,7 @@ mod tests {
     #[test]
     fn a_commit_that_was_begun_is_finished() {
         let scenario = Scenario::new();
-        block_on(scenario.engine.hold(&scenario.name, scenario.additions.clone())).unwrap();
+        block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone())).unwrap();
         let ask = BranchRequest::Settle {
             name: scenario.name.clone(),
             ending: BranchOutcome::Commit,
@@ -321,18 +323,18 @@ mod tests {
         };
         block_on(scenario.engine.ask_branch_in(scenario.steps[1].0, ask)).unwrap();
         assert_eq!(scenario.values(), [5, 0]);
-        assert_eq!(block_on(scenario.engine.held()).unwrap().len(), 1);
-        block_on(scenario.engine.settle(&scenario.name, BranchOutcome::Commit)).unwrap();
+        assert_eq!(block_on(scenario.engine.prepared_branches()).unwrap().len(), 1);
+        block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)).unwrap();
         assert_eq!(scenario.values(), [5, 5]);
-        assert_eq!(block_on(scenario.engine.held()), Ok(Vec::new()));
+        assert_eq!(block_on(scenario.engine.prepared_branches()), Ok(Vec::new()));
     }
 
     #[test]
     fn another_branch_of_the_name_is_refused() {
         let scenario = Scenario::new();
-        block_on(scenario.engine.hold(&scenario.name, scenario.additions.clone())).unwrap();
+        block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone())).unwrap();
         let fewer = scenario.additions[..1].to_vec();
-        let refused = block_on(scenario.engine.hold(&scenario.name, fewer));
+        let refused = block_on(scenario.engine.prepare_branch(&scenario.name, fewer));
         assert_eq!(refused, Err(PrepareError::Refused(Rejection::Mismatch.into())));
     }
 }

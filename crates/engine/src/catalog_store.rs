@@ -86,7 +86,7 @@ impl<R: Registers> Tables<R> {
     /// Lets go of the eras that are over by the time of the log. How many.
     ///
     /// Their stored filters go with the next versions of the filters, which have no use for them.
-    pub fn let_go(&self, logged: Moment) -> Result<usize, Failure> {
+    pub fn drop_expired(&self, logged: Moment) -> Result<usize, Failure> {
         let early = std::time::Duration::from_secs(if mutated!(DropErasEarly) { 600 } else { 0 });
         let lighter = |catalog: &Catalog| {
             let over: Vec<Table> =

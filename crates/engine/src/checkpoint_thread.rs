@@ -82,7 +82,7 @@ impl<R: Registers, V: Values, D: Disk> CheckpointThread<R, V, D> {
                 self.tell(shard, Message::IdsStored(freeze));
             }
             Job::Values { shard, mut frozen } => {
-                self.health.wait_for_tidying(|| self.values.untidiness() > UNTIDY_MAX);
+                self.health.wait_for_tidying(|| self.values.pending_compactions() > UNTIDY_MAX);
                 if !self.until_done(|keeper| keeper.store_values(&mut frozen)) {
                     return;
                 }

@@ -158,7 +158,7 @@ impl Engine {
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, replayed, logged } =
-            recovery::share_out(&*registers, &stores, &catalog, known, &options)?;
+            recovery::replay_log(&*registers, &stores, &catalog, known, &options)?;
         let time = StoreTime::begin(clock, logged, options.clock_ahead_max)?;
 
         let engine = Self {
@@ -217,7 +217,7 @@ impl Engine {
                 jobs: jobs.clone(),
                 answers: answers.clone(),
                 bursting,
-                stands_back: options.runtime.is_some(),
+                yields_first: options.runtime.is_some(),
             };
             match &options.runtime {
                 Some(runtime) => self.tasks.start(runtime, worker.run()),
@@ -233,7 +233,7 @@ impl Engine {
             stores_in_use: self.stores_in_use.clone(),
             log_bytes: options.log_bytes,
         };
-        self.spawn("jeton-store", move || behind_the_others(|| store.run(&job_queue)))?;
+        self.spawn("jeton-store", move || run_at_low_priority(|| store.run(&job_queue)))?;
         let upkeep = Maintenance {
             stores: self.stores.clone(),
             tables: self.tables.clone(),
@@ -241,7 +241,7 @@ impl Engine {
             stores_in_use: self.stores_in_use.clone(),
             bell: self.bell.clone(),
         };
-        self.spawn("jeton-upkeep", move || behind_the_others(|| upkeep.run()))?;
+        self.spawn("jeton-upkeep", move || run_at_low_priority(|| upkeep.run()))?;
         self.doors.store(Arc::new(doors));
         *lock(&self.shards) = Some(senders);
         Ok(())
@@ -318,7 +318,7 @@ impl Engine {
         &self,
         operation: Operation,
     ) -> impl Future<Output = Result<OperationOutcome, EngineError>> + Send + use<> {
-        let answer = self.send(self.prepare(Ask::Apply(operation)));
+        let answer = self.send(self.to_request(Ask::Apply(operation)));
         async move {
             match answer?.await {
                 Ok(Response::Applied(reply)) => reply,
@@ -330,7 +330,7 @@ impl Engine {
 
     /// What a cell holds; never what a crash could take back, except in a relaxed table.
     pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<> {
-        let answer = self.send(self.prepare(Ask::Read(cell)));
+        let answer = self.send(self.to_request(Ask::Read(cell)));
         async move {
             match answer?.await {
                 Ok(Response::Read(value)) => value,
@@ -340,8 +340,8 @@ impl Engine {
         }
     }
 
-    /// What is asked, made ready to be decided: for whoever calls [`burst_of`](Self::burst_of).
-    pub fn prepare(&self, ask: Ask) -> Request {
+    /// What is asked, made ready to be decided: for whoever calls [`submit_prehashed`](Self::burst_of).
+    pub fn to_request(&self, ask: Ask) -> Request {
         SCRATCH.with_borrow_mut(|scratch| Request::new(ask, &self.secret, scratch))
     }
 
@@ -361,19 +361,22 @@ impl Engine {
     ///
     /// For whoever has many requests at a time this takes a fraction of what one call for each takes. What cannot be sent is answered so, and
     /// the rest is done: what came of each, its response says.
-    pub fn burst(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
-        self.burst_of(asks.into_iter().map(|ask| self.prepare(ask)).collect())
+    pub fn submit_batch(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
+        self.submit_prehashed(asks.into_iter().map(|ask| self.to_request(ask)).collect())
     }
 
     /// As [`burst`](Self::burst), of what is prepared.
-    pub fn burst_of(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Response>> + Send + use<> {
+    pub fn submit_prehashed(
+        &self,
+        requests: Vec<Request>,
+    ) -> impl Future<Output = Vec<Response>> + Send + use<> {
         let doors = self.doors.load();
         let total = requests.len();
         let mut parts = Vec::new();
         if let [door] = &doors[..]
             && (1..=BURST_MAX).contains(&total)
         {
-            parts.push((None, door.burst(requests)));
+            parts.push((None, door.submit(requests)));
         } else {
             let mut shares: Vec<(Vec<usize>, Vec<Request>)> = Vec::new();
             shares.resize_with(doors.len(), Default::default);
@@ -386,12 +389,12 @@ impl Engine {
                 shares[shard].1.push(request);
                 if shares[shard].0.len() == BURST_MAX {
                     let (places, requests) = std::mem::take(&mut shares[shard]);
-                    parts.push((Some(places), doors[shard].burst(requests)));
+                    parts.push((Some(places), doors[shard].submit(requests)));
                 }
             }
             for (door, (places, requests)) in doors.iter().zip(shares) {
                 if !requests.is_empty() {
-                    parts.push((Some(places), door.burst(requests)));
+                    parts.push((Some(places), door.submit(requests)));
                 }
             }
         }
@@ -437,7 +440,7 @@ impl Engine {
         id: &OpId,
     ) -> Result<Vec<(PartitionId, IdStatus)>, EngineError> {
         let ask = |partition| Request::Recall { table: table.id, id: id.clone(), partition };
-        let responses = self.burst_of(PartitionId::all().map(ask).collect()).await;
+        let responses = self.submit_prehashed(PartitionId::all().map(ask).collect()).await;
         let mut found = Vec::new();
         for (partition, response) in PartitionId::all().zip(responses) {
             match response {
@@ -509,7 +512,7 @@ impl Engine {
 }
 
 impl ShardHandle {
-    fn burst(&self, requests: Vec<Request>) -> Result<oneshot::Receiver<Vec<Response>>, EngineError> {
+    fn submit(&self, requests: Vec<Request>) -> Result<oneshot::Receiver<Vec<Response>>, EngineError> {
         let count = requests.len();
         let (reply, answer) = oneshot::channel();
         if self.bursting.fetch_add(count, Ordering::Relaxed) + count > BURSTING_MAX {
@@ -542,7 +545,7 @@ impl Drop for Engine {
 const NICE: i32 = 10;
 
 /// Runs with less right to a processor than the threads that somebody waits for. If the system does not know how, as they do.
-fn behind_the_others(run: impl FnOnce()) {
+fn run_at_low_priority(run: impl FnOnce()) {
     #[cfg(target_os = "linux")]
     let _as_it_is = rustix::process::setpriority_process(None, NICE);
     run();

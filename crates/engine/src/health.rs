@@ -42,7 +42,7 @@ impl Health {
     }
 
     /// Why nothing can be stored at present, if so.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn last_error(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -1,7 +1,7 @@
 //! Partitions at work on one machine: group commit, id index, checkpoints, recovery.
 //!
 //! [`Engine`] is the whole: a store in a directory, its threads, and the way in. Below it everything is without threads and clocks
-//! ([`Shard`], [`Checkpointer`], [`find`] and [`share_out`]), so that the simulator runs the same code step by step.
+//! ([`Shard`], [`Checkpointer`], [`find`] and [`replay_log`]), so that the simulator runs the same code step by step.
 
 mod backup;
 mod branches;
@@ -40,7 +40,7 @@ pub use clock::{Clock, ClockAhead, SystemClock};
 pub use engine::{Engine, OpenError, TablesView};
 pub use filter_store::{FilterVersion, StoredFilters};
 pub use options::Options;
-pub use recovery::{LoadedState, Recovered, RecoveryError, Replayed, find, share_out};
+pub use recovery::{LoadedState, Recovered, RecoveryError, Replayed, find, replay_log};
 pub use request::{BranchRequest, Request};
 pub use response::{Ask, BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
 pub use shard::{FrozenIds, FrozenValues, Shard, Slots, Stores};

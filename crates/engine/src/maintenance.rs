@@ -64,7 +64,7 @@ enum Trouble {
 impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
     pub fn run(self) {
         while self.bell.wait() {
-            if let Err(trouble) = self.tidy() {
+            if let Err(trouble) = self.run_once() {
                 // Reads and writes go on without; the reason is shown, and it is tried again.
                 self.health.set_upkeep_trouble(Some(trouble.to_string()));
             } else {
@@ -73,7 +73,7 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
         }
     }
 
-    fn tidy(&self) -> Result<(), Trouble> {
+    fn run_once(&self) -> Result<(), Trouble> {
         // Not the clock's: what is forgotten by a time that no entry has can be asked for again after a restart with the clock set
         // back, and would be new.
         let now = self.health.logged_time();
@@ -84,7 +84,7 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
             }
         }
         // Whatever becomes of it, the rest is tidied up as well.
-        let let_go = self.tables.let_go(now);
+        let let_go = self.tables.drop_expired(now);
         {
             let _in_use = self.stores_in_use.read();
             self.index().drop_expired(millis.saturating_sub(SLACK_MS))?;
@@ -94,7 +94,7 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
             let _in_use = self.stores_in_use.read();
             let over = self.health.over_time().as_nanos() / 1_000_000;
             // Neither waits for the other to be well.
-            let (tidied, merged) = (self.stores.values.tidy(over), self.index().merge(MERGE_BYTES));
+            let (tidied, merged) = (self.stores.values.compact(over), self.index().merge(MERGE_BYTES));
             self.health.tidied();
             let more = tidied? | merged?;
             if !more || self.health.closing() {
@@ -178,7 +178,7 @@ mod tests {
         let scenario = Scenario::new();
         for (hours, left) in [(0.0, [2, 2, 2]), (1.1, [2, 2, 2]), (1.2, [1, 2, 2]), (4.0, [1, 1, 1])] {
             scenario.reach(hours);
-            scenario.upkeep.tidy().unwrap();
+            scenario.upkeep.run_once().unwrap();
             assert_eq!(scenario.eras(), (left.into(), left.into()), "after {hours} hours");
         }
         // Versions go on from there.
@@ -195,11 +195,11 @@ mod tests {
             let scenario = Scenario::new();
             scenario.reach(1.2);
             scenario.registers.set_faults(faults);
-            let trouble = scenario.upkeep.tidy().unwrap_err();
+            let trouble = scenario.upkeep.run_once().unwrap_err();
             assert!(trouble.to_string().contains("eras"), "{trouble}");
             scenario.registers.set_faults(Faults::default());
             assert_eq!(scenario.eras(), (vec![2, 2, 2], stored));
-            scenario.upkeep.tidy().unwrap();
+            scenario.upkeep.run_once().unwrap();
             assert_eq!(scenario.eras(), (vec![1, 2, 2], vec![1, 2, 2]));
         }
     }

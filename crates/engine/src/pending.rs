@@ -39,7 +39,7 @@ impl Requests {
 #[derive(Debug)]
 pub struct PendingResponse {
     /// It is to be given only when this batch is durable.
-    pub rests_on: u64,
+    pub needs_batch: u64,
     to: To,
 }
 
@@ -56,7 +56,7 @@ impl PendingBatch {
         Self {
             requests: Requests::One(request),
             decided: 0,
-            due: PendingResponse { rests_on: 0, to: To::One(reply, None) },
+            due: PendingResponse { needs_batch: 0, to: To::One(reply, None) },
         }
     }
 
@@ -67,15 +67,15 @@ impl PendingBatch {
         Self {
             requests: Requests::Many(requests),
             decided: 0,
-            due: PendingResponse { rests_on: 0, to: To::Many(reply, nothing_yet) },
+            due: PendingResponse { needs_batch: 0, to: To::Many(reply, nothing_yet) },
         }
     }
 }
 
 impl PendingResponse {
     /// The response to one of the requests, and the batch that it rests on.
-    pub fn put(&mut self, at: usize, rests_on: u64, response: Response) {
-        self.rests_on = self.rests_on.max(rests_on);
+    pub fn put(&mut self, at: usize, needs_batch: u64, response: Response) {
+        self.needs_batch = self.needs_batch.max(needs_batch);
         match &mut self.to {
             To::One(_, place) => *place = Some(response),
             To::Many(_, places) => places[at] = response,
@@ -104,16 +104,16 @@ mod tests {
     fn due(requests: usize) -> (PendingResponse, oneshot::Receiver<Vec<Response>>) {
         let (reply, answer) = oneshot::channel();
         let places = vec![Response::Applied(Err(EngineError::Closed)); requests];
-        (PendingResponse { rests_on: 0, to: To::Many(reply, places) }, answer)
+        (PendingResponse { needs_batch: 0, to: To::Many(reply, places) }, answer)
     }
 
     #[test]
     fn an_answer_rests_on_the_latest_batch_of_any_response_and_has_them_in_order() {
         let (mut due, mut answer) = due(3);
-        for (at, rests_on) in [(2, 4), (0, 7), (1, 0)] {
-            due.put(at, rests_on, response(at));
+        for (at, needs_batch) in [(2, 4), (0, 7), (1, 0)] {
+            due.put(at, needs_batch, response(at));
         }
-        assert_eq!(due.rests_on, 7);
+        assert_eq!(due.needs_batch, 7);
         due.give();
         assert_eq!(answer.try_recv().expect("it is given"), [response(0), response(1), response(2)]);
     }

@@ -314,7 +314,7 @@ pub struct Recovered<V, D: Disk> {
 }
 
 /// Shares the partitions out among shards, and replays what the stores lack.
-pub fn share_out<R: Registers, V: Values, D: Disk>(
+pub fn replay_log<R: Registers, V: Values, D: Disk>(
     registers: &R,
     stores: &Stores<V, D>,
     catalog: &Arc<Catalog>,
@@ -372,11 +372,11 @@ mod tests {
             Ok(())
         }
 
-        fn tidy(&self, _: u64) -> Result<bool, ValuesError> {
+        fn compact(&self, _: u64) -> Result<bool, ValuesError> {
             Ok(false)
         }
 
-        fn untidiness(&self) -> usize {
+        fn pending_compactions(&self) -> usize {
             0
         }
     }

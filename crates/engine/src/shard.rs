@@ -117,7 +117,7 @@ struct Memory<V, D: Disk> {
     recent: IdMemtable,
     batch: u64,
     /// The batch on which what was recalled rests.
-    rests_on: u64,
+    needs_batch: u64,
     scratch: Vec<u8>,
 }
 
@@ -140,7 +140,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             cache: Cache::new(cache_bytes),
             recent: IdMemtable::default(),
             batch: 1,
-            rests_on: 0,
+            needs_batch: 0,
             scratch: Vec::new(),
         };
         Self {
@@ -210,7 +210,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 }
             } else if !mutated!(ReplaySkipsFilter) {
                 let mut absorb = Replaying { memory: &mut self.memory, index_has };
-                jeton_core::recollect(table, &operation, hashes, &decision, step.time, &mut absorb);
+                jeton_core::restore_dedup(table, &operation, hashes, &decision, step.time, &mut absorb);
             }
         }
         Ok(())
@@ -265,8 +265,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 if full || open.is_some_and(|(_, partition)| partition != id) {
                     close(&mut open, &mut entry, &mut batch);
                 }
-                self.memory.rests_on = 0;
-                let (rests_on, response) = match request {
+                self.memory.needs_batch = 0;
+                let (needs_batch, response) = match request {
                     Request::Read { cell } => self.read(catalog, cell, now),
                     Request::Recall { table, id: op_id, partition: _ } => {
                         self.recall(catalog, (*table, op_id, id), now)
@@ -281,8 +281,8 @@ impl<V: Values, D: Disk> Shard<V, D> {
                     }
                     Request::Branch { what, key, .. } => {
                         let place = (id, &mut open, &mut entry);
-                        let (rests_on, reply) = self.branch(catalog, (what, *key), now, place);
-                        (rests_on, Response::Branch(reply))
+                        let (needs_batch, reply) = self.branch(catalog, (what, *key), now, place);
+                        (needs_batch, Response::Branch(reply))
                     }
                     Request::Apply { operation, hashes, .. } => {
                         let Some(table) = catalog.get(operation.table()) else {
@@ -310,12 +310,12 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         let vague = matches!(verdict, Ok(Verdict::ProbablySeen))
                             || matches!(operation.id(), Some(OpId::Sequenced { .. }));
                         if vague {
-                            self.memory.rests_on = self.memory.rests_on.max(owned.batch);
+                            self.memory.needs_batch = self.memory.needs_batch.max(owned.batch);
                         }
                         self.response(table, verdict)
                     }
                 };
-                answer(ticket, rests_on, response);
+                answer(ticket, needs_batch, response);
             }
         }
         order.clear();
@@ -363,17 +363,17 @@ impl<V: Values, D: Disk> Shard<V, D> {
 
     /// The response to an operation, and the batch that it rests on.
     fn response(&self, table: &Table, verdict: Result<Verdict, EngineError>) -> (u64, Response) {
-        let (rests_on, reply) = match verdict {
+        let (needs_batch, reply) = match verdict {
             Ok(Verdict::Fresh(OperationDecision { answer, .. })) => {
                 (self.batch, Ok(OperationOutcome::Fresh(answer)))
             }
-            Ok(Verdict::Replay(answer)) => (self.memory.rests_on, Ok(OperationOutcome::Replayed(answer))),
-            Ok(Verdict::ProbablySeen) => (self.memory.rests_on, Ok(OperationOutcome::ProbablySeen)),
-            Ok(Verdict::Rejected(rejection)) => (self.memory.rests_on, Err(rejection.into())),
+            Ok(Verdict::Replay(answer)) => (self.memory.needs_batch, Ok(OperationOutcome::Replayed(answer))),
+            Ok(Verdict::ProbablySeen) => (self.memory.needs_batch, Ok(OperationOutcome::ProbablySeen)),
+            Ok(Verdict::Rejected(rejection)) => (self.memory.needs_batch, Err(rejection.into())),
             Err(refusal) => (0, Err(refusal)),
         };
         let relaxed = table.settings().durability == Durability::Relaxed;
-        (if relaxed { 0 } else { rests_on }, Response::Applied(reply))
+        (if relaxed { 0 } else { needs_batch }, Response::Applied(reply))
     }
 
     fn read(&mut self, catalog: &Catalog, cell: &Cell, now: Moment) -> (u64, Response) {
@@ -382,7 +382,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let relaxed =
             catalog.get(cell.table()).is_some_and(|table| table.settings().durability == Durability::Relaxed);
         let at_once = relaxed || mutated!(ReadBeforeDurable);
-        (if at_once { 0 } else { self.memory.rests_on }, Response::Read(value))
+        (if at_once { 0 } else { self.memory.needs_batch }, Response::Read(value))
     }
 
     fn recall(
@@ -398,14 +398,14 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 let known = owned.partition.recall(now, table, id, key, &mut self.memory);
                 // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
                 if matches!(known, Ok(IdStatus::Probably)) || matches!(id, OpId::Sequenced { .. }) {
-                    self.memory.rests_on = self.memory.rests_on.max(owned.batch);
+                    self.memory.needs_batch = self.memory.needs_batch.max(owned.batch);
                 }
                 known
             }
             (None, _) => Err(EngineError::NoSuchTable(table.to_string())),
             (_, None) => unreachable!("requests are routed to the owner of their partition"),
         };
-        (self.memory.rests_on, Response::Recalled(known))
+        (self.memory.needs_batch, Response::Recalled(known))
     }
 
     /// Does what is asked about a branch, in the open entry or one that it opens. The batch that the answer rests on, and the answer.
@@ -427,10 +427,10 @@ impl<V: Values, D: Disk> Shard<V, D> {
                 if let Some(one) = unknown {
                     return (0, Err(EngineError::NoSuchTable(one.cell.table().to_string())));
                 }
-                partition.decide_hold(step, branch, key, &mut self.memory)
+                partition.decide_prepare(step, branch, key, &mut self.memory)
             }
             BranchRequest::Settle { name, ending, rest_settled } => {
-                partition.decide_settle(step, (name, key), *ending, *rest_settled, &mut self.memory)
+                partition.decide_finish(step, (name, key), *ending, *rest_settled, &mut self.memory)
             }
             BranchRequest::Look(name) => {
                 let state = partition.branch(step.time, name, key, &mut self.memory);
@@ -471,7 +471,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             Ok(BranchVerdict::Rejected(rejection)) => Err(rejection.into()),
         };
         // Which batch a branch came with is not remembered: the latest of its partition, at worst.
-        (self.memory.rests_on.max(owned.batch), reply)
+        (self.memory.needs_batch.max(owned.batch), reply)
     }
 
     fn held(&mut self, id: PartitionId) -> (u64, Response) {
@@ -597,7 +597,7 @@ impl<V: Values, D: Disk> StateReader for Memory<V, D> {
 
     fn value(&mut self, cell: &Cell) -> Result<Option<Value>, EngineError> {
         if let Some((value, batch)) = self.cache.get(cell) {
-            self.rests_on = self.rests_on.max(batch);
+            self.needs_batch = self.needs_batch.max(batch);
             return Ok(value.cloned());
         }
         self.scratch.clear();
@@ -625,7 +625,7 @@ impl<V: Values, D: Disk> StateReader for Memory<V, D> {
                 .map_err(|error| EngineError::Storage(format!("what {whose} of an id: {error}")))
         };
         if let Some((bytes, batch)) = self.recent.get(key) {
-            self.rests_on = self.rests_on.max(batch);
+            self.needs_batch = self.needs_batch.max(batch);
             return read(bytes, "memory has").map(Some);
         }
         if mutated!(ForgetIndex) {

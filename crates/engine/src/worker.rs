@@ -140,7 +140,7 @@ pub struct Worker<R, V, D: Disk, C> {
     pub bursting: Arc<AtomicUsize>,
     /// Whether all others that are ready go first when it is woken. For a task among those who ask: each that runs has more to
     /// be decided together.
-    pub stands_back: bool,
+    pub yields_first: bool,
 }
 
 /// What is under way between a shard's thread and the rest.
@@ -171,7 +171,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         let mut traffic = ShardQueues::default();
         let mut messages = Vec::new();
         let mut open = true;
-        let mut stood_back = !self.stands_back;
+        let mut stood_back = !self.yields_first;
         while open || !traffic.in_flight.is_empty() || !traffic.backlog.is_empty() {
             let few = self.queue.len() < MANY_WAITING;
             let max = match traffic.weight {
@@ -204,14 +204,14 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 if self.shard.is_freezing() {
                     return Poll::Ready(Event::Leisure);
                 }
-                stood_back = !self.stands_back;
+                stood_back = !self.yields_first;
                 Poll::Pending
             })
             .await;
             match event {
                 Event::Closed => open = false,
                 // However little this takes at a time: whoever is ready comes in between.
-                Event::Leisure => stood_back = !self.stands_back,
+                Event::Leisure => stood_back = !self.yields_first,
                 Event::Written(written) => {
                     if !self.written(written, &mut traffic) {
                         return;
@@ -292,8 +292,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
         let catalog = self.catalog.load();
         let now = self.time.now();
-        let batch = self.shard.process(&catalog, &requests, now, |(whose, at), rests_on, response| {
-            due[whose as usize].put(at as usize, rests_on, response);
+        let batch = self.shard.process(&catalog, &requests, now, |(whose, at), needs_batch, response| {
+            due[whose as usize].put(at as usize, needs_batch, response);
         });
         if let Some(batch) = batch {
             let permit = permit.unwrap_or_else(|| unreachable!("a batch comes of writes that were admitted"));
@@ -310,11 +310,11 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         for ((requests, range), due) in asked.drain(..).zip(due.drain(..)) {
             if range.end < requests.as_slice().len() {
                 traffic.backlog.push_front(PendingBatch { requests, decided: range.end, due });
-            } else if self.shard.is_durable(due.rests_on) || mutated!(AckBeforeSync) {
+            } else if self.shard.is_durable(due.needs_batch) || mutated!(AckBeforeSync) {
                 ready.push(due);
             } else {
-                let oldest = traffic.in_flight.front().map_or(due.rests_on, |first| first.number);
-                traffic.in_flight[(due.rests_on - oldest) as usize].due.push(due);
+                let oldest = traffic.in_flight.front().map_or(due.needs_batch, |first| first.number);
+                traffic.in_flight[(due.needs_batch - oldest) as usize].due.push(due);
             }
         }
         self.answers.give(ready);
@@ -357,7 +357,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         let (dirty, _) = self.shard.cell_bytes();
         let share = self.options.dirty_bytes_max / self.options.shards;
         if ids > LAG_MAX * self.options.recent_ids || dirty > share {
-            return Err(match self.health.trouble() {
+            return Err(match self.health.last_error() {
                 Some(why) => EngineError::Full(why),
                 None => EngineError::Busy("checkpoints lag behind"),
             });
@@ -478,7 +478,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::ids::IdIndex;
-    use crate::recovery::{Recovered, find, share_out};
+    use crate::recovery::{Recovered, find, replay_log};
     use crate::response::OperationOutcome;
     use crate::shard::Stores;
     use crate::values::MemoryValues;
@@ -495,7 +495,7 @@ mod tests {
 
     type TestWorker = Worker<Embedded<FaultDisk>, MemoryValues, FaultDisk, SystemClock>;
 
-    fn scenario(stands_back: bool, copy_cells: usize) -> (Scenario, TestWorker) {
+    fn scenario(yields_first: bool, copy_cells: usize) -> (Scenario, TestWorker) {
         let disk = FaultDisk::new();
         let segments = embedded::Options::small(1 << 20);
         let registers = Arc::new(Embedded::open(disk.clone(), segments).unwrap());
@@ -508,7 +508,7 @@ mod tests {
         let catalog = Arc::new(found.catalog.create("t", TableSettings::default()).unwrap());
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { mut shards, logged, .. } =
-            share_out(&*registers, &stores, &catalog, known, &options).unwrap();
+            replay_log(&*registers, &stores, &catalog, known, &options).unwrap();
         let table = catalog.find("t").unwrap().id;
         let millis = time.now().as_nanos() / 1_000_000;
         let request = move |number: u64, reply| {
@@ -535,7 +535,7 @@ mod tests {
             jobs: job_sender,
             answers: ResponseDispatcher::at_once(),
             bursting: Arc::default(),
-            stands_back,
+            yields_first,
         };
         (Scenario { disk, registers, health, door, jobs, request: Box::new(request) }, worker)
     }
@@ -602,8 +602,8 @@ mod tests {
     #[test]
     fn others_come_in_between_the_steps_of_a_checkpoint() {
         const CELLS: u64 = 20;
-        for stands_back in [true, false] {
-            let (scenario, worker) = scenario(stands_back, 1);
+        for yields_first in [true, false] {
+            let (scenario, worker) = scenario(yields_first, 1);
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             let mut work = std::pin::pin!(worker.run());
             let mut step = || assert!(work.as_mut().poll(&mut context).is_pending());
@@ -619,7 +619,7 @@ mod tests {
                 step();
                 steps += 1;
             }
-            assert_eq!(steps >= CELLS, stands_back, "{steps} steps");
+            assert_eq!(steps >= CELLS, yields_first, "{steps} steps");
         }
     }
 }

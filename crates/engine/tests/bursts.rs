@@ -38,7 +38,7 @@ fn a_burst_is_answered_in_its_order_over_all_shards_and_sizes() {
                 number += 1;
                 Ask::Apply(add(&uuid(&engine, number), &cell(&format!("row {}", at % 7)), 1))
             });
-            let responses = block_on(engine.burst(asks.collect()));
+            let responses = block_on(engine.submit_batch(asks.collect()));
             assert_eq!(responses.len(), count);
             for (at, response) in responses.iter().enumerate() {
                 let counter = expected.entry(at % 7).or_default();
@@ -47,12 +47,12 @@ fn a_burst_is_answered_in_its_order_over_all_shards_and_sizes() {
             }
         }
         let reads = (0..7).map(|row| Ask::Read(cell(&format!("row {row}")))).collect();
-        for (row, response) in block_on(engine.burst(reads)).iter().enumerate() {
+        for (row, response) in block_on(engine.submit_batch(reads)).iter().enumerate() {
             assert_eq!(*response, Response::Read(Ok(Some(Value::Counter(expected[&row])))));
         }
-        assert_eq!(block_on(engine.burst(Vec::new())), []);
+        assert_eq!(block_on(engine.submit_batch(Vec::new())), []);
         engine.close();
-        let closed = block_on(engine.burst(vec![Ask::Read(cell("row 1"))]));
+        let closed = block_on(engine.submit_batch(vec![Ask::Read(cell("row 1"))]));
         assert_eq!(closed, [Response::Applied(Err(EngineError::Closed))]);
     }
 }
@@ -69,7 +69,7 @@ fn a_burst_counts_an_id_once_and_tells_each_what_came_of_it() {
         Ask::Apply(add(&id, &a, 6)),
         Ask::Read(a.clone()),
     ];
-    let responses = block_on(engine.burst(asks));
+    let responses = block_on(engine.submit_batch(asks));
     let Response::Applied(Ok(OperationOutcome::Fresh(first))) = &responses[0] else {
         panic!("{responses:?}")
     };
@@ -139,7 +139,7 @@ fn all_cells_of_a_prefix_are_listed_once_page_by_page() {
     let mut asks: Vec<_> = rows.iter().map(|row| set(row, Change::Set(1))).collect();
     asks.push(set("user\0/7", Change::Set(1)));
     asks.push(set("usex", Change::Set(1)));
-    block_on(engine.burst(asks));
+    block_on(engine.submit_batch(asks));
     block_on(engine.stored()).unwrap();
     let table = engine.table("t").unwrap();
     let list = |prefix: &str, limit| {
@@ -166,7 +166,7 @@ fn all_cells_of_a_prefix_are_listed_once_page_by_page() {
     assert_eq!(list("", 300).0.len(), 702);
     assert_eq!(list("nobody", 10), (BTreeSet::new(), 1));
     // What is emptied is not listed, once that is stored.
-    block_on(engine.burst(rows[10..].iter().map(|row| set(row, Change::Delete)).collect()));
+    block_on(engine.submit_batch(rows[10..].iter().map(|row| set(row, Change::Delete)).collect()));
     block_on(engine.stored()).unwrap();
     assert_eq!(list("user/", 64).0.len(), 10);
 }

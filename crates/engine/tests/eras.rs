@@ -29,8 +29,8 @@ fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
     assert!(scenario.add(&mut shard, &tables, "of era 2", at(1)));
     store(&tables);
     store(&tables);
-    assert_eq!(tables.let_go(at(13)).unwrap(), 0, "its last promise is not kept yet");
-    assert_eq!(tables.let_go(at(14)).unwrap(), 1);
+    assert_eq!(tables.drop_expired(at(13)).unwrap(), 0, "its last promise is not kept yet");
+    assert_eq!(tables.drop_expired(at(14)).unwrap(), 1);
 
     // A crash between the steps: the era is gone, its filters are still on disk.
     let (tables, mut shard) = scenario.start();
@@ -45,8 +45,8 @@ fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
     let (tables, mut shard) = scenario.start();
     let request = Request::Read { cell: scenario.cell(&tables) };
     let mut said = Vec::new();
-    shard.process(&tables.catalog().load(), &[(&request, ())], at(14), |(), rests_on, response| {
-        said.push((rests_on, response));
+    shard.process(&tables.catalog().load(), &[(&request, ())], at(14), |(), needs_batch, response| {
+        said.push((needs_batch, response));
     });
     assert_eq!(said, [(0, Response::Read(Ok(Some(Value::Counter(3)))))]);
     assert!(!scenario.add(&mut shard, &tables, "of era 2 again", at(14)));
@@ -61,7 +61,7 @@ fn an_entry_logged_in_an_era_that_was_just_let_go_is_replayed() {
     let before = Tables::new(Arc::new(Memory::new()), tables.catalog().load_full(), 0);
     tables.alter("t", settings(2 * MINUTE), || at(1), at(0)).unwrap();
     assert!(scenario.add(&mut shard, &tables, "known", at(4)));
-    assert_eq!(tables.let_go(at(5)).unwrap(), 1);
+    assert_eq!(tables.drop_expired(at(5)).unwrap(), 1);
     assert!(scenario.add(&mut shard, &before, "late", at(5)));
     let (tables, mut shard) = scenario.start();
     assert!(!scenario.add(&mut shard, &tables, "known", at(5)));

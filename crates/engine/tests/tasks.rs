@@ -37,7 +37,7 @@ fn what_tasks_decide_counts_once_and_is_there_after_they_ended() {
                             let cell = engine.cell(&table, row.as_bytes(), &Column::unnamed()).unwrap();
                             Ask::Apply(add(&uuid_at(millis, caller << 32 | number), &cell, 1))
                         });
-                        let responses = engine.burst(asks.collect()).await;
+                        let responses = engine.submit_batch(asks.collect()).await;
                         for (number, response) in numbers.zip(responses) {
                             let known = burst > 0 && number < burst * ADDITIONS;
                             match response {

@@ -199,7 +199,7 @@ impl<R: Registers> Coordinator<R> {
     }
 
     /// Who works here on a try.
-    pub fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
+    pub fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
         let works = self.works();
         works.get(&request).filter(|work| work.executing == Some(attempt)).map(|work| work.executor)
     }
@@ -228,7 +228,7 @@ impl<R: Registers> Coordinator<R> {
 
     /// Whether this very executor works here on a try.
     pub fn is_working(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> bool {
-        self.at_work(request, attempt) == Some(executor)
+        self.executing(request, attempt) == Some(executor)
     }
 
     pub(crate) fn note(&self, request: RequestId, executing: Option<AttemptNumber>) {

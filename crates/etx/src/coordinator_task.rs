@@ -111,7 +111,7 @@ impl<R: Registers> Context<R> {
                 event
             }
             CoordinatorAction::AskOthers(attempt) => {
-                let others = self.server.peers.at_work(self.question.request, attempt).await;
+                let others = self.server.peers.executing(self.question.request, attempt).await;
                 fault!("asked-others");
                 Event::Others(others)
             }
@@ -224,7 +224,7 @@ impl<R: Registers> Context<R> {
         if let (Decision::Abort, DecisionLocation::Resource(number)) = (decision, home) {
             self.undo_one(attempt, number).await;
         }
-        if matches!(decision, Decision::Commit(_)) && self.server.is_about_to_be_forgotten(request) {
+        if matches!(decision, Decision::Commit(_)) && self.server.nears_retention_limit(request) {
             return Event::Forgotten;
         }
         fault!("proposing");
@@ -237,7 +237,7 @@ impl<R: Registers> Context<R> {
         let DecisionLocation::Resource(number) = own.home else {
             unreachable!("decisions are in the registers")
         };
-        if self.server.is_about_to_be_forgotten(own.request) {
+        if self.server.nears_retention_limit(own.request) {
             return Event::Forgotten;
         }
         let branch = match self.held(own, number) {

@@ -6,7 +6,7 @@
 //!   early ([`AnsweredWatermarks`](crate::answered_watermarks::Answered)).
 //! - Sessions are forgotten when they are older than the window and a time of grace, and only after every database has said that it has no branch of one. What such a session
 //!   begins later is not committed: a commit is proposed only when its branches are prepared, and not for a session that is older than the window and half of the grace
-//!   ([`Coordinator::is_about_to_be_forgotten`]). So whatever is committed of an old session was prepared when the databases were asked, by a wide margin: half of the grace
+//!   ([`Coordinator::nears_retention_limit`]). So whatever is committed of an old session was prepared when the databases were asked, by a wide margin: half of the grace
 //!   is for clocks that differ.
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl<R: Registers> Coordinator<R> {
     }
 
     /// Whether a session is so old that nothing of it may be committed any more: it may be forgotten before the commit is carried out.
-    pub(crate) fn is_about_to_be_forgotten(&self, request: RequestId) -> bool {
+    pub(crate) fn nears_retention_limit(&self, request: RequestId) -> bool {
         let limit = self.options.window.saturating_add(self.options.grace() / 2);
         date_of(request.session) < self.oldest(limit)
     }

@@ -23,7 +23,7 @@ pub enum PeerStatus {
 #[async_trait]
 pub trait Peers: Send + Sync {
     /// Who of the others works on a try, as far as they answer within a moment.
-    async fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId>;
+    async fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId>;
 
     /// How the server of an executor is doing.
     async fn sign(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> PeerStatus;
@@ -35,7 +35,7 @@ pub struct NoPeers;
 
 #[async_trait]
 impl Peers for NoPeers {
-    async fn at_work(&self, _: RequestId, _: AttemptNumber) -> Option<CoordinatorId> {
+    async fn executing(&self, _: RequestId, _: AttemptNumber) -> Option<CoordinatorId> {
         None
     }
 

@@ -45,7 +45,7 @@ impl<R: Registers> Coordinator<R> {
         for standing in prepared {
             let name = &standing.name;
             if name.cluster == self.options.cluster && name.executor != CoordinatorId::TRIAL {
-                match self.look_into(standing.name, false).await {
+                match self.recover_branch(standing.name, false).await {
                     Ok(outcome) => ended += usize::from(outcome.is_some()),
                     // The next sweep finds it again, if it is still there.
                     Err(why @ ResourceError::Damage { .. }) => tracing::error!(%why, "a branch is damaged"),
@@ -57,12 +57,12 @@ impl<R: Registers> Coordinator<R> {
     }
 
     /// Ends a branch as if its executor were dead; how it ended.
-    pub(crate) async fn end_against_all_signs(&self, branch: Xid) -> Result<Option<Outcome>, ResourceError> {
-        self.look_into(branch, true).await
+    pub(crate) async fn force_resolve(&self, branch: Xid) -> Result<Option<Outcome>, ResourceError> {
+        self.recover_branch(branch, true).await
     }
 
     /// Looks into a branch. How it was ended, if it was.
-    async fn look_into(&self, branch: Xid, is_given_up: bool) -> Result<Option<Outcome>, ResourceError> {
+    async fn recover_branch(&self, branch: Xid, is_given_up: bool) -> Result<Option<Outcome>, ResourceError> {
         let (mut sweep, first) = BranchRecovery::begin(branch);
         let mut next = Some(first);
         let mut ended = None;

@@ -38,11 +38,11 @@ pub trait TransactionService: Send + Sync {
     /// See [`Coordinator::acknowledge`].
     async fn acknowledge(&self, session: u128, through: u32) -> Result<(), String>;
 
-    /// See [`Coordinator::at_work`].
-    fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId>;
+    /// See [`Coordinator::executing`].
+    fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId>;
 
     /// What stands about a request.
-    async fn story(&self, request: RequestId) -> Result<TransactionStatus, String>;
+    async fn status(&self, request: RequestId) -> Result<TransactionStatus, String>;
 
     /// All branches that are prepared, with what is known about each; and which databases could not be asked.
     async fn in_doubt(&self) -> InDoubt;
@@ -119,17 +119,17 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
         Coordinator::acknowledge(self, session, through).await
     }
 
-    fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
-        Coordinator::at_work(self, request, attempt)
+    fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
+        Coordinator::executing(self, request, attempt)
     }
 
-    async fn story(&self, request: RequestId) -> Result<TransactionStatus, String> {
+    async fn status(&self, request: RequestId) -> Result<TransactionStatus, String> {
         let looking = async {
             let mut story = TransactionStatus::default();
             for home in self.homes() {
                 let mut next = Some(AttemptNumber::FIRST);
                 while let Some(attempt) = next {
-                    story.at_work = story.at_work.or_else(|| Coordinator::at_work(self, request, attempt));
+                    story.at_work = story.at_work.or_else(|| Coordinator::executing(self, request, attempt));
                     next = match self.decisions.look_once(request, home, attempt).await? {
                         DecisionLookup::Stands(None) => None,
                         DecisionLookup::Forgotten => {
@@ -176,7 +176,7 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
             if doubt.branch.request != request {
                 continue;
             }
-            let ending = tokio::time::timeout(RESOLVE_MAX, self.end_against_all_signs(doubt.branch)).await;
+            let ending = tokio::time::timeout(RESOLVE_MAX, self.force_resolve(doubt.branch)).await;
             let ended = match ending {
                 Ok(ended) => ended.map_err(|why| why.to_string()),
                 Err(_) => Err(format!("it did not end within {RESOLVE_MAX:?}; sweeps go on with it")),

@@ -57,7 +57,7 @@ impl Cells {
 
 /// Holds a branch, if the token may create all the counters that it adds to and that are not there. They count as created when they are held, whatever
 /// becomes of the branch: when it is settled, whose it was is not known.
-pub async fn hold(
+pub async fn prepare_branch(
     service: &Service,
     pass: &AuthContext,
     name: &BranchName,
@@ -65,7 +65,7 @@ pub async fn hold(
 ) -> Result<PrepareResult, PrepareError> {
     let cells: HashSet<Cell> = additions.iter().map(|one| one.cell.clone()).collect();
     let mut created = 0;
-    for response in service.engine.burst(cells.into_iter().map(Ask::Read).collect()).await {
+    for response in service.engine.submit_batch(cells.into_iter().map(Ask::Read).collect()).await {
         match response {
             Response::Read(Ok(value)) => created += u64::from(value.is_none()),
             Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refusal.into()),
@@ -76,7 +76,7 @@ pub async fn hold(
         service.metrics.add(Metric::Quota, 1);
         return Err(EngineError::Withheld(exhausted.to_string()).into());
     }
-    let vote = service.engine.hold(name, additions).await;
+    let vote = service.engine.prepare_branch(name, additions).await;
     if !matches!(
         vote,
         Ok(PrepareResult::Held { fresh: true }) | Err(PrepareError::Refused(EngineError::Closed))
@@ -87,17 +87,17 @@ pub async fn hold(
 }
 
 /// Does what the token may, and says of the rest why not.
-pub async fn burst(service: &Service, pass: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
+pub async fn submit_batch(service: &Service, pass: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
     let operations = requests.iter().filter_map(Request::operation);
     let filled = operations.flat_map(Operation::changes).filter(|(_, change)| fills(change));
     let cells: HashSet<Cell> = filled.map(|(cell, _)| cell.clone()).collect();
     if cells.is_empty() {
-        return service.burst_of(requests).await;
+        return service.submit_prehashed(requests).await;
     }
     let cells: Vec<Cell> = cells.into_iter().collect();
     let reads = cells.iter().cloned().map(Ask::Read).collect();
     let (mut there, mut unread) = (Cells::default(), HashMap::new());
-    for (cell, response) in cells.into_iter().zip(service.engine.burst(reads).await) {
+    for (cell, response) in cells.into_iter().zip(service.engine.submit_batch(reads).await) {
         match response {
             Response::Read(Ok(value)) => drop(there.0.insert(cell, value.is_some())),
             Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
@@ -137,7 +137,7 @@ pub async fn burst(service: &Service, pass: &AuthContext, requests: Vec<Request>
         withheld.push(refusal);
     }
 
-    let responses = service.burst_of(passed.clone()).await;
+    let responses = service.submit_prehashed(passed.clone()).await;
     let mut created = 0;
     for (request, response) in passed.iter().zip(&responses) {
         if let (Some(operation), Response::Applied(Ok(OperationOutcome::Fresh(answer)))) =

@@ -163,14 +163,14 @@ impl Service {
     }
 
     /// Does many operations and reads, counts them, and tells those who watch.
-    pub async fn burst(&self, asks: Vec<Ask>) -> Vec<Response> {
-        self.burst_of(asks.into_iter().map(|ask| self.engine.prepare(ask)).collect()).await
+    pub async fn submit_batch(&self, asks: Vec<Ask>) -> Vec<Response> {
+        self.submit_prehashed(asks.into_iter().map(|ask| self.engine.to_request(ask)).collect()).await
     }
 
     /// As [`burst`](Self::burst), of what the engine has prepared.
-    pub async fn burst_of(&self, requests: Vec<Request>) -> Vec<Response> {
+    pub async fn submit_prehashed(&self, requests: Vec<Request>) -> Vec<Response> {
         let watched = self.changes.are_watched().then(|| requests.clone());
-        let responses = self.engine.burst_of(requests).await;
+        let responses = self.engine.submit_prehashed(requests).await;
         // Most are alike: counted together, they cost next to nothing.
         let (mut applied, mut read) = (0, 0);
         for response in &responses {
@@ -203,19 +203,19 @@ impl Service {
         if !pass.is_limited(Quota::Counters) {
             return self.apply(operation).await;
         }
-        let request = self.engine.prepare(Ask::Apply(operation));
-        match quota::burst(self, pass, vec![request]).await.pop() {
+        let request = self.engine.to_request(Ask::Apply(operation));
+        match quota::submit_batch(self, pass, vec![request]).await.pop() {
             Some(Response::Applied(reply)) => reply,
             _ => Err(EngineError::Closed),
         }
     }
 
     /// Does many operations and reads for somebody: not those that would create more counters than they may.
-    pub async fn burst_as(&self, pass: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
+    pub async fn submit_as(&self, pass: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
         if !pass.is_limited(Quota::Counters) {
-            return self.burst_of(requests).await;
+            return self.submit_prehashed(requests).await;
         }
-        quota::burst(self, pass, requests).await
+        quota::submit_batch(self, pass, requests).await
     }
 
     /// Holds a branch of a transaction for somebody: not if it would create more counters than they may.
@@ -226,18 +226,18 @@ impl Service {
         additions: Vec<Addition>,
     ) -> Result<PrepareResult, PrepareError> {
         if pass.is_limited(Quota::Counters) {
-            return quota::hold(self, pass, name, additions).await;
+            return quota::prepare_branch(self, pass, name, additions).await;
         }
-        self.engine.hold(name, additions).await
+        self.engine.prepare_branch(name, additions).await
     }
 
     /// Ends a branch of a transaction, and tells those who watch.
-    pub async fn settle(
+    pub async fn finish_branch(
         &self,
         name: &BranchName,
         ending: BranchOutcome,
     ) -> Result<FinishResult, EngineError> {
-        let settled = self.engine.settle(name, ending).await;
+        let settled = self.engine.finish_branch(name, ending).await;
         if let Ok(FinishResult::Done { counted, .. }) = &settled {
             self.metrics.add(Metric::Applied, counted.len() as u64);
             for CommittedCount { cell, value, slot, millis } in counted {

@@ -165,8 +165,8 @@ impl SimProcess {
             }
         }
         // Of rows in memory nothing is left to do, and nothing fails.
-        drop(self.stores.values.tidy(self.health.over_time().as_nanos() / 1_000_000));
-        let eras = self.tables.let_go(now);
+        drop(self.stores.values.compact(self.health.over_time().as_nanos() / 1_000_000));
+        let eras = self.tables.drop_expired(now);
         (eras, self.index().drop_expired((now.as_nanos() / 1_000_000).saturating_sub(SLACK_MILLIS)))
     }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc as std_mpsc;
 
 use jeton_engine::ids::IdIndex;
 use jeton_engine::internals::{Health, ResponseDispatcher, StoreTime, Tables, Worker};
-use jeton_engine::{Checkpointer, Options, Recovered, Stores, find, share_out};
+use jeton_engine::{Checkpointer, Options, Recovered, Stores, find, replay_log};
 use jeton_register::disk::FaultDisk;
 use tokio::sync::mpsc;
 
@@ -34,7 +34,7 @@ impl SimProcess {
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, logged, .. } =
-            share_out(&*registers, &stores, &catalog, known, options).map_err(|error| error.to_string())?;
+            replay_log(&*registers, &stores, &catalog, known, options).map_err(|error| error.to_string())?;
         let tables = Tables::new(registers.clone(), catalog, found.catalog_version);
         let time = StoreTime::begin(clock.clone(), logged, options.clock_ahead_max);
         let time = Arc::new(time.map_err(|error| error.to_string())?);
@@ -45,7 +45,7 @@ impl SimProcess {
             let (door, queue) = mpsc::channel(options.queue_max);
             doors.push(door);
             let worker = Worker {
-                stands_back: false,
+                yields_first: false,
                 number,
                 shard,
                 registers: registers.clone(),

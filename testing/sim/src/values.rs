@@ -101,11 +101,11 @@ impl Values for SimValues {
         })
     }
 
-    fn tidy(&self, reached: u64) -> Result<bool, ValuesError> {
-        self.with(|state| state.rows.tidy(reached))
+    fn compact(&self, reached: u64) -> Result<bool, ValuesError> {
+        self.with(|state| state.rows.compact(reached))
     }
 
-    fn untidiness(&self) -> usize {
+    fn pending_compactions(&self) -> usize {
         0
     }
 }

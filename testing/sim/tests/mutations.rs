@@ -6,7 +6,7 @@ use jeton_sim::parallel_runner::{RunOptions, Tally, run_all};
 
 fn with(name: &str, seeds: u64, outside: bool) -> Tally {
     let planted = Some(find(name).expect("the mutations of the table are all there"));
-    run_all(0..seeds, RunOptions { planted, outside, ..Manner::default() })
+    run_all(0..seeds, RunOptions { planted, outside, ..RunOptions::default() })
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl Said {
 
 #[async_trait]
 impl Peers for HttpPeers {
-    async fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
+    async fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
         // Those who seem dead would only cost time.
         let asked = self.others.iter().filter(|other| !self.is_suspected(other));
         let answers = asked.map(|other| self.ask(other, request, attempt));

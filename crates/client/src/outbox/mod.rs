@@ -325,7 +325,7 @@ async fn deliver(client: &Client, parcel: PendingDelivery, orders: &mpsc::Sender
     let command = write.command(&id);
     let tell = |teller: Option<ResultSender>, told| teller.map(|teller| teller.send(told));
     loop {
-        let error = match client.drive(command.clone(), None).await {
+        let error = match client.send_with_retries(command.clone(), None).await {
             Ok(value) => match outcome::any(&value, id.clone()) {
                 Ok(outcome) => {
                     let _closing = orders.send(WriterCommand::Over { number, noted: None }).await;

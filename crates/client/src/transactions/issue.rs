@@ -61,7 +61,7 @@ impl Issue {
     async fn run(self) -> Result<Outcome, Error> {
         let body = self.body.clone()?;
         check(&self.id, &self.procedure)?;
-        let outcome = self.drive(body).await;
+        let outcome = self.send_with_retries(body).await;
         // What is certainly not done will not be asked for again either.
         if let Some(place) = &self.place
             && outcome.as_ref().err().is_none_or(Error::is_certain)
@@ -71,7 +71,7 @@ impl Issue {
         outcome
     }
 
-    async fn drive(&self, body: Bytes) -> Result<Outcome, Error> {
+    async fn send_with_retries(&self, body: Bytes) -> Result<Outcome, Error> {
         let transactions = &self.transactions;
         let begun = Instant::now();
         let policy = Policy { deadline: self.deadline, ..transactions.options().policy() };
@@ -124,20 +124,20 @@ impl Issue {
                     transactions.prefer(server);
                     return answer.ok_or_else(|| Error::Unknown { id: self.id.clone(), last });
                 }
-                RetryAction::Over(RetryOutcome::Failed { perhaps_done }) => {
-                    return Err(self.error(perhaps_done, last));
+                RetryAction::Over(RetryOutcome::Failed { may_have_applied }) => {
+                    return Err(self.error(may_have_applied, last));
                 }
             }
         }
     }
 
-    fn error(&self, perhaps_done: bool, last: AttemptError) -> Error {
+    fn error(&self, may_have_applied: bool, last: AttemptError) -> Error {
         let id = self.id.clone();
         match last {
             AttemptError::Said(said) if said.problem == Problem::IdExpired => Error::Expired { id, said },
             // The id stands for something else, so this was never done, and never will be.
             AttemptError::Said(said) if said.problem == Problem::IdMismatch => Error::Refused { id, said },
-            last if perhaps_done => Error::Unknown { id, last },
+            last if may_have_applied => Error::Unknown { id, last },
             AttemptError::Said(said) if said.problem != Problem::Busy => Error::Refused { id, said },
             last => Error::Unreachable { id, last },
         }

@@ -61,7 +61,7 @@ pub fn read(status: u16, body: &[u8]) -> (ParsedResponse, AttemptResult) {
             // Not from one of our servers, or cut by something in between.
             Err(why) => (
                 ParsedResponse::Failure(AttemptError::Nonsense(why)),
-                AttemptResult::Busy { perhaps_done: true },
+                AttemptResult::Busy { may_have_applied: true },
             ),
         };
     }
@@ -83,8 +83,8 @@ pub fn read(status: u16, body: &[u8]) -> (ParsedResponse, AttemptResult) {
         [detail, title, format!("the server answered {status}")].into_iter().find(|text| !text.is_empty());
     let said = ServerError { status, problem, detail: detail.unwrap_or_default() };
     let report = match (status, &said.problem) {
-        (_, Problem::Busy) | (429, _) => AttemptResult::Busy { perhaps_done: false },
-        (409, _) | (500.., _) => AttemptResult::Busy { perhaps_done: true },
+        (_, Problem::Busy) | (429, _) => AttemptResult::Busy { may_have_applied: false },
+        (409, _) | (500.., _) => AttemptResult::Busy { may_have_applied: true },
         _ => AttemptResult::Refused,
     };
     (ParsedResponse::Failure(AttemptError::Said(said)), report)
@@ -134,13 +134,13 @@ mod tests {
         for body in ["", "<html>", r#"{"outcome":"perhaps"}"#, r#"{"result":{}}"#] {
             let (read, report) = read(200, body.as_bytes());
             assert!(matches!(read, ParsedResponse::Failure(AttemptError::Nonsense(_))), "{body}");
-            assert_eq!(report, AttemptResult::Busy { perhaps_done: true });
+            assert_eq!(report, AttemptResult::Busy { may_have_applied: true });
         }
     }
 
     #[test]
     fn problems_are_weighed() {
-        let later = |perhaps_done| AttemptResult::Busy { perhaps_done };
+        let later = |may_have_applied| AttemptResult::Busy { may_have_applied };
         for (status, kind, problem, report) in [
             (400, "bad-parameters", Problem::BadParameters, AttemptResult::Refused),
             (404, "unknown-procedure", Problem::UnknownProcedure, AttemptResult::Refused),

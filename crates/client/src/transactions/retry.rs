@@ -74,7 +74,7 @@ pub enum RetryOutcome {
     /// With a failure.
     Failed {
         /// Whether a server may do it, or have done it, all the same.
-        perhaps_done: bool,
+        may_have_applied: bool,
     },
 }
 
@@ -86,7 +86,7 @@ pub enum AttemptResult {
     /// The server cannot answer now.
     Busy {
         /// Whether it may have taken it up all the same.
-        perhaps_done: bool,
+        may_have_applied: bool,
     },
     /// The server will not do it.
     Refused,
@@ -116,7 +116,7 @@ pub struct RetryState {
     failures: Vec<u32>,
     attempts: u32,
     may_be_first_time: bool,
-    perhaps_done: bool,
+    may_have_applied: bool,
     over: Option<RetryOutcome>,
 }
 
@@ -135,7 +135,7 @@ impl RetryState {
             attempts: 0,
             may_be_first_time: is_new,
             // Whoever asked before may have been heard.
-            perhaps_done: !is_new,
+            may_have_applied: !is_new,
             over: None,
         }
     }
@@ -164,7 +164,7 @@ impl RetryState {
             }
         }
         if is_at_end {
-            return self.finish(RetryOutcome::Failed { perhaps_done: self.perhaps_done });
+            return self.finish(RetryOutcome::Failed { may_have_applied: self.may_have_applied });
         }
         match due {
             Some(server) => self.ask(now, server),
@@ -182,7 +182,7 @@ impl RetryState {
         let pause = self.policy.backoff.wait(self.failures[number], chance);
         self.failures[number] = self.failures[number].saturating_add(1);
         self.servers[number] = Server::Due(now.saturating_add(pause));
-        let (others_from, perhaps_done) = match report {
+        let (others_from, may_have_applied) = match report {
             AttemptResult::Answered => {
                 self.finish(RetryOutcome::Answered { server: number });
                 return;
@@ -190,14 +190,14 @@ impl RetryState {
             AttemptResult::Refused => {
                 // Another may be at work on it, or have answered and not been heard.
                 let is_alone = !self.servers.iter().any(|server| matches!(server, Server::Asked(..)));
-                self.finish(RetryOutcome::Failed { perhaps_done: self.perhaps_done || !is_alone });
+                self.finish(RetryOutcome::Failed { may_have_applied: self.may_have_applied || !is_alone });
                 return;
             }
             // It is there, and has its hands full: so may the others.
-            AttemptResult::Busy { perhaps_done } => (now.saturating_add(pause), perhaps_done),
+            AttemptResult::Busy { may_have_applied } => (now.saturating_add(pause), may_have_applied),
             AttemptResult::Lost { sent } => (now, sent),
         };
-        self.perhaps_done |= perhaps_done;
+        self.may_have_applied |= may_have_applied;
         // Those that nobody has asked yet were waiting for this one.
         for (server, failures) in self.servers.iter_mut().zip(&self.failures) {
             if let (Server::Due(time), 0) = (server, failures) {
@@ -275,7 +275,7 @@ mod tests {
     fn a_server_that_is_busy_is_given_time_and_so_are_the_others() {
         let mut course = RetryState::new(policy(), ms(0), 2, 0, true);
         assert_eq!(course.step(ms(0)), ask(0, 0, true));
-        course.report(ms(3), 0, AttemptResult::Busy { perhaps_done: false }, 1 << 63);
+        course.report(ms(3), 0, AttemptResult::Busy { may_have_applied: false }, 1 << 63);
         assert_eq!(course.step(ms(3)), RetryAction::Wait { until: Some(ms(8)) });
         assert_eq!(course.step(ms(8)), ask(1, 0, false));
         assert_eq!(course.step(ms(8)), ask(2, 1, false));
@@ -296,12 +296,12 @@ mod tests {
             course.report(ms(201), attempt, AttemptResult::Refused, 0);
             course.step(ms(201))
         };
-        let failed = |perhaps_done| RetryAction::Over(RetryOutcome::Failed { perhaps_done });
+        let failed = |may_have_applied| RetryAction::Over(RetryOutcome::Failed { may_have_applied });
         assert_eq!(refused(None), failed(true), "the first is still at it");
         assert_eq!(refused(Some(AttemptResult::Lost { sent: true })), failed(true));
         let mut alone = RetryState::new(policy(), ms(0), 1, 0, true);
         alone.step(ms(0));
-        alone.report(ms(1), 0, AttemptResult::Busy { perhaps_done: false }, 0);
+        alone.report(ms(1), 0, AttemptResult::Busy { may_have_applied: false }, 0);
         alone.step(ms(1));
         alone.report(ms(2), 1, AttemptResult::Refused, 0);
         assert_eq!(alone.step(ms(2)), failed(false));
@@ -316,7 +316,7 @@ mod tests {
         prop_oneof![
             1 => Just(AttemptResult::Answered),
             1 => Just(AttemptResult::Refused),
-            10 => any::<bool>().prop_map(|perhaps_done| AttemptResult::Busy { perhaps_done }),
+            10 => any::<bool>().prop_map(|may_have_applied| AttemptResult::Busy { may_have_applied }),
             20 => any::<bool>().prop_map(|sent| AttemptResult::Lost { sent }),
         ]
     }
@@ -334,7 +334,7 @@ mod tests {
             let policy = Policy { deadline: deadline.map(ms), ..policy() };
             let mut course = RetryState::new(policy, ms(7), servers, first, is_new);
             // What is not new may have been done long ago.
-            let (mut now, mut asked, mut perhaps_done) = (ms(7), 0_u32, !is_new);
+            let (mut now, mut asked, mut may_have_applied) = (ms(7), 0_u32, !is_new);
             let mut flying: Vec<(u32, usize, Duration, AttemptResult)> = Vec::new();
             let mut chances = chances.iter().cycle().copied();
             let mut refused = false;
@@ -353,7 +353,7 @@ mod tests {
                     }
                     RetryAction::Abandon { attempt } => {
                         flying.retain(|(other, ..)| *other != attempt);
-                        perhaps_done = true;
+                        may_have_applied = true;
                         course.report(now, attempt, AttemptResult::Lost { sent: true }, chances.next().unwrap());
                     }
                     RetryAction::Wait { until } => {
@@ -363,8 +363,8 @@ mod tests {
                                 flying.remove(at);
                                 now = now.max(when);
                                 match report {
-                                    AttemptResult::Busy { perhaps_done: perhaps } | AttemptResult::Lost { sent: perhaps } => perhaps_done |= perhaps,
-                                    AttemptResult::Refused => (refused, perhaps_done) = (true, perhaps_done || !flying.is_empty()),
+                                    AttemptResult::Busy { may_have_applied: perhaps } | AttemptResult::Lost { sent: perhaps } => may_have_applied |= perhaps,
+                                    AttemptResult::Refused => (refused, may_have_applied) = (true, may_have_applied || !flying.is_empty()),
                                     AttemptResult::Answered => {}
                                 }
                                 course.report(now, attempt, report, chances.next().unwrap());
@@ -380,8 +380,8 @@ mod tests {
                         prop_assert!(server < servers);
                         return Ok(());
                     }
-                    RetryAction::Over(RetryOutcome::Failed { perhaps_done: told }) => {
-                        prop_assert_eq!(told, perhaps_done);
+                    RetryAction::Over(RetryOutcome::Failed { may_have_applied: told }) => {
+                        prop_assert_eq!(told, may_have_applied);
                         prop_assert!(refused || deadline.is_some());
                         return Ok(());
                     }

@@ -189,17 +189,17 @@ impl World {
     }
 
     /// Asks to hold a branch, in a step of its own.
-    pub fn hold(&mut self, branch: &Branch, of: &Cell) -> BranchVerdict {
+    pub fn prepare(&mut self, branch: &Branch, of: &Cell) -> BranchVerdict {
         let (now, id) = (self.now, of.partition());
         let key = SECRET.branch_key(branch.name()).in_partition(id);
         self.partition(of);
         let partition = &self.partitions[&id];
-        let Ok(verdict) = partition.decide_hold(partition.next_step(now), branch, key, &mut self.store);
+        let Ok(verdict) = partition.decide_prepare(partition.next_step(now), branch, key, &mut self.store);
         self.log_branch(id, key, verdict)
     }
 
     /// Asks to settle a branch, in a step of its own.
-    pub fn settle(
+    pub fn finish(
         &mut self,
         name: &BranchName,
         of: &Cell,
@@ -211,7 +211,7 @@ impl World {
         self.partition(of);
         let partition = &self.partitions[&id];
         let step = partition.next_step(now);
-        let Ok(verdict) = partition.decide_settle(step, (name, key), ending, rest_settled, &mut self.store);
+        let Ok(verdict) = partition.decide_finish(step, (name, key), ending, rest_settled, &mut self.store);
         self.log_branch(id, key, verdict)
     }
 

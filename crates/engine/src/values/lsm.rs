@@ -144,7 +144,7 @@ impl Values for LsmValues {
         })
     }
 
-    fn tidy(&self, reached: u64) -> Result<bool, ValuesError> {
+    fn compact(&self, reached: u64) -> Result<bool, ValuesError> {
         self.reached.set(reached);
         let shape = || (self.tree.l0_run_count(), self.tree.table_count(), self.tree.next_table_id());
         self.steps.merge(|| {
@@ -154,7 +154,7 @@ impl Values for LsmValues {
         })
     }
 
-    fn untidiness(&self) -> usize {
+    fn pending_compactions(&self) -> usize {
         self.tree.l0_run_count()
     }
 }

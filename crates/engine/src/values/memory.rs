@@ -66,12 +66,12 @@ impl Values for MemoryValues {
         Ok(())
     }
 
-    fn tidy(&self, reached: u64) -> Result<bool, ValuesError> {
+    fn compact(&self, reached: u64) -> Result<bool, ValuesError> {
         self.rows().retain(|key, row| !is_over(key, row, reached));
         Ok(false)
     }
 
-    fn untidiness(&self) -> usize {
+    fn pending_compactions(&self) -> usize {
         0
     }
 }

@@ -46,8 +46,8 @@ pub trait Values: Send + Sync + 'static {
 
     /// Does some tidying up that makes reads faster and takes back room; true if there may be more to do. The durable log has reached this time, in
     /// milliseconds since 1970, and whatever the store lacks was decided then or later: what is over may go.
-    fn tidy(&self, reached: u64) -> Result<bool, ValuesError>;
+    fn compact(&self, reached: u64) -> Result<bool, ValuesError>;
 
     /// How much tidying up is overdue: beyond some point writers must wait for it.
-    fn untidiness(&self) -> usize;
+    fn pending_compactions(&self) -> usize;
 }

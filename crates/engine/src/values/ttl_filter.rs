@@ -95,7 +95,7 @@ mod tests {
             values.replace(&rows).unwrap();
         }
         assert_eq!(left().len(), 80);
-        while values.tidy(100).unwrap() {}
+        while values.compact(100).unwrap() {}
         let gone = |row: &u8| row.is_multiple_of(6);
         assert_eq!(left(), (1..=80).filter(|row| !gone(row)).collect::<Vec<u8>>());
     }

@@ -227,7 +227,7 @@ mod tests {
         for _ in 0..2 {
             let refused = put(&values, 3).unwrap_err();
             assert!(refused.0.contains("take back"), "{refused}");
-            assert!(values.tidy(0).is_err());
+            assert!(values.compact(0).is_err());
         }
         assert_eq!(values.get(&[1, 2]).unwrap(), Some(vec![2]), "reads go on");
         fs::write(&pointer, good).unwrap();

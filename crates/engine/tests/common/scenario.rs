@@ -10,7 +10,7 @@ use jeton_engine::ids::IdIndex;
 use jeton_engine::internals::Tables;
 use jeton_engine::values::MemoryValues;
 use jeton_engine::{
-    CheckpointPositions, Checkpointer, Options, Request, Shard, StoredFilters, Stores, find, share_out,
+    CheckpointPositions, Checkpointer, Options, Request, Shard, StoredFilters, Stores, find, replay_log,
 };
 use jeton_register::Registers;
 use jeton_register::disk::FaultDisk;
@@ -59,7 +59,7 @@ impl Scenario {
         let catalog = Arc::new(found.catalog);
         let options = Options { shards: 1, ..Options::default() };
         let known = (found.secret, found.partitions, &found.kept);
-        let mut recovered = share_out(&*self.registers, &self.stores, &catalog, known, &options).unwrap();
+        let mut recovered = replay_log(&*self.registers, &self.stores, &catalog, known, &options).unwrap();
         let tables = Tables::new(self.registers.clone(), catalog, found.catalog_version);
         (tables, recovered.shards.pop().unwrap())
     }

@@ -40,7 +40,7 @@ fn suffer(folder: &Path) {
     // And with room again everything goes on.
     disk.leave(None);
     values.replace(&rows(CHECKPOINTS)).unwrap();
-    while values.tidy(0).unwrap() {}
+    while values.compact(0).unwrap() {}
     check(&values, CHECKPOINTS + 1);
     drop(values);
     let values = LsmValues::open(&folder.join("values"), &options).unwrap();
@@ -77,7 +77,7 @@ fn merges_that_fail_leave_nothing(disk: &SmallDisk, values: &LsmValues) {
     let mut failures = 0;
     for room in rooms(disk, 40) {
         disk.leave(Some(room));
-        if values.tidy(0).is_ok() {
+        if values.compact(0).is_ok() {
             break;
         }
         failures += 1;
@@ -95,7 +95,7 @@ fn both_at_once_lose_nothing(disk: &SmallDisk, values: &LsmValues) {
         let merging = scope.spawn(|| {
             let mut merges = [0, 0];
             while !done.load(Ordering::Relaxed) {
-                merges[usize::from(values.tidy(0).is_ok())] += 1;
+                merges[usize::from(values.compact(0).is_ok())] += 1;
             }
             merges
         });

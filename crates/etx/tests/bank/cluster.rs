@@ -87,11 +87,11 @@ struct Neighbours {
 
 #[async_trait]
 impl Peers for Neighbours {
-    async fn at_work(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
+    async fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
         let lives = self.lives.upgrade()?;
         let lives = lives.lock().unwrap();
         let others = lives.iter().enumerate().filter(|(number, _)| *number != self.own);
-        others.filter_map(|(_, life)| life.as_ref()?.server.at_work(request, attempt)).next()
+        others.filter_map(|(_, life)| life.as_ref()?.server.executing(request, attempt)).next()
     }
 
     async fn sign(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> PeerStatus {

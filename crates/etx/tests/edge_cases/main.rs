@@ -55,7 +55,7 @@ impl Stage {
     }
 
     /// A try of somebody who is no more, prepared in one of the databases.
-    fn left_behind(&self, place: usize, home: DecisionLocation, sequence: u32) -> Xid {
+    fn effects_of(&self, place: usize, home: DecisionLocation, sequence: u32) -> Xid {
         let name = Xid {
             cluster: CLUSTER.into(),
             request: RequestId { session: session(0), sequence },
@@ -146,7 +146,7 @@ async fn what_grew_old_while_it_was_worked_on_is_not_committed() {
 #[tokio::test(start_paused = true)]
 async fn a_trial_that_was_left_behind_keeps_nothing_from_being_forgotten() {
     let stage = Stage::build(|| 4 * BEGIN);
-    let left = stage.left_behind(0, DecisionLocation::Registers, 1);
+    let left = stage.effects_of(0, DecisionLocation::Registers, 1);
     stage.fakes[0].books().prepared.clear();
     stage.fakes[0].books().prepared.insert(Xid { executor: CoordinatorId::TRIAL, ..left });
     assert_eq!(stage.server.retire().await, Ok(()));
@@ -156,8 +156,8 @@ async fn a_trial_that_was_left_behind_keeps_nothing_from_being_forgotten() {
 async fn a_branch_whose_decision_cannot_be_had_keeps_no_other_from_being_swept() {
     let stage = Stage::build(|| BEGIN);
     // The first keeps its decisions in a database that nobody knows any more.
-    let stuck = stage.left_behind(0, DecisionLocation::Resource(77), 1);
-    stage.left_behind(0, DecisionLocation::Registers, 2);
+    let stuck = stage.effects_of(0, DecisionLocation::Resource(77), 1);
+    stage.effects_of(0, DecisionLocation::Registers, 2);
     stage.sweep().await;
     assert_eq!(stage.fakes[0].books().prepared.iter().copied().collect::<Vec<_>>(), [stuck]);
 }
@@ -203,7 +203,7 @@ async fn what_a_human_ends_while_it_is_worked_on_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn a_human_gets_what_is_decided() {
     let stage = Stage::build(|| BEGIN);
-    let left = stage.left_behind(0, DecisionLocation::Registers, 1);
+    let left = stage.effects_of(0, DecisionLocation::Registers, 1);
     let branches = vec![Participant { resource: left.resource, connection: left.connection }];
     let answer = ProcedureResult::Done(Bytes::from_static(b"done"));
     let commit = Commit { executor: left.executor, branches, asked: 0, answer };

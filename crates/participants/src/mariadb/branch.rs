@@ -113,7 +113,7 @@ impl MariaDbBranch {
     }
 
     /// The mark and the vote, in one statement.
-    fn question(&self) -> String {
+    fn prepare_sql(&self) -> String {
         let (gid, xid) = (self.name.gid(), xid(&self.name));
         let mark = match mutated!(MarkOmitted) {
             true => String::new(),
@@ -191,7 +191,7 @@ impl Branch for MariaDbBranch {
             _ => return Vote::No(self.not_open()),
         }
         self.state = State::Asked;
-        let question = self.question();
+        let question = self.prepare_sql();
         match self.run(&question).await {
             Ok(_) => {
                 self.state = State::Prepared;

@@ -91,7 +91,7 @@ impl Inner {
         let mut looks = 0;
         loop {
             if self.is_listed(name).await? {
-                self.await_parting(name).await?;
+                self.wait_for_session_end(name).await?;
                 match self.ask(&format!("XA {word} {xid}")).await {
                     Ok(_) if outcome == Outcome::Abort => self.remember_rolled_back(name),
                     Ok(_) => {}
@@ -137,7 +137,7 @@ impl Inner {
 
     /// Ends the session that made a branch, if it is still there, and waits until the engine has noticed that it is gone. There is nothing to look at for the latter; it
     /// is a matter of microseconds, unless the machine is busy.
-    async fn await_parting(&self, name: &Xid) -> Result<(), ResourceError> {
+    async fn wait_for_session_end(&self, name: &Xid) -> Result<(), ResourceError> {
         if [mutated!(UnknownIsDone), mutated!(PartingNotAwaited)].contains(&true) {
             return Ok(());
         }

@@ -105,7 +105,7 @@ impl PostgresBranch {
     ///
     /// `PREPARE` of a failed transaction, or of none, says `ROLLBACK` and that all is well, and the driver does not tell the two apart. The mark guards against both: in a failed
     /// transaction nothing is executed, and outside of one our sessions write nothing. The statements that are executed are in [`statements`](super::schema::statements).
-    fn question(&self) -> String {
+    fn prepare_sql(&self) -> String {
         let gid = self.name.gid();
         if mutated!(UnguardedVote) {
             return format!("PREPARE TRANSACTION '{gid}'");
@@ -167,7 +167,7 @@ impl Branch for PostgresBranch {
             _ => return Vote::No(self.shared.settings.statement("25P01", "the branch is not open any more")),
         }
         self.state = State::Asked;
-        let question = self.question();
+        let question = self.prepare_sql();
         match self.run(&question).await {
             Ok(()) => {
                 self.state = State::Prepared;

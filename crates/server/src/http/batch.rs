@@ -44,7 +44,7 @@ pub fn outcome(table: &Table, partition: PartitionId, answered: Answered) -> Res
 pub async fn all(asked: &RequestContext, planned: Vec<PlannedOperation>) -> OutcomeList {
     let asks = planned.iter().flatten().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
     // If there is no answer in time, there is none to any of them.
-    let answers = asked.app.burst(&asked.pass, asks).await.map(Vec::into_iter);
+    let answers = asked.app.submit_batch(&asked.pass, asks).await.map(Vec::into_iter);
     let results = match answers {
         Err(problem) => planned
             .into_iter()

@@ -158,7 +158,7 @@ async fn settle(asked: &RequestContext, ending: BranchOutcome) -> Result<Respons
     let (text, name) = named(asked)?;
     asked.spend(1)?;
     let service = asked.app.service.clone();
-    let outcome = work(asked, async move { service.settle(&name, ending).await }).await??;
+    let outcome = work(asked, async move { service.finish_branch(&name, ending).await }).await??;
     match (outcome, ending) {
         (FinishResult::Done { fresh, .. }, BranchOutcome::Commit) => Ok(done(text, "committed", fresh)),
         (FinishResult::Done { fresh, .. }, BranchOutcome::Abort) => Ok(done(text, "aborted", fresh)),
@@ -183,7 +183,7 @@ async fn settle(asked: &RequestContext, ending: BranchOutcome) -> Result<Respons
 pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.may_administer()?;
     asked.spend(1)?;
-    let mut held = asked.app.in_time(asked.service().engine.held()).await??;
+    let mut held = asked.app.in_time(asked.service().engine.prepared_branches()).await??;
     held.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
     let (now, more) = (asked.service().millis(), held.len() > LISTED_MAX);
     let catalog = asked.service().engine.catalog();

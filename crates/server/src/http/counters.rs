@@ -118,7 +118,7 @@ pub fn value(answered: Answered) -> Result<Option<Value>, Problem> {
 /// The cells of rows, read together.
 pub async fn read(asked: &RequestContext, table: &Table, cells: Vec<Cell>) -> Result<Vec<Counter>, Problem> {
     let asks = cells.iter().cloned().map(Ask::Read).collect();
-    let answers = asked.app.burst(&asked.pass, asks).await?;
+    let answers = asked.app.submit_batch(&asked.pass, asks).await?;
     cells.iter().zip(answers).map(|(cell, answer)| Ok(Counter::new(table, cell, value(answer)?))).collect()
 }
 

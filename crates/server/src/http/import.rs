@@ -247,7 +247,7 @@ impl Import {
         let mut pause = PAUSES.0;
         loop {
             let asks = left.iter().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
-            let answers = self.asked.app.burst(&self.asked.pass, asks).await;
+            let answers = self.asked.app.submit_batch(&self.asked.pass, asks).await;
             let outcomes: Vec<_> = match answers {
                 Ok(answers) => left
                     .iter()

@@ -43,7 +43,8 @@ pub async fn page(
         let list = move |service: &Service| service.engine.list(&this, &prefix, from.as_ref(), wanted);
         let cells = asked.app.aside(list).await??;
         let is_last = cells.len() < wanted;
-        let answers = asked.app.burst(&asked.pass, cells.iter().cloned().map(Ask::Read).collect()).await?;
+        let answers =
+            asked.app.submit_batch(&asked.pass, cells.iter().cloned().map(Ask::Read).collect()).await?;
         after = cells.last().cloned().or(after);
         for (cell, answer) in cells.iter().zip(answers) {
             // It may have been deleted, or be over, since the store wrote it down.

@@ -36,13 +36,13 @@ impl App {
     }
 
     /// Does many operations and reads for somebody. Without an answer in time there is none to any of them.
-    pub async fn burst(&self, pass: &AuthContext, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
+    pub async fn submit_batch(&self, pass: &AuthContext, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
         let (service, pass) = (self.service.clone(), pass.clone());
-        let requests = asks.into_iter().map(|ask| service.engine.prepare(ask)).collect();
-        let work = tokio::spawn(async move { service.burst_as(&pass, requests).await });
+        let requests = asks.into_iter().map(|ask| service.engine.to_request(ask)).collect();
+        let work = tokio::spawn(async move { service.submit_as(&pass, requests).await });
         match tokio::time::timeout(self.service.options.answer_timeout, work).await {
             Ok(Ok(responses)) => Ok(responses),
             Ok(Err(_)) => Err(EngineError::Closed.into()),

@@ -207,7 +207,7 @@ pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.spend(1)?;
     let id = read_id(&asked.text_part(2)?)?;
     let story =
-        desk(&asked)?.story(id).await.map_err(|why| Problem::new(Kind::Busy, why).again_after(SOON))?;
+        desk(&asked)?.status(id).await.map_err(|why| Problem::new(Kind::Busy, why).again_after(SOON))?;
     Ok(json::response(StatusCode::OK, &told(id, story)?))
 }
 
@@ -257,7 +257,7 @@ pub async fn works(asked: RequestContext) -> Result<Response<Body>, Problem> {
         asked.text_part(3)?.parse().map_err(|_| Problem::new(Kind::BadRequest, "a try is a number"))?;
     let desk = desk(&asked)?;
     let (server, incarnation) = desk.identity();
-    let work = desk.at_work(id, AttemptNumber(attempt)).map(|executor| format!("{:x}", executor.work));
+    let work = desk.executing(id, AttemptNumber(attempt)).map(|executor| format!("{:x}", executor.work));
     Ok(json::response(StatusCode::OK, &Works { server, incarnation: format!("{incarnation:x}"), work }))
 }
 

@@ -240,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let responses = if asks.is_empty() {
             Vec::new()
         } else {
-            match timeout(service.options.answer_timeout, self.session.burst(asks)).await {
+            match timeout(service.options.answer_timeout, self.session.submit_batch(asks)).await {
                 Ok(responses) => responses,
                 Err(_) => {
                     self.round.refuse(IN_DOUBT, &self.session, &mut self.out);

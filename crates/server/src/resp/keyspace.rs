@@ -33,7 +33,7 @@ impl Keyspace {
     }
 
     /// A key that was read for a command that only looks.
-    pub fn hold(&mut self, name: &[u8], value: Option<Value>) {
+    pub fn load(&mut self, name: &[u8], value: Option<Value>) {
         self.put(name, None, value);
     }
 

@@ -107,7 +107,7 @@ async fn change(
         let millis = service.millis();
         let reads = cells.iter().map(|(_, cell)| Ask::Read(cell.clone())).collect();
         let mut keyspace = Keyspace::default();
-        for ((name, cell), response) in cells.iter().zip(service.burst(reads).await) {
+        for ((name, cell), response) in cells.iter().zip(service.submit_batch(reads).await) {
             match response {
                 Response::Read(Ok(value)) => keyspace.insert(name, cell.clone(), value),
                 Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
@@ -124,8 +124,8 @@ async fn change(
         if keyspace.changed().next().is_none() {
             return Ok(said);
         }
-        let request = service.engine.prepare(Ask::Apply(conditional(&keyspace)?));
-        for response in session.burst(vec![request]).await {
+        let request = service.engine.to_request(Ask::Apply(conditional(&keyspace)?));
+        for response in session.submit_batch(vec![request]).await {
             if done(response)? {
                 return Ok(said);
             }
@@ -187,8 +187,8 @@ async fn set_each(
             each.collect::<Result<Vec<_>, _>>().map_err(|error| format!("ERR {error}"))?
         }
     };
-    let prepare = |operation| session.service.engine.prepare(Ask::Apply(operation));
-    for response in session.burst(operations.into_iter().map(prepare).collect()).await {
+    let prepare = |operation| session.service.engine.to_request(Ask::Apply(operation));
+    for response in session.submit_batch(operations.into_iter().map(prepare).collect()).await {
         done(response)?;
     }
     Ok(Reply::Ok)
@@ -208,7 +208,7 @@ async fn look_at_many(
         for key in keys {
             asks.push(Ask::Read(session.place(key, Right::Read, millis)?.cell));
         }
-        for response in service.burst(asks).await {
+        for response in service.submit_batch(asks).await {
             let value = match response {
                 Response::Read(Ok(value)) => value,
                 Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
@@ -243,7 +243,7 @@ async fn delete_each(arguments: &[Vec<u8>], session: &mut Session, millis: u64) 
     }
     let service = session.service.clone();
     let mut deleted = 0;
-    for response in service.burst(asks).await {
+    for response in service.submit_batch(asks).await {
         deleted += i64::from(done(response)?);
     }
     Ok(Reply::Integer(deleted))
@@ -266,7 +266,7 @@ pub async fn delete(cells: Vec<Cell>, session: &Session) -> Result<(), String> {
     let operations = cells.into_iter().map(|cell| Operation::single(None, cell, Change::Delete));
     let operations: Result<Vec<_>, _> = operations.map(|operation| operation.map(Ask::Apply)).collect();
     let operations = operations.map_err(|error| format!("ERR {error}"))?;
-    for response in session.service.burst(operations).await {
+    for response in session.service.submit_batch(operations).await {
         done(response)?;
     }
     Ok(())

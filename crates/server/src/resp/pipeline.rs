@@ -217,7 +217,7 @@ impl PipelineBatch {
 
     /// Hashed here, where the words of the command are still at hand.
     fn ask(&mut self, ask: Ask, session: &Session) {
-        self.asks.push(session.service.engine.prepare(ask));
+        self.asks.push(session.service.engine.to_request(ask));
     }
 
     fn add(
@@ -379,7 +379,7 @@ impl PipelineBatch {
                     let mut wrong = None;
                     for at in keys {
                         match next() {
-                            Response::Read(Ok(value)) => keyspace.hold(&arguments[at], value.clone()),
+                            Response::Read(Ok(value)) => keyspace.load(&arguments[at], value.clone()),
                             other => wrong = Some(other),
                         }
                     }

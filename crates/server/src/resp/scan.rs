@@ -184,7 +184,7 @@ async fn page(
     cells.retain(|cell| cell.row_and_column().1.is_empty());
     let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
     let mut held = Vec::with_capacity(cells.len());
-    for (cell, response) in cells.into_iter().zip(service.burst(reads).await) {
+    for (cell, response) in cells.into_iter().zip(service.submit_batch(reads).await) {
         match response {
             Response::Read(Ok(Some(_))) => held.push(cell),
             Response::Read(Ok(None)) => {}

@@ -73,9 +73,9 @@ impl Session {
     }
 
     /// Does what is asked, but for what would create more counters than its token may.
-    pub async fn burst(&self, requests: Vec<Request>) -> Vec<Response> {
+    pub async fn submit_batch(&self, requests: Vec<Request>) -> Vec<Response> {
         match &self.pass {
-            Some(pass) => self.service.burst_as(pass, requests).await,
+            Some(pass) => self.service.submit_as(pass, requests).await,
             None => unreachable!("who has not said who it is asks for nothing"),
         }
     }
