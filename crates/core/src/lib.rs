@@ -51,6 +51,7 @@ mod settings;
 mod store_clock;
 mod table;
 mod ulid;
+pub mod units;
 mod uuid;
 mod value;
 

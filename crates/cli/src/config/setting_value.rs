@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jeton_core::units;
+
 /// A value that has a text.
 pub trait SettingValue: Sized {
     /// Whether its flag means yes without a value.
@@ -114,29 +116,13 @@ impl SettingValue for Listen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size(pub u64);
 
-const SIZES: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-
 impl SettingValue for Size {
     fn read(text: &str) -> Result<Self, String> {
-        let wrong = || "it is a number of bytes, as 1048576, 64 KiB, 128 MiB or 1 GiB".to_string();
-        let lower = text.to_ascii_lowercase().replace('_', "");
-        let units =
-            [("gib", 30), ("g", 30), ("mib", 20), ("m", 20), ("kib", 10), ("k", 10), ("b", 0), ("", 0)];
-        let (digits, shift) = units
-            .iter()
-            .find_map(|(unit, shift)| Some((lower.strip_suffix(unit)?.trim(), *shift)))
-            .ok_or_else(wrong)?;
-        let number: u64 = digits.parse().map_err(|_| wrong())?;
-        number.checked_mul(1 << shift).map(Self).ok_or_else(|| "it is more than there can be".into())
+        Ok(Self(units::parse_size(text)?))
     }
 
     fn show(&self) -> String {
-        for (unit, shift) in SIZES {
-            if self.0 > 0 && self.0.is_multiple_of(1 << shift) {
-                return format!("{} {unit}", self.0 >> shift);
-            }
-        }
-        self.0.to_string()
+        units::format_size(self.0)
     }
 }
 
@@ -144,30 +130,13 @@ impl SettingValue for Size {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DurationValue(pub Duration);
 
-const SPANS: [(&str, u64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
-
 impl SettingValue for DurationValue {
     fn read(text: &str) -> Result<Self, String> {
-        let wrong = || "it is a number with a unit, as 500ms, 30s, 10min, 24h or 30d".to_string();
-        let text = text.trim();
-        let split = text.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
-        let (digits, unit) = (&text[..split], text[split..].trim());
-        let unit = if unit == "m" { "min" } else { unit };
-        let (_, millis) = SPANS.into_iter().find(|(known, _)| *known == unit).ok_or_else(wrong)?;
-        let number: u64 = digits.parse().map_err(|_| wrong())?;
-        let millis = number.checked_mul(millis).ok_or("it is longer than there can be")?;
-        Ok(Self(Duration::from_millis(millis)))
+        Ok(Self(units::parse_duration(text)?))
     }
 
     fn show(&self) -> String {
-        let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
-        for (unit, length) in SPANS {
-            if millis > 0 && millis.is_multiple_of(length) {
-                return format!("{}{unit}", millis / length);
-            }
-        }
-        format!("{millis}ms")
+        units::format_duration(self.0)
     }
 }
 
@@ -224,35 +193,6 @@ impl SettingValue for LogFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_and_spans_are_read_with_units_and_told_in_the_largest_that_fits() {
-        for (text, bytes, shown) in [
-            ("0", 0, "0"),
-            ("1000", 1000, "1000"),
-            ("64KiB", 64 << 10, "64 KiB"),
-            ("1024 k", 1 << 20, "1 MiB"),
-            ("3 GiB", 3 << 30, "3 GiB"),
-        ] {
-            assert_eq!(Size::read(text).map(|size| (size.0, size.show())), Ok((bytes, shown.into())));
-        }
-        for (text, millis, shown) in [
-            ("0s", 0, "0ms"),
-            ("1500ms", 1500, "1500ms"),
-            ("60s", 60_000, "1min"),
-            ("10m", 600_000, "10min"),
-            ("90 d", 90 * 86_400_000, "90d"),
-        ] {
-            let read = DurationValue::read(text).map(|span| (span.0.as_millis(), span.show()));
-            assert_eq!(read, Ok((millis, shown.into())));
-        }
-        for text in ["", "x", "5", "5 years", "-1s", "99999999999999999999d", "999999999999999d"] {
-            assert!(DurationValue::read(text).is_err(), "{text}");
-        }
-        for text in ["", "x", "-1", "1.5 MiB", "99999999999 GiB"] {
-            assert!(Size::read(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn addresses_have_a_port() {

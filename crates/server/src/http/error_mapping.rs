@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use jeton_core::units;
 use jeton_core::{AddressError, BranchError, IdError, Moment, OperationError, Rejection, SettingsError};
 use jeton_engine::{EngineError, PrepareError, TableError};
 
+use super::date;
 use super::problem::{Kind, Problem};
-use super::{date, units};
 
 /// When to try again if the store is busy.
 pub const SOON: Duration = Duration::from_secs(1);
@@ -30,12 +31,12 @@ impl From<Rejection> for Problem {
             Rejection::FormatNotTaken { taken, .. } => of(Kind::IdInvalid).with("formats", taken.to_string()),
             Rejection::Mismatch => of(Kind::IdMismatch),
             Rejection::Expired { window, now } => of(Kind::IdExpired)
-                .with("window", units::duration_text(window))
+                .with("window", units::format_duration(window))
                 .with("server_time", time(now)),
             Rejection::Superseded { low_water } => of(Kind::IdExpired).with("low_water", low_water),
             Rejection::FromFuture { ahead, skew, now } => of(Kind::IdFromFuture)
-                .with("ahead", units::duration_text(ahead))
-                .with("skew", units::duration_text(skew))
+                .with("ahead", units::format_duration(ahead))
+                .with("skew", units::format_duration(skew))
                 .with("server_time", time(now)),
             Rejection::Fenced { epoch } => of(Kind::Fenced).with("epoch", epoch),
             Rejection::EpochAhead { latest } => of(Kind::EpochAhead).with("latest", latest),

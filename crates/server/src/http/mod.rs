@@ -57,7 +57,6 @@ mod state;
 mod suggestion;
 mod tables;
 mod transactions;
-mod units;
 mod watch;
 mod write_timeout;
 

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use jeton_core::units;
 use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::json::JsonInteger;
 use super::outcome_body;
 use super::problem::{Kind, Problem};
 use super::suggestion::nearest;
-use super::{json::JsonInteger, units};
 
 /// The settings of a table. What is left out takes its default.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -96,7 +97,7 @@ fn choice<T: Copy>(setting: &'static str, word: &str, words: &[(&str, T)]) -> Re
 }
 
 fn duration(setting: &'static str, text: Option<&str>, default: Duration) -> Result<Duration, Problem> {
-    let read = |text| units::duration(text).map_err(|why| wrong(setting, format!("{text:?}: {why}")));
+    let read = |text| units::parse_duration(text).map_err(|why| wrong(setting, format!("{text:?}: {why}")));
     text.map(read).transpose().map(|duration| duration.unwrap_or(default))
 }
 
@@ -137,7 +138,7 @@ impl SettingsBody {
             None => default.memory_cap,
             Some(Size::Bytes(bytes)) => bytes,
             Some(Size::Text(text)) => {
-                units::size(&text).map_err(|why| wrong("memory_cap", format!("{text:?}: {why}")))?
+                units::parse_size(&text).map_err(|why| wrong("memory_cap", format!("{text:?}: {why}")))?
             }
         };
         let expected_ids = match self.expected_ids {
@@ -172,10 +173,10 @@ impl Settings {
     pub fn of(settings: &TableSettings) -> Self {
         Self {
             formats: settings.formats.iter().map(Format::name).collect(),
-            dated_window: units::duration_text(settings.dated_window),
-            opaque_window: units::duration_text(settings.opaque_window),
-            skew: units::duration_text(settings.skew),
-            session_lease: units::duration_text(settings.session_lease),
+            dated_window: units::format_duration(settings.dated_window),
+            opaque_window: units::format_duration(settings.opaque_window),
+            skew: units::format_duration(settings.skew),
+            session_lease: units::format_duration(settings.session_lease),
             mode: outcome_body::mode(settings.mode),
             target: match settings.mode {
                 Mode::Exact => None,
@@ -187,7 +188,7 @@ impl Settings {
                 MissingIdPolicy::AtMostOnce => "at-most-once",
             },
             expected_ids: settings.expected_ids,
-            memory_cap: units::size_text(settings.memory_cap),
+            memory_cap: units::format_size(settings.memory_cap),
         }
     }
 }

@@ -6,6 +6,7 @@
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use jeton_auth::Right;
+use jeton_core::units;
 use jeton_etx::{
     AttemptNumber, ClientOutcome, CoordinatorId, Decision, DecisionLocation, DecisionLookup, InDoubt,
     InDoubtBranch, Outcome, PeerStatus, ProcedureCall, ProcedureResult, RequestId, ResolvedBranch,
@@ -18,7 +19,7 @@ use utoipa::ToSchema;
 use super::error_mapping::SOON;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::request_context::RequestContext;
-use super::{idempotency_key, json, units};
+use super::{idempotency_key, json};
 
 /// The header by which a client says that it has never asked before.
 const FIRST_TIME: &str = "jeton-first-time";
@@ -352,7 +353,7 @@ impl From<SubmitError> for Problem {
             SubmitError::Unknown => Self::new(Kind::UnknownProcedure, detail),
             SubmitError::Invalid(_) => Self::new(Kind::BadParameters, detail),
             SubmitError::Old(window) => {
-                Self::new(Kind::IdExpired, detail).with("window", units::duration_text(window))
+                Self::new(Kind::IdExpired, detail).with("window", units::format_duration(window))
             }
             SubmitError::FromFuture(_) => Self::new(Kind::IdFromFuture, detail),
             // Which of the two the id will stand for is not decided yet. Whoever asks again is told.
