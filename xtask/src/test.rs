@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must pass, on a machine that has only cargo.
 
 use std::env;
+use std::process::Command;
 
 use anyhow::Result;
 
@@ -18,8 +19,17 @@ pub fn test() -> Result<()> {
     loom()?;
     mutations()?;
     python()?;
+    run(&mut research(&["test"]))?;
     faults::torment(faults::MINUTES)?;
     run(&mut cargo(&["test", "--workspace"]))
+}
+
+/// A cargo command for the workspace of `research/`. It shares the target directory, and with it the dependencies that
+/// both workspaces have.
+pub fn research(arguments: &[&str]) -> Command {
+    let (name, rest) = arguments.split_first().expect("callers name a cargo command");
+    let place = ["--manifest-path", "research/Cargo.toml", "--target-dir", "target"];
+    cargo(&[&[*name][..], &place, rest].concat())
 }
 
 /// The Python client against the server of this tree.

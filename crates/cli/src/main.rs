@@ -16,7 +16,6 @@ mod get;
 mod id;
 mod import;
 mod init;
-mod lab;
 mod number_format;
 mod open_file_limit;
 mod output;
@@ -65,7 +64,6 @@ enum Command {
     Backup(backup::Backup),
     Restore(backup::Restore),
     Demo(demo::Demo),
-    Lab(lab::Lab),
     Completions(completions::Completions),
 }
 
@@ -88,12 +86,11 @@ fn main() -> ExitCode {
         Command::Backup(backup) => backup.run(),
         Command::Restore(restore) => restore.run(),
         Command::Demo(demo) => demo.run(),
-        Command::Lab(lab) => lab.run(),
         Command::Completions(completions) => completions.run(Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads us has read enough (`jeton lab list | head -1`).
+        // Whoever reads us has read enough (`jeton config | head -1`).
         Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             cli_error::report(&error);

@@ -66,25 +66,25 @@ impl Databases {
 impl Arena {
     /// Makes the accounts, and the tables of e-Transactions empty: how many rows they have must not depend on what ran before.
     pub(crate) async fn prepare(&self) -> Result<()> {
-        let drop = "DROP TABLE IF EXISTS jeton_lab_account";
-        let create = "CREATE TABLE jeton_lab_account (id bigint PRIMARY KEY, balance bigint NOT NULL)";
+        let drop = "DROP TABLE IF EXISTS jeton_research_account";
+        let create = "CREATE TABLE jeton_research_account (id bigint PRIMARY KEY, balance bigint NOT NULL)";
         let (client, connection) =
             tokio_postgres::connect(&self.postgres, NoTls).await.context("PostgreSQL cannot be reached")?;
         tokio::spawn(connection);
         client.batch_execute(drop).await?;
         client.batch_execute(create).await?;
         let fill = format!(
-            "INSERT INTO jeton_lab_account SELECT id, 0 FROM generate_series(0, {}) AS id",
+            "INSERT INTO jeton_research_account SELECT id, 0 FROM generate_series(0, {}) AS id",
             ACCOUNTS - 1
         );
         client.batch_execute(&fill).await?;
-        client.batch_execute("VACUUM ANALYZE jeton_lab_account").await?;
+        client.batch_execute("VACUUM ANALYZE jeton_research_account").await?;
         let options = mysql_async::Opts::from_url(&self.mariadb).context("the URL of MariaDB")?;
         let mut conn = mysql_async::Conn::new(options).await.context("MariaDB cannot be reached")?;
         conn.query_drop(drop).await?;
         conn.query_drop(format!("{create} ENGINE=InnoDB")).await?;
         conn.query_drop(format!(
-            "INSERT INTO jeton_lab_account SELECT seq, 0 FROM seq_0_to_{}",
+            "INSERT INTO jeton_research_account SELECT seq, 0 FROM seq_0_to_{}",
             ACCOUNTS - 1
         ))
         .await?;

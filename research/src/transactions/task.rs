@@ -17,9 +17,9 @@ pub(crate) struct Task {
 }
 
 /// The first statement in PostgreSQL: its parameters are amount and account.
-pub(crate) const DEBIT: &str = "UPDATE jeton_lab_account SET balance = balance - $1 WHERE id = $2";
+pub(crate) const DEBIT: &str = "UPDATE jeton_research_account SET balance = balance - $1 WHERE id = $2";
 /// The first statement in MariaDB.
-pub(crate) const CREDIT: &str = "UPDATE jeton_lab_account SET balance = balance + ? WHERE id = ?";
+pub(crate) const CREDIT: &str = "UPDATE jeton_research_account SET balance = balance + ? WHERE id = ?";
 
 impl Task {
     pub(crate) const AMOUNT: i64 = 1;

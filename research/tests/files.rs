@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jeton_lab::{Figure, Progress, Setting, Silent, figures, run};
+use jeton_research::{Figure, Progress, Setting, Silent, figures, run};
 
 /// A directory of this test's own, empty at the start.
 fn fresh_directory(name: &str) -> PathBuf {

@@ -10,8 +10,8 @@
 //! they are.
 //!
 //! ```no_run
-//! let setting = jeton_lab::Setting::new("figures");
-//! let report = jeton_lab::run("fig8", &setting, &mut jeton_lab::Silent)?;
+//! let setting = jeton_research::Setting::new("figures");
+//! let report = jeton_research::run("fig8", &setting, &mut jeton_research::Silent)?;
 //! println!("{}", report.summary());
 //! # Ok::<(), anyhow::Error>(())
 //! ```
