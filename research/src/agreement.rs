@@ -1,7 +1,7 @@
 //! Prediction against measurement: what Figs. 9 and 10 have in common.
 
+use crate::paper_filter::{Check, Estimate, PaperFilter};
 use anyhow::Result;
-use forgetful_filter::paper::{Check, Estimate, PaperFilter};
 
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 use crate::csv::{Cell, Table};

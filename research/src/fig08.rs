@@ -1,7 +1,7 @@
 //! Fig. 8: the optimised membership check against the simple one, over the number of ids inserted.
 
+use crate::paper_filter::{Check, Estimate};
 use anyhow::Result;
-use forgetful_filter::paper::{Check, Estimate};
 
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 use crate::csv::{Cell, Table};

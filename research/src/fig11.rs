@@ -1,7 +1,7 @@
 //! Fig. 11: the false-positive rate over the insertion rate, for four refresh periods.
 
+use crate::paper_filter::{Check, Estimate};
 use anyhow::Result;
-use forgetful_filter::paper::{Check, Estimate};
 
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 use crate::csv::{Cell, Table};

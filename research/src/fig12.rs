@@ -3,8 +3,8 @@
 //! The paper stops after 3000 ids, when the larger filters are still half empty, and plots Eq. (3). Beside it stand
 //! the measured rate at the same instant, and the measured rate once the filter has filled.
 
+use crate::paper_filter::{Check, Estimate, PaperFilter};
 use anyhow::Result;
-use forgetful_filter::paper::{Check, Estimate, PaperFilter};
 
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 use crate::csv::{Cell, Table};

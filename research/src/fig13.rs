@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::paper_filter::{Check, Estimate, Resizer, Settings, Thresholds};
 use anyhow::Result;
-use forgetful_filter::paper::{Check, Estimate, Resizer, Settings, Thresholds};
 
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 use crate::csv::{Cell, Table};

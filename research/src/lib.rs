@@ -1,7 +1,7 @@
 //! Every figure of the evaluation of the forgetful Bloom filter, and the figures that the Bloom clock still lacked, as data and as plots.
 //!
 //! Subramanyam, Gupta, Leslie and Wang, *Idempotent Distributed Counters Using a Forgetful Bloom Filter*, Figs. 8 to
-//! 13, rebuilt on [`forgetful_filter::paper`] and driven with the schedules of the authors' prototype
+//! 13, rebuilt on [`paper_filter`] and driven with the schedules of the authors' prototype
 //! (github.com/rajath26/FBFPrototype). One figure is ours: the production filter against Algorithm 3 in a surge. The
 //! figures of the Bloom clock answer the questions with which Kshemkalyani and Misra end; `docs/bloom-clock.md` has the answers.
 //!
@@ -18,6 +18,7 @@
 
 mod agreement;
 mod chart;
+pub mod clock_estimate;
 mod clocks;
 mod csv;
 mod fig08;
@@ -28,6 +29,7 @@ mod fig12;
 mod fig13;
 mod measure;
 mod outcome;
+pub mod paper_filter;
 mod plot;
 mod png;
 mod progress;

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
+use crate::paper_filter::{Check, Estimate, PaperFilter, Resizer};
 use anyhow::Result;
-use forgetful_filter::paper::{Check, Estimate, PaperFilter, Resizer};
 use forgetful_filter::{Fingerprint, Key};
 
 use crate::measure::inserted;
@@ -120,7 +120,7 @@ impl Replay {
 mod tests {
     use super::*;
     use crate::measure::key;
-    use forgetful_filter::paper::{Settings, Thresholds};
+    use crate::paper_filter::{Settings, Thresholds};
 
     /// The prototype's rows at the start of each burst: Eq. (3), period in seconds, filters.
     const AUTHORS: [(f64, u64, usize); 20] = [

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use crate::paper_filter::{self, Check, PaperFilter, Resizer, Thresholds};
 use anyhow::Result;
-use forgetful_filter::paper::{self, Check, PaperFilter, Resizer, Thresholds};
 use forgetful_filter::{Fingerprint, ForgetfulFilter, Key, Moment};
 
 /// How long an id must be remembered.
@@ -23,8 +23,8 @@ pub(crate) const FILTERS_MAX: usize = 1024;
 
 /// 8 filters of 30 000 bits, 10 hash functions, 9 s: `(N + 1) t` is 63 s, and in steady state at the expected load
 /// the exact false-positive rate is half the target.
-const PAPER: paper::Settings =
-    paper::Settings { bits: 30_000, hashes: 10, filters: 8, period: Duration::from_secs(9) };
+const PAPER: paper_filter::Settings =
+    paper_filter::Settings { bits: 30_000, hashes: 10, filters: 8, period: Duration::from_secs(9) };
 
 /// A filter in the surge.
 pub(crate) enum Rival {
@@ -103,7 +103,7 @@ impl Rival {
 mod tests {
     use super::*;
     use crate::measure::{inserted, key};
-    use forgetful_filter::paper::Estimate;
+    use crate::paper_filter::Estimate;
 
     #[test]
     fn algorithm_3_starts_with_a_filter_that_would_do_if_it_were_left_alone() {

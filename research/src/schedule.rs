@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
+use crate::paper_filter::{PaperFilter, Settings};
 use anyhow::Result;
 use forgetful_filter::Key;
-use forgetful_filter::paper::{PaperFilter, Settings};
 
 use crate::measure::inserted;
 

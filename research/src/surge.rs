@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::paper_filter::Thresholds;
 use anyhow::Result;
 use forgetful_filter::Fingerprint;
-use forgetful_filter::paper::Thresholds;
 
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 use crate::csv::{Cell, Table};

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bloom_clock::{
     BloomClock, Causality, Clock, Identity, Shape, Stamp, TickKey, VectorClock, VectorStamp, Writing,
-    estimate,
 };
 
 /// Rounds of each comparison; one more warms up.
@@ -26,18 +25,17 @@ fn main() {
     println!("Each time is the median of {ROUNDS} rounds taken by turns, with the quartiles behind it.");
     let execution = Execution::new();
     covered();
-    table("Compare, the first counter says no", 1, refused());
+    table("Compare, the first counter says no", refused());
     execution.print_share();
-    table("Compare, random pairs of an execution of 1,000 processes", 1, execution.pairs());
+    table("Compare, random pairs of an execution of 1,000 processes", execution.pairs());
     execution.print_bytes();
-    table("Tick", 1, ticks());
-    table("Receive", 1, execution.receives());
-    table("Estimate", 0, estimates());
+    table("Tick", ticks());
+    table("Receive", execution.receives());
     println!("\nAt the end: {}.", load());
 }
 
 /// Measures all by turns. The last is the vector clock, if there is one, and is compared with.
-fn table(title: &str, rivals: usize, mut contenders: Vec<Contender<'_>>) -> Vec<f64> {
+fn table(title: &str, mut contenders: Vec<Contender<'_>>) -> Vec<f64> {
     let mut times = vec![Vec::new(); contenders.len()];
     for round in 0..=ROUNDS {
         // Who goes first changes, so that nobody always meets the same one's caches.
@@ -52,13 +50,10 @@ fn table(title: &str, rivals: usize, mut contenders: Vec<Contender<'_>>) -> Vec<
             }
         }
     }
-    println!(
-        "\n| {title} | ns | {} |\n|---|--:|--:|",
-        if rivals > 0 { "vector clock's time to it" } else { "" }
-    );
+    println!("\n| {title} | ns | vector clock's time to it |\n|---|--:|--:|");
     let mut medians = Vec::new();
     for (at, (name, _, _)) in contenders.iter().enumerate() {
-        let rival = (rivals > 0 && at + 1 < times.len()).then(|| &times[times.len() - 1]);
+        let rival = (at + 1 < times.len()).then(|| &times[times.len() - 1]);
         let ratios = rival.map(|rival| rival.iter().zip(&times[at]).map(|(theirs, ours)| theirs / ours));
         let ratios = ratios.map(|ratios| spread(ratios.collect()));
         medians.push(ratios.map_or(1.0, |ratios| ratios[1]));
@@ -105,7 +100,7 @@ fn covered() {
     assert_eq!(later.after(&earlier), Causality::Possibly);
     let compare = move |_| _ = black_box(black_box(&later).after(black_box(&earlier)));
     contenders.push((format!("vector clock, n = {PROCESSES}"), 5_000, Box::new(compare)));
-    let ratios = table("Compare, all must be looked at", 1, contenders);
+    let ratios = table("Compare, all must be looked at", contenders);
     println!(
         "\nm = 64 against the vector clock: {:.1} times as fast, the bar is 8: {}.",
         ratios[0],
@@ -289,23 +284,6 @@ fn ticks<'a>() -> Vec<Contender<'a>> {
     let mut clock = VectorClock::begin(1, PROCESSES);
     let tick = move |_| _ = black_box(clock.tick());
     contenders.push((format!("vector clock, n = {PROCESSES}"), 50_000, Box::new(tick)));
-    contenders
-}
-
-/// The chance of a positive, of counters that are all different.
-fn estimates<'a>() -> Vec<Contender<'a>> {
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    for (counters, top) in [(64, 100), (64, 100_000), (256, u32::MAX), (1024, 100_000), (1024, u32::MAX)] {
-        let numbers: Vec<u32> = (0..counters).map(|at| top - at).collect();
-        let z = stamp(&numbers);
-        let sum = z.sum();
-        let estimate = move |_| _ = black_box(estimate::ln_precedes(black_box(&z), black_box(&z)));
-        contenders.push((
-            format!("pr_p, m = {counters}, {counters} values, a sum of {sum}"),
-            50,
-            Box::new(estimate),
-        ));
-    }
     contenders
 }
 

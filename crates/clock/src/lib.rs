@@ -3,13 +3,12 @@
 mod bytes;
 mod causality;
 mod clock;
-pub mod estimate;
-#[cfg(feature = "serde")]
-mod form;
 mod generation;
 mod hash;
 mod identity;
 mod saved;
+#[cfg(feature = "serde")]
+mod serde_impl;
 mod session;
 mod shape;
 mod stamp;

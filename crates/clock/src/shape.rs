@@ -8,6 +8,7 @@ pub const HASHES_MAX: u32 = 16;
 
 /// What names an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum TickKey {
     /// The process and the number of the event, as published: events of a process are spread over all counters.
     Event,
@@ -19,6 +20,11 @@ pub enum TickKey {
 
 /// What all clocks have in common whose stamps are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "crate::serde_impl::UncheckedShape")
+)]
 pub struct Shape {
     pub(crate) counters: usize,
     pub(crate) hashes: u32,

@@ -7,8 +7,13 @@ use crate::shape::Shape;
 
 /// What a Bloom clock shows at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Stamp {
     pub(crate) generation: Generation,
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::serde_impl::bounded_sequence::<_, _, { crate::COUNTERS_MAX }>")
+    )]
     pub(crate) counters: Box<[u32]>,
 }
 

@@ -5,6 +5,11 @@ use crate::clock::{Clock, Refusal};
 
 /// What a vector clock shows at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "crate::serde_impl::UncheckedVectorStamp")
+)]
 pub struct VectorStamp(pub(crate) Box<[u64]>);
 
 /// More events than a process has.

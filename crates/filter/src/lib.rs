@@ -12,7 +12,6 @@ mod key;
 mod line;
 mod metal;
 mod moment;
-pub mod paper;
 mod plan;
 mod probe;
 mod segment;

@@ -2,11 +2,11 @@
 //!
 //! Only pairs that are told to be possible have one: by the step reading, nothing else enters the estimates of a slice.
 
-use bloom_clock::estimate::Odds;
 use bloom_clock::{Causality, Stamp};
 
 use super::slice::ratio;
 use super::truth::Truth;
+use crate::clock_estimate::CausalityEstimate;
 
 /// Classes of pr_p, each a tenth.
 pub(crate) const CLASSES: usize = 10;
@@ -43,7 +43,7 @@ impl Estimate {
                 if stamps[second].after(&stamps[first]) != Causality::Possibly {
                     continue;
                 }
-                let odds = Odds::of(&stamps[first], &stamps[second]);
+                let odds = CausalityEstimate::of(&stamps[first], &stamps[second]);
                 let class = (odds.precedes() * CLASSES as f64) as usize;
                 let told = &mut estimate.classes[class.min(CLASSES - 1)];
                 told.pairs += 1;
@@ -87,5 +87,33 @@ impl Estimate {
         let negatives = (self.pairs - pairs) as f64 + self.false_sum;
         let estimated = if negatives > 0.0 { self.false_sum / negatives } else { 0.0 };
         (estimated, ratio(pairs - causes, self.pairs - causes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_follow_the_formulas_of_the_paper() {
+        assert_eq!(Estimate::default().precision(), (0.0, 0.0));
+        assert_eq!(Estimate::default().accuracy().0, 1.0);
+        assert_eq!(Estimate::default().fpr(), (0.0, 0.0));
+
+        // One certain positive: no false one is expected.
+        let mut estimate = Estimate { pairs: 1, ..Estimate::default() };
+        estimate.classes[9] = Told { pairs: 1, causes: 1 };
+        assert_eq!(
+            (estimate.precision(), estimate.accuracy(), estimate.fpr()),
+            ((1.0, 1.0), (1.0, 1.0), (0.0, 0.0))
+        );
+
+        // Also one positive that is false with probability 1/4, and in fact; and one negative.
+        let mut more = Estimate { pairs: 2, false_sum: 0.25, ..Estimate::default() };
+        more.classes[7] = Told { pairs: 1, causes: 0 };
+        estimate.add(&more);
+        assert_eq!(estimate.precision(), (1.0 - 0.25 / 2.0, 0.5));
+        assert_eq!(estimate.accuracy(), (1.0 - 0.25 / 3.0, 1.0 - 1.0 / 3.0));
+        assert_eq!(estimate.fpr(), (0.25 / 1.25, 0.5));
     }
 }

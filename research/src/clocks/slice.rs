@@ -226,6 +226,16 @@ mod tests {
         assert_eq!([1, 24, 25, 99, 100, 10_000].map(|distance| class(distance, 100)), [0, 0, 1, 2, 3, 21]);
     }
 
+    #[test]
+    fn shares_are_those_of_a_confusion_matrix() {
+        assert_eq!((Tally::default().precision(), Tally::default().fpr()), (0.0, 0.0));
+        let mut tally = Tally { backward: 4, backward_false: 1, ..Tally::default() };
+        tally.classes[0] = Class { pairs: 3, causes: 3, false_positives: 0 };
+        assert_eq!((tally.pairs(), tally.true_positives(), tally.false_positives()), (8, 3, 1));
+        assert_eq!((tally.accuracy(), tally.precision(), tally.fpr()), (7.0 / 8.0, 3.0 / 4.0, 1.0 / 5.0));
+        assert_eq!((tally.causal_share(), tally.forward_fpr()), (3.0 / 8.0, 0.0));
+    }
+
     fn stamps(plan: Plan, sampled: &[usize], forget: bool) -> Result<Tally> {
         let execution = plan.play(Chance::new(5));
         let truth = Truth::of(&execution, sampled);

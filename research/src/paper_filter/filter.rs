@@ -11,7 +11,7 @@ use super::estimate::{Estimate, Load};
 use super::positions::Positions;
 use super::settings::{PaperError, Settings};
 use super::stack::Stack;
-use crate::key::Fingerprint;
+use forgetful_filter::Fingerprint;
 
 /// The forgetful Bloom filter of the paper (N-FBF). See the [module](super) for where it loses live ids.
 #[doc(alias = "Mode::Paper")]

@@ -127,9 +127,9 @@ fn a_saved_clock_survives_and_is_checked() {
         assert_eq!((clock.now(), clock.events()), (&last, 1));
     }
     for (wrong, why) in [
-        (text.replace("ab", "AB"), "not in hexadecimal"),
-        (text.replacen("ab", "a", 1), "not in hexadecimal"),
-        (text.replacen("ab", "aé", 1), "not in hexadecimal"),
+        (text.replace("ab", "AB"), "not hexadecimal"),
+        (text.replacen("ab", "a", 1), "not hexadecimal"),
+        (text.replacen("ab", "aé", 1), "not hexadecimal"),
         (text.replacen("ab", "ac", 1), "it is damaged"),
         (format!("\"{}\"", "00".repeat(400_000)), "longer than any saved clock"),
         ("\"\"".into(), "it ends too early"),

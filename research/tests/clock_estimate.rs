@@ -1,8 +1,8 @@
 //! The estimates, against their formulas written out.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use bloom_clock::estimate::{self, Estimated, Odds, Reading, Slice};
-use bloom_clock::{Causality, Shape, Stamp};
+use bloom_clock::{Shape, Stamp};
+use jeton_research::clock_estimate::{self as estimate, CausalityEstimate, CollisionModel};
 use proptest::prelude::*;
 
 /// A stamp with these counters.
@@ -48,14 +48,14 @@ proptest! {
     #[test]
     fn estimates_are_probabilities((y, z) in counters(u32::MAX)) {
         let (y, z) = (stamp(0, &y), stamp(0, &z));
-        let odds = Odds::of(&y, &z);
-        for reading in [Reading::Product, Reading::Step] {
+        let odds = CausalityEstimate::of(&y, &z);
+        for model in [CollisionModel::Product, CollisionModel::Step] {
             let all = [
                 odds.precedes(),
                 odds.positive_false(),
-                odds.false_positive(reading),
-                odds.true_positive(reading),
-                odds.true_negative(reading),
+                odds.false_positive(model),
+                odds.true_positive(model),
+                odds.true_negative(model),
             ];
             prop_assert!(all.iter().all(|chance| (0.0..=1.0).contains(chance)), "{all:?}");
             let sum: f64 = all[2..].iter().sum();
@@ -80,23 +80,23 @@ fn a_small_pair_by_hand() {
     close(estimate::precedes(&y, &z), 0.75);
     close(estimate::ln_precedes(&y, &z), 0.75_f64.ln());
     close(estimate::positive_false(&y, &z), 0.25);
-    close(estimate::false_positive(&y, &z, Reading::Product), 0.1875);
-    close(estimate::false_positive(&y, &z, Reading::Step), 0.25);
-    let odds = Odds::of(&y, &z);
+    close(estimate::false_positive(&y, &z, CollisionModel::Product), 0.1875);
+    close(estimate::false_positive(&y, &z, CollisionModel::Step), 0.25);
+    let odds = CausalityEstimate::of(&y, &z);
     assert!(odds.told());
-    close(odds.true_positive(Reading::Product), 0.5625);
-    close(odds.true_positive(Reading::Step), 0.75);
-    close(odds.true_negative(Reading::Product), 0.25);
-    close(odds.true_negative(Reading::Step), 0.0);
+    close(odds.true_positive(CollisionModel::Product), 0.5625);
+    close(odds.true_positive(CollisionModel::Step), 0.75);
+    close(odds.true_negative(CollisionModel::Product), 0.25);
+    close(odds.true_negative(CollisionModel::Step), 0.0);
     // The other way round: two balls of one thrown. It is impossible, and was told so.
-    let back = Odds::of(&z, &y);
+    let back = CausalityEstimate::of(&z, &y);
     assert!(!back.told());
     close(back.precedes(), 0.25);
-    close(back.false_positive(Reading::Product), 0.1875);
-    close(back.false_positive(Reading::Step), 0.0);
-    close(back.true_negative(Reading::Step), 1.0);
+    close(back.false_positive(CollisionModel::Product), 0.1875);
+    close(back.false_positive(CollisionModel::Step), 0.0);
+    close(back.true_negative(CollisionModel::Step), 1.0);
     // Equal stamps are no positive.
-    assert!(!Odds::of(&y, &y).told());
+    assert!(!CausalityEstimate::of(&y, &y).told());
 }
 
 #[test]
@@ -112,7 +112,8 @@ fn between_generations_it_is_as_told() {
 fn what_all_counters_have_in_common_changes_it() {
     let (y, z) = ([3, 0, 1, 2], [3, 1, 1, 4]);
     let raised = |counters: [u32; 4]| stamp(0, &counters.map(|counter| counter + 1000));
-    let (low, high) = (Odds::of(&stamp(0, &y), &stamp(0, &z)), Odds::of(&raised(y), &raised(z)));
+    let (low, high) =
+        (CausalityEstimate::of(&stamp(0, &y), &stamp(0, &z)), CausalityEstimate::of(&raised(y), &raised(z)));
     assert_eq!(low.told(), high.told());
     assert!((low.precedes() - high.precedes()).abs() > 0.1);
 }
@@ -133,42 +134,4 @@ fn the_largest_clock_that_counted_most() {
 #[should_panic(expected = "different shapes")]
 fn stamps_of_different_shapes_have_no_odds() {
     let _ = estimate::precedes(&stamp(0, &[1]), &stamp(0, &[1, 2]));
-}
-
-#[test]
-fn a_slice_is_counted() {
-    let mut slice = Slice::default();
-    let shares =
-        |slice: &Slice| [slice.accuracy(), slice.precision(), slice.recall(), slice.false_positive_rate()];
-    assert_eq!(shares(&slice), [None; 4]);
-    slice.note(false, Causality::CertainlyNot);
-    assert_eq!(shares(&slice), [Some(1.0), None, None, Some(0.0)]);
-    for (caused, told, times) in [
-        (true, Causality::Possibly, 3),
-        (false, Causality::Possibly, 1),
-        (false, Causality::CertainlyNot, 2),
-        (false, Causality::Equal, 1),
-    ] {
-        (0..times).for_each(|_| slice.note(caused, told));
-    }
-    assert_eq!(shares(&slice), [Some(7.0 / 8.0), Some(3.0 / 4.0), Some(1.0), Some(1.0 / 5.0)]);
-    slice.note(true, Causality::CertainlyNot);
-    assert_eq!((slice.pairs(), slice.recall(), slice.false_negatives), (9, Some(0.75), 1));
-}
-
-#[test]
-fn a_slice_is_estimated() {
-    let mut slice = Estimated::default();
-    let shares = |slice: &Estimated| [slice.accuracy(), slice.precision(), slice.false_positive_rate()];
-    assert_eq!(shares(&slice), [None; 3]);
-    let (zero, y, z) = (stamp(0, &[0, 0]), stamp(0, &[1, 0]), stamp(0, &[1, 1]));
-    slice.note(&Odds::of(&zero, &z)); // certain
-    assert_eq!(shares(&slice), [Some(1.0), Some(1.0), None]);
-    slice.note(&Odds::of(&y, &z)); // false with 1/4
-    slice.note(&Odds::of(&z, &y)); // told not
-    let [accuracy, precision, rate] = shares(&slice).map(Option::unwrap);
-    let close = |told: f64, exact: f64| assert!((told - exact).abs() < 1e-15, "{told} and {exact}");
-    close(accuracy, 1.0 - 0.25 / 3.0);
-    close(precision, 1.0 - 0.25 / 2.0);
-    close(rate, 0.25 / 1.25);
 }

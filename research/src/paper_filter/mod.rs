@@ -28,7 +28,8 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use forgetful_filter::{Key, paper::{Check, PaperFilter, Settings}};
+//! use forgetful_filter::Key;
+//! use jeton_research::paper_filter::{Check, PaperFilter, Settings};
 //!
 //! let key = Key::new([7; 16]);
 //! let mut filter = PaperFilter::new(Settings { bits: 6250, hashes: 5, filters: 3, period: Duration::from_secs(5) })?;
@@ -37,7 +38,7 @@
 //! assert!(filter.contains(key.fingerprint(b"client 1, operation 1"), Check::Text));
 //! filter.advance(Duration::from_secs(15)); // three refreshes: forgotten
 //! assert!(!filter.contains(key.fingerprint(b"client 1, operation 1"), Check::Text));
-//! # Ok::<(), forgetful_filter::paper::PaperError>(())
+//! # Ok::<(), jeton_research::paper_filter::PaperError>(())
 //! ```
 
 mod check;

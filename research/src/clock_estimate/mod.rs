@@ -16,13 +16,10 @@
 //! What must hold: an estimate is a probability, never NaN; it takes microseconds for each distinct counter, however much they have counted.
 
 mod binomial;
-mod slice;
 
-pub use slice::{Estimated, Slice};
+use bloom_clock::{Causality, Stamp};
 
-use crate::causality::Causality;
-use crate::stamp::Stamp;
-use binomial::Binomial;
+use self::binomial::Binomial;
 
 /// The chance of a positive (pr_p): that the counters of z cover those of y, if what they count were thrown anew, each to a counter at random.
 /// Between generations counters say nothing: 1 if that of z is later, 0 if it is earlier, as is told.
@@ -40,15 +37,15 @@ pub fn precedes(y: &Stamp, z: &Stamp) -> f64 {
 ///
 /// As [`Stamp::after`].
 pub fn ln_precedes(y: &Stamp, z: &Stamp) -> f64 {
-    assert_eq!(y.counters.len(), z.counters.len(), "stamps of clocks of different shapes");
-    match z.generation.cmp(&y.generation) {
+    assert_eq!(y.counters().len(), z.counters().len(), "stamps of clocks of different shapes");
+    match z.generation().cmp(&y.generation()) {
         std::cmp::Ordering::Greater => return 0.0,
         std::cmp::Ordering::Less => return f64::NEG_INFINITY,
         std::cmp::Ordering::Equal => {}
     }
-    let thrown = Binomial::new(z.sum(), z.counters.len() as u64);
+    let thrown = Binomial::new(z.sum(), z.counters().len() as u64);
     // Most counters of a clock have the same few values, and the logarithm of a tail takes longer than sorting.
-    let mut counters = y.counters.to_vec();
+    let mut counters = y.counters().to_vec();
     counters.sort_unstable();
     let equal = counters.chunk_by(|one, other| one == other);
     equal.map(|equal| equal.len() as f64 * thrown.ln_at_least(u64::from(equal[0]))).sum()
@@ -59,22 +56,22 @@ pub fn ln_precedes(y: &Stamp, z: &Stamp) -> f64 {
 /// # Panics
 ///
 /// As [`Stamp::after`].
-pub fn false_positive(y: &Stamp, z: &Stamp, reading: Reading) -> f64 {
-    Odds::of(y, z).false_positive(reading)
+pub fn false_positive(y: &Stamp, z: &Stamp, model: CollisionModel) -> f64 {
+    CausalityEstimate::of(y, z).false_positive(model)
 }
 
-/// The chance that it is false if z is told to be after y (pr_pf): the same in both readings.
+/// The chance that it is false if z is told to be after y (pr_pf): the same in both models.
 ///
 /// # Panics
 ///
 /// As [`Stamp::after`].
 pub fn positive_false(y: &Stamp, z: &Stamp) -> f64 {
-    Odds::of(y, z).positive_false()
+    CausalityEstimate::of(y, z).positive_false()
 }
 
 /// How the chance of a positive is read in the estimates made from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reading {
+pub enum CollisionModel {
     /// As pr_p: before the stamps are compared.
     Product,
     /// As a step: whether they were told to be so is known, and 1 or 0.
@@ -83,12 +80,12 @@ pub enum Reading {
 
 /// The estimates for one pair of events, y and z.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Odds {
+pub struct CausalityEstimate {
     ln_precedes: f64,
     told: bool,
 }
 
-impl Odds {
+impl CausalityEstimate {
     /// Whether y caused z.
     ///
     /// # Panics
@@ -110,8 +107,8 @@ impl Odds {
     }
 
     /// The chance of a false positive (pr_fp).
-    pub fn false_positive(&self, reading: Reading) -> f64 {
-        self.positive_false() * self.positive(reading)
+    pub fn false_positive(&self, model: CollisionModel) -> f64 {
+        self.positive_false() * self.positive(model)
     }
 
     /// The chance that a positive is false (pr_pf).
@@ -121,22 +118,22 @@ impl Odds {
     }
 
     /// The chance of a true positive (pr_tp).
-    pub fn true_positive(&self, reading: Reading) -> f64 {
-        self.precedes() * self.positive(reading)
+    pub fn true_positive(&self, model: CollisionModel) -> f64 {
+        self.precedes() * self.positive(model)
     }
 
     /// The chance of a true negative (pr_tn).
-    pub fn true_negative(&self, reading: Reading) -> f64 {
-        match reading {
-            Reading::Product => self.positive_false(),
-            Reading::Step => f64::from(u8::from(!self.told)),
+    pub fn true_negative(&self, model: CollisionModel) -> f64 {
+        match model {
+            CollisionModel::Product => self.positive_false(),
+            CollisionModel::Step => f64::from(u8::from(!self.told)),
         }
     }
 
-    fn positive(&self, reading: Reading) -> f64 {
-        match reading {
-            Reading::Product => self.precedes(),
-            Reading::Step => f64::from(u8::from(self.told)),
+    fn positive(&self, model: CollisionModel) -> f64 {
+        match model {
+            CollisionModel::Product => self.precedes(),
+            CollisionModel::Step => f64::from(u8::from(self.told)),
         }
     }
 }

@@ -1,14 +1,13 @@
 //! What the filter of the paper does, and where it breaks its promise. Each test is named after what it shows.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "clippy knows helpers outside `#[test]` functions not to be tests")]
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use forgetful_filter::paper::{
+use forgetful_filter::{Fingerprint, Key};
+use jeton_research::paper_filter::{
     Check, Estimate, PaperError, PaperFilter, Resizer, Settings, Step, Thresholds, bloom_fpr, equation3,
 };
-use forgetful_filter::{Fingerprint, Key};
 use proptest::prelude::*;
 
 const CHECKS: [Check; 3] = [Check::Printed, Check::Text, Check::Simple];

@@ -5,7 +5,7 @@
 //! false-positive rate can be held against the formulas.
 
 use super::settings::Settings;
-use crate::key::Fingerprint;
+use forgetful_filter::Fingerprint;
 
 /// The increment of SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*).
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
