@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forgetful_filter::{ConcurrentDatedFilter, ConcurrentFilter, Moment, Refusal, SnapshotError, Status};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Moment, Refusal, SnapshotError, Status};
 
 use crate::codec::DecodeError;
 use crate::generation::Generation;
@@ -24,8 +24,8 @@ pub struct Era {
     /// An id dated before this may have been taken in an earlier era. It is taken as new only for as long as all of those
     /// that may have taken it would still know it.
     pub floor: Moment,
-    dated: Option<ConcurrentDatedFilter>,
-    opaque: Option<ConcurrentFilter>,
+    dated: Option<DatedFilter>,
+    opaque: Option<ForgetfulFilter>,
     /// Up to this time the dated filter may lack ids, because there was no memory for them.
     leaky_until: AtomicU64,
 }
@@ -50,13 +50,13 @@ impl Era {
         let failed = |setting, why: String| SettingsError { setting, why };
         let carries_time = |format: &Format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
         let dated = if settings.formats.iter().any(|format| carries_time(&format)) {
-            let filter = settings.dated_filter().build_dated_concurrent(UNUSED_KEY);
+            let filter = settings.dated_filter().build_dated(UNUSED_KEY);
             Some(filter.map_err(|error| failed("dated_window", error.to_string()))?)
         } else {
             None
         };
         let opaque = if settings.formats.contains(Format::Opaque) {
-            let filter = settings.opaque_filter().build_concurrent(UNUSED_KEY);
+            let filter = settings.opaque_filter().build(UNUSED_KEY);
             Some(filter.map_err(|error| failed("opaque_window", error.to_string()))?)
         } else {
             None
@@ -161,8 +161,8 @@ impl Era {
 
     /// The memory of the filters.
     pub fn filter_bytes(&self) -> usize {
-        self.dated.as_ref().map_or(0, ConcurrentDatedFilter::bytes)
-            + self.opaque.as_ref().map_or(0, ConcurrentFilter::bytes)
+        self.dated.as_ref().map_or(0, DatedFilter::bytes)
+            + self.opaque.as_ref().map_or(0, ForgetfulFilter::bytes)
     }
 
     /// Writes the filters as bytes, in passing: no second copy of them is in memory. Holds every id that was remembered before this
@@ -184,10 +184,10 @@ impl Era {
         }
         let cap = usize::try_from(self.settings.memory_cap).unwrap_or(usize::MAX);
         if let Some(dated) = &mut self.dated {
-            *dated = ConcurrentDatedFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
+            *dated = DatedFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
         }
         if let Some(opaque) = &mut self.opaque {
-            *opaque = ConcurrentFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
+            *opaque = ForgetfulFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
         }
         if input.read(&mut [0])? != 0 {
             return Err(DecodeError("bytes after the filters").into());

@@ -1,18 +1,27 @@
-//! The filter for ids that carry their time, for one owner.
+//! The filter for ids that carry their time, shared by threads.
+//!
+//! Inserts and lookups work on the published generations and never wait, with one exception: the first id of a
+//! generation waits until its slice is there. No recheck is needed after an insert: slices are never recycled, and
+//! one that was retired meanwhile held expired ids only. A lookup that finds the generation gone refuses the id,
+//! it does not call it new.
 
 use std::io;
 
-use crate::dated_keeper::{DatedKeeper, Refusal};
+use crate::dated_keeper::{DatedKeeper, DatedPlan, Refusal};
 use crate::filter::Sighting;
-use crate::generations::any_contains;
+use crate::generations::{Generations, any_contains};
 use crate::key::{Fingerprint, Key};
-use crate::line::Exclusive;
 use crate::moment::Moment;
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::{self, Kind, SnapshotError};
 use crate::status::Status;
+use crate::stripes::Stripes;
+use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Published};
 
-/// Remembers ids by the time they carry (UUIDv7, ULID, ...), for one owner (`&mut self`).
+/// The shared notion of now moves in steps of this part of a generation, so that it is rarely written.
+const NOW_STEPS: u64 = 64;
+
+/// Remembers ids by the time they carry (UUIDv7, ULID, ...). Several threads can share it.
 ///
 /// The id's own time names the one generation to look into, so a lookup touches the words of that generation
 /// alone. And since an id that is older than the window is refused, an id is never called new twice, however
@@ -24,7 +33,7 @@ use crate::status::Status;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
-/// let mut seen = Settings::for_window(Duration::from_secs(86_400))
+/// let seen = Settings::for_window(Duration::from_secs(86_400))
 ///     .skew(Duration::from_secs(5))
 ///     .build_dated(key)?;
 ///
@@ -39,13 +48,34 @@ use crate::status::Status;
 /// # }
 /// ```
 pub struct DatedFilter {
-    pub(crate) key: Key,
-    pub(crate) keeper: DatedKeeper,
+    key: Key,
+    plan: DatedPlan,
+    now_step: u64,
+    /// The latest moment seen, give or take a step; never goes back.
+    now: AtomicU64,
+    /// The moment at which the oldest generation retires.
+    retires_at: AtomicU64,
+    generations: Published<Generations>,
+    keeper: Mutex<DatedKeeper>,
+    stripes: Stripes,
 }
 
 impl DatedFilter {
     pub(crate) fn new(settings: Settings, key: Key) -> Result<Self, SettingsError> {
-        Ok(Self { key, keeper: DatedKeeper::new(settings)? })
+        Ok(Self::with_keeper(DatedKeeper::new(settings)?, key))
+    }
+
+    fn with_keeper(keeper: DatedKeeper, key: Key) -> Self {
+        Self {
+            key,
+            plan: keeper.plan.clone(),
+            now_step: keeper.plan.period_ns / NOW_STEPS,
+            now: AtomicU64::new(keeper.now.as_nanos()),
+            retires_at: AtomicU64::new(keeper.plan.end_of(keeper.generations.first)),
+            generations: Published::new(keeper.generations.clone()),
+            keeper: Mutex::new(keeper),
+            stripes: Stripes::new(),
+        }
     }
 
     /// The fingerprint of an id under the filter's key.
@@ -55,27 +85,30 @@ impl DatedFilter {
     }
 
     /// Remembers the id, whether or not it was known.
-    pub fn insert(&mut self, id: &[u8], dated: Moment, now: Moment) -> Result<(), Refusal> {
+    pub fn insert(&self, id: &[u8], dated: Moment, now: Moment) -> Result<(), Refusal> {
         self.insert_fingerprint(self.fingerprint(id), dated, now)
     }
 
-    /// Whether the id may have been inserted; `false` is certain. An error says why that cannot be known.
+    /// Whether the id may have been inserted; `false` is certain for every insert that returned before this call
+    /// began. An error says why that cannot be known.
     pub fn contains(&self, id: &[u8], dated: Moment, now: Moment) -> Result<bool, Refusal> {
         self.contains_fingerprint(self.fingerprint(id), dated, now)
     }
 
-    /// Looks the id up, and remembers it if it is new.
-    pub fn check_and_insert(&mut self, id: &[u8], dated: Moment, now: Moment) -> Result<Sighting, Refusal> {
+    /// Looks the id up, and remembers it if it is new: of all threads that ever bring one id, one is told
+    /// [`Sighting::New`] (or none, if the id is mistaken for a known one).
+    pub fn check_and_insert(&self, id: &[u8], dated: Moment, now: Moment) -> Result<Sighting, Refusal> {
         self.check_and_insert_fingerprint(self.fingerprint(id), dated, now)
     }
 
     /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
     pub fn check_and_insert_fingerprint(
-        &mut self,
+        &self,
         fingerprint: Fingerprint,
         dated: Moment,
         now: Moment,
     ) -> Result<Sighting, Refusal> {
+        let _one_at_a_time = self.stripes.lock(fingerprint);
         if self.contains_fingerprint(fingerprint, dated, now)? {
             return Ok(Sighting::Maybe);
         }
@@ -85,25 +118,30 @@ impl DatedFilter {
 
     /// [`insert`](Self::insert), for an id already hashed.
     pub fn insert_fingerprint(
-        &mut self,
+        &self,
         fingerprint: Fingerprint,
         dated: Moment,
         now: Moment,
     ) -> Result<(), Refusal> {
-        if now > self.keeper.now {
-            self.keeper.advance(now);
-        }
-        self.keeper.plan.check(dated, self.keeper.now)?;
-        let number = self.keeper.plan.number(dated);
+        let now = self.reach(now);
+        self.plan.check(dated, now)?;
+        let number = self.plan.number(dated);
         loop {
-            let slices = self.keeper.generations.get(number).ok_or(Refusal::Expired)?;
-            if let Some(slice) = slices.last() {
-                if slice.insert::<Exclusive>(fingerprint) {
-                    self.keeper.make_room(number)?;
+            let full = {
+                let generations = self.generations.load();
+                let slices = generations.get(number).ok_or(Refusal::Expired)?;
+                slices.last().map(|slice| slice.insert(fingerprint))
+            };
+            match full {
+                Some(false) => return Ok(()),
+                Some(true) => {
+                    if let Some(mut keeper) = sync::try_lock(&self.keeper) {
+                        self.make_room(&mut keeper, number, now)?;
+                    }
+                    return Ok(());
                 }
-                return Ok(());
+                None => self.make_room(&mut self.lock_keeper(), number, now)?,
             }
-            self.keeper.make_room(number)?;
         }
     }
 
@@ -115,42 +153,65 @@ impl DatedFilter {
         dated: Moment,
         now: Moment,
     ) -> Result<bool, Refusal> {
-        self.keeper.plan.check(dated, now.max(self.keeper.now))?;
-        let number = self.keeper.plan.number(dated);
-        let slices = self.keeper.generations.get(number).ok_or(Refusal::Expired)?;
+        self.plan.check(dated, self.reach(now))?;
+        let generations = self.generations.load();
+        let slices = generations.get(self.plan.number(dated)).ok_or(Refusal::Expired)?;
         Ok(any_contains(slices, fingerprint))
     }
 
+    /// Brings the memory near that lookups and inserts of these ids will touch, and changes nothing. The processor waits for all of them
+    /// at once instead of for one after the other.
+    #[inline]
+    pub fn bring_near(&self, ids: impl Iterator<Item = (Fingerprint, Moment)>) {
+        let generations = self.generations.load();
+        let mut sum = 0;
+        for (fingerprint, dated) in ids {
+            if let Some([older @ .., newest]) = generations.get(self.plan.number(dated)) {
+                sum |= newest.bring_near(fingerprint);
+                // Mostly the first word of these says that the id is not there.
+                sum |= older.iter().fold(0, |sum, slice| sum | slice.first_word(fingerprint));
+            }
+        }
+        std::hint::black_box(sum);
+    }
+
     /// Lets go of the generations that have expired by `now`. For idle times; never needed.
-    pub fn maintain(&mut self, now: Moment) {
-        self.keeper.advance(now);
+    pub fn maintain(&self, now: Moment) {
+        self.advance(&mut self.lock_keeper(), now);
     }
 
     /// Memory, fill, and the false-positive rate to expect now.
     pub fn status(&self) -> Status {
-        self.keeper.status()
+        self.lock_keeper().status()
     }
 
-    /// The filter as bytes, to be taken up again with [`restore`](Self::restore).
+    /// The memory of the filter: as in [`status`](Self::status), without all the rest.
+    pub fn bytes(&self) -> usize {
+        self.lock_keeper().bytes()
+    }
+
+    /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
+    /// in it or not.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::to_vec(&snapshot::dated::State::of(&self.keeper, &self.key))
+        snapshot::to_vec(&self.state())
     }
 
-    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory.
+    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory. However long that takes, nobody
+    /// waits for it.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        snapshot::write(&snapshot::dated::State::of(&self.keeper, &self.key), out)
+        snapshot::write(&self.state(), out)
     }
 
-    /// A filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the same timeline.
-    /// What has expired by `now` is left out, and refused from then on.
-    ///
-    /// It comes back with the settings it was built with, except that `memory_cap` is a cap on top of its own: bytes
-    /// from elsewhere must not decide how much memory is taken.
+    fn state(&self) -> snapshot::dated::State {
+        snapshot::dated::State::of(&self.lock_keeper(), &self.key)
+    }
+
+    /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
     pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
         let keeper = snapshot::from_slice(Kind::Dated, bytes, |body| {
             snapshot::dated::decode(body, &key, now, memory_cap)
         })?;
-        Ok(Self { keeper, key })
+        Ok(Self::with_keeper(keeper, key))
     }
 
     /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
@@ -162,6 +223,105 @@ impl DatedFilter {
     ) -> Result<Self, SnapshotError> {
         let keeper =
             snapshot::read(Kind::Dated, input, |body| snapshot::dated::decode(body, &key, now, memory_cap))?;
-        Ok(Self { keeper, key })
+        Ok(Self::with_keeper(keeper, key))
+    }
+
+    /// The moment of this operation, after retiring what it makes due if nobody else is at it.
+    #[inline]
+    fn reach(&self, now: Moment) -> Moment {
+        let known = self.now.load(Ordering::Relaxed);
+        if now.as_nanos() > known.saturating_add(self.now_step) {
+            self.now.fetch_max(now.as_nanos(), Ordering::Relaxed);
+        }
+        if now.as_nanos() >= self.retires_at.load(Ordering::Relaxed)
+            && let Some(mut keeper) = sync::try_lock(&self.keeper)
+        {
+            self.advance(&mut keeper, now);
+        }
+        now.max(Moment::from_nanos(known))
+    }
+
+    fn advance(&self, keeper: &mut DatedKeeper, now: Moment) {
+        if keeper.advance(now) {
+            self.generations.store(keeper.generations.clone());
+        }
+        self.retires_at.store(self.plan.end_of(keeper.generations.first), Ordering::Relaxed);
+    }
+
+    /// The keeper may be behind, if another thread held it when this one would have moved it on: it reaches `now`
+    /// first, so that the row of generations never spans more than can be alive.
+    fn make_room(&self, keeper: &mut DatedKeeper, number: u64, now: Moment) -> Result<(), Refusal> {
+        self.advance(keeper, now);
+        if keeper.make_room(number)? {
+            self.generations.store(keeper.generations.clone());
+        }
+        Ok(())
+    }
+
+    fn lock_keeper(&self) -> MutexGuard<'_, DatedKeeper> {
+        sync::lock(&self.keeper)
+    }
+}
+
+/// Small enough for Miri, which watches every access; `tests/concurrency.rs` has the large ones.
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Ids of each thread, spread over three windows.
+    const IDS: u64 = if cfg!(miri) { 60 } else { 3_000 };
+
+    #[test]
+    fn threads_share_a_filter_while_generations_come_and_go() {
+        let settings =
+            Settings::for_window(Duration::from_micros(10)).expected_ids(1).false_positive_rate(0.1);
+        let filter = settings.build_dated(Key::new([5; 16])).expect("valid settings");
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let filter = &filter;
+                scope.spawn(move || {
+                    for n in 0..IDS {
+                        let id = (thread << 32 | n).to_le_bytes();
+                        let now = Moment::from_nanos(n * 30_000 / IDS);
+                        // The other thread may be a window ahead: then the id is refused, never lost.
+                        match filter.insert(&id, now, now) {
+                            Ok(()) => assert_ne!(filter.contains(&id, now, now), Ok(false)),
+                            Err(refusal) => assert_eq!(refusal, Refusal::Expired),
+                        }
+                    }
+                });
+            }
+        });
+        filter.maintain(Moment::from_nanos(30_000));
+        assert!(filter.status().refreshes_by_age > 10, "{:?}", filter.status());
+        let copy = DatedFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO, 1 << 20);
+        assert!(copy.is_ok_and(|copy| copy.status().ids == filter.status().ids));
+    }
+
+    /// While somebody else holds the keeper, an insert after a long silence cannot retire what is due before it
+    /// opens a generation. The row of generations must not grow over the silence.
+    #[test]
+    fn a_long_silence_leaves_no_trace() {
+        let settings = Settings::for_window(Duration::from_micros(10)).false_positive_rate(0.1);
+        let filter = settings.build_dated(Key::new([5; 16])).expect("valid settings");
+        filter.insert(b"before", Moment::ZERO, Moment::ZERO).expect("within the window");
+        let later = Moment::from_nanos(1_000_000_000);
+        std::thread::scope(|scope| {
+            let held = filter.lock_keeper();
+            let inserter = scope.spawn(|| filter.insert(b"after", later, later));
+            // It has passed its attempt at the keeper when it has told the new time to all.
+            while filter.now.load(Ordering::Relaxed) < later.as_nanos() {
+                std::thread::yield_now();
+            }
+            for _ in 0..if cfg!(miri) { 10 } else { 10_000 } {
+                std::thread::yield_now();
+            }
+            drop(held);
+            assert_eq!(inserter.join().ok(), Some(Ok(())));
+        });
+        let listed = filter.lock_keeper().generations.list.len();
+        assert!(listed < 20, "{listed} generations are listed");
+        assert_eq!(filter.contains(b"after", later, later), Ok(true));
     }
 }

@@ -1,15 +1,22 @@
-//! The filter for one owner.
+//! The filter that threads share.
+//!
+//! Inserts and lookups never wait: they work on the published list of segments. What is due (refresh, sweep,
+//! resize) is done by whichever insert or lookup finds it due and gets the keeper's lock at the first try; the
+//! others go on meanwhile. [`check_and_insert`](ForgetfulFilter::check_and_insert) takes the lock of the id's
+//! stripe; `maintain`, `status` and `snapshot` wait for the keeper's. See [`crate::segment`] for why no insert is lost across a refresh.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::keeper::{Keeper, SWEEP_ROWS};
 use crate::key::{Fingerprint, Key};
-use crate::line::Exclusive;
-use crate::moment::Moment;
-use crate::segment::Inserted;
+use crate::moment::{Moment, Ticks};
+use crate::segment::{Inserted, Segment};
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::{self, Kind, SnapshotError};
 use crate::status::Status;
+use crate::stripes::Stripes;
+use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Published};
 
 /// What a filter says of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,34 +29,57 @@ pub enum Sighting {
     Maybe,
 }
 
-/// Remembers ids by their arrival, for one owner (`&mut self`). Several threads: [`ConcurrentFilter`].
+/// Remembers ids by their arrival. Several threads can share it.
 ///
 /// ```
 /// use std::time::Duration;
 /// use forgetful_filter::{Key, Moment, Settings, Sighting};
 ///
 /// # fn main() -> Result<(), forgetful_filter::SettingsError> {
-/// // Remember ids for ten minutes.
 /// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
-/// let mut seen = Settings::for_window(Duration::from_secs(600)).expected_ids(100_000).build(key)?;
+/// let seen = Settings::for_window(Duration::from_secs(600)).build(key)?;
+/// let now = Moment::from_secs(1);
 ///
-/// let start = Moment::from_secs(0);
-/// assert_eq!(seen.check_and_insert(b"order-17", start), Sighting::New);
-/// assert_eq!(seen.check_and_insert(b"order-17", Moment::from_secs(599)), Sighting::Maybe);
-/// assert_eq!(seen.check_and_insert(b"order-17", Moment::from_secs(1_200)), Sighting::New);
+/// // Several threads race on the same id: exactly one of them is told that it is new.
+/// let winners: usize = std::thread::scope(|scope| {
+///     let racers: Vec<_> =
+///         (0..4).map(|_| scope.spawn(|| seen.check_and_insert(b"order-17", now))).collect();
+///     racers.into_iter().filter_map(|r| r.join().ok()).filter(|s| *s == Sighting::New).count()
+/// });
+/// assert_eq!(winners, 1);
 /// # Ok(())
 /// # }
 /// ```
-///
-/// [`ConcurrentFilter`]: crate::ConcurrentFilter
 pub struct ForgetfulFilter {
-    pub(crate) key: Key,
-    pub(crate) keeper: Keeper,
+    key: Key,
+    ticks: Ticks,
+    /// The latest tick that the keeper has worked through; never goes back.
+    tick: AtomicU64,
+    /// The tick at which the keeper has something to do again. Inserts read it; it changes a few times a window.
+    due: AtomicU64,
+    /// Not zero while expired lanes wait to be swept.
+    chores: AtomicU64,
+    segments: Published<Vec<Arc<Segment>>>,
+    keeper: Mutex<Keeper>,
+    stripes: Stripes,
 }
 
 impl ForgetfulFilter {
     pub(crate) fn new(settings: Settings, key: Key) -> Result<Self, SettingsError> {
-        Ok(Self { key, keeper: Keeper::new(&settings)? })
+        Ok(Self::with_keeper(Keeper::new(&settings)?, key))
+    }
+
+    fn with_keeper(keeper: Keeper, key: Key) -> Self {
+        Self {
+            key,
+            ticks: keeper.plan().ticks,
+            tick: AtomicU64::new(keeper.tick()),
+            due: AtomicU64::new(0),
+            chores: AtomicU64::new(u64::from(keeper.sweeping())),
+            segments: Published::new(keeper.segments().to_vec()),
+            keeper: Mutex::new(keeper),
+            stripes: Stripes::new(),
+        }
     }
 
     /// The fingerprint of an id under the filter's key.
@@ -58,27 +88,26 @@ impl ForgetfulFilter {
         self.key.fingerprint(id)
     }
 
-    /// Remembers the id from `now` on, whether or not it was known.
-    pub fn insert(&mut self, id: &[u8], now: Moment) {
+    /// Remembers the id from `now` on, whether or not it was known. Never waits.
+    pub fn insert(&self, id: &[u8], now: Moment) {
         self.insert_fingerprint(self.fingerprint(id), now);
     }
 
-    /// Whether the id may have been inserted within the window before `now`; `false` is certain.
+    /// Whether the id may have been inserted within the window before `now`; `false` is certain for every insert
+    /// that returned before this call began. Never waits.
     pub fn contains(&self, id: &[u8], now: Moment) -> bool {
         self.contains_fingerprint(self.fingerprint(id), now)
     }
 
-    /// Looks the id up, and remembers it from `now` on if it is new. A known id stays as it is: its window counts
-    /// from its first arrival.
-    ///
-    /// Whoever finds out by other means that a [`Sighting::Maybe`] is new after all calls
-    /// [`insert`](Self::insert), which asks no questions.
-    pub fn check_and_insert(&mut self, id: &[u8], now: Moment) -> Sighting {
+    /// Looks the id up, and remembers it from `now` on if it is new: of all threads that bring one id within a
+    /// window, one is told [`Sighting::New`] (or none, if the id is mistaken for a known one).
+    pub fn check_and_insert(&self, id: &[u8], now: Moment) -> Sighting {
         self.check_and_insert_fingerprint(self.fingerprint(id), now)
     }
 
     /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
-    pub fn check_and_insert_fingerprint(&mut self, fingerprint: Fingerprint, now: Moment) -> Sighting {
+    pub fn check_and_insert_fingerprint(&self, fingerprint: Fingerprint, now: Moment) -> Sighting {
+        let _one_at_a_time = self.stripes.lock(fingerprint);
         if self.contains_fingerprint(fingerprint, now) {
             return Sighting::Maybe;
         }
@@ -88,60 +117,80 @@ impl ForgetfulFilter {
 
     /// [`insert`](Self::insert), for an id already hashed.
     #[inline]
-    pub fn insert_fingerprint(&mut self, fingerprint: Fingerprint, now: Moment) {
-        let tick = self.keeper.plan().ticks.at(now);
-        if tick > self.keeper.tick() {
-            self.keeper.advance(tick, &mut |_| {});
+    pub fn insert_fingerprint(&self, fingerprint: Fingerprint, now: Moment) {
+        let tick = self.reach(now);
+        loop {
+            let inserted = match self.segments.load().last() {
+                Some(current) => current.insert(fingerprint, tick),
+                None => Inserted::Closed,
+            };
+            match inserted {
+                Inserted::Done { full: false } => break,
+                Inserted::Done { full: true } => {
+                    self.try_advance(tick);
+                    break;
+                }
+                // A new segment was published before this one was closed.
+                Inserted::Closed => continue,
+            }
         }
-        let inserted = self.keeper.current().insert::<Exclusive>(fingerprint, self.keeper.tick());
-        debug_assert_ne!(inserted, Inserted::Closed, "the current segment is open");
-        if inserted == (Inserted::Done { full: true }) {
-            self.keeper.advance(tick, &mut |_| {});
-        }
-        if self.keeper.sweeping() {
-            self.keeper.sweep_some(SWEEP_ROWS);
+        if self.chores.load(Ordering::Relaxed) != 0 {
+            self.try_sweep();
         }
     }
 
     /// [`contains`](Self::contains), for an id already hashed.
     #[inline]
     pub fn contains_fingerprint(&self, fingerprint: Fingerprint, now: Moment) -> bool {
-        let tick = self.keeper.plan().ticks.at(now).max(self.keeper.tick());
-        self.keeper.segments().iter().rev().any(|segment| segment.contains(fingerprint, tick))
+        let tick = self.reach(now);
+        self.segments.load().iter().rev().any(|segment| segment.contains(fingerprint, tick))
     }
 
-    /// Does now what inserts would do on the way: refresh, sweep, let go of memory. For idle times; never needed.
-    pub fn maintain(&mut self, now: Moment) {
-        let tick = self.keeper.plan().ticks.at(now);
-        self.keeper.advance(tick, &mut |_| {});
-        self.keeper.sweep_all();
+    /// Brings the memory near that lookups and inserts of these ids will touch, and changes nothing. The processor waits for all of them
+    /// at once instead of for one after the other.
+    #[inline]
+    pub fn bring_near(&self, ids: impl Iterator<Item = Fingerprint>) {
+        if let Some(current) = self.segments.load().last() {
+            std::hint::black_box(ids.fold(0, |sum, fingerprint| sum | current.bring_near(fingerprint)));
+        }
+    }
+
+    /// Does now what inserts would do on the way: refresh, sweep, let go of memory. Waits for the keeper.
+    pub fn maintain(&self, now: Moment) {
+        let mut keeper = self.lock_keeper();
+        self.advance(&mut keeper, self.ticks.at(now));
+        keeper.sweep_all();
+        self.chores.store(0, Ordering::Relaxed);
     }
 
     /// Memory, fill, and the false-positive rate to expect now.
     pub fn status(&self) -> Status {
-        self.keeper.status()
+        self.lock_keeper().status()
     }
 
-    /// The filter as bytes, to be taken up again with [`restore`](Self::restore).
+    /// The memory of the filter: as in [`status`](Self::status), without all the rest.
+    pub fn bytes(&self) -> usize {
+        self.lock_keeper().bytes()
+    }
+
+    /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
+    /// in it or not.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::to_vec(&snapshot::arrival::State::of(&self.keeper, &self.key))
+        snapshot::to_vec(&snapshot::arrival::State::of(&self.lock_keeper(), &self.key))
     }
 
-    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory.
+    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory. Inserts and lookups do not wait for it;
+    /// `maintain` and `status` do, and what is due (refresh, growth) is done when it has ended.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        snapshot::write(&snapshot::arrival::State::of(&self.keeper, &self.key), out)
+        snapshot::write(&snapshot::arrival::State::of(&self.lock_keeper(), &self.key), out)
     }
 
-    /// A filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the same timeline.
-    /// What has expired by `now` is left out.
-    ///
-    /// It comes back with the settings it was built with, except that `memory_cap` is a cap on top of its own: bytes
-    /// from elsewhere must not decide how much memory is taken.
+    /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
     pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
         let keeper = snapshot::from_slice(Kind::Arrival, bytes, |body| {
             snapshot::arrival::decode(body, &key, now, memory_cap)
         })?;
-        Ok(Self { keeper, key })
+        Ok(Self::with_keeper(keeper, key))
     }
 
     /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
@@ -154,6 +203,90 @@ impl ForgetfulFilter {
         let keeper = snapshot::read(Kind::Arrival, input, |body| {
             snapshot::arrival::decode(body, &key, now, memory_cap)
         })?;
-        Ok(Self { keeper, key })
+        Ok(Self::with_keeper(keeper, key))
+    }
+
+    /// The tick of this operation, after doing what it makes due if nobody else is at it.
+    #[inline]
+    fn reach(&self, now: Moment) -> u64 {
+        let tick = self.ticks.at(now);
+        if tick >= self.due.load(Ordering::Relaxed) {
+            self.try_advance(tick);
+        }
+        tick.max(self.tick.load(Ordering::Relaxed))
+    }
+
+    #[cold]
+    fn try_advance(&self, tick: u64) {
+        if let Some(mut keeper) = sync::try_lock(&self.keeper) {
+            self.advance(&mut keeper, tick);
+        }
+    }
+
+    fn advance(&self, keeper: &mut Keeper, tick: u64) {
+        keeper.advance(tick, &mut |segments| self.segments.store(segments.to_vec()));
+        self.tick.store(keeper.tick(), Ordering::Relaxed);
+        self.due.store(keeper.due(), Ordering::Relaxed);
+        self.chores.store(u64::from(keeper.sweeping()), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn try_sweep(&self) {
+        if let Some(mut keeper) = sync::try_lock(&self.keeper) {
+            keeper.sweep_some(SWEEP_ROWS);
+            self.chores.store(u64::from(keeper.sweeping()), Ordering::Relaxed);
+        }
+    }
+
+    fn lock_keeper(&self) -> MutexGuard<'_, Keeper> {
+        sync::lock(&self.keeper)
+    }
+}
+
+/// Small enough for Miri, which watches every access; `tests/concurrency.rs` has the large ones.
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Ids of each thread within the window: more than the first segment holds.
+    const IDS: u64 = if cfg!(miri) { 200 } else { 4_000 };
+
+    #[test]
+    fn threads_share_a_filter_through_refreshes_and_a_resize() {
+        let settings =
+            Settings::for_window(Duration::from_micros(100)).expected_ids(1).false_positive_rate(0.1);
+        let filter = settings.build(Key::new([5; 16])).expect("valid settings");
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let filter = &filter;
+                scope.spawn(move || {
+                    for n in 0..IDS {
+                        let id = (thread << 32 | n).to_le_bytes();
+                        let now = Moment::from_nanos(n * 100_000 / IDS);
+                        filter.insert(&id, now);
+                        assert!(filter.contains(&id, now));
+                    }
+                });
+            }
+        });
+        filter.maintain(Moment::from_nanos(100_000));
+        let status = filter.status();
+        assert!(status.resizes > 0 && status.refreshes_by_age > 0, "{status:?}");
+        let copy = ForgetfulFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO, 1 << 20);
+        assert!(copy.is_ok_and(|copy| copy.contains(&(IDS - 1).to_le_bytes(), Moment::from_nanos(100_000))));
+    }
+
+    #[test]
+    fn a_race_has_one_winner() {
+        let settings = Settings::for_window(Duration::from_secs(1)).false_positive_rate(0.1);
+        let filter = settings.build(Key::new([5; 16])).expect("valid settings");
+        for id in 0..if cfg!(miri) { 5 } else { 20_u8 } {
+            let wins: usize = std::thread::scope(|scope| {
+                let racers = [(), ()].map(|()| scope.spawn(|| filter.check_and_insert(&[id], Moment::ZERO)));
+                racers.into_iter().filter_map(|r| r.join().ok()).filter(|s| *s == Sighting::New).count()
+            });
+            assert!(wins <= 1);
+        }
     }
 }

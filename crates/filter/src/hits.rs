@@ -65,7 +65,7 @@ fn passing(line: &Line, mask: u64) -> u8 {
 mod tests {
     use super::*;
     use crate::key::Key;
-    use crate::line::{Access, Exclusive};
+    use crate::line::set_bits;
 
     /// Lines with every lane filled differently, from nothing to nearly everything.
     fn lines() -> Lines {
@@ -75,7 +75,7 @@ mod tests {
             for lane in 0..8 {
                 for draw in 0..8 * lane {
                     let bit = key.fingerprint(&[row as u8, lane as u8, draw as u8]).get() % 64;
-                    Exclusive::or(&lines.row(row).0[lane], 1 << bit);
+                    set_bits(&lines.row(row).0[lane], 1 << bit);
                 }
             }
         }
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn a_lane_passes_when_it_has_all_bits() {
         let line = Line::default();
-        Exclusive::or(&line.0[2], 0b1011);
-        Exclusive::or(&line.0[7], u64::MAX);
+        set_bits(&line.0[2], 0b1011);
+        set_bits(&line.0[7], u64::MAX);
         assert_eq!(passing(&line, 0b0011), 1 << 2 | 1 << 7);
         assert_eq!(passing(&line, 0b0100), 1 << 7);
         assert_eq!(passing(&line, 0), 0xff);

@@ -1,7 +1,7 @@
 //! The keeper of an arrival-time filter: it refreshes, sweeps, grows and shrinks, one caller at a time.
 //!
-//! It owns the list of segments, oldest first; the last one takes the new ids. The exclusive filter calls it
-//! directly, the concurrent one under a lock that inserts only ever *try* to take. What must hold:
+//! It owns the list of segments, oldest first; the last one takes the new ids. The filter calls it
+//! under a lock that inserts only ever *try* to take. What must hold:
 //!
 //! - **Retention.** No lane and no segment goes before its latest id is older than the window
 //!   ([`Segment::expire`]); a resize opens a new segment and never moves or drops an id.

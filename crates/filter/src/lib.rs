@@ -1,8 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-mod concurrent;
 mod dated;
-mod dated_concurrent;
 mod dated_keeper;
 mod filter;
 mod generations;
@@ -24,9 +22,7 @@ mod stripes;
 mod sync;
 mod tally;
 
-pub use concurrent::ConcurrentFilter;
 pub use dated::DatedFilter;
-pub use dated_concurrent::ConcurrentDatedFilter;
 pub use dated_keeper::Refusal;
 pub use filter::{ForgetfulFilter, Sighting};
 pub use key::{Fingerprint, Key};

@@ -2,8 +2,7 @@
 //!
 //! Two addressings share it. *Interleaved*: a line is a row, word `l` of it belongs to generation (lane) `l`, so
 //! that one line load answers for eight generations. *Solid*: the words of all lines form one array that belongs
-//! to a single generation. The words are atomics in both the exclusive and the concurrent filter; the
-//! [`Access`] decides how they are changed.
+//! to a single generation.
 
 use crate::metal;
 use crate::sync::{AtomicU64, Ordering};
@@ -62,56 +61,13 @@ impl Lines {
     }
 }
 
-/// How a word is changed: by the only owner, or among several threads.
-pub(crate) trait Access {
-    /// Whether nobody else can touch the storage during a call.
-    const EXCLUSIVE: bool;
-
-    /// Sets the bits of `mask`; tells whether one of them was still clear.
-    fn or(word: &AtomicU64, mask: u64) -> bool;
-
-    /// Adds to a count; returns the sum.
-    fn add(count: &AtomicU64, more: u64) -> u64;
-}
-
-/// The caller holds `&mut`: a plain load and store, without a bus lock.
-pub(crate) struct Exclusive;
-
-/// Several threads: an atomic `or`, left out when the bits are already there so that a storm of duplicates keeps
-/// the line shared between the caches.
-pub(crate) struct Shared;
-
-impl Access for Exclusive {
-    const EXCLUSIVE: bool = true;
-
-    #[inline]
-    fn or(word: &AtomicU64, mask: u64) -> bool {
-        let old = word.load(Ordering::Relaxed);
-        word.store(old | mask, Ordering::Relaxed);
-        old & mask != mask
+/// Sets the bits of `mask`; returns whether one of them was clear.
+///
+/// The write is left out when the bits are set already, so that repeated ids keep the line shared between the caches.
+#[inline]
+pub(crate) fn set_bits(word: &AtomicU64, mask: u64) -> bool {
+    if word.load(Ordering::Relaxed) & mask == mask {
+        return false;
     }
-
-    #[inline]
-    fn add(count: &AtomicU64, more: u64) -> u64 {
-        let sum = count.load(Ordering::Relaxed).wrapping_add(more);
-        count.store(sum, Ordering::Relaxed);
-        sum
-    }
-}
-
-impl Access for Shared {
-    const EXCLUSIVE: bool = false;
-
-    #[inline]
-    fn or(word: &AtomicU64, mask: u64) -> bool {
-        if word.load(Ordering::Relaxed) & mask == mask {
-            return false;
-        }
-        word.fetch_or(mask, Ordering::Relaxed) & mask != mask
-    }
-
-    #[inline]
-    fn add(count: &AtomicU64, more: u64) -> u64 {
-        count.fetch_add(more, Ordering::Relaxed).wrapping_add(more)
-    }
+    word.fetch_or(mask, Ordering::Relaxed) & mask != mask
 }

@@ -13,7 +13,7 @@
 
 use crate::hits::Finder;
 use crate::key::Fingerprint;
-use crate::line::{Access, LANES, Lines, OutOfMemory};
+use crate::line::{LANES, Lines, OutOfMemory, set_bits};
 use crate::probe::Layout;
 use crate::sizing;
 use crate::sync::{AtomicU64, Ordering, order_of_seq_cst_accesses};
@@ -155,22 +155,22 @@ impl Segment {
 
     /// Puts an id into the open lane.
     #[inline]
-    pub(crate) fn insert<A: Access>(&self, fingerprint: Fingerprint, tick: u64) -> Inserted {
+    pub(crate) fn insert(&self, fingerprint: Fingerprint, tick: u64) -> Inserted {
         loop {
             let control = self.control();
             let Some(lane) = control.open() else { return Inserted::Closed };
-            self.stamp::<A>(lane, tick);
+            self.stamp(lane, tick);
             let new = self.layout.specialised(|layout| {
                 (0..layout.probes).fold(false, |new, probe| {
                     let (row, mask) = layout.probe(fingerprint, probe, self.lines.len());
-                    A::or(&self.lines.row(row).0[lane], mask) | new
+                    set_bits(&self.lines.row(row).0[lane], mask) | new
                 })
             });
             order_of_seq_cst_accesses();
-            if A::EXCLUSIVE || self.control().epoch() == control.epoch() {
+            if self.control().epoch() == control.epoch() {
                 let full = new
                     && self.tallies[lane]
-                        .add::<A>(fingerprint)
+                        .add(fingerprint)
                         .is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed));
                 return Inserted::Done { full };
             }
@@ -298,14 +298,10 @@ impl Segment {
 
     /// Marks the lane as in use at `tick`. The stamps change once a tick, so this is nearly always two loads.
     #[inline]
-    fn stamp<A: Access>(&self, lane: usize, tick: u64) {
+    fn stamp(&self, lane: usize, tick: u64) {
         let (lane, stamp) = (&self.lanes[lane], stamp_of(tick));
         if lane.end.load(Ordering::SeqCst) < stamp {
-            if A::EXCLUSIVE {
-                lane.end.store(stamp, Ordering::Relaxed);
-            } else {
-                lane.end.fetch_max(stamp, Ordering::SeqCst);
-            }
+            lane.end.fetch_max(stamp, Ordering::SeqCst);
         }
         if lane.begin.load(Ordering::Relaxed) == 0 {
             // Whoever comes first decides; both were there within a moment.

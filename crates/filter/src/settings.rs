@@ -3,9 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::concurrent::ConcurrentFilter;
 use crate::dated::DatedFilter;
-use crate::dated_concurrent::ConcurrentDatedFilter;
 use crate::filter::ForgetfulFilter;
 use crate::key::Key;
 use crate::moment::nanos;
@@ -183,24 +181,14 @@ impl Settings {
         self
     }
 
-    /// A filter for one owner, ids placed by their arrival.
+    /// Builds a filter that places ids by their arrival.
     pub fn build(self, key: Key) -> Result<ForgetfulFilter, SettingsError> {
         ForgetfulFilter::new(self, key)
     }
 
-    /// A filter that threads share, ids placed by their arrival.
-    pub fn build_concurrent(self, key: Key) -> Result<ConcurrentFilter, SettingsError> {
-        Ok(self.build(key)?.into())
-    }
-
-    /// A filter for one owner, ids placed by the time they carry.
+    /// Builds a filter that places ids by the time they carry.
     pub fn build_dated(self, key: Key) -> Result<DatedFilter, SettingsError> {
         DatedFilter::new(self, key)
-    }
-
-    /// A filter that threads share, ids placed by the time they carry.
-    pub fn build_dated_concurrent(self, key: Key) -> Result<ConcurrentDatedFilter, SettingsError> {
-        Ok(self.build_dated(key)?.into())
     }
 
     pub(crate) fn window_ns(&self) -> u64 {

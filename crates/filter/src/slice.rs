@@ -4,7 +4,7 @@
 //! those of other generations, and the lines of old generations stay cold.
 
 use crate::key::Fingerprint;
-use crate::line::{Access, LANES, Lines, OutOfMemory};
+use crate::line::{LANES, Lines, OutOfMemory, set_bits};
 use crate::probe::Layout;
 use crate::sizing::{self, Density};
 use crate::sync::{AtomicU64, Ordering};
@@ -61,17 +61,14 @@ impl Slice {
 
     /// Puts an id in; tells whether the slice is full.
     #[inline]
-    pub(crate) fn insert<A: Access>(&self, fingerprint: Fingerprint) -> bool {
+    pub(crate) fn insert(&self, fingerprint: Fingerprint) -> bool {
         let new = self.layout.specialised(|layout| {
             (0..layout.probes).fold(false, |new, probe| {
                 let (word, mask) = layout.probe(fingerprint, probe, self.words_len());
-                A::or(self.lines.word(word), mask) | new
+                set_bits(self.lines.word(word), mask) | new
             })
         });
-        new && self
-            .tally
-            .add::<A>(fingerprint)
-            .is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
+        new && self.tally.add(fingerprint).is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
     }
 
     /// Reads every word that an insert of the id would change; what is in them is of no interest.

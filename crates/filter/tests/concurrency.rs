@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{id, key};
-use forgetful_filter::{ConcurrentDatedFilter, ConcurrentFilter, Moment, Settings, Sighting};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Moment, Settings, Sighting};
 
 const WINDOW: Duration = Duration::from_millis(100);
 
@@ -27,7 +27,7 @@ fn settings() -> Settings {
 
 #[test]
 fn what_a_thread_inserted_it_finds() {
-    let filter: ConcurrentFilter = settings().build_concurrent(key()).unwrap();
+    let filter: ForgetfulFilter = settings().build(key()).unwrap();
     let ticker = Ticker(AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
@@ -87,7 +87,7 @@ fn one_winner_each(ids: u64, check_and_insert: impl Fn(u64, Moment) -> bool + Sy
 
 #[test]
 fn of_threads_that_race_on_an_id_one_wins() {
-    let filter: ConcurrentFilter = settings().build_concurrent(key()).unwrap();
+    let filter: ForgetfulFilter = settings().build(key()).unwrap();
     let ids = 100_000;
     let without =
         one_winner_each(ids, |number, now| filter.check_and_insert(&id(number), now) == Sighting::New);
@@ -99,7 +99,7 @@ fn of_threads_that_race_on_an_id_one_wins() {
 
 #[test]
 fn of_threads_that_race_on_a_dated_id_one_wins() {
-    let filter: ConcurrentDatedFilter = settings().build_dated_concurrent(key()).unwrap();
+    let filter: DatedFilter = settings().build_dated(key()).unwrap();
     let ids = 100_000;
     // All threads must name the same time for an id, as its maker did; it arrives up to a skew away from it.
     let dated = |number: u64| Moment::from_nanos(1_000_000 + number * 2_000);
@@ -113,7 +113,7 @@ fn of_threads_that_race_on_a_dated_id_one_wins() {
 
 #[test]
 fn a_snapshot_under_load_holds_what_was_inserted_before_it() {
-    let filter: ConcurrentFilter = settings().build_concurrent(key()).unwrap();
+    let filter: ForgetfulFilter = settings().build(key()).unwrap();
     let now = Moment::from_nanos(5_000_000);
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -125,7 +125,7 @@ fn a_snapshot_under_load_holds_what_was_inserted_before_it() {
         });
         while !writer.is_finished() {
             let before = done.load(Ordering::Acquire);
-            let restored = ConcurrentFilter::restore(&filter.snapshot(), key(), now, 1 << 30).unwrap();
+            let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), now, 1 << 30).unwrap();
             assert!((0..before).all(|number| restored.contains(&id(number), now)));
         }
     });

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use forgetful_filter::{ConcurrentFilter, Key, Moment, Settings, Sighting};
+use forgetful_filter::{ForgetfulFilter, Key, Moment, Settings, Sighting};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -15,9 +15,9 @@ fn at(nanos: u64) -> Moment {
 }
 
 /// One row, two probes, a window of seven ticks; id 0 has been in the open lane since the beginning.
-fn filter() -> Arc<ConcurrentFilter> {
+fn filter() -> Arc<ForgetfulFilter> {
     let settings = Settings::for_window(Duration::from_nanos(7)).expected_ids(1).false_positive_rate(0.1);
-    let filter = settings.build_concurrent(Key::new([3; 16])).expect("valid settings");
+    let filter = settings.build(Key::new([3; 16])).expect("valid settings");
     filter.insert(b"0", at(0));
     Arc::new(filter)
 }

@@ -10,7 +10,7 @@ mod ours;
 mod separate;
 
 use fastbloom::{AtomicBloomFilter, BloomFilter};
-use forgetful_filter::{ConcurrentFilter, Fingerprint};
+use forgetful_filter::{Fingerprint, ForgetfulFilter};
 
 use measure::{Sample, compare, id, time, time_each};
 
@@ -141,8 +141,8 @@ fn bits_per_id(target: f64, bar: f64) {
 fn against_fastbloom(ids: u64) {
     const TARGET: f64 = 1e-3;
     let millions = ids / 1_000_000;
-    let mut filter = ours::steady(ids, TARGET);
-    let mut dated = ours::steady_dated(ids, TARGET);
+    let filter = ours::steady(ids, TARGET);
+    let dated = ours::steady_dated(ids, TARGET);
     let mut bloom = BloomFilter::with_false_pos(TARGET).seed(&7).expected_items(ids as usize);
     (0..ids).for_each(|number| {
         bloom.insert(&id(number));
@@ -203,7 +203,7 @@ fn against_fastbloom(ids: u64) {
     timed(&format!("insert of a dated id, {millions} M ids, against fastbloom"), &sample, None);
     drop((filter, dated, bloom));
 
-    let filter = ours::steady_concurrent(ids, TARGET);
+    let filter = ours::steady(ids, TARGET);
     let bloom = AtomicBloomFilter::with_false_pos(TARGET).seed(&7).expected_items(ids as usize);
     (0..ids).for_each(|number| {
         bloom.insert(&id(number));
@@ -282,7 +282,7 @@ fn against_separate() {
 fn against_age_partitioned() {
     const TARGET: f64 = 1e-3;
     for ids in [1_000_000, 25_000_000] {
-        let mut filter = ours::steady(ids, TARGET);
+        let filter = ours::steady(ids, TARGET);
         let (full, now) = (ours::full(ids), ours::worst_instant(ids));
         // The parameters that its paper gives for 1e-3 with the fewest bits among those with short lookups.
         let mut rival = apbf::AgePartitioned::new(ours::key(), ids, 14, 40);
@@ -351,8 +351,8 @@ fn against_exact() {
 /// share nothing but the machine.
 fn two_threads() {
     for ids in [1_000_000, 25_000_000] {
-        let filters: [ConcurrentFilter; 2] = std::array::from_fn(|_| {
-            ours::settings(ids, 1e-3).build_concurrent(ours::key()).expect("the settings are valid")
+        let filters: [ForgetfulFilter; 2] = std::array::from_fn(|_| {
+            ours::settings(ids, 1e-3).build(ours::key()).expect("the settings are valid")
         });
         let mut next = 0;
         let mut rounds: Vec<(f64, f64, f64)> = (0..12)
@@ -383,7 +383,7 @@ fn two_threads() {
 }
 
 /// Inserts per second of as many threads as filters are given, at the steady rate of `ids` per window.
-fn insert_rate(filters: &[&ConcurrentFilter], ids: u64, next: &mut u64) -> f64 {
+fn insert_rate(filters: &[&ForgetfulFilter], ids: u64, next: &mut u64) -> f64 {
     const THREAD_IDS: u64 = 2_000_000;
     let (first, threads) = (*next, filters.len() as u64);
     *next += threads * THREAD_IDS;

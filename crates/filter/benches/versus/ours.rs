@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forgetful_filter::{ConcurrentFilter, DatedFilter, ForgetfulFilter, Growth, Key, Moment, Settings};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Key, Moment, Settings};
 
 use crate::measure::id;
 
@@ -39,23 +39,18 @@ pub fn worst_instant(ids: u64) -> Moment {
     arrival(full(ids) - 1, ids)
 }
 
-/// An exclusive filter at its worst instant: ids `0..full(ids)` arrived at a steady rate.
+/// A filter at its worst instant: ids `0..full(ids)` arrived at a steady rate.
 pub fn steady(ids: u64, target: f64) -> ForgetfulFilter {
-    let mut filter = settings(ids, target).build(key()).expect("settings are valid");
+    let filter = settings(ids, target).build(key()).expect("settings are valid");
     for number in 0..full(ids) {
         filter.insert(&id(number), arrival(number, ids));
     }
     filter
 }
 
-/// The same, shared.
-pub fn steady_concurrent(ids: u64, target: f64) -> ConcurrentFilter {
-    steady(ids, target).into()
-}
-
 /// A dated filter over the same load, each id minted as it arrives.
 pub fn steady_dated(ids: u64, target: f64) -> DatedFilter {
-    let mut filter = settings(ids, target).build_dated(key()).expect("settings are valid");
+    let filter = settings(ids, target).build_dated(key()).expect("settings are valid");
     for number in 0..full(ids) {
         let now = arrival(number, ids);
         filter.insert(&id(number), now, now).expect("ids are within the window");

@@ -1,13 +1,11 @@
-//! What the tests share: a key, ids, the two forms of each filter behind one interface, and the model they are
+//! What the tests share: a key, ids, both filters behind one interface, and the model they are
 //! held against.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use forgetful_filter::{
-    ConcurrentDatedFilter, ConcurrentFilter, DatedFilter, ForgetfulFilter, Key, Moment, Settings, Status,
-};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Key, Moment, Settings, Status};
 
 pub fn key() -> Key {
     Key::new(*b"key of the tests")
@@ -26,31 +24,31 @@ pub fn seconds(seconds: f64) -> Moment {
     Moment::from_nanos((seconds * 1e9) as u64)
 }
 
-/// Any of the four filters, used by arrival: a dated id is minted as it is inserted.
+/// Either filter, used by arrival: a dated id is minted as it is inserted.
 pub trait Subject: Sized {
     fn build(settings: Settings) -> Self;
-    fn insert(&mut self, id: u64, now: Moment);
+    fn insert(&self, id: u64, now: Moment);
     /// `inserted` is when the id was minted, for filters that need to know.
     fn contains(&self, id: u64, inserted: Moment, now: Moment) -> bool;
-    fn maintain(&mut self, now: Moment);
+    fn maintain(&self, now: Moment);
     fn status(&self) -> Status;
     fn through_snapshot(&self, now: Moment) -> Self;
 }
 
-/// A filter as a subject: how it is built, inserts and looks up; the rest has the same names in all four.
+/// A filter as a subject: how it is built, inserts and looks up; the rest has the same names in both.
 macro_rules! subject {
     ($filter:ty, $build:ident, $insert:expr, $contains:expr) => {
         impl Subject for $filter {
             fn build(settings: Settings) -> Self {
                 settings.$build(key()).unwrap()
             }
-            fn insert(&mut self, number: u64, now: Moment) {
+            fn insert(&self, number: u64, now: Moment) {
                 ($insert)(self, &id(number), now);
             }
             fn contains(&self, number: u64, inserted: Moment, now: Moment) -> bool {
                 ($contains)(self, &id(number), inserted, now)
             }
-            fn maintain(&mut self, now: Moment) {
+            fn maintain(&self, now: Moment) {
                 <$filter>::maintain(self, now);
             }
             fn status(&self) -> Status {
@@ -73,7 +71,7 @@ macro_rules! subject {
         subject!(
             $filter,
             $build,
-            |filter: &mut $filter, id: &[u8], now: Moment| <$filter>::insert(filter, id, now, now).unwrap(),
+            |filter: &$filter, id: &[u8], now: Moment| <$filter>::insert(filter, id, now, now).unwrap(),
             |filter: &$filter, id: &[u8], inserted: Moment, now: Moment| {
                 <$filter>::contains(filter, id, inserted, now).unwrap()
             }
@@ -82,9 +80,7 @@ macro_rules! subject {
 }
 
 subject!(by arrival: ForgetfulFilter, build);
-subject!(by arrival: ConcurrentFilter, build_concurrent);
 subject!(dated: DatedFilter, build_dated);
-subject!(dated: ConcurrentDatedFilter, build_dated_concurrent);
 
 /// What an exact filter would know.
 #[derive(Default)]
