@@ -6,7 +6,6 @@
 //!
 //! What must hold: the same seed gives the same tables, to the byte; times are in a table of their own. No clock ever denies a cause: if one does, the lab stops.
 
-mod chance;
 mod charts;
 mod estimate;
 mod execution;

@@ -8,8 +8,8 @@
 
 use std::collections::VecDeque;
 
-use super::chance::Chance;
 use super::topology::Topology;
+use jeton_testkit::Rng;
 
 /// For each process, so many messages may be under way in all. Who would send one more lets the turn pass.
 const PER_PROCESS: usize = 8;
@@ -54,14 +54,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn play(&self, mut chance: Chance) -> Execution {
+    pub(crate) fn play(&self, mut rng: Rng) -> Execution {
         assert!(self.processes >= 2 && self.internal < 100, "somebody sends to somebody: {self:?}");
         let mut play = Play::new(*self);
         let mut events = Vec::with_capacity(self.events);
         while events.len() < self.events {
-            let process = self.topology.turn(self.processes, &mut chance);
+            let process = self.topology.turn(self.processes, &mut rng);
             // Somebody can always do something: who receives is never held up.
-            if let Some(what) = play.turn(process, &mut chance) {
+            if let Some(what) = play.turn(process, &mut rng) {
                 play.numbers[process] += 1;
                 events.push(Event { process: process as u32, number: play.numbers[process], what });
             }
@@ -105,13 +105,13 @@ impl Play {
     }
 
     /// What the process does in its turn, if anything.
-    fn turn(&mut self, process: usize, chance: &mut Chance) -> Option<What> {
+    fn turn(&mut self, process: usize, rng: &mut Rng) -> Option<What> {
         if let Some(client) = self.owed[process].pop_front() {
             return self.send(process, client);
         }
         let waiting = self.inboxes[process].len();
         if waiting > 0 {
-            let message = self.inboxes[process].swap_remove(chance.below(waiting));
+            let message = self.inboxes[process].swap_remove(rng.index(waiting));
             if self.plan.topology.serves(process, self.plan.processes) {
                 self.owed[process].push_back(message.from);
             }
@@ -119,13 +119,13 @@ impl Play {
             self.free.push(message.slot);
             return Some(What::Receive(message.slot));
         }
-        if chance.percent(self.plan.internal) {
+        if rng.percent(self.plan.internal) {
             return Some(What::Internal);
         }
         if self.plan.topology.serves(process, self.plan.processes) || self.waits[process] {
             return None;
         }
-        let peer = self.plan.topology.peer(process, self.plan.processes, chance);
+        let peer = self.plan.topology.peer(process, self.plan.processes, rng);
         self.send(process, peer)
     }
 
@@ -155,7 +155,7 @@ mod tests {
     fn messages_arrive_once_after_they_were_sent_and_the_slots_are_bounded() {
         for topology in Topology::ALL {
             for internal in [0, 50, 90] {
-                let execution = plan(topology, internal).play(Chance::new(7));
+                let execution = plan(topology, internal).play(Rng::new(7));
                 assert!(execution.slots <= 40 * PER_PROCESS);
                 let mut under_way = vec![false; execution.slots];
                 let mut numbers = [0; 40];
@@ -190,17 +190,17 @@ mod tests {
             assert_eq!(play.send(0, 1), Some(What::Send(slot as u32)));
         }
         assert_eq!(play.send(0, 1), None);
-        let mut chance = Chance::new(1);
-        assert_eq!(play.turn(2, &mut chance), None, "the turn passes");
-        let Some(What::Receive(slot)) = play.turn(1, &mut chance) else {
+        let mut rng = Rng::new(1);
+        assert_eq!(play.turn(2, &mut rng), None, "the turn passes");
+        let Some(What::Receive(slot)) = play.turn(1, &mut rng) else {
             panic!("there is something to receive")
         };
-        assert_eq!(play.turn(2, &mut chance), Some(What::Send(slot)), "the slot is used again");
+        assert_eq!(play.turn(2, &mut rng), Some(What::Send(slot)), "the slot is used again");
     }
 
     #[test]
     fn channels_are_not_fifo_and_servers_answer_whom_they_heard() {
-        let execution = plan(Topology::Ring, 0).play(Chance::new(3));
+        let execution = plan(Topology::Ring, 0).play(Rng::new(3));
         // In a ring each process hears of one other only: an older message received after a younger one.
         let mut sent_at = vec![0; execution.slots];
         let mut last = vec![0; execution.processes];
@@ -218,7 +218,7 @@ mod tests {
         }
         assert!(overtaken > 100, "{overtaken}");
 
-        let execution = plan(Topology::ClientServer, 0).play(Chance::new(3));
+        let execution = plan(Topology::ClientServer, 0).play(Rng::new(3));
         let mut debts = 0_i64;
         for event in &execution.events {
             if Topology::ClientServer.serves(event.process as usize, execution.processes) {
@@ -237,7 +237,7 @@ mod tests {
         for topology in Topology::ALL {
             let plan = plan(topology, 50);
             let (first, again, other) =
-                (plan.play(Chance::new(1)), plan.play(Chance::new(1)), plan.play(Chance::new(2)));
+                (plan.play(Rng::new(1)), plan.play(Rng::new(1)), plan.play(Rng::new(2)));
             assert_eq!(first.events, again.events);
             assert_ne!(first.events, other.events);
         }

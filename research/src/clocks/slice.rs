@@ -208,11 +208,11 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
 mod tests {
     use bloom_clock::{BloomClock, Clock, Identity, Shape};
 
-    use super::super::chance::Chance;
     use super::super::execution::Plan;
     use super::super::replay::replay;
     use super::super::topology::Topology;
     use super::*;
+    use jeton_testkit::Rng;
 
     #[test]
     fn a_sample_is_even_and_within_its_slice() {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn stamps(plan: Plan, sampled: &[usize], forget: bool) -> Result<Tally> {
-        let execution = plan.play(Chance::new(5));
+        let execution = plan.play(Rng::new(5));
         let truth = Truth::of(&execution, sampled);
         let shape = Shape::new(8)?;
         let begin =

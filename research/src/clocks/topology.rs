@@ -1,6 +1,6 @@
 //! Who takes a turn, and to whom a message goes.
 
-use super::chance::Chance;
+use jeton_testkit::Rng;
 
 /// How processes communicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,31 +40,31 @@ impl Topology {
     }
 
     /// Whose turn it is.
-    pub(crate) fn turn(self, processes: usize, chance: &mut Chance) -> usize {
+    pub(crate) fn turn(self, processes: usize, rng: &mut Rng) -> usize {
         match self {
-            Self::ClientServer if chance.percent(50) => chance.below(servers(processes)),
+            Self::ClientServer if rng.percent(50) => rng.index(servers(processes)),
             Self::ClientServer => {
                 let servers = servers(processes);
-                servers + chance.below(processes - servers)
+                servers + rng.index(processes - servers)
             }
-            Self::Uniform | Self::Ring | Self::Community => chance.below(processes),
+            Self::Uniform | Self::Ring | Self::Community => rng.index(processes),
         }
     }
 
     /// To whom this process sends, if nobody waits for its answer.
-    pub(crate) fn peer(self, process: usize, processes: usize, chance: &mut Chance) -> usize {
+    pub(crate) fn peer(self, process: usize, processes: usize, rng: &mut Rng) -> usize {
         match self {
-            Self::Uniform => other(process, 0, processes, chance),
+            Self::Uniform => other(process, 0, processes, rng),
             Self::Ring => (process + 1) % processes,
-            Self::ClientServer => chance.below(servers(processes)),
+            Self::ClientServer => rng.index(servers(processes)),
             Self::Community => {
                 let size = group(processes);
                 let first = process / size * size;
                 let size = size.min(processes - first);
-                if size < 2 || chance.percent(LEAVING) {
-                    other(process, 0, processes, chance)
+                if size < 2 || rng.percent(LEAVING) {
+                    other(process, 0, processes, rng)
                 } else {
-                    other(process, first, size, chance)
+                    other(process, first, size, rng)
                 }
             }
         }
@@ -81,8 +81,8 @@ fn group(processes: usize) -> usize {
 }
 
 /// One of so many from the first on, but not this one of them.
-fn other(process: usize, first: usize, count: usize, chance: &mut Chance) -> usize {
-    let drawn = first + chance.below(count - 1);
+fn other(process: usize, first: usize, count: usize, rng: &mut Rng) -> usize {
+    let drawn = first + rng.index(count - 1);
     if drawn >= process { drawn + 1 } else { drawn }
 }
 
@@ -92,17 +92,17 @@ mod tests {
 
     #[test]
     fn nobody_sends_to_itself_and_messages_stay_where_they_belong() {
-        let mut chance = Chance::new(1);
+        let mut rng = Rng::new(1);
         for processes in [2, 3, 10, 21, 100] {
             for topology in Topology::ALL {
                 let mut left = 0;
                 for _ in 0..2000 {
-                    let process = topology.turn(processes, &mut chance);
+                    let process = topology.turn(processes, &mut rng);
                     assert!(process < processes);
                     if topology.serves(process, processes) {
                         continue;
                     }
-                    let peer = topology.peer(process, processes, &mut chance);
+                    let peer = topology.peer(process, processes, &mut rng);
                     assert!(
                         peer < processes && peer != process,
                         "{topology:?} of {processes}: {process} to {peer}"

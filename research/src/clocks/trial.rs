@@ -3,7 +3,6 @@
 use anyhow::Result;
 use bloom_clock::{BloomClock, Identity, Shape, TickKey};
 
-use super::chance::Chance;
 use super::estimate::Estimate;
 use super::execution::{Execution, Plan, What};
 use super::parallel;
@@ -11,6 +10,7 @@ use super::replay::replay;
 use super::slice::{Slice, Tally};
 use super::topology::Topology;
 use super::truth::Truth;
+use jeton_testkit::Rng;
 
 /// A kind of execution, and which events of it are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,20 +161,20 @@ pub(crate) struct Lot {
 
 impl Lot {
     /// Each run of each setup has chance of its own, so that leaving one out changes no other.
-    fn chance(&self, what: &str) -> Chance {
-        Chance::named(self.seed, &format!("{} {} {what}", self.setup.name(), self.run))
+    fn rng(&self, what: &str) -> Rng {
+        Rng::named(self.seed, &format!("{} {} {what}", self.setup.name(), self.run))
     }
 
     pub(crate) fn play(&self) -> Execution {
         let Setup { topology, processes, slice, internal } = self.setup;
         let plan = Plan { processes, topology, internal, events: slice.range(processes).end };
-        plan.play(self.chance("execution"))
+        plan.play(self.rng("execution"))
     }
 
     /// A clock for each process. Their names are chance, too: which processes share a counter is decided by them.
     pub(crate) fn clocks(&self, kind: &Kind) -> Result<Vec<BloomClock>> {
         let shape = kind.shape()?;
-        let first = self.chance("identities").below(1 << 60) as u64;
+        let first = self.rng("identities").below(1 << 60);
         let begin =
             |process| BloomClock::begin(shape, Identity::from_number_never_used_before(first + process));
         Ok((0..self.setup.processes as u64).map(begin).collect())

@@ -58,10 +58,10 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chance::Chance;
     use super::super::execution::{Plan, What};
     use super::super::topology::Topology;
     use super::*;
+    use jeton_testkit::Rng;
 
     /// All causes of all events by following the arrows, without any clock.
     fn reachable(execution: &Execution) -> Truth {
@@ -93,7 +93,7 @@ mod tests {
             for (processes, internal) in [(2, 0), (3, 50), (7, 0), (7, 90), (30, 20)] {
                 for seed in 0..10 {
                     let plan = Plan { processes, topology, internal, events: 300 };
-                    let execution = plan.play(Chance::new(seed));
+                    let execution = plan.play(Rng::new(seed));
                     let all: Vec<usize> = (0..300).collect();
                     let (told, reached) = (Truth::of(&execution, &all), reachable(&execution));
                     assert_eq!(told, reached, "{plan:?}, seed {seed}");

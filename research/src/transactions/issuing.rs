@@ -155,9 +155,9 @@ impl<R: Registers> Issuing<R> {
         let server = Coordinator::new(options, own, resources, Arc::new(Transfers), Arc::new(NoPeers));
         tokio::spawn(Arc::clone(&server).sweep_for_ever());
         let milliseconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
-        let chance = u128::from(getrandom::u64().context("no random number")?);
+        let random = u128::from(getrandom::u64().context("no random number")?);
         // Dated, as a UUIDv7 is; the last bits count the clients.
-        let session = (milliseconds << 80) | (0x7000_8000 << 48) | (chance << 16 & 0xffff_ffff_ffff_0000);
+        let session = (milliseconds << 80) | (0x7000_8000 << 48) | (random << 16 & 0xffff_ffff_ffff_0000);
         let sequences = (0..clients).map(|_| AtomicU32::new(1)).collect();
         Ok(Self { server, _others: others, procedure, watch, session, sequences })
     }

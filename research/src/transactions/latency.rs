@@ -1,5 +1,6 @@
 //! `etx-fig8`: how long a request takes by each protocol, and what takes it.
 
+use jeton_testkit::Rng;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use anyhow::{Context, Result};
 use super::contender::{Parts, Protocol};
 use super::databases::{Arena, Databases};
 use super::lineup::{Entrant, Terms};
-use super::statistics::{Chance, Estimate, Summary, median, median_ratio, summary};
+use super::statistics::{Estimate, Summary, median, median_ratio, summary};
 use super::task::{ACCOUNTS, Task};
 use super::{bars, latency_chart, load};
 use crate::Setting;
@@ -94,16 +95,16 @@ async fn measure(
     turns: usize,
     mut step: impl FnMut(),
 ) -> Result<Vec<Row>> {
-    let mut chance = Chance::new(u64::from(sql_ms) + 1);
+    let mut rng = Rng::new(u64::from(sql_ms) + 1);
     let mut order: Vec<usize> = (0..entrants.len()).collect();
     let mut times = vec![Vec::with_capacity(turns); entrants.len()];
     let mut parts: Vec<Vec<Parts>> = vec![Vec::with_capacity(turns); entrants.len()];
     let warm_up = WARM_UP.min(turns / 2 + 1);
     let before = load::average();
     for turn in 0..warm_up + turns {
-        chance.shuffle(&mut order);
+        rng.shuffle(&mut order);
         for place in &order {
-            let (from, to) = (chance.below(ACCOUNTS) as i64, chance.below(ACCOUNTS) as i64);
+            let (from, to) = (rng.below(ACCOUNTS) as i64, rng.below(ACCOUNTS) as i64);
             let task = Task { from, to, sql_ms };
             let contender = Arc::clone(&entrants[*place].contender);
             // As a task of the runtime, which a request to a server is, too.

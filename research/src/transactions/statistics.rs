@@ -1,5 +1,6 @@
 //! What is told about many times.
 
+use jeton_testkit::Rng;
 /// The normal quantile of a two-sided interval of 90 %.
 const Z90: f64 = 1.644_854;
 
@@ -90,10 +91,10 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 /// The ratio of two medians. Times of the same turn were taken side by side, and are drawn together.
 pub(crate) fn median_ratio(times: &[f64], of: &[f64]) -> Estimate {
     let turns = times.len().min(of.len());
-    let mut chance = Chance::new(turns as u64);
+    let mut rng = Rng::new(turns as u64);
     let mut ratios: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            let drawn: Vec<usize> = (0..turns).map(|_| chance.below(turns as u64) as usize).collect();
+            let drawn: Vec<usize> = (0..turns).map(|_| rng.index(turns)).collect();
             let pick = |values: &[f64]| median(&drawn.iter().map(|turn| values[*turn]).collect::<Vec<_>>());
             pick(times) / pick(of)
         })
@@ -111,32 +112,6 @@ pub(crate) fn rate_ratio(rates: &[f64], of: &[f64]) -> Estimate {
     let logs: Vec<f64> = rates.iter().zip(of).map(|(rate, of)| (rate / of).ln()).collect();
     let Estimate { value, low, high } = mean(&logs);
     Estimate { value: value.exp(), low: low.exp(), high: high.exp() }
-}
-
-/// Chance from a seed (SplitMix64).
-pub(crate) struct Chance(u64);
-
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for place in (1..items.len()).rev() {
-            items.swap(place, self.below(place as u64 + 1) as usize);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `etx-throughput`: how many transfers a second, by each protocol, for few and many clients.
 
+use jeton_testkit::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use super::contender::{Contender, Protocol};
 use super::databases::Databases;
 use super::latency::percent;
 use super::lineup::{Entrant, Terms};
-use super::statistics::{Chance, Estimate, mean, rate_ratio};
+use super::statistics::{Estimate, mean, rate_ratio};
 use super::task::{ACCOUNTS, Task};
 use super::{bars, load};
 use crate::Setting;
@@ -92,13 +93,13 @@ async fn measure(
     turn: Duration,
     mut step: impl FnMut(),
 ) -> Result<Vec<Row>> {
-    let mut chance = Chance::new(clients as u64);
+    let mut rng = Rng::new(clients as u64);
     let mut order: Vec<usize> = (0..entrants.len()).collect();
     let mut rates = vec![Vec::with_capacity(rounds); entrants.len()];
     let mut processors = vec![(0.0, 0.0); entrants.len()];
     let before = load::average();
     for round in 0..rounds {
-        chance.shuffle(&mut order);
+        rng.shuffle(&mut order);
         for place in &order {
             let seed = (round * entrants.len() + place) as u64;
             let entrant = &entrants[*place];
@@ -159,10 +160,10 @@ async fn take_turn(
             let (contender, counting, stop) =
                 (Arc::clone(contender), Arc::clone(&counting), Arc::clone(&stop));
             tokio::spawn(async move {
-                let mut chance = Chance::new(seed << 16 | client as u64);
+                let mut rng = Rng::new(seed << 16 | client as u64);
                 let mut done = 0_u64;
                 while !stop.load(Ordering::Relaxed) {
-                    let (from, to) = (chance.below(ACCOUNTS) as i64, chance.below(ACCOUNTS) as i64);
+                    let (from, to) = (rng.below(ACCOUNTS) as i64, rng.below(ACCOUNTS) as i64);
                     contender.transact(client, Task { from, to, sql_ms: 0 }).await?;
                     // Those that end after the turn are counted for nobody.
                     let counts = counting.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);

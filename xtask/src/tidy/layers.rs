@@ -36,11 +36,13 @@ const LAYERS: &[(&str, Below)] = &[
     // A client links no engine into the program of its user.
     ("client", Below::These(&["core", "resp"])),
     // The figures of the papers. The product must not depend on it, nor on anything in testing/.
-    ("research", Below::These(&["filter", "clock", "participants", "register-raft", "testbed"])),
+    ("research", Below::These(&["filter", "clock", "participants", "register-raft", "testbed", "testkit"])),
     // It alone knows which registers and databases there are to choose from.
     ("cli", Below::These(&["server", "client", "procedures", "register-postgres", "register-raft"])),
     // Feeds what reads the bytes of strangers.
     ("fuzz", Below::Everything),
+    // The random numbers of tests and experiments.
+    ("testkit", Below::These(&[])),
     // Databases of others, for tests and comparisons.
     ("testbed", Below::These(&[])),
     // The rivals, and everybody under the same load.
