@@ -10,7 +10,6 @@ mod cli_error;
 mod completions;
 mod config;
 mod date;
-mod demo;
 mod doctor;
 mod get;
 mod id;
@@ -36,8 +35,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// Counting that is safe to retry.
 ///
-/// Jeton counts each id once, however often it arrives. Begin with a server (jeton serve) and a counter (jeton add home 1). At its heart
-/// is a forgetful Bloom filter: it remembers the ids of a time window in a few bytes each, then forgets them; see it at work: jeton demo
+/// Jeton counts each id once, however often it arrives. Start a server with `jeton serve`, then add to a counter with
+/// `jeton add home 1`.
 #[derive(Parser)]
 #[command(name = "jeton", version = version::long(), max_term_width = 100)]
 struct Cli {
@@ -63,7 +62,6 @@ enum Command {
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
     Restore(backup::Restore),
-    Demo(demo::Demo),
     Completions(completions::Completions),
 }
 
@@ -85,7 +83,6 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
         Command::Backup(backup) => backup.run(),
         Command::Restore(restore) => restore.run(),
-        Command::Demo(demo) => demo.run(),
         Command::Completions(completions) => completions.run(Cli::command()),
     };
     match result {

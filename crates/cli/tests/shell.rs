@@ -48,7 +48,6 @@ fn help_names_every_command() {
         "doctor",
         "backup",
         "restore",
-        "demo",
         "completions",
     ] {
         assert!(run.out.contains(words), "{words:?} is not in:\n{}", run.out);
@@ -67,7 +66,7 @@ fn no_command_and_a_wrong_one_are_errors_of_usage() {
 /// As in `jeton config | head -1`.
 #[test]
 fn a_closed_pipe_ends_it_quietly() {
-    for arguments in [&["demo", "--fast", "--seconds", "3"][..], &["--help"], &["config"]] {
+    for arguments in [&["--help"][..], &["config"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut child = command(arguments).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
