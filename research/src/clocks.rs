@@ -9,37 +9,37 @@
 mod charts;
 mod estimate;
 mod execution;
-mod finding;
-mod journal;
-mod kinds;
+mod ground_truth;
 mod parallel;
 mod replay;
 mod slice;
+mod summary;
 mod sweep;
 mod tables;
-mod times;
+mod timing;
 mod topology;
 mod trial;
-mod truth;
+mod trial_log;
+mod variants;
 mod wire;
 
 use anyhow::Result;
 
 use self::sweep::Sweep;
 use self::topology::Topology;
-use self::trial::Effort;
+use self::trial::SampleSizes;
 use crate::Setting;
-use crate::outcome::{Outcome, Plate};
+use crate::outcome::{ExtraPlot, Outcome};
 use crate::progress::Meter;
 
 pub(crate) const TITLE: &str = "Bloom clock: false positives, estimates, bytes, times";
 pub(crate) const SWEEP_TITLE: &str = "Bloom clock, the long sweep: up to 5,000 processes; can be interrupted";
 
 /// What the quick figure compares.
-const QUICK: Effort = Effort { sampled: 600, estimated: 80 };
+const QUICK: SampleSizes = SampleSizes { sampled: 600, estimated: 80 };
 
 /// What the long sweep compares. Pairs of one execution are much alike: more runs tell more than more events.
-const LONG: Effort = Effort { sampled: 1200, estimated: 80 };
+const LONG: SampleSizes = SampleSizes { sampled: 1200, estimated: 80 };
 
 /// The quick figure.
 pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
@@ -54,20 +54,20 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     // The bytes and the times take about as long as so many steps.
     const WIRE: usize = 40;
     const TIME: usize = 10;
-    meter.expect(sweep.steps() + WIRE * setups.len() + TIME * times::SIZES.len());
+    meter.expect(sweep.steps() + WIRE * setups.len() + TIME * timing::SIZES.len());
     let trials = sweep.run(None, meter)?;
     let wires = wire::measure(&setups, seed, || meter.steps(WIRE))?;
-    let timings = times::measure(seed, || meter.steps(TIME))?;
+    let timings = timing::measure(seed, || meter.steps(TIME))?;
     Ok(Outcome {
         table: tables::accuracy(&trials),
         chart: charts::sizes_of(&trials),
-        finding: finding::of(&trials, Some(&wires)),
+        finding: summary::of(&trials, Some(&wires)),
         more: vec![
-            Plate::new("-distance", Some(tables::distances(&trials)), charts::distances(&trials)),
-            Plate::new("-topology", None, charts::topologies(&trials)),
-            Plate::new("-calibration", Some(tables::calibration(&trials)), charts::calibration(&trials)),
-            Plate::new("-bytes", Some(tables::bytes(&wires)), charts::bytes(&wires)),
-            Plate::new("-times", Some(tables::times(&timings)), charts::times(&timings)),
+            ExtraPlot::new("-distance", Some(tables::distances(&trials)), charts::distances(&trials)),
+            ExtraPlot::new("-topology", None, charts::topologies(&trials)),
+            ExtraPlot::new("-calibration", Some(tables::calibration(&trials)), charts::calibration(&trials)),
+            ExtraPlot::new("-bytes", Some(tables::bytes(&wires)), charts::bytes(&wires)),
+            ExtraPlot::new("-times", Some(tables::times(&timings)), charts::times(&timings)),
         ],
         told: Vec::new(),
     })
@@ -82,13 +82,13 @@ pub(crate) fn run_sweep(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outc
     Ok(Outcome {
         table: tables::accuracy(&trials),
         chart: charts::sizes_of(&trials),
-        finding: finding::of(&trials, None),
+        finding: summary::of(&trials, None),
         more: vec![
-            Plate::new("-distance", Some(tables::distances(&trials)), charts::distances(&trials)),
-            Plate::new("-matched", Some(tables::matched(&trials)), charts::shares(&trials)),
-            Plate::new("-hashes", None, charts::hashes(&trials)),
-            Plate::new("-topology", None, charts::topologies(&trials)),
-            Plate::new("-calibration", Some(tables::calibration(&trials)), charts::calibration(&trials)),
+            ExtraPlot::new("-distance", Some(tables::distances(&trials)), charts::distances(&trials)),
+            ExtraPlot::new("-matched", Some(tables::matched(&trials)), charts::shares(&trials)),
+            ExtraPlot::new("-hashes", None, charts::hashes(&trials)),
+            ExtraPlot::new("-topology", None, charts::topologies(&trials)),
+            ExtraPlot::new("-calibration", Some(tables::calibration(&trials)), charts::calibration(&trials)),
         ],
         told: Vec::new(),
     })

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use crate::agreement::{self, AuthorsPoint, Point};
 use crate::chart::Axis;
 use crate::measure::key;
 use crate::outcome::{Finding, Outcome};
+use crate::predicted_vs_measured::{self, AuthorsPoint, Point};
 use crate::progress::Meter;
 use crate::schedule::{Bursts, basic};
 
@@ -32,8 +32,8 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
         .with_ticks(&[100.0, 200.0, 300.0, 400.0, 500.0, 600.0]);
     let y = Axis::log("False-positive rate", 1e-6, 1e-2);
     Ok(Outcome {
-        table: agreement::table("ids_inserted", &points, &AUTHORS),
-        chart: agreement::chart(TITLE, x, y, &points, &AUTHORS),
+        table: predicted_vs_measured::table("ids_inserted", &points, &AUTHORS),
+        chart: predicted_vs_measured::chart(TITLE, x, y, &points, &AUTHORS),
         finding: finding(&points),
         more: Vec::new(),
         told: Vec::new(),
@@ -41,12 +41,12 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
 }
 
 fn measure(ids: u64) -> Result<Point> {
-    agreement::measure(ids, |run| Bursts { ids, batch: 75 }.play(basic(6250, 5), &key(run)))
+    predicted_vs_measured::measure(ids, |run| Bursts { ids, batch: 75 }.play(basic(6250, 5), &key(run)))
 }
 
 fn finding(points: &[Point]) -> Finding {
-    let (least, most) = agreement::ratios(points);
-    let (their_least, their_most) = agreement::authors_ratios(&AUTHORS);
+    let (least, most) = predicted_vs_measured::ratios(points);
+    let (their_least, their_most) = predicted_vs_measured::authors_ratios(&AUTHORS);
     Finding {
         paper_says: "Eq. (3) reasonably matches the measured rate (Sec. VI-B)".into(),
         we_measure: format!(

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use crate::agreement::{self, AuthorsPoint, Point};
 use crate::chart::Axis;
 use crate::measure::key;
 use crate::outcome::{Finding, Outcome};
+use crate::predicted_vs_measured::{self, AuthorsPoint, Point};
 use crate::progress::Meter;
 use crate::schedule::{Bursts, basic};
 
@@ -31,8 +31,8 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
     let x = Axis::linear("Bits in each constituent filter (300 ids in one burst)", 5000.0, 30_000.0);
     let y = Axis::log("False-positive rate", 1e-7, 1e-2);
     Ok(Outcome {
-        table: agreement::table("bits_per_filter", &points, &AUTHORS),
-        chart: agreement::chart(TITLE, x, y, &points, &AUTHORS),
+        table: predicted_vs_measured::table("bits_per_filter", &points, &AUTHORS),
+        chart: predicted_vs_measured::chart(TITLE, x, y, &points, &AUTHORS),
         finding: finding(&points),
         more: Vec::new(),
         told: Vec::new(),
@@ -41,12 +41,14 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
 
 fn measure(bits: u64) -> Result<Point> {
     // A batch larger than the number of ids: all of them at one instant.
-    agreement::measure(bits, |run| Bursts { ids: 300, batch: 1000 }.play(basic(bits as usize, 5), &key(run)))
+    predicted_vs_measured::measure(bits, |run| {
+        Bursts { ids: 300, batch: 1000 }.play(basic(bits as usize, 5), &key(run))
+    })
 }
 
 fn finding(points: &[Point]) -> Finding {
-    let (least, most) = agreement::ratios(points);
-    let (their_least, their_most) = agreement::authors_ratios(&AUTHORS);
+    let (least, most) = predicted_vs_measured::ratios(points);
+    let (their_least, their_most) = predicted_vs_measured::authors_ratios(&AUTHORS);
     Finding {
         paper_says: "the analysis is reasonably accurate for filters of 5k to 30k bits (Sec. VI-B)".into(),
         we_measure: format!(

@@ -16,10 +16,10 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 
-mod agreement;
 mod chart;
 pub mod clock_estimate;
 mod clocks;
+mod compared_filters;
 mod csv;
 mod fig08;
 mod fig09;
@@ -32,10 +32,10 @@ mod outcome;
 pub mod paper_filter;
 mod plot;
 mod png;
+mod predicted_vs_measured;
 mod progress;
 mod replay;
 mod report;
-mod rivals;
 mod schedule;
 mod surge;
 mod transactions;
@@ -44,8 +44,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use outcome::{ExtraPlot, Outcome};
 pub use outcome::{Finding, Report};
-use outcome::{Outcome, Plate};
 use progress::Meter;
 pub use progress::{Progress, Silent};
 
@@ -187,7 +187,9 @@ fn make(figure: &Figure, setting: &Setting, progress: &mut dyn Progress) -> Resu
         Work::Seeded(run) | Work::Measured(run) => run(setting, meter)?,
     };
     let (mut files, mut plots) = (Vec::new(), Vec::new());
-    for Plate { suffix, table, chart } in std::iter::once(Plate::new("", Some(table), chart)).chain(more) {
+    for ExtraPlot { suffix, table, chart } in
+        std::iter::once(ExtraPlot::new("", Some(table), chart)).chain(more)
+    {
         let svg = plot::svg(&chart);
         let contents = [
             ("csv", table.map(|table| table.render().into_bytes())),

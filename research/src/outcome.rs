@@ -45,13 +45,13 @@ pub(crate) struct Outcome {
     pub(crate) chart: Chart,
     pub(crate) finding: Finding,
     /// Further plots of the same run.
-    pub(crate) more: Vec<Plate>,
+    pub(crate) more: Vec<ExtraPlot>,
     /// The table as text, if it is to be told.
     pub(crate) told: Vec<String>,
 }
 
 /// One more plot of a figure.
-pub(crate) struct Plate {
+pub(crate) struct ExtraPlot {
     /// What its files are called after the name of the figure.
     pub(crate) suffix: &'static str,
     /// Its data, if it is not in the table of the figure.
@@ -59,7 +59,7 @@ pub(crate) struct Plate {
     pub(crate) chart: Chart,
 }
 
-impl Plate {
+impl ExtraPlot {
     pub(crate) fn new(suffix: &'static str, table: Option<Table>, chart: Chart) -> Self {
         Self { suffix, table, chart }
     }

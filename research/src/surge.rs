@@ -8,11 +8,11 @@ use anyhow::Result;
 use forgetful_filter::Fingerprint;
 
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
+use crate::compared_filters::{ComparedFilter, FILTERS_MAX, TARGET, WINDOW};
 use crate::csv::{Cell, Table};
 use crate::measure::{Measured, inserted, key, probe};
 use crate::outcome::{Finding, Outcome};
 use crate::progress::Meter;
-use crate::rivals::{FILTERS_MAX, Rival, TARGET, WINDOW};
 
 pub(crate) const TITLE: &str = "A tenfold surge: the production filter against Algorithm 3";
 
@@ -53,11 +53,20 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
     meter.expect(4 * (END_S / SAMPLE_EVERY_S) as usize);
     let mut traces = Vec::new();
     for (name, rival) in [
-        ("production_filter", Rival::production(key(0))?),
-        ("algorithm_3_published_thresholds", Rival::algorithm3(Thresholds::PUBLISHED, Duration::ZERO)?),
-        ("algorithm_3_prototype_thresholds", Rival::algorithm3(Thresholds::PROTOTYPE, Duration::ZERO)?),
+        ("production_filter", ComparedFilter::production(key(0))?),
+        (
+            "algorithm_3_published_thresholds",
+            ComparedFilter::algorithm3(Thresholds::PUBLISHED, Duration::ZERO)?,
+        ),
+        (
+            "algorithm_3_prototype_thresholds",
+            ComparedFilter::algorithm3(Thresholds::PROTOTYPE, Duration::ZERO)?,
+        ),
         // With the prototype's thresholds a warm start gives the same run.
-        ("algorithm_3_published_thresholds_from_120_s", Rival::algorithm3(Thresholds::PUBLISHED, WARM)?),
+        (
+            "algorithm_3_published_thresholds_from_120_s",
+            ComparedFilter::algorithm3(Thresholds::PUBLISHED, WARM)?,
+        ),
     ] {
         traces.push(Trace { name, points: play(rival, END_S, SAMPLE_EVERY_S, meter)? });
     }
@@ -74,7 +83,12 @@ fn ids_per_second(second: u64) -> u64 {
     PHASES.iter().find(|(until, _)| second < *until).map_or(0, |(_, rate)| *rate)
 }
 
-fn play(mut rival: Rival, end_s: u64, sample_every_s: u64, meter: &mut Meter<'_>) -> Result<Vec<Point>> {
+fn play(
+    mut rival: ComparedFilter,
+    end_s: u64,
+    sample_every_s: u64,
+    meter: &mut Meter<'_>,
+) -> Result<Vec<Point>> {
     let key = key(0);
     let mut live: VecDeque<(Duration, Fingerprint)> = VecDeque::new();
     let mut number = 0;
@@ -235,7 +249,8 @@ mod tests {
     #[test]
     fn the_production_filter_loses_nothing_and_stays_below_the_target() {
         let points =
-            play(Rival::production(key(0)).unwrap(), END_S, 10, &mut Meter::new(&mut Silent)).unwrap();
+            play(ComparedFilter::production(key(0)).unwrap(), END_S, 10, &mut Meter::new(&mut Silent))
+                .unwrap();
         for point in &points {
             assert_eq!(point.lost, 0, "at {} s", point.time_s);
             assert!(point.measured.interval().0 < TARGET, "at {} s: {:?}", point.time_s, point.measured);
@@ -245,7 +260,7 @@ mod tests {
     #[test]
     fn algorithm_3_runs_away_and_misses_the_target_even_with_a_warm_start() {
         for thresholds in [Thresholds::PUBLISHED, Thresholds::PROTOTYPE] {
-            let rival = Rival::algorithm3(thresholds, WARM).unwrap();
+            let rival = ComparedFilter::algorithm3(thresholds, WARM).unwrap();
             let points = play(rival, 220, 20, &mut Meter::new(&mut Silent)).unwrap();
             assert!(points.iter().any(|point| point.parts == FILTERS_MAX));
             assert!(points.iter().any(|point| point.measured.interval().0 > TARGET));
@@ -255,7 +270,7 @@ mod tests {
     #[test]
     fn switched_on_while_empty_algorithm_3_runs_away_before_the_surge() {
         for thresholds in [Thresholds::PUBLISHED, Thresholds::PROTOTYPE] {
-            let mut rival = Rival::algorithm3(thresholds, Duration::ZERO).unwrap();
+            let mut rival = ComparedFilter::algorithm3(thresholds, Duration::ZERO).unwrap();
             for number in 0..20_000 {
                 let time = Duration::from_millis(10 * number);
                 rival.insert(inserted(&key(0), number), time);

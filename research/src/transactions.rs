@@ -11,22 +11,22 @@
 //! - e-Transactions are what users get: [`Coordinator::issue`](jeton_etx::Server::issue) over the adapters, with marks, fences and a sweeper at work.
 //! - Where a rival could be more careful and slower, it is not: its log has no record of the end, and its votes are believed.
 
-mod bars;
 mod client;
-mod contender;
+mod cpu_usage;
 mod databases;
+mod etx_client;
 mod forced_log;
-mod issuing;
 mod latency;
 mod latency_chart;
-mod lineup;
-mod load;
+mod protocol;
 mod registers;
-mod rival;
+mod setup;
 mod statistics;
-mod task;
+mod targets;
 mod throughput;
-mod watched;
+mod timed_resource;
+mod transfer;
+mod two_phase_commit;
 
 pub(crate) use latency::{TITLE as FIG8_TITLE, run as run_fig8};
 pub(crate) use throughput::{TITLE as THROUGHPUT_TITLE, run as run_throughput};

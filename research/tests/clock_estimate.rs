@@ -1,7 +1,7 @@
 //! The estimates, against their formulas written out.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use bloom_clock::{Shape, Stamp};
+use bloom_clock::{ClockParams, Stamp};
 use jeton_research::clock_estimate::{self as estimate, CausalityEstimate, CollisionModel};
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn stamp(generation: u8, counters: &[u32]) -> Stamp {
     put(generation.into());
     put(base);
     counters.iter().for_each(|counter| put(counter - base));
-    Stamp::read(&bytes, &Shape::new(counters.len()).unwrap()).unwrap()
+    Stamp::read(&bytes, &ClockParams::new(counters.len()).unwrap()).unwrap()
 }
 
 /// pr_p as it is printed.

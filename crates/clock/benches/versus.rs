@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use bloom_clock::{
-    BloomClock, Causality, Clock, Identity, Shape, Stamp, TickKey, VectorClock, VectorStamp, Writing,
+    BloomClock, Causality, Clock, ClockParams, DeltaEncoder, Identity, Stamp, TickKey, VectorClock,
+    VectorStamp,
 };
 
 /// Rounds of each comparison; one more warms up.
@@ -75,13 +76,13 @@ fn identity(number: usize) -> Identity {
     Identity::from_number_never_used_before(number as u64)
 }
 
-fn shape(counters: usize) -> Shape {
-    Shape::new(counters).expect("a shape")
+fn params(counters: usize) -> ClockParams {
+    ClockParams::new(counters).expect("a params")
 }
 
 /// Two clocks after so many events of their own: nothing of either is above the other but where they ticked.
 fn bloom(counters: usize, number: usize, events: usize) -> BloomClock {
-    let mut clock = BloomClock::begin(shape(counters), identity(number));
+    let mut clock = BloomClock::begin(params(counters), identity(number));
     (0..events).for_each(|_| _ = black_box(clock.tick()));
     clock
 }
@@ -181,7 +182,7 @@ impl Execution {
         let steps: Vec<(usize, usize)> = (0..events).map(step).collect();
         let runs = COUNTERS.map(|counters| {
             Self::run(&steps, |process| {
-                BloomClock::begin(shape(counters).key(TickKey::Process), identity(process))
+                BloomClock::begin(params(counters).key(TickKey::Process), identity(process))
             })
         });
         let [vectors, _] = Self::run(&steps, |process| VectorClock::begin(process, PROCESSES));
@@ -223,7 +224,7 @@ impl Execution {
         for ((counters, stamps), of_one) in COUNTERS.iter().zip(&self.blooms).zip(&self.of_one) {
             let mut alone = Vec::new();
             stamps.iter().for_each(|stamp| stamp.write(&mut alone));
-            let (mut writing, mut session) = (Writing::default(), Vec::new());
+            let (mut writing, mut session) = (DeltaEncoder::default(), Vec::new());
             of_one.iter().for_each(|stamp| writing.write(stamp, &mut session));
             let (alone, session) = (alone.len() / stamps.len(), session.len() / of_one.len());
             println!("| Bloom clock, m = {counters} | {} | {alone} | {session} |", 4 * counters);
@@ -263,7 +264,7 @@ impl Execution {
     fn receives(&self) -> Vec<Contender<'_>> {
         let mut contenders: Vec<Contender<'_>> = Vec::new();
         for (counters, stamps) in COUNTERS.iter().zip(&self.blooms) {
-            let mut clock = BloomClock::begin(shape(*counters), identity(PROCESSES));
+            let mut clock = BloomClock::begin(params(*counters), identity(PROCESSES));
             let receive = move |number| _ = black_box(clock.receive(&stamps[number as usize % 16]).is_ok());
             contenders.push((format!("Bloom clock, m = {counters}"), 20_000, Box::new(receive)));
         }
@@ -301,7 +302,7 @@ fn stamp(numbers: &[u32]) -> Stamp {
         }
         bytes.push(rest as u8);
     }
-    Stamp::read(&bytes, &shape(numbers.len())).expect("a stamp")
+    Stamp::read(&bytes, &params(numbers.len())).expect("a stamp")
 }
 
 /// Processor time of this thread.

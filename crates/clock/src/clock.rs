@@ -2,9 +2,9 @@
 
 use crate::causality::Causality;
 use crate::generation::Generation;
-use crate::hash::Places;
+use crate::hash::HashIndexArray;
 use crate::identity::Identity;
-use crate::shape::{Shape, TickKey};
+use crate::parameters::{ClockParams, TickKey};
 use crate::stamp::Stamp;
 
 /// What every logical clock does.
@@ -16,7 +16,7 @@ pub trait Clock {
     fn tick(&mut self) -> &Self::Stamp;
 
     /// The receipt of a message with this stamp, which is an event: its stamp. If it is refused, nothing has happened.
-    fn receive(&mut self, stamp: &Self::Stamp) -> Result<&Self::Stamp, Refusal>;
+    fn receive(&mut self, stamp: &Self::Stamp) -> Result<&Self::Stamp, StampError>;
 
     /// The stamp of the last event.
     fn now(&self) -> &Self::Stamp;
@@ -28,9 +28,9 @@ pub trait Clock {
 /// Why a stamp is not taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
-    /// It is of a clock of another shape.
-    Shape {
+pub enum StampError {
+    /// It is of a clock of another params.
+    CounterCount {
         /// How many counters it has.
         found: usize,
         /// How many the clock has.
@@ -43,7 +43,7 @@ pub enum Refusal {
         /// The clock's own.
         own: Generation,
     },
-    /// A counter of it is above the limit of the shape.
+    /// A counter of it is above the limit of the params.
     Limit {
         /// The counter.
         found: u32,
@@ -52,10 +52,10 @@ pub enum Refusal {
     },
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for StampError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Shape { found, wanted } => {
+            Self::CounterCount { found, wanted } => {
                 write!(out, "a stamp of {found} counters, for a clock of {wanted}")
             }
             Self::Ahead { found, own } => {
@@ -66,24 +66,24 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for StampError {}
 
 /// A clock of constant size.
 #[derive(Debug)]
 pub struct BloomClock {
-    pub(crate) shape: Shape,
+    pub(crate) params: ClockParams,
     pub(crate) identity: Identity,
     /// How many events the process had.
     pub(crate) events: u64,
     pub(crate) now: Stamp,
     /// What an event increments; for all alike, if the process alone is their name.
-    places: Places,
+    places: HashIndexArray,
 }
 
 impl BloomClock {
     /// The clock of a process that begins, with an identity that no clock had before.
-    pub fn begin(shape: Shape, identity: Identity) -> Self {
-        Self::at(shape, identity, 0, Stamp::zero(shape.counters))
+    pub fn begin(params: ClockParams, identity: Identity) -> Self {
+        Self::at(params, identity, 0, Stamp::zero(params.counters))
     }
 
     /// The clock of a process that begins, with an identity that no clock had before, and knows all that this stamp knows: what the stamp is of is before
@@ -91,24 +91,24 @@ impl BloomClock {
     ///
     /// The stamp is trusted to be of this system: its generation may be any, other than that of one that is
     /// [received](Clock::receive).
-    pub fn join(shape: Shape, identity: Identity, known: &Stamp) -> Result<Self, Refusal> {
-        known.check(&shape)?;
+    pub fn join(params: ClockParams, identity: Identity, known: &Stamp) -> Result<Self, StampError> {
+        known.check(&params)?;
         let (found, own) = (known.generation, Generation::default());
         if found > Generation::SAVED_MAX {
-            return Err(Refusal::Ahead { found, own });
+            return Err(StampError::Ahead { found, own });
         }
-        Ok(Self::at(shape, identity, 0, known.clone()))
+        Ok(Self::at(params, identity, 0, known.clone()))
     }
 
     /// After so many events, the last of which has this stamp.
-    pub(crate) fn at(shape: Shape, identity: Identity, events: u64, now: Stamp) -> Self {
-        let places = Places::of(&shape, &identity, 0);
-        Self { shape, identity, events, now, places }
+    pub(crate) fn at(params: ClockParams, identity: Identity, events: u64, now: Stamp) -> Self {
+        let places = HashIndexArray::of(&params, &identity, 0);
+        Self { params, identity, events, now, places }
     }
 
     /// What all have in common that it is compared with.
-    pub fn shape(&self) -> Shape {
-        self.shape
+    pub fn params(&self) -> ClockParams {
+        self.params
     }
 
     /// How many events the process had.
@@ -121,12 +121,12 @@ impl Clock for BloomClock {
     type Stamp = Stamp;
 
     fn tick(&mut self) -> &Stamp {
-        let Shape { hashes, key, limit, .. } = self.shape;
+        let ClockParams { hashes, key, limit, .. } = self.params;
         self.events += 1;
         if key == TickKey::Event {
-            self.places = Places::of(&self.shape, &self.identity, self.events);
+            self.places = HashIndexArray::of(&self.params, &self.identity, self.events);
         }
-        let (places, counters) = (self.places.drawn(&self.shape), &mut self.now.counters);
+        let (places, counters) = (self.places.drawn(&self.params), &mut self.now.counters);
         // One that is drawn twice takes two steps: near the limit the generation may end a step early.
         if places.iter().any(|place| counters[usize::from(*place)] > limit - hashes) {
             self.now.generation = self.now.generation.next();
@@ -138,11 +138,11 @@ impl Clock for BloomClock {
         &self.now
     }
 
-    fn receive(&mut self, stamp: &Stamp) -> Result<&Stamp, Refusal> {
-        stamp.check(&self.shape)?;
+    fn receive(&mut self, stamp: &Stamp) -> Result<&Stamp, StampError> {
+        stamp.check(&self.params)?;
         let (found, own) = (stamp.generation, self.now.generation);
         if found.0 > own.0.saturating_add(Generation::AHEAD_MAX) {
-            return Err(Refusal::Ahead { found, own });
+            return Err(StampError::Ahead { found, own });
         }
         self.now.merge(stamp);
         Ok(self.tick())

@@ -14,7 +14,7 @@
 //! so that the counters of a clock of half the size are sums of two of these.
 
 use crate::identity::Identity;
-use crate::shape::{COUNTERS_MAX, HASHES_MAX, Shape};
+use crate::parameters::{COUNTERS_MAX, ClockParams, HASHES_MAX};
 
 /// The finaliser of SplitMix64.
 fn mix(mut x: u64) -> u64 {
@@ -23,7 +23,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A check of bytes, as [saved clocks](crate::Saved) have it.
+/// A check of bytes, as [saved clocks](crate::PersistedClock) have it.
 pub(crate) fn check(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(bytes.len() as u64, |check, chunk| {
         let mut word = [0; 8];
@@ -34,11 +34,11 @@ pub(crate) fn check(bytes: &[u8]) -> u64 {
 
 /// The counters of an event among so many, one after the other; one may come twice.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Draw {
+pub(crate) struct HashIndices {
     seed: u64,
 }
 
-impl Draw {
+impl HashIndices {
     pub(crate) fn new(process: u128, event: u64) -> Self {
         let (low, high) = (process as u64, (process >> 64) as u64);
         Self { seed: mix(mix(mix(low) ^ high) ^ event) }
@@ -54,25 +54,25 @@ impl Draw {
 
 /// The counters of an event, drawn.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places([u16; HASHES_MAX as usize]);
+pub(crate) struct HashIndexArray([u16; HASHES_MAX as usize]);
 
 const _: () = assert!(COUNTERS_MAX <= 1 << 16, "a place has 16 bits");
 
-impl Places {
+impl HashIndexArray {
     /// Of the event with this number, or of all if it is 0.
-    pub(crate) fn of(shape: &Shape, identity: &Identity, event: u64) -> Self {
-        let draw = Draw::new(identity.number(), event);
+    pub(crate) fn of(params: &ClockParams, identity: &Identity, event: u64) -> Self {
+        let draw = HashIndices::new(identity.number(), event);
         let mut places = [0; HASHES_MAX as usize];
-        for (place, number) in places.iter_mut().zip(0..shape.hashes) {
-            *place = draw.counter(number, shape.counters) as u16;
+        for (place, number) in places.iter_mut().zip(0..params.hashes) {
+            *place = draw.counter(number, params.counters) as u16;
         }
         Self(places)
     }
 
-    /// As many as the shape has for an event.
+    /// As many as the params has for an event.
     #[inline]
-    pub(crate) fn drawn(&self, shape: &Shape) -> &[u16] {
-        &self.0[..shape.hashes as usize]
+    pub(crate) fn drawn(&self, params: &ClockParams) -> &[u16] {
+        &self.0[..params.hashes as usize]
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_counters_of_names_never_change() {
         let drawn = |process, event, counters| {
-            let draw = Draw::new(process, event);
+            let draw = HashIndices::new(process, event);
             [0, 1, 2].map(|number| draw.counter(number, counters))
         };
         assert_eq!(drawn(0, 0, 1000), GOLDEN[0]);
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn a_counter_of_half_as_many_is_the_remainder() {
         for event in 0..1000 {
-            let draw = Draw::new(5, event);
+            let draw = HashIndices::new(5, event);
             assert_eq!(draw.counter(0, 64) % 32, draw.counter(0, 32));
         }
     }

@@ -1,7 +1,7 @@
 //! Helpers for the serde representations (feature `serde`).
 //!
-//! A [`Stamp`](crate::Stamp) is its generation and its counters, a [`VectorStamp`] its numbers, a [`Shape`] its
-//! fields. A [`Saved`] clock is its bytes, in hexadecimal for formats that people read. An
+//! A [`Stamp`](crate::Stamp) is its generation and its counters, a [`VectorStamp`] its numbers, a [`ClockParams`] its
+//! fields. A [`PersistedClock`] clock is its bytes, in hexadecimal for formats that people read. An
 //! [`Identity`](crate::Identity) has no representation: it exists in one clock or in one saved clock.
 //!
 //! Invariants: untrusted input is checked as strictly as by [`Stamp::read`](crate::Stamp::read). It takes no more
@@ -16,8 +16,8 @@ use std::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::saved::{SAVED_BYTES_MAX, Saved};
-use crate::shape::{Shape, ShapeError, TickKey};
+use crate::parameters::{ClockParams, ClockParamsError, TickKey};
+use crate::persisted::{PERSISTED_BYTES_MAX, PersistedClock};
 use crate::vector::{PROCESSES_MAX, VectorStamp};
 
 /// Deserializes a sequence of 1 to `MAX` numbers.
@@ -78,27 +78,27 @@ impl TryFrom<UncheckedVectorStamp> for VectorStamp {
     }
 }
 
-/// A [`Shape`] before the check of its fields.
+/// A [`ClockParams`] before the check of its fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct UncheckedShape {
+pub(crate) struct UncheckedParams {
     counters: usize,
     hashes: u32,
     key: TickKey,
     limit: u32,
 }
 
-impl TryFrom<UncheckedShape> for Shape {
-    type Error = ShapeError;
+impl TryFrom<UncheckedParams> for ClockParams {
+    type Error = ClockParamsError;
 
-    fn try_from(unchecked: UncheckedShape) -> Result<Self, ShapeError> {
-        let UncheckedShape { counters, hashes, key, limit } = unchecked;
+    fn try_from(unchecked: UncheckedParams) -> Result<Self, ClockParamsError> {
+        let UncheckedParams { counters, hashes, key, limit } = unchecked;
         Self::new(counters)?.hashes(hashes)?.key(key).limit(limit)
     }
 }
 
 /// This makes a second copy of the clock: see [`BloomClock::restore`](crate::BloomClock::restore).
-impl Serialize for Saved {
+impl Serialize for PersistedClock {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let bytes = self.bytes();
         if !to.is_human_readable() {
@@ -110,23 +110,23 @@ impl Serialize for Saved {
     }
 }
 
-/// Accepts every shape: see [`Saved::shape`].
-impl<'de> Deserialize<'de> for Saved {
+/// Accepts every params: see [`PersistedClock::params`].
+impl<'de> Deserialize<'de> for PersistedClock {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Bytes;
 
         impl Visitor<'_> for Bytes {
-            type Value = Saved;
+            type Value = PersistedClock;
 
             fn expecting(&self, out: &mut Formatter<'_>) -> fmt::Result {
                 out.write_str("a saved clock")
             }
 
-            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Saved, E> {
-                Saved::read_any(bytes, |_| true).map_err(E::custom)
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<PersistedClock, E> {
+                PersistedClock::read_any(bytes, |_| true).map_err(E::custom)
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Saved, E> {
+            fn visit_str<E: Error>(self, text: &str) -> Result<PersistedClock, E> {
                 let bytes = from_hexadecimal(text)
                     .ok_or_else(|| E::custom("not hexadecimal, or longer than any saved clock"))?;
                 self.visit_bytes(&bytes)
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for Saved {
 /// Accepts lower-case digits only, so that a saved clock has one representation.
 fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() || pairs.len() > SAVED_BYTES_MAX {
+    if !rest.is_empty() || pairs.len() > PERSISTED_BYTES_MAX {
         return None;
     }
     let digit = |digit: u8| match digit {

@@ -1,9 +1,9 @@
 //! A stamp: what a clock shows at an event, and what goes with a message.
 
 use crate::causality::{Causality, Relation};
-use crate::clock::Refusal;
+use crate::clock::StampError;
 use crate::generation::Generation;
-use crate::shape::Shape;
+use crate::parameters::ClockParams;
 
 /// What a Bloom clock shows at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ impl Stamp {
         self.counters.iter().copied().map(u64::from).sum()
     }
 
-    /// Whether the event of this stamp can have been caused by that of the other, of a clock of the same shape.
+    /// Whether the event of this stamp can have been caused by that of the other, of a clock of the same params.
     ///
     /// # Panics
     ///
@@ -76,17 +76,17 @@ impl Stamp {
         Some(Self { generation: self.generation, counters: sums?.into() })
     }
 
-    /// Whether it can be of a clock of this shape. What comes by [`read`](Self::read) always is.
-    pub fn check(&self, shape: &Shape) -> Result<(), Refusal> {
-        let (found, wanted) = (self.counters.len(), shape.counters);
+    /// Whether it can be of a clock of this params. What comes by [`read`](Self::read) always is.
+    pub fn check(&self, params: &ClockParams) -> Result<(), StampError> {
+        let (found, wanted) = (self.counters.len(), params.counters);
         if found != wanted {
-            return Err(Refusal::Shape { found, wanted });
+            return Err(StampError::CounterCount { found, wanted });
         }
-        if shape.limit < u32::MAX {
+        if params.limit < u32::MAX {
             // A fold without a branch, for all counters are looked at anyway.
             let highest = self.counters.iter().fold(0, |highest, counter| highest.max(*counter));
-            if highest > shape.limit {
-                return Err(Refusal::Limit { found: highest, limit: shape.limit });
+            if highest > params.limit {
+                return Err(StampError::Limit { found: highest, limit: params.limit });
             }
         }
         Ok(())

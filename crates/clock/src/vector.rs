@@ -1,7 +1,7 @@
 //! The vector clock (Fidge; Mattern): exact, with a number for every process. For comparison, and for few processes.
 
 use crate::causality::{Causality, Relation};
-use crate::clock::{Clock, Refusal};
+use crate::clock::{Clock, StampError};
 
 /// What a vector clock shows at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -94,10 +94,10 @@ impl Clock for VectorClock {
         &self.now
     }
 
-    fn receive(&mut self, stamp: &VectorStamp) -> Result<&VectorStamp, Refusal> {
+    fn receive(&mut self, stamp: &VectorStamp) -> Result<&VectorStamp, StampError> {
         let (found, wanted) = (stamp.0.len(), self.now.0.len());
         if found != wanted {
-            return Err(Refusal::Shape { found, wanted });
+            return Err(StampError::CounterCount { found, wanted });
         }
         for (ours, theirs) in self.now.0.iter_mut().zip(&stamp.0) {
             *ours = (*ours).max(*theirs);

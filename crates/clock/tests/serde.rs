@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 
 use bloom_clock::{
-    BloomClock, COUNTERS_MAX, Clock, Generation, Identity, PROCESSES_MAX, Saved, Shape, Stamp, TickKey,
-    VectorClock, VectorStamp,
+    BloomClock, COUNTERS_MAX, Clock, ClockParams, Generation, Identity, PROCESSES_MAX, PersistedClock, Stamp,
+    TickKey, VectorClock, VectorStamp,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -27,10 +27,10 @@ fn refusal<T: DeserializeOwned>(text: &str) -> String {
 proptest! {
     #[test]
     fn stamps_survive(ticks in 1_u64..300, counters in 1_usize..40, limit in 3_u32.., number: u64) {
-        let shape = Shape::new(counters).unwrap().hashes(3).unwrap().limit(limit).unwrap();
-        survives(&shape);
-        survives(&shape.key(TickKey::Event));
-        let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(number));
+        let params = ClockParams::new(counters).unwrap().hashes(3).unwrap().limit(limit).unwrap();
+        survives(&params);
+        survives(&params.key(TickKey::Event));
+        let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(number));
         (0..ticks).for_each(|_| drop(clock.tick().clone()));
         survives(clock.now());
         survives(&clock.now().generation());
@@ -43,18 +43,18 @@ proptest! {
     fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
         let _ = postcard::from_bytes::<Stamp>(&bytes);
         let _ = postcard::from_bytes::<VectorStamp>(&bytes);
-        let _ = postcard::from_bytes::<Shape>(&bytes);
-        let _ = postcard::from_bytes::<Saved>(&bytes);
+        let _ = postcard::from_bytes::<ClockParams>(&bytes);
+        let _ = postcard::from_bytes::<PersistedClock>(&bytes);
         let _ = serde_json::from_slice::<Stamp>(&bytes);
     }
 }
 
 #[test]
 fn the_forms_are_as_described() {
-    let shape = Shape::new(2).unwrap().limit(9).unwrap();
+    let params = ClockParams::new(2).unwrap().limit(9).unwrap();
     let json = r#"{"counters":2,"hashes":1,"key":"process","limit":9}"#;
-    assert_eq!(serde_json::to_string(&shape).unwrap(), json);
-    let stamp = Stamp::read(&[1, 2, 7, 3, 0, 1], &shape).unwrap();
+    assert_eq!(serde_json::to_string(&params).unwrap(), json);
+    let stamp = Stamp::read(&[1, 2, 7, 3, 0, 1], &params).unwrap();
     assert_eq!(serde_json::to_string(&stamp).unwrap(), r#"{"generation":7,"counters":[3,4]}"#);
     assert_eq!(postcard::to_stdvec(&stamp).unwrap(), [7, 2, 3, 4]);
     assert_eq!(serde_json::to_string(&Generation(5)).unwrap(), "5");
@@ -90,7 +90,7 @@ fn what_cannot_be_is_refused() {
         (r#"{"counters":2,"hashes":1,"key":"event"}"#, "missing field"),
         (r#"{"counters":2,"hashes":1,"key":"event","limit":9,"more":0}"#, "unknown field"),
     ] {
-        assert!(refusal::<Shape>(json).contains(why), "{json}: {}", refusal::<Shape>(json));
+        assert!(refusal::<ClockParams>(json).contains(why), "{json}: {}", refusal::<ClockParams>(json));
     }
 
     assert!(refusal::<VectorStamp>("[]").contains("1 to 1048576 numbers"));
@@ -110,8 +110,8 @@ fn a_vector_clock_that_nobody_could_read_does_not_begin() {
 
 #[test]
 fn a_saved_clock_survives_and_is_checked() {
-    let shape = Shape::new(5).unwrap();
-    let mut clock = BloomClock::begin(shape, Identity::from_random([0xab; 16]));
+    let params = ClockParams::new(5).unwrap();
+    let mut clock = BloomClock::begin(params, Identity::from_random([0xab; 16]));
     let last = clock.tick().clone();
     let saved = clock.save();
     let (text, bytes) = (serde_json::to_string(&saved).unwrap(), postcard::to_stdvec(&saved).unwrap());
@@ -119,10 +119,11 @@ fn a_saved_clock_survives_and_is_checked() {
     assert_eq!(bytes[1..], whole, "after their number");
     let hexadecimal: String = whole.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(text, format!("\"{hexadecimal}\""));
-    for saved in
-        [serde_json::from_str::<Saved>(&text).unwrap(), postcard::from_bytes::<Saved>(&bytes).unwrap()]
-    {
-        assert_eq!(saved.shape(), shape);
+    for saved in [
+        serde_json::from_str::<PersistedClock>(&text).unwrap(),
+        postcard::from_bytes::<PersistedClock>(&bytes).unwrap(),
+    ] {
+        assert_eq!(saved.params(), params);
         let clock = BloomClock::restore(saved, || Ok::<(), Infallible>(())).unwrap();
         assert_eq!((clock.now(), clock.events()), (&last, 1));
     }
@@ -135,26 +136,26 @@ fn a_saved_clock_survives_and_is_checked() {
         ("\"\"".into(), "it ends too early"),
         ("[4]".into(), "expected a saved clock"),
     ] {
-        assert!(refusal::<Saved>(&wrong).contains(why), "{}", refusal::<Saved>(&wrong));
+        assert!(refusal::<PersistedClock>(&wrong).contains(why), "{}", refusal::<PersistedClock>(&wrong));
     }
     let mut damaged = bytes.clone();
     damaged[20] ^= 1;
-    assert!(postcard::from_bytes::<Saved>(&damaged).is_err());
+    assert!(postcard::from_bytes::<PersistedClock>(&damaged).is_err());
 }
 
 /// The largest saved clock is within what is read.
 #[test]
 fn the_largest_saved_clock_survives() {
-    let shape = Shape::new(COUNTERS_MAX).unwrap();
+    let params = ClockParams::new(COUNTERS_MAX).unwrap();
     let mut full = vec![1, 0x80, 0x80, 0x04];
     full.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]); // the latest generation
     full.push(0);
     (1..COUNTERS_MAX).for_each(|_| full.extend([0xff, 0xff, 0xff, 0xff, 0x0f]));
     full.push(0);
-    let stamp = Stamp::read(&full, &shape).unwrap();
-    let clock = BloomClock::join(shape, Identity::from_random([0xff; 16]), &stamp).unwrap();
+    let stamp = Stamp::read(&full, &params).unwrap();
+    let clock = BloomClock::join(params, Identity::from_random([0xff; 16]), &stamp).unwrap();
     let text = serde_json::to_string(&clock.save()).unwrap();
     assert!(text.len() > 2 * full.len());
-    let saved = serde_json::from_str::<Saved>(&text).unwrap();
+    let saved = serde_json::from_str::<PersistedClock>(&text).unwrap();
     assert_eq!(serde_json::to_string(&saved).unwrap(), text);
 }

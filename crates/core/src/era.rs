@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forgetful_filter::{DatedFilter, ForgetfulFilter, Moment, Refusal, SnapshotError, Status};
+use forgetful_filter::{DatedFilter, DatedIdError, ForgetfulFilter, SnapshotError, Status, Timestamp};
 
 use crate::codec::DecodeError;
 use crate::generation::Generation;
@@ -23,7 +23,7 @@ pub struct Era {
     pub number: u32,
     /// An id dated before this may have been taken in an earlier era. It is taken as new only for as long as all of those
     /// that may have taken it would still know it.
-    pub floor: Moment,
+    pub floor: Timestamp,
     dated: Option<DatedFilter>,
     opaque: Option<ForgetfulFilter>,
     /// Up to this time the dated filter may lack ids, because there was no memory for them.
@@ -45,7 +45,7 @@ pub(crate) enum FilterAnswer {
 
 impl Era {
     /// An era that begins now, with empty filters.
-    pub fn begin(number: u32, settings: TableSettings, floor: Moment) -> Result<Self, SettingsError> {
+    pub fn begin(number: u32, settings: TableSettings, floor: Timestamp) -> Result<Self, SettingsError> {
         settings.check()?;
         let failed = |setting, why: String| SettingsError { setting, why };
         let carries_time = |format: &Format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
@@ -64,7 +64,7 @@ impl Era {
         Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
     }
 
-    pub(crate) fn sighting(&self, key: IdKey, dated: Option<Moment>, now: Moment) -> FilterAnswer {
+    pub(crate) fn sighting(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) -> FilterAnswer {
         let fingerprint = key.fingerprint();
         let maybe = match dated {
             Some(dated) => {
@@ -90,23 +90,23 @@ impl Era {
     }
 
     /// Brings the memory near that deciding on these ids will touch. Decides nothing.
-    pub(crate) fn bring_near(&self, ids: impl Iterator<Item = (IdKey, Option<Moment>)> + Clone) {
+    pub(crate) fn prefetch(&self, ids: impl Iterator<Item = (IdKey, Option<Timestamp>)> + Clone) {
         if let Some(filter) = &self.dated {
             let dated = ids.clone().filter_map(|(key, dated)| Some((key.fingerprint(), dated?)));
-            filter.bring_near(dated);
+            filter.prefetch(dated);
         }
         if let Some(filter) = &self.opaque {
             let opaque = ids.filter(|(_, dated)| dated.is_none());
-            filter.bring_near(opaque.map(|(key, _)| key.fingerprint()));
+            filter.prefetch(opaque.map(|(key, _)| key.fingerprint()));
         }
     }
 
-    pub(crate) fn remember(&self, key: IdKey, dated: Option<Moment>, now: Moment) {
+    pub(crate) fn remember(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) {
         let fingerprint = key.fingerprint();
         match (dated, &self.dated, &self.opaque) {
             (Some(dated), Some(filter), _) => match filter.insert_fingerprint(fingerprint, dated, now) {
                 // Only in a replay of a log: what expired since it was taken needs no memory.
-                Ok(()) | Err(Refusal::Expired) => {}
+                Ok(()) | Err(DatedIdError::Expired) => {}
                 // Never silently forgotten: until the id expires, the filter is not believed.
                 Err(_) => {
                     let until = dated.max(now).after(self.settings.dated_window + self.settings.skew);
@@ -119,7 +119,7 @@ impl Era {
     }
 
     /// The generation in which an id that is taken now is remembered.
-    pub(crate) fn generation(&self, dated: Option<Moment>, now: Moment) -> Generation {
+    pub(crate) fn generation(&self, dated: Option<Timestamp>, now: Timestamp) -> Generation {
         let settings = &self.settings;
         match dated {
             Some(dated) => Generation::of(dated.after(settings.dated_window), settings.dated_window),
@@ -130,7 +130,7 @@ impl Era {
     }
 
     /// The generations in which an id taken in this era may be, the likeliest first.
-    pub(crate) fn candidates(&self, dated: Option<Moment>, now: Moment) -> Vec<Generation> {
+    pub(crate) fn candidates(&self, dated: Option<Timestamp>, now: Timestamp) -> Vec<Generation> {
         let settings = &self.settings;
         match dated {
             Some(_) => vec![self.generation(dated, now)],
@@ -142,7 +142,7 @@ impl Era {
     }
 
     /// Lets go of what has expired.
-    pub fn maintain(&self, now: Moment) {
+    pub fn maintain(&self, now: Timestamp) {
         if let Some(filter) = &self.dated {
             filter.maintain(now);
         }
@@ -175,7 +175,7 @@ impl Era {
     }
 
     /// Replaces the filters by those that [`write_filters`](Self::write_filters) wrote.
-    pub fn read_filters(&mut self, input: &mut dyn io::Read, now: Moment) -> Result<(), RestoreError> {
+    pub fn read_filters(&mut self, input: &mut dyn io::Read, now: Timestamp) -> Result<(), RestoreError> {
         let (mut leaky_until, mut there) = ([0; 8], [0; 2]);
         input.read_exact(&mut leaky_until)?;
         input.read_exact(&mut there)?;

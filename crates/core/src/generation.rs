@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 /// A window is cut into at least so many generations.
 const PER_WINDOW: u128 = 8;
@@ -16,20 +16,20 @@ pub struct Generation(pub u64);
 
 impl Generation {
     /// The generation of an id that must be remembered until `until`, in a table with this window.
-    pub fn of(until: Moment, window: Duration) -> Self {
+    pub fn of(until: Timestamp, window: Duration) -> Self {
         let width = width(window);
         Self(millis_up(until).div_ceil(width).saturating_mul(width))
     }
 
     /// The generations of ids that must be remembered until some time between `from` and `to`, the latest first.
-    pub fn between(from: Moment, to: Moment, window: Duration) -> impl Iterator<Item = Self> {
+    pub fn between(from: Timestamp, to: Timestamp, window: Duration) -> impl Iterator<Item = Self> {
         let width = width(window);
         let (first, last) = (Self::of(from, window).0 / width, Self::of(to, window).0 / width);
         (first..=last).rev().map(move |number| Self(number.saturating_mul(width)))
     }
 
     /// Whether everything in it has expired.
-    pub fn expired(self, now: Moment) -> bool {
+    pub fn expired(self, now: Timestamp) -> bool {
         self.0 < now.as_nanos() / 1_000_000
     }
 }
@@ -40,7 +40,7 @@ fn width(window: Duration) -> u64 {
     1 << millis.max(1).ilog2()
 }
 
-fn millis_up(moment: Moment) -> u64 {
+fn millis_up(moment: Timestamp) -> u64 {
     moment.as_nanos().div_ceil(1_000_000)
 }
 
@@ -59,11 +59,11 @@ mod tests {
         ) {
             let window = Duration::from_millis(window_ms);
             let (before, after) = (before_ms.min(window_ms), after_ms.min(window_ms));
-            let until = Moment::from_nanos(until);
+            let until = Timestamp::from_nanos(until);
             let generation = Generation::of(until, window);
             prop_assert!(!generation.expired(until), "{generation:?} goes before {until:?}");
             // Whoever looks for an id that may expire from here to there finds its generation among the candidates.
-            let from = Moment::from_nanos(until.as_nanos().saturating_sub(before * 1_000_000));
+            let from = Timestamp::from_nanos(until.as_nanos().saturating_sub(before * 1_000_000));
             let to = until.after(Duration::from_millis(after));
             let found: Vec<_> = Generation::between(from, to, window).collect();
             prop_assert!(found.contains(&generation));

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX};
@@ -299,10 +299,10 @@ impl OpId {
     }
 
     /// The time that the id carries, if it carries one.
-    pub fn dated(&self) -> Option<Moment> {
+    pub fn dated(&self) -> Option<Timestamp> {
         match self {
-            Self::Uuid7(bits) | Self::Ulid(bits) => Some(Moment::from_millis((bits >> 80) as u64)),
-            Self::Event { millis, .. } => Some(Moment::from_millis(*millis)),
+            Self::Uuid7(bits) | Self::Ulid(bits) => Some(Timestamp::from_millis((bits >> 80) as u64)),
+            Self::Event { millis, .. } => Some(Timestamp::from_millis(*millis)),
             Self::Sequenced { .. } | Self::Opaque(_) => None,
         }
     }

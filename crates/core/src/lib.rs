@@ -60,7 +60,7 @@ pub use branch::{Addition, Branch, BranchError, BranchLogItem, BranchName, Branc
 pub use catalog::{Catalog, TABLES_MAX};
 pub use era::{Era, RestoreError};
 pub use escrow::{PreparedBranch, PreparedBranches};
-pub use forgetful_filter::{Moment, Pressure, Status};
+pub use forgetful_filter::{Pressure, Status, Timestamp};
 pub use generation::Generation;
 pub use hash::{IdKey, PayloadHash, Secret};
 pub use id::{Format, Formats, IdError, OpId};

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::branch::BranchLogItem;
 use crate::codec::{DecodeError, Reader, Write};
@@ -168,7 +168,7 @@ impl<'a> Entry<'a> {
         }
         let time = input.varint()?;
         // Its answers and its step must be of one time.
-        if time != millis(Moment::from_millis(time)) {
+        if time != millis(Timestamp::from_millis(time)) {
             return Err(DecodeError("a time beyond all moments"));
         }
         Ok(Self { slot, millis: time, input })
@@ -176,7 +176,7 @@ impl<'a> Entry<'a> {
 
     /// The step that it is.
     pub fn step(&self) -> LogPosition {
-        LogPosition { slot: self.slot, time: Moment::from_millis(self.millis) }
+        LogPosition { slot: self.slot, time: Timestamp::from_millis(self.millis) }
     }
 
     fn logged(&mut self) -> Result<LogItem, DecodeError> {
@@ -246,6 +246,6 @@ fn era(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
 }
 
 /// A moment in the milliseconds of entries.
-pub(crate) fn millis(moment: Moment) -> u64 {
+pub(crate) fn millis(moment: Timestamp) -> u64 {
     moment.as_nanos() / 1_000_000
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::codec::{DecodeError, Reader, Write};
 use crate::hash::PayloadHash;
@@ -137,7 +137,7 @@ pub enum Rejection {
         /// The table's window.
         window: Duration,
         /// The partition's time.
-        now: Moment,
+        now: Timestamp,
     },
     /// The sequence number is below what is remembered of its client.
     #[error(
@@ -155,7 +155,7 @@ pub enum Rejection {
         /// How far it may be.
         skew: Duration,
         /// The partition's time.
-        now: Moment,
+        now: Timestamp,
     },
     /// A later life of the same client has written.
     #[error("the client has begun epoch {epoch}, which ends all epochs below")]

@@ -9,7 +9,7 @@
 //! - *All or none.* Of an operation every change is made, or none.
 //! - *Time* never goes back, and decides what is too old: the partition's, not the reader's.
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::address::{Cell, PartitionId};
 use crate::codec::{DecodeError, Reader, Write};
@@ -32,7 +32,7 @@ use crate::value::Value;
 pub struct Partition {
     id: PartitionId,
     slot: u64,
-    time: Moment,
+    time: Timestamp,
     sessions: Sessions,
     pub(crate) branches: PreparedBranches,
 }
@@ -68,7 +68,7 @@ pub struct LogPosition {
     /// The slot.
     pub slot: u64,
     /// The time, in whole milliseconds.
-    pub time: Moment,
+    pub time: Timestamp,
 }
 
 /// What should become of an operation.
@@ -123,7 +123,7 @@ impl Partition {
     /// A partition to which nothing has happened.
     pub fn new(id: PartitionId) -> Self {
         let (sessions, branches) = (Sessions::default(), PreparedBranches::default());
-        Self { id, slot: 0, time: Moment::ZERO, sessions, branches }
+        Self { id, slot: 0, time: Timestamp::ZERO, sessions, branches }
     }
 
     /// Which one it is.
@@ -137,7 +137,7 @@ impl Partition {
     }
 
     /// The time of its last step.
-    pub fn time(&self) -> Moment {
+    pub fn time(&self) -> Timestamp {
         self.time
     }
 
@@ -147,9 +147,9 @@ impl Partition {
     }
 
     /// The next step, if it is taken at this time; at that of the step before, if that is later.
-    pub fn next_step(&self, now: Moment) -> LogPosition {
+    pub fn next_step(&self, now: Timestamp) -> LogPosition {
         // In the milliseconds that the entry will hold, so that a replay sees the same time.
-        LogPosition { slot: self.slot + 1, time: self.time.max(Moment::from_millis(millis(now))) }
+        LogPosition { slot: self.slot + 1, time: self.time.max(Timestamp::from_millis(millis(now))) }
     }
 
     /// Takes a step: the next one, at a time no earlier than that of the step before.
@@ -218,7 +218,7 @@ impl Partition {
     /// What is known of an id here, at this time. Changes nothing.
     pub fn recall<R: StateReader>(
         &self,
-        now: Moment,
+        now: Timestamp,
         table: &Table,
         id: &OpId,
         key: IdKey,
@@ -296,9 +296,9 @@ impl Partition {
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
-        let (slot, time) = (input.varint()?, Moment::from_nanos(input.varint()?));
+        let (slot, time) = (input.varint()?, Timestamp::from_nanos(input.varint()?));
         // What it logs next must be replayed in the same place and at the same time.
-        if slot == u64::MAX || time != Moment::from_millis(millis(time)) {
+        if slot == u64::MAX || time != Timestamp::from_millis(millis(time)) {
             return Err(DecodeError("a slot without a next one, or a time that no entry has"));
         }
         let sessions = Sessions::decode_floors(&mut input)?;
@@ -331,7 +331,7 @@ pub fn restore_dedup<A: StateWriter>(
     operation: &Operation,
     hashes: Hashes,
     decision: &OperationDecision,
-    time: Moment,
+    time: Timestamp,
     absorb: &mut A,
 ) {
     let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return };
@@ -355,7 +355,7 @@ pub fn restore_dedup<A: StateWriter>(
 /// An id that the filter knows: a dated or an opaque one.
 struct Sifted {
     key: IdKey,
-    dated: Option<Moment>,
+    dated: Option<Timestamp>,
     payload: PayloadHash,
 }
 

@@ -10,7 +10,7 @@
 //! An operation is decided as if it came before everything that is held, and nothing of a branch is seen before its commit. Its own bounds are therefore those of the
 //! counter as it is; but what it leaves must be enough for all that is held, or it is told to come again.
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::branch::{Addition, Branch, BranchLogItem, BranchName, BranchOutcome};
 use crate::codec::DecodeError;
@@ -57,7 +57,7 @@ impl Partition {
     /// What is known of a branch, at this time. Changes nothing.
     pub fn branch<R: StateReader>(
         &self,
-        now: Moment,
+        now: Timestamp,
         name: &BranchName,
         key: IdKey,
         recall: &mut R,
@@ -227,7 +227,7 @@ pub fn recollect_branch<A: StateWriter>(
     step: &BranchLogItem,
     key: IdKey,
     slot: u64,
-    time: Moment,
+    time: Timestamp,
     absorb: &mut A,
 ) {
     let BranchLogItem::Settled { ending, generation, .. } = step else { return };

@@ -5,7 +5,7 @@
 //! it the first time, because the same code says so. If the answer that is logged says otherwise, log and values do not belong
 //! together, and nothing may be made of it.
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::log_entry::OperationDecision;
 use crate::operation::Operation;
@@ -35,7 +35,7 @@ pub fn complete<R: StateReader>(
     if !answer.applied || !operation.keeps() {
         return Ok(());
     }
-    let step = LogPosition { slot: answer.slot, time: Moment::from_millis(answer.millis) };
+    let step = LogPosition { slot: answer.slot, time: Timestamp::from_millis(answer.millis) };
     match evaluate(step, operation, decision.memory, recall).map_err(RecomputeError::Recall)? {
         Verdict::Fresh(again) if again.answer == *answer || again.answer.applied && mutated!(ReplayTwice) => {
             decision.effects = again.effects;

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
@@ -25,7 +25,7 @@ use crate::operation_result::{DedupRecord, Rejection};
 pub struct Sessions {
     live: HashMap<Client, Session>,
     /// The same clients by the time at which they may be forgotten: whoever makes room looks at the first, not at all.
-    ends: BTreeSet<(Moment, Client)>,
+    ends: BTreeSet<(Timestamp, Client)>,
     floors: BTreeMap<TableId, u64>,
     /// Clients whose stored row is out of date, in the order of their first change.
     changed: BTreeSet<Client>,
@@ -46,7 +46,7 @@ struct Session {
     epoch: u64,
     /// The highest sequence number taken.
     high: u64,
-    last_used: Moment,
+    last_used: Timestamp,
     /// The lease that was in force when it was last used.
     lease: Duration,
     /// The answers within the window, by rising sequence number.
@@ -63,11 +63,11 @@ pub(crate) enum SessionLookup {
 
 impl Session {
     /// The last moment at which it is known: when its lease ends, and not before the present has passed its epoch.
-    fn end(&self) -> Moment {
-        self.last_used.after(self.lease).max(Moment::from_millis(self.epoch.saturating_add(1)))
+    fn end(&self) -> Timestamp {
+        self.last_used.after(self.lease).max(Timestamp::from_millis(self.epoch.saturating_add(1)))
     }
 
-    fn idle(&self, now: Moment) -> bool {
+    fn idle(&self, now: Timestamp) -> bool {
         now > self.end()
     }
 
@@ -97,7 +97,7 @@ impl Session {
     fn decode(row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
         let (epoch, high) = (input.varint()?, input.varint()?);
-        let last_used = Moment::from_nanos(input.varint()?);
+        let last_used = Timestamp::from_nanos(input.varint()?);
         let lease = Duration::from_nanos(input.varint()?);
         let mut answers: VecDeque<(u64, DedupRecord)> = VecDeque::new();
         for _ in 0..input.count()? {
@@ -120,7 +120,7 @@ impl Sessions {
         epoch: u64,
         seq: u64,
         latest: u64,
-        now: Moment,
+        now: Timestamp,
     ) -> SessionLookup {
         let floor = self.floors.get(&client.table).copied();
         let session = match self.live.get(client) {
@@ -169,7 +169,7 @@ impl Sessions {
         seq: u64,
         remembered: DedupRecord,
         lease: Duration,
-        now: Moment,
+        now: Timestamp,
     ) {
         let empty = || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new() };
         if !self.changed.contains(&client) {
@@ -202,7 +202,7 @@ impl Sessions {
     }
 
     /// Lists a client by its end, no longer by the one `before`.
-    fn list(&mut self, client: Client, before: Option<Moment>, end: Moment) {
+    fn list(&mut self, client: Client, before: Option<Timestamp>, end: Timestamp) {
         if before == Some(end) {
             return;
         }
@@ -215,12 +215,12 @@ impl Sessions {
     }
 
     /// The client that ended first, if one has.
-    fn first_idle(&self, now: Moment) -> Option<&Client> {
+    fn first_idle(&self, now: Timestamp) -> Option<&Client> {
         self.ends.first().filter(|(end, _)| now > *end).map(|(_, client)| client)
     }
 
     /// Forgets the client that ended first; false if none has.
-    fn forget_first(&mut self, now: Moment) -> bool {
+    fn forget_first(&mut self, now: Timestamp) -> bool {
         if self.first_idle(now).is_none() {
             return false;
         }
@@ -234,7 +234,7 @@ impl Sessions {
     }
 
     /// Forgets the clients whose lease has ended.
-    pub fn forget_idle(&mut self, now: Moment) {
+    pub fn forget_idle(&mut self, now: Timestamp) {
         while self.forget_first(now) {}
     }
 

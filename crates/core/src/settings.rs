@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forgetful_filter::{Growth, Key, Moment, Settings as FilterSettings};
+use forgetful_filter::{Growth, Key, Settings as FilterSettings, Timestamp};
 
 use crate::codec::{DecodeError, Reader, Write};
 use crate::id::{Format, Formats};
@@ -160,7 +160,7 @@ impl TableSettings {
     }
 
     /// When the last id taken until `now` may be forgotten.
-    pub(crate) fn promised_until(&self, now: Moment) -> Moment {
+    pub(crate) fn promised_until(&self, now: Timestamp) -> Timestamp {
         now.after(self.memory())
     }
 
@@ -170,7 +170,7 @@ impl TableSettings {
     }
 
     /// All ids taken until `now` are dated before this, also by a thread that does not know yet that it is so late.
-    pub(crate) fn dated_before(&self, now: Moment) -> Moment {
+    pub(crate) fn dated_before(&self, now: Timestamp) -> Timestamp {
         now.after(self.skew + SLACK)
     }
 

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 /// The most by which the store's time may gain on real time: one part in so many.
 pub const GAIN: u32 = 8;
@@ -17,19 +17,19 @@ pub const GAIN: u32 = 8;
 /// The store's time.
 #[derive(Debug, Clone)]
 pub struct StoreClock {
-    now: Moment,
+    now: Timestamp,
     elapsed: Duration,
 }
 
 impl StoreClock {
     /// Begins at the wall clock's time, or at the latest time in the log if that is later. `elapsed` is the reading of the
     /// measuring clock.
-    pub fn begin(wall: Moment, logged: Moment, elapsed: Duration) -> Self {
+    pub fn begin(wall: Timestamp, logged: Timestamp, elapsed: Duration) -> Self {
         Self { now: wall.max(logged), elapsed }
     }
 
     /// Takes a reading of both clocks, and tells the time.
-    pub fn advance(&mut self, wall: Moment, elapsed: Duration) -> Moment {
+    pub fn advance(&mut self, wall: Timestamp, elapsed: Duration) -> Timestamp {
         let passed = elapsed.saturating_sub(self.elapsed);
         self.elapsed = self.elapsed.max(elapsed);
         let fastest = self.now.after(passed.saturating_add(passed / GAIN));
@@ -38,7 +38,7 @@ impl StoreClock {
     }
 
     /// The time of the last reading.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         self.now
     }
 }
@@ -58,36 +58,36 @@ mod tests {
 
     #[test]
     fn it_follows_an_honest_clock() {
-        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(5));
-        assert_eq!(time.advance(Moment::from_secs(1010), s(15)), Moment::from_secs(1010));
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(5));
+        assert_eq!(time.advance(Timestamp::from_secs(1010), s(15)), Timestamp::from_secs(1010));
     }
 
     #[test]
     fn a_leap_forwards_gains_an_eighth() {
-        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(0));
-        assert_eq!(time.advance(Moment::from_secs(900_000), s(8)), Moment::from_secs(1009));
-        assert_eq!(time.advance(Moment::from_secs(900_000), s(16)), Moment::from_secs(1018));
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(0));
+        assert_eq!(time.advance(Timestamp::from_secs(900_000), s(8)), Timestamp::from_secs(1009));
+        assert_eq!(time.advance(Timestamp::from_secs(900_000), s(16)), Timestamp::from_secs(1018));
     }
 
     #[test]
     fn a_step_back_stands_still() {
-        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(0));
-        assert_eq!(time.advance(Moment::from_secs(10), s(8)), Moment::from_secs(1000));
-        assert_eq!(time.advance(Moment::from_secs(1001), s(9)), Moment::from_secs(1001));
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(0));
+        assert_eq!(time.advance(Timestamp::from_secs(10), s(8)), Timestamp::from_secs(1000));
+        assert_eq!(time.advance(Timestamp::from_secs(1001), s(9)), Timestamp::from_secs(1001));
     }
 
     #[test]
     fn a_measuring_clock_that_steps_back_counts_no_time_twice() {
-        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(100));
-        time.advance(Moment::from_secs(5000), s(50));
-        assert_eq!(time.advance(Moment::from_secs(5000), s(108)), Moment::from_secs(1009));
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(100));
+        time.advance(Timestamp::from_secs(5000), s(50));
+        assert_eq!(time.advance(Timestamp::from_secs(5000), s(108)), Timestamp::from_secs(1009));
     }
 
     #[test]
     fn it_begins_no_earlier_than_the_log() {
         assert_eq!(
-            StoreClock::begin(Moment::from_secs(10), Moment::from_secs(99), s(0)).now(),
-            Moment::from_secs(99)
+            StoreClock::begin(Timestamp::from_secs(10), Timestamp::from_secs(99), s(0)).now(),
+            Timestamp::from_secs(99)
         );
     }
 }

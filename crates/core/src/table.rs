@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
@@ -32,20 +32,20 @@ pub struct Table {
 struct Past {
     era: Arc<Era>,
     /// When its last promise ends.
-    until: Moment,
+    until: Timestamp,
 }
 
 impl Past {
     /// All ids taken in the era are dated before this.
-    fn dated_before(&self) -> Moment {
-        const END_OF_TIME: Moment = Moment::from_nanos(u64::MAX);
+    fn dated_before(&self) -> Timestamp {
+        const END_OF_TIME: Timestamp = Timestamp::from_nanos(u64::MAX);
         if self.until == END_OF_TIME {
             // It was cut off there, and tells nothing of when the era ended.
             return END_OF_TIME;
         }
         let settings = &self.era.settings;
         let memory = u64::try_from(settings.memory().as_nanos()).unwrap_or(u64::MAX);
-        settings.dated_before(Moment::from_nanos(self.until.as_nanos().saturating_sub(memory)))
+        settings.dated_before(Timestamp::from_nanos(self.until.as_nanos().saturating_sub(memory)))
     }
 }
 
@@ -67,7 +67,7 @@ impl Table {
     /// A new table.
     pub fn create(id: TableId, name: &str, settings: TableSettings) -> Result<Self, SettingsError> {
         check_name(name)?;
-        let era = Era::begin(1, settings, Moment::ZERO)?;
+        let era = Era::begin(1, settings, Timestamp::ZERO)?;
         Ok(Self { id, name: name.into(), present: Arc::new(era), past: Vec::new() })
     }
 
@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// The eras with a promise left to keep.
-    pub(crate) fn living(&self, now: Moment) -> impl Iterator<Item = &Era> + Clone {
+    pub(crate) fn living(&self, now: Timestamp) -> impl Iterator<Item = &Era> + Clone {
         let living = move |past: &&Past| past.until >= now && !mutated!(PastErasIgnored);
         let past = self.past.iter().filter(living).map(|past| &*past.era);
         std::iter::once(&*self.present).chain(past)
@@ -95,7 +95,7 @@ impl Table {
 
     /// Whether an earlier era may have taken an id of this date and forgotten it since: a later one, which would remember for
     /// longer, must not take it up again.
-    pub(crate) fn forgotten(&self, dated: Moment, now: Moment) -> bool {
+    pub(crate) fn forgotten(&self, dated: Timestamp, now: Timestamp) -> bool {
         if mutated!(EraFloorIgnored) {
             return false;
         }
@@ -115,13 +115,13 @@ impl Table {
 
     /// Brings the memory of the present filters near that deciding on these ids will touch. Decides nothing. The processor waits for
     /// all of them at once.
-    pub fn bring_near<'a>(&self, ids: impl Iterator<Item = (&'a OpId, IdKey)> + Clone) {
+    pub fn prefetch<'a>(&self, ids: impl Iterator<Item = (&'a OpId, IdKey)> + Clone) {
         let sifted = ids.filter(|(id, _)| id.format() != Format::Sequenced);
-        self.present.bring_near(sifted.map(|(id, key)| (key, id.dated())));
+        self.present.prefetch(sifted.map(|(id, key)| (key, id.dated())));
     }
 
     /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.
-    pub(crate) fn insert_into_filter(&self, era: u32, key: IdKey, dated: Option<Moment>, now: Moment) {
+    pub(crate) fn insert_into_filter(&self, era: u32, key: IdKey, dated: Option<Timestamp>, now: Timestamp) {
         assert!(
             era <= self.present.number,
             "an entry of {} is newer than what is known of the table",
@@ -136,7 +136,7 @@ impl Table {
     ///
     /// No era is dropped here, though one may be over by now: no entry need be of this time, and whoever starts again with the clock
     /// set back would need it. That is for [`without_past`](Self::without_past).
-    pub fn change(&self, settings: TableSettings, now: Moment) -> Result<Self, SettingsError> {
+    pub fn change(&self, settings: TableSettings, now: Timestamp) -> Result<Self, SettingsError> {
         let mut past = self.past.clone();
         if past.len() + 1 >= ERAS_MAX {
             let why =
@@ -156,14 +156,14 @@ impl Table {
 
     /// The past eras to be kept: up to the oldest with a promise left. One that is over is kept before it, to tell which ids
     /// it may have taken.
-    fn past_at(&self, now: Moment) -> &[Past] {
+    fn past_at(&self, now: Timestamp) -> &[Past] {
         let kept = self.past.iter().rposition(|past| past.until >= now).map_or(0, |oldest| oldest + 1);
         &self.past[..kept]
     }
 
     /// The table without the eras that are over; nothing if there is none to drop. `now` is a time that the log has: no restart
     /// begins before it.
-    pub fn without_past(&self, now: Moment) -> Option<Self> {
+    pub fn without_past(&self, now: Timestamp) -> Option<Self> {
         let past = self.past_at(now);
         (past.len() < self.past.len()).then(|| Self { past: past.to_vec(), ..self.clone() })
     }
@@ -214,8 +214,8 @@ impl Table {
         for _ in 0..count {
             let number =
                 u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))?;
-            let floor = Moment::from_nanos(input.varint()?);
-            let until = Moment::from_nanos(input.varint()?);
+            let floor = Timestamp::from_nanos(input.varint()?);
+            let until = Timestamp::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;
             let era = Era::begin(number, settings, floor)
                 .map_err(|_| DecodeError("settings without memory for them"))?;

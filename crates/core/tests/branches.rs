@@ -9,7 +9,7 @@ use common::*;
 use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, HELD_MAX};
 use jeton_core::{
     Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome, BranchVerdict, Cell, Change,
-    Entry, Generation, Hashes, LogItem, LogPosition, Moment, Operation, Partition, PartitionId, Rejection,
+    Entry, Generation, Hashes, LogItem, LogPosition, Operation, Partition, PartitionId, Rejection, Timestamp,
     Value, Verdict, log_entry,
 };
 use proptest::prelude::*;
@@ -247,7 +247,7 @@ fn bytes_of_branches_never_change() {
         settled(BranchOutcome::Abort, vec![]),
     ];
     let mut bytes = Vec::new();
-    log_entry::begin(LogPosition { slot: 1, time: Moment::from_millis(5) }, &mut bytes);
+    log_entry::begin(LogPosition { slot: 1, time: Timestamp::from_millis(5) }, &mut bytes);
     steps.iter().for_each(|step| log_entry::push_branch(step, &mut bytes));
     let expected = [
         &[2, 5][..],

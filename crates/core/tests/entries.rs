@@ -10,8 +10,8 @@ use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
 use jeton_core::{
     Catalog, Cell, Change, Check, Column, DedupLocation, DedupRecord, Entry, Format, Formats, Generation,
-    LogItem, LogPosition, Mode, Moment, OpId, Operation, OperationDecision, OperationResult, Partition,
-    PartitionId, PayloadHash, TableSettings, Value, Values, Verdict, codec::Reader, complete, log_entry,
+    LogItem, LogPosition, Mode, OpId, Operation, OperationDecision, OperationResult, Partition, PartitionId,
+    PayloadHash, TableSettings, Timestamp, Value, Values, Verdict, codec::Reader, complete, log_entry,
 };
 use proptest::prelude::*;
 
@@ -127,7 +127,7 @@ proptest! {
         millis in 0..u64::MAX / 1_000_000,
         mut decided in prop::collection::vec(any_decided(), 0..4),
     ) {
-        let step = LogPosition { slot, time: Moment::from_millis(millis) };
+        let step = LogPosition { slot, time: Timestamp::from_millis(millis) };
         let mut bytes = Vec::new();
         log_entry::begin(step, &mut bytes);
         for (operation, decision) in &mut decided {
@@ -225,7 +225,7 @@ proptest! {
     }
 }
 
-fn at_start() -> Moment {
+fn at_start() -> Timestamp {
     at(0)
 }
 
@@ -251,7 +251,7 @@ fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
         let operation = Operation::single(id.clone(), cell("a"), Change::Reset).unwrap();
         let answer = OperationResult { applied: true, slot: 1, millis: 1, values: Values::One(Some(0)) };
         let mut bytes = Vec::new();
-        log_entry::begin(LogPosition { slot: 1, time: Moment::from_millis(1) }, &mut bytes);
+        log_entry::begin(LogPosition { slot: 1, time: Timestamp::from_millis(1) }, &mut bytes);
         log_entry::push(&operation, &OperationDecision { answer, memory, effects: None }, &mut bytes);
         let read: Result<Vec<_>, _> = Entry::read(1, &bytes).unwrap().collect();
         assert!(read.is_err(), "{id:?} in {memory:?}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::*;
 use jeton_core::{
-    Catalog, ERAS_MAX, Format, Formats, Mode, Moment, OpId, Rejection, StoreClock, TableSettings, Verdict,
+    Catalog, ERAS_MAX, Format, Formats, Mode, OpId, Rejection, StoreClock, TableSettings, Timestamp, Verdict,
 };
 use proptest::prelude::*;
 
@@ -260,7 +260,7 @@ fn an_entry_of_an_era_that_is_not_known_yet_is_never_silently_forgotten() {
 
 /// The world with filters that lost everything for want of memory, as they say themselves, and are not to be believed until
 /// then.
-fn with_lossy_filters(world: &World, until: Moment) -> World {
+fn with_lossy_filters(world: &World, until: Timestamp) -> World {
     let mut lossy = world.clone();
     let empty = Catalog::decode(&world.catalog.encode()).unwrap();
     let table = empty.get(TABLE).unwrap().refilled(|era| {
@@ -426,7 +426,7 @@ struct Taken {
 
 impl Taken {
     /// Whether a retry must be known.
-    fn binds(&self, id: &OpId, real: Duration, now: Moment) -> bool {
+    fn binds(&self, id: &OpId, real: Duration, now: Timestamp) -> bool {
         match id.dated() {
             Some(dated) => now.since(dated) <= self.settings.dated_window,
             None => real - self.real <= self.settings.opaque_window,
@@ -435,13 +435,13 @@ impl Taken {
 }
 
 /// The whole milliseconds of a time, as the log has them.
-fn whole(now: Moment) -> Moment {
-    Moment::from_millis(now.as_nanos() / 1_000_000)
+fn whole(now: Timestamp) -> Timestamp {
+    Timestamp::from_millis(now.as_nanos() / 1_000_000)
 }
 
 fn live(events: Vec<Event>) {
     let mut world = World::new(settings());
-    let mut time = StoreClock::begin(at(0), Moment::ZERO, Duration::ZERO);
+    let mut time = StoreClock::begin(at(0), Timestamp::ZERO, Duration::ZERO);
     let (mut real, mut ids) = (Duration::ZERO, Vec::<Promise>::new());
     let mut shortest = settings().dated_window;
     let mut narrowest = settings().skew;

@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use jeton_core::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX};
-use jeton_core::{Format, Formats, IdError, Moment, OpId};
+use jeton_core::{Format, Formats, IdError, OpId, Timestamp};
 use proptest::prelude::*;
 
 /// RFC 9562, appendix A.6.
@@ -31,14 +31,14 @@ fn refused(format: Format, text: &str) {
 fn the_uuid7_of_the_rfc_has_the_time_that_the_rfc_says() {
     let id = Format::Uuid7.parse(RFC_UUID7).unwrap();
     assert_eq!(id, OpId::Uuid7(0x017F_22E2_79B0_7CC3_98C4_DC0C_0C07_398F));
-    assert_eq!(id.dated(), Some(Moment::from_millis(RFC_UUID7_MILLIS)));
+    assert_eq!(id.dated(), Some(Timestamp::from_millis(RFC_UUID7_MILLIS)));
     assert_eq!(id.to_string(), RFC_UUID7.to_lowercase());
 }
 
 #[test]
 fn the_ulid_of_the_specification_has_the_time_that_it_says() {
     let id = Format::Ulid.parse(SPEC_ULID).unwrap();
-    assert_eq!(id.dated(), Some(Moment::from_millis(SPEC_ULID_MILLIS)));
+    assert_eq!(id.dated(), Some(Timestamp::from_millis(SPEC_ULID_MILLIS)));
     assert_eq!(id.to_string(), SPEC_ULID);
 }
 
@@ -176,7 +176,7 @@ fn the_client_of_a_sequenced_id_has_a_limit() {
 fn an_event_is_time_source_and_id() {
     let event = OpId::event("till", "17", 1_700_000_000_000).unwrap();
     assert_eq!(Format::Event.parse("1700000000000/till/17"), Ok(event.clone()));
-    assert_eq!(event.dated(), Some(Moment::from_millis(1_700_000_000_000)));
+    assert_eq!(event.dated(), Some(Timestamp::from_millis(1_700_000_000_000)));
     // The id may have slashes.
     assert_eq!(Format::Event.parse("1/till/17/a"), OpId::event("till", "17/a", 1));
     for text in ["", "1", "1/till", "1//17", "1/till/", "/till/17", "01/till/17", "-1/till/17", "x/till/17"] {
@@ -300,7 +300,7 @@ proptest! {
 
     #[test]
     fn a_time_is_read_as_it_was_minted(millis in 0u64..1 << 48, number: u64) {
-        prop_assert_eq!(minted_at(millis, number).dated(), Some(Moment::from_millis(millis)));
+        prop_assert_eq!(minted_at(millis, number).dated(), Some(Timestamp::from_millis(millis)));
     }
 }
 

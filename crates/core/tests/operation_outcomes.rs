@@ -6,8 +6,8 @@ mod common;
 use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CHANGES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, OPERATION_BYTES_MAX};
 use jeton_core::{
-    Cell, Change, Column, DedupLocation, Format, Formats, Generation, MissingIdPolicy, Moment, OpId,
-    Operation, OperationError, Rejection, TableId, TableSettings, Value, Verdict,
+    Cell, Change, Column, DedupLocation, Format, Formats, Generation, MissingIdPolicy, OpId, Operation,
+    OperationError, Rejection, TableId, TableSettings, Timestamp, Value, Verdict,
 };
 use proptest::prelude::*;
 
@@ -158,7 +158,7 @@ fn time_is_the_partitions_and_does_not_go_back() {
 #[test]
 fn time_has_the_milliseconds_that_the_log_has() {
     let mut world = world();
-    world.now = Moment::from_nanos(at(0).as_nanos() + 999_999);
+    world.now = Timestamp::from_nanos(at(0).as_nanos() + 999_999);
     let decision = world.add(&opaque("a"), 1).fresh();
     assert_eq!(world.partition(&cell("a")).time(), at(0));
     assert_eq!(decision.answer.millis, START);

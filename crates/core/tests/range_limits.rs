@@ -6,8 +6,8 @@ mod common;
 use common::*;
 use jeton_core::codec::Write;
 use jeton_core::{
-    Catalog, ERAS_MAX, Entry, Format, Mode, Moment, OpId, Partition, PartitionId, TABLES_MAX, TableSettings,
-    WINDOW_MAX, WINDOW_MIN, log_entry,
+    Catalog, ERAS_MAX, Entry, Format, Mode, OpId, Partition, PartitionId, TABLES_MAX, TableSettings,
+    Timestamp, WINDOW_MAX, WINDOW_MIN, log_entry,
 };
 
 /// The last whole millisecond that a moment can be.
@@ -46,7 +46,7 @@ fn at_the_ends_of_time_ids_count_once_and_nothing_breaks() {
             for now in
                 [begin, begin.saturating_add(1).min(LAST), begin.saturating_add(window).min(LAST), LAST]
             {
-                world.now = Moment::from_millis(now);
+                world.now = Timestamp::from_millis(now);
                 let times = [
                     0,
                     now.saturating_sub(window),
@@ -86,10 +86,10 @@ fn a_short_era_at_the_end_of_time_is_not_overlooked() {
         TableSettings { dated_window: WINDOW_MIN, opaque_window: WINDOW_MAX, skew: ms(0), ..settings() };
     let mut world = World::new(short.clone());
     let id = minted_at(LAST - 2_000_000, 1);
-    world.now = Moment::from_millis(LAST - 2_000_000);
+    world.now = Timestamp::from_millis(LAST - 2_000_000);
     world.add(&id, 1).applied();
     world.change(TableSettings { dated_window: WINDOW_MAX, ..short });
-    world.now = Moment::from_millis(LAST - 1_000_000);
+    world.now = Timestamp::from_millis(LAST - 1_000_000);
     world.tidy();
     assert!(!is_fresh(&world.add(&id, 1)), "it counts twice");
 }
@@ -146,7 +146,7 @@ fn a_partition_that_is_read_goes_on_from_where_it_is() {
                 continue;
             };
             let mut before = partition.clone();
-            for now in [Moment::ZERO, at(0), Moment::from_nanos(u64::MAX)] {
+            for now in [Timestamp::ZERO, at(0), Timestamp::from_nanos(u64::MAX)] {
                 if partition.slot() == u64::MAX {
                     break;
                 }

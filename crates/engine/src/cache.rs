@@ -125,7 +125,7 @@ impl Cache {
     }
 
     /// Brings near what is at a place. Asked for many in a row, as with [`guess`](Self::guess).
-    pub fn bring_near(&self, at: u32) {
+    pub fn prefetch(&self, at: u32) {
         std::hint::black_box(self.slots.get(at as usize).map(|slot| (slot.batch, slot.used)));
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_executor::block_on;
-use jeton_core::{Catalog, Moment, SettingsError, Table, TableSettings, mutated};
+use jeton_core::{Catalog, SettingsError, Table, TableSettings, Timestamp, mutated};
 use jeton_register::{Failure, Registers, Row, Slot};
 
 use crate::engine::lock;
@@ -69,8 +69,8 @@ impl<R: Registers> Tables<R> {
         &self,
         name: &str,
         settings: TableSettings,
-        now: impl FnOnce() -> Moment,
-        logged: Moment,
+        now: impl FnOnce() -> Timestamp,
+        logged: Timestamp,
     ) -> Result<(), TableError> {
         self.change(|catalog| {
             let table = catalog.find(name).ok_or_else(|| EngineError::NoSuchTable(name.into()))?;
@@ -86,7 +86,7 @@ impl<R: Registers> Tables<R> {
     /// Lets go of the eras that are over by the time of the log. How many.
     ///
     /// Their stored filters go with the next versions of the filters, which have no use for them.
-    pub fn drop_expired(&self, logged: Moment) -> Result<usize, Failure> {
+    pub fn drop_expired(&self, logged: Timestamp) -> Result<usize, Failure> {
         let early = std::time::Duration::from_secs(if mutated!(DropErasEarly) { 600 } else { 0 });
         let lighter = |catalog: &Catalog| {
             let over: Vec<Table> =

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, IdStatus, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings,
+    Catalog, Cell, Column, IdStatus, OpId, Operation, PartitionId, Secret, Table, TableSettings, Timestamp,
     Value,
 };
 use jeton_register::disk::RealDisk;
@@ -290,7 +290,7 @@ impl Engine {
     }
 
     /// The store's time.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         self.time.now()
     }
 

@@ -111,7 +111,7 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
 
 #[cfg(test)]
 mod tests {
-    use jeton_core::{Catalog, Format, Formats, Moment, TableSettings};
+    use jeton_core::{Catalog, Format, Formats, TableSettings, Timestamp};
     use jeton_register::block_on;
     use jeton_register::disk::FaultDisk;
     use jeton_register::memory::{Faults, Memory};
@@ -146,12 +146,12 @@ mod tests {
             let tables = Tables::new(registers.clone(), Arc::default(), 0);
             for (name, hours) in [("one", 1), ("two", 2), ("three", 3)] {
                 tables.create(name, settings(3_600 * hours)).unwrap();
-                tables.alter(name, settings(60), || Moment::from_secs(START), Moment::ZERO).unwrap();
+                tables.alter(name, settings(60), || Timestamp::from_secs(START), Timestamp::ZERO).unwrap();
             }
             let upkeep = Maintenance {
                 stores: Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) },
                 tables: Arc::new(tables),
-                health: Arc::new(Health::new(1, 0, Moment::from_secs(START))),
+                health: Arc::new(Health::new(1, 0, Timestamp::from_secs(START))),
                 stores_in_use: Arc::default(),
                 bell: Arc::default(),
             };
@@ -160,7 +160,7 @@ mod tests {
 
         /// The log has come to so many hours after the beginning.
         fn reach(&self, hours: f64) {
-            let time = Moment::from_secs(START).after(Duration::from_secs_f64(hours * 3_600.0));
+            let time = Timestamp::from_secs(START).after(Duration::from_secs_f64(hours * 3_600.0));
             self.upkeep.health.reached(time);
         }
 
@@ -182,7 +182,11 @@ mod tests {
             assert_eq!(scenario.eras(), (left.into(), left.into()), "after {hours} hours");
         }
         // Versions go on from there.
-        scenario.upkeep.tables.alter("two", settings(9), || Moment::from_secs(START), Moment::ZERO).unwrap();
+        scenario
+            .upkeep
+            .tables
+            .alter("two", settings(9), || Timestamp::from_secs(START), Timestamp::ZERO)
+            .unwrap();
         assert_eq!(scenario.eras(), (vec![1, 2, 1], vec![1, 2, 1]));
     }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::codec::Reader;
-use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, RefillError, Secret, Table, limits, mutated};
+use jeton_core::{
+    Catalog, Era, Partition, PartitionId, RefillError, Secret, Table, Timestamp, limits, mutated,
+};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
 
@@ -157,7 +159,7 @@ fn restore_filters<R: Registers>(
     registers: &R,
     filters: &StoredFilters,
     table: &Table,
-    now: Moment,
+    now: Timestamp,
 ) -> Result<Table, RecoveryError> {
     let broken = |error: &dyn std::fmt::Display| {
         RecoveryError::Damaged(format!("the filters of {}: {error}", table.name))
@@ -310,7 +312,7 @@ pub struct Recovered<V, D: Disk> {
     /// What was replayed.
     pub replayed: Replayed,
     /// The latest time in the log.
-    pub logged: Moment,
+    pub logged: Timestamp,
 }
 
 /// Shares the partitions out among shards, and replays what the stores lack.
@@ -321,7 +323,8 @@ pub fn replay_log<R: Registers, V: Values, D: Disk>(
     (secret, mut partitions, kept): (Secret, Vec<Partition>, &CheckpointPositions),
     options: &Options,
 ) -> Result<Recovered<V, D>, RecoveryError> {
-    let mut recovered = Recovered { shards: Vec::new(), replayed: Replayed::default(), logged: Moment::ZERO };
+    let mut recovered =
+        Recovered { shards: Vec::new(), replayed: Replayed::default(), logged: Timestamp::ZERO };
     let cache = options.cache_bytes / options.shards;
     let entry = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
     for number in 0..options.shards {
@@ -350,7 +353,7 @@ mod tests {
     use crate::ids::IdIndex;
     use crate::values::{CellKeys, MemoryValues, Rows, cell_key};
 
-    const STEP: LogPosition = LogPosition { slot: 1, time: Moment::from_millis(5) };
+    const STEP: LogPosition = LogPosition { slot: 1, time: Timestamp::from_millis(5) };
 
     /// A store that cannot be read.
     struct Unreadable;

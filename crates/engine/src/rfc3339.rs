@@ -1,9 +1,9 @@
 //! Moments for people: RFC 3339, in UTC, to the second.
 
-use jeton_core::Moment;
+use jeton_core::Timestamp;
 
 /// The moment as `2026-11-16T04:05:06Z`.
-pub(crate) fn shown(moment: Moment) -> String {
+pub(crate) fn shown(moment: Timestamp) -> String {
     let seconds = moment.as_nanos() / 1_000_000_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
@@ -43,7 +43,7 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00Z"),
             (u64::MAX, "2554-07-21T23:34:33Z"),
         ] {
-            assert_eq!(shown(Moment::from_secs(seconds)), text);
+            assert_eq!(shown(Timestamp::from_secs(seconds)), text);
         }
     }
 

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use jeton_core::codec::Reader;
 use jeton_core::{
     BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, DedupRecord, Durability, Generation, Hashes,
-    IdKey, IdStatus, LogItem, LogPosition, Moment, OpId, OperationDecision, Partition, PartitionId,
-    RecomputeError, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete, limits,
-    log_entry, mutated,
+    IdKey, IdStatus, LogItem, LogPosition, OpId, OperationDecision, Partition, PartitionId, RecomputeError,
+    Secret, StateReader, StateWriter, Table, TableId, Timestamp, Value, Verdict, complete, limits, log_entry,
+    mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
@@ -66,7 +66,7 @@ pub struct FrozenValues {
     /// With them the store has everything up to these slots.
     pub slots: Slots,
     /// Whatever they lack was decided at this time or later.
-    pub time: Moment,
+    pub time: Timestamp,
 }
 
 /// The stores that a shard looks things up in.
@@ -217,7 +217,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     /// The latest time of any of its partitions.
-    pub fn time(&self) -> Moment {
+    pub fn time(&self) -> Timestamp {
         self.owned().map(|owned| owned.partition.time()).max().unwrap_or_default()
     }
 
@@ -242,7 +242,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         &mut self,
         catalog: &Catalog,
         requests: &[(&Request, T)],
-        now: Moment,
+        now: Timestamp,
         mut answer: impl FnMut(T, u64, Response),
     ) -> Option<Batch> {
         // What concerns one partition stays in order, and becomes one entry.
@@ -254,7 +254,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let mut open: Option<(LogPosition, PartitionId)> = None;
         let mut entry = Vec::new();
         for window in order.chunks(NEAR_MAX) {
-            self.bring_near(catalog, window.iter().map(|(_, at)| requests[*at as usize].0), &mut hints);
+            self.prefetch(catalog, window.iter().map(|(_, at)| requests[*at as usize].0), &mut hints);
             for ((id, at), hint) in window.iter().copied().zip(hints.drain(..)) {
                 if let Some(hint) = hint {
                     self.memory.cache.hint(hint);
@@ -331,7 +331,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
 
     /// Touches what deciding on the requests will look at: filter, recent ids, cells. Between other work each would be waited for; in
     /// short loops the processor waits for many at once. Tells where the cells may be.
-    fn bring_near<'a>(
+    fn prefetch<'a>(
         &self,
         catalog: &Catalog,
         requests: impl Iterator<Item = &'a Request> + Clone,
@@ -349,7 +349,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
             let Some(this) = table else { break };
             let of_this = ids.clone().filter(|(table, ..)| *table == this);
             if let Some(known) = catalog.get(this) {
-                known.bring_near(of_this.map(|(_, id, key)| (id, key)));
+                known.prefetch(of_this.map(|(_, id, key)| (id, key)));
             }
             table = ids.clone().map(|(table, ..)| table).filter(|table| *table > this).min();
         }
@@ -358,7 +358,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         }
         let cache = &self.memory.cache;
         places.extend(requests.map(|request| request.first_cell().and_then(|cell| cache.guess(cell))));
-        places.iter().flatten().for_each(|place| cache.bring_near(*place));
+        places.iter().flatten().for_each(|place| cache.prefetch(*place));
     }
 
     /// The response to an operation, and the batch that it rests on.
@@ -376,7 +376,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         (if relaxed { 0 } else { needs_batch }, Response::Applied(reply))
     }
 
-    fn read(&mut self, catalog: &Catalog, cell: &Cell, now: Moment) -> (u64, Response) {
+    fn read(&mut self, catalog: &Catalog, cell: &Cell, now: Timestamp) -> (u64, Response) {
         let now = self.time_in(cell.partition(), now);
         let value = self.memory.value(cell).map(|value| value?.at(now));
         let relaxed =
@@ -389,7 +389,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         &mut self,
         catalog: &Catalog,
         (table, id, partition): (TableId, &OpId, PartitionId),
-        now: Moment,
+        now: Timestamp,
     ) -> (u64, Response) {
         let known = match (catalog.get(table), &self.partitions[usize::from(partition.0)]) {
             (Some(table), Some(owned)) => {
@@ -413,7 +413,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         &mut self,
         catalog: &Catalog,
         (what, key): (&BranchRequest, IdKey),
-        now: Moment,
+        now: Timestamp,
         (id, open, entry): (PartitionId, &mut Option<(LogPosition, PartitionId)>, &mut Vec<u8>),
     ) -> (u64, Result<BranchResponse, EngineError>) {
         let Some(owned) = &mut self.partitions[usize::from(id.0)] else {
@@ -482,7 +482,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     /// The time of a partition, in the milliseconds of its entries.
-    fn time_in(&self, partition: PartitionId, now: Moment) -> u64 {
+    fn time_in(&self, partition: PartitionId, now: Timestamp) -> u64 {
         let owned = self.partitions[usize::from(partition.0)].as_ref();
         let time = owned.map_or(now, |owned| owned.partition.time().max(now));
         time.as_nanos() / 1_000_000
@@ -521,7 +521,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     /// Freezes what the value store lacks. [`copy_values`](Self::copy_values) hands it out.
-    pub fn freeze_values(&mut self, now: Moment) {
+    pub fn freeze_values(&mut self, now: Timestamp) {
         assert!(self.freezing.is_none(), "one freeze at a time");
         let mut rows = Rows::default();
         let freeze = self.memory.cache.freeze();

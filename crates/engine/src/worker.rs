@@ -18,7 +18,7 @@ use std::sync::mpsc as std_mpsc;
 use std::task::Poll;
 
 use arc_swap::ArcSwap;
-use jeton_core::{Catalog, Moment, mutated};
+use jeton_core::{Catalog, Timestamp, mutated};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
@@ -107,7 +107,7 @@ type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send
 struct InFlight {
     number: u64,
     /// No entry of it has an earlier time, down to the millisecond.
-    time: Moment,
+    time: Timestamp,
     writing: Writing,
     /// Answers that wait for it.
     due: Vec<PendingResponse>,
@@ -386,7 +386,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             Err(failure) => panic!("the log failed after it took a batch: {failure}"),
         }
         self.shard.durable(batch.number);
-        self.health.reached(Moment::from_millis(batch.time.as_nanos() / 1_000_000));
+        self.health.reached(Timestamp::from_millis(batch.time.as_nanos() / 1_000_000));
         self.answers.give(batch.due);
         for (reply, slots) in batch.marks {
             drop(reply.send(slots));
@@ -502,7 +502,7 @@ mod tests {
         let (ids, note) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) };
         let options = Options { shards: 1, copy_cells, ..Options::default() };
-        let time = StoreTime::begin(SystemClock::default(), Moment::ZERO, options.clock_ahead_max);
+        let time = StoreTime::begin(SystemClock::default(), Timestamp::ZERO, options.clock_ahead_max);
         let time = Arc::new(time.unwrap());
         let found = find(&*registers, &stores, &note, || [7; 16]).unwrap();
         let catalog = Arc::new(found.catalog.create("t", TableSettings::default()).unwrap());

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use forgetful_filter::{ForgetfulFilter, Key, Moment, Settings, Sighting};
+use forgetful_filter::{ForgetfulFilter, Key, Membership, Settings, Timestamp};
 use jeton_testkit::Rng;
 
 const WINDOW: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ enum Cause {
 }
 
 /// An id on its way to the filter, in order of time.
-type Arrival = (Moment, Id, Cause);
+type Arrival = (Timestamp, Id, Cause);
 
 /// How the filter did.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -69,14 +69,14 @@ impl Score {
 /// The ids that arrived first within the last window.
 #[derive(Default)]
 struct ExactTable {
-    inserted: HashMap<Id, Moment>,
-    by_age: VecDeque<(Moment, Id)>,
+    inserted: HashMap<Id, Timestamp>,
+    by_age: VecDeque<(Timestamp, Id)>,
     peak: usize,
 }
 
 impl ExactTable {
     /// Whether the id is in the window; inserts it if not.
-    fn check_and_insert(&mut self, id: Id, now: Moment) -> bool {
+    fn check_and_insert(&mut self, id: Id, now: Timestamp) -> bool {
         while let Some((inserted, id)) = self.by_age.front()
             && now.since(*inserted) > WINDOW
         {
@@ -100,7 +100,7 @@ struct Simulation {
     score: Score,
     /// Ids to send again.
     again: BinaryHeap<Reverse<Arrival>>,
-    next_new: Moment,
+    next_new: Timestamp,
 }
 
 impl Simulation {
@@ -117,13 +117,13 @@ impl Simulation {
             table: ExactTable::default(),
             score: Score::default(),
             again: BinaryHeap::new(),
-            next_new: Moment::ZERO,
+            next_new: Timestamp::ZERO,
         }
     }
 
     /// Sends everything that is due in one second of virtual time.
     fn run_second(&mut self, second: u64, rate: u64) {
-        let end = Moment::from_secs(second + 1);
+        let end = Timestamp::from_secs(second + 1);
         loop {
             let again = self.again.peek().map(|Reverse((at, _, _))| *at).filter(|at| *at < end);
             let new = (rate > 0 && self.next_new < end).then_some(self.next_new);
@@ -140,7 +140,7 @@ impl Simulation {
         self.filter.maintain(end);
     }
 
-    fn send_new(&mut self, at: Moment, rate: u64) {
+    fn send_new(&mut self, at: Timestamp, rate: u64) {
         let gap = 1_000_000_000 / rate;
         self.next_new = at.after(Duration::from_nanos(gap / 2 + self.rng.below(gap)));
         let id = self.rng.bytes();
@@ -155,7 +155,7 @@ impl Simulation {
         };
         if let Some((cause, delay)) = again {
             let at = at.after(Duration::from_nanos(delay));
-            if at < Moment::from_secs(PHASES[2].0) {
+            if at < Timestamp::from_secs(PHASES[2].0) {
                 self.again.push(Reverse((at, id, cause)));
             }
         }
@@ -166,14 +166,14 @@ impl Simulation {
         let known = self.table.check_and_insert(id, now);
         let answer = self.filter.check_and_insert(&id, now);
         let count = match (known, answer, cause) {
-            (true, Sighting::Maybe, _) => &mut self.score.caught,
-            (true, Sighting::New, _) => &mut self.score.missed,
-            (false, Sighting::Maybe, _) => &mut self.score.mistaken,
-            (false, Sighting::New, Cause::Late) => &mut self.score.forgotten,
-            (false, Sighting::New, _) => &mut self.score.accepted,
+            (true, Membership::Maybe, _) => &mut self.score.caught,
+            (true, Membership::New, _) => &mut self.score.missed,
+            (false, Membership::Maybe, _) => &mut self.score.mistaken,
+            (false, Membership::New, Cause::Late) => &mut self.score.forgotten,
+            (false, Membership::New, _) => &mut self.score.accepted,
         };
         *count += 1;
-        if !known && answer == Sighting::Maybe {
+        if !known && answer == Membership::Maybe {
             // The exact table corrects a false positive; from now on the filter must remember the id.
             self.filter.insert(&id, now);
         }
@@ -228,7 +228,7 @@ fn main() -> ExitCode {
     println!(
         "The exact table held up to {} ids, which takes at least {} kB.",
         simulation.table.peak,
-        simulation.table.peak * size_of::<(Id, Moment)>() / 1_000,
+        simulation.table.peak * size_of::<(Id, Timestamp)>() / 1_000,
     );
     if score.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn exact_table_holds_one_window() {
         let mut table = ExactTable::default();
-        let mut check = |secs, id: u8| table.check_and_insert([id; 16], Moment::from_secs(secs));
+        let mut check = |secs, id: u8| table.check_and_insert([id; 16], Timestamp::from_secs(secs));
         assert!(!check(0, 1) && !check(0, 2));
         assert!(check(5, 1), "the window is inclusive");
         assert!(!check(6, 1), "the window counts from the first arrival");

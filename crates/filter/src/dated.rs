@@ -7,16 +7,16 @@
 
 use std::io;
 
-use crate::dated_keeper::{DatedKeeper, DatedPlan, Refusal};
-use crate::filter::Sighting;
+use crate::dated_rotation::{DatedIdError, DatedParams, DatedRotator};
+use crate::filter::Membership;
 use crate::generations::{Generations, any_contains};
 use crate::key::{Fingerprint, Key};
-use crate::moment::Moment;
+use crate::lock_stripes::LockStripes;
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::{self, Kind, SnapshotError};
 use crate::status::Status;
-use crate::stripes::Stripes;
-use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Published};
+use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Snapshotted};
+use crate::timestamp::Timestamp;
 
 /// The shared notion of now moves in steps of this part of a generation, so that it is rarely written.
 const NOW_STEPS: u64 = 64;
@@ -29,7 +29,7 @@ const NOW_STEPS: u64 = 64;
 ///
 /// ```
 /// use std::time::Duration;
-/// use forgetful_filter::{Key, Moment, Refusal, Settings, Sighting};
+/// use forgetful_filter::{Key, Timestamp, DatedIdError, Settings, Membership};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
@@ -37,44 +37,44 @@ const NOW_STEPS: u64 = 64;
 ///     .skew(Duration::from_secs(5))
 ///     .build_dated(key)?;
 ///
-/// let (dated, now) = (Moment::from_secs(100), Moment::from_secs(103)); // the id was minted 3 s ago
-/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, now)?, Sighting::New);
-/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, Moment::from_secs(3_600))?, Sighting::Maybe);
+/// let (dated, now) = (Timestamp::from_secs(100), Timestamp::from_secs(103)); // the id was minted 3 s ago
+/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, now)?, Membership::New);
+/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(3_600))?, Membership::Maybe);
 ///
 /// // Two days later nobody knows any more whether it was seen, and so it is refused.
-/// let late = seen.check_and_insert(b"018bcfe5-6800-7", dated, Moment::from_secs(172_800));
-/// assert_eq!(late, Err(Refusal::Expired));
+/// let late = seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(172_800));
+/// assert_eq!(late, Err(DatedIdError::Expired));
 /// # Ok(())
 /// # }
 /// ```
 pub struct DatedFilter {
     key: Key,
-    plan: DatedPlan,
+    plan: DatedParams,
     now_step: u64,
     /// The latest moment seen, give or take a step; never goes back.
     now: AtomicU64,
     /// The moment at which the oldest generation retires.
     retires_at: AtomicU64,
-    generations: Published<Generations>,
-    keeper: Mutex<DatedKeeper>,
-    stripes: Stripes,
+    generations: Snapshotted<Generations>,
+    rotator: Mutex<DatedRotator>,
+    stripes: LockStripes,
 }
 
 impl DatedFilter {
     pub(crate) fn new(settings: Settings, key: Key) -> Result<Self, SettingsError> {
-        Ok(Self::with_keeper(DatedKeeper::new(settings)?, key))
+        Ok(Self::with_rotator(DatedRotator::new(settings)?, key))
     }
 
-    fn with_keeper(keeper: DatedKeeper, key: Key) -> Self {
+    fn with_rotator(rotator: DatedRotator, key: Key) -> Self {
         Self {
             key,
-            plan: keeper.plan.clone(),
-            now_step: keeper.plan.period_ns / NOW_STEPS,
-            now: AtomicU64::new(keeper.now.as_nanos()),
-            retires_at: AtomicU64::new(keeper.plan.end_of(keeper.generations.first)),
-            generations: Published::new(keeper.generations.clone()),
-            keeper: Mutex::new(keeper),
-            stripes: Stripes::new(),
+            plan: rotator.plan.clone(),
+            now_step: rotator.plan.period_ns / NOW_STEPS,
+            now: AtomicU64::new(rotator.now.as_nanos()),
+            retires_at: AtomicU64::new(rotator.plan.end_of(rotator.generations.first)),
+            generations: Snapshotted::new(rotator.generations.clone()),
+            rotator: Mutex::new(rotator),
+            stripes: LockStripes::new(),
         }
     }
 
@@ -85,19 +85,24 @@ impl DatedFilter {
     }
 
     /// Remembers the id, whether or not it was known.
-    pub fn insert(&self, id: &[u8], dated: Moment, now: Moment) -> Result<(), Refusal> {
+    pub fn insert(&self, id: &[u8], dated: Timestamp, now: Timestamp) -> Result<(), DatedIdError> {
         self.insert_fingerprint(self.fingerprint(id), dated, now)
     }
 
     /// Whether the id may have been inserted; `false` is certain for every insert that returned before this call
     /// began. An error says why that cannot be known.
-    pub fn contains(&self, id: &[u8], dated: Moment, now: Moment) -> Result<bool, Refusal> {
+    pub fn contains(&self, id: &[u8], dated: Timestamp, now: Timestamp) -> Result<bool, DatedIdError> {
         self.contains_fingerprint(self.fingerprint(id), dated, now)
     }
 
     /// Looks the id up, and remembers it if it is new: of all threads that ever bring one id, one is told
-    /// [`Sighting::New`] (or none, if the id is mistaken for a known one).
-    pub fn check_and_insert(&self, id: &[u8], dated: Moment, now: Moment) -> Result<Sighting, Refusal> {
+    /// [`Membership::New`] (or none, if the id is mistaken for a known one).
+    pub fn check_and_insert(
+        &self,
+        id: &[u8],
+        dated: Timestamp,
+        now: Timestamp,
+    ) -> Result<Membership, DatedIdError> {
         self.check_and_insert_fingerprint(self.fingerprint(id), dated, now)
     }
 
@@ -105,42 +110,42 @@ impl DatedFilter {
     pub fn check_and_insert_fingerprint(
         &self,
         fingerprint: Fingerprint,
-        dated: Moment,
-        now: Moment,
-    ) -> Result<Sighting, Refusal> {
+        dated: Timestamp,
+        now: Timestamp,
+    ) -> Result<Membership, DatedIdError> {
         let _one_at_a_time = self.stripes.lock(fingerprint);
         if self.contains_fingerprint(fingerprint, dated, now)? {
-            return Ok(Sighting::Maybe);
+            return Ok(Membership::Maybe);
         }
         self.insert_fingerprint(fingerprint, dated, now)?;
-        Ok(Sighting::New)
+        Ok(Membership::New)
     }
 
     /// [`insert`](Self::insert), for an id already hashed.
     pub fn insert_fingerprint(
         &self,
         fingerprint: Fingerprint,
-        dated: Moment,
-        now: Moment,
-    ) -> Result<(), Refusal> {
+        dated: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), DatedIdError> {
         let now = self.reach(now);
         self.plan.check(dated, now)?;
         let number = self.plan.number(dated);
         loop {
             let full = {
                 let generations = self.generations.load();
-                let slices = generations.get(number).ok_or(Refusal::Expired)?;
+                let slices = generations.get(number).ok_or(DatedIdError::Expired)?;
                 slices.last().map(|slice| slice.insert(fingerprint))
             };
             match full {
                 Some(false) => return Ok(()),
                 Some(true) => {
-                    if let Some(mut keeper) = sync::try_lock(&self.keeper) {
-                        self.make_room(&mut keeper, number, now)?;
+                    if let Some(mut rotator) = sync::try_lock(&self.rotator) {
+                        self.make_room(&mut rotator, number, now)?;
                     }
                     return Ok(());
                 }
-                None => self.make_room(&mut self.lock_keeper(), number, now)?,
+                None => self.make_room(&mut self.lock_rotator(), number, now)?,
             }
         }
     }
@@ -150,24 +155,24 @@ impl DatedFilter {
     pub fn contains_fingerprint(
         &self,
         fingerprint: Fingerprint,
-        dated: Moment,
-        now: Moment,
-    ) -> Result<bool, Refusal> {
+        dated: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, DatedIdError> {
         self.plan.check(dated, self.reach(now))?;
         let generations = self.generations.load();
-        let slices = generations.get(self.plan.number(dated)).ok_or(Refusal::Expired)?;
+        let slices = generations.get(self.plan.number(dated)).ok_or(DatedIdError::Expired)?;
         Ok(any_contains(slices, fingerprint))
     }
 
     /// Brings the memory near that lookups and inserts of these ids will touch, and changes nothing. The processor waits for all of them
     /// at once instead of for one after the other.
     #[inline]
-    pub fn bring_near(&self, ids: impl Iterator<Item = (Fingerprint, Moment)>) {
+    pub fn prefetch(&self, ids: impl Iterator<Item = (Fingerprint, Timestamp)>) {
         let generations = self.generations.load();
         let mut sum = 0;
         for (fingerprint, dated) in ids {
             if let Some([older @ .., newest]) = generations.get(self.plan.number(dated)) {
-                sum |= newest.bring_near(fingerprint);
+                sum |= newest.prefetch(fingerprint);
                 // Mostly the first word of these says that the id is not there.
                 sum |= older.iter().fold(0, |sum, slice| sum | slice.first_word(fingerprint));
             }
@@ -176,18 +181,18 @@ impl DatedFilter {
     }
 
     /// Lets go of the generations that have expired by `now`. For idle times; never needed.
-    pub fn maintain(&self, now: Moment) {
-        self.advance(&mut self.lock_keeper(), now);
+    pub fn maintain(&self, now: Timestamp) {
+        self.advance(&mut self.lock_rotator(), now);
     }
 
     /// Memory, fill, and the false-positive rate to expect now.
     pub fn status(&self) -> Status {
-        self.lock_keeper().status()
+        self.lock_rotator().status()
     }
 
     /// The memory of the filter: as in [`status`](Self::status), without all the rest.
     pub fn bytes(&self) -> usize {
-        self.lock_keeper().bytes()
+        self.lock_rotator().bytes()
     }
 
     /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
@@ -203,63 +208,63 @@ impl DatedFilter {
     }
 
     fn state(&self) -> snapshot::dated::State {
-        snapshot::dated::State::of(&self.lock_keeper(), &self.key)
+        snapshot::dated::State::of(&self.lock_rotator(), &self.key)
     }
 
     /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
-    pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
-        let keeper = snapshot::from_slice(Kind::Dated, bytes, |body| {
+    pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
+        let rotator = snapshot::from_slice(Kind::Dated, bytes, |body| {
             snapshot::dated::decode(body, &key, now, memory_cap)
         })?;
-        Ok(Self::with_keeper(keeper, key))
+        Ok(Self::with_rotator(rotator, key))
     }
 
     /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
     pub fn read_snapshot(
         input: &mut dyn io::Read,
         key: Key,
-        now: Moment,
+        now: Timestamp,
         memory_cap: usize,
     ) -> Result<Self, SnapshotError> {
-        let keeper =
+        let rotator =
             snapshot::read(Kind::Dated, input, |body| snapshot::dated::decode(body, &key, now, memory_cap))?;
-        Ok(Self::with_keeper(keeper, key))
+        Ok(Self::with_rotator(rotator, key))
     }
 
     /// The moment of this operation, after retiring what it makes due if nobody else is at it.
     #[inline]
-    fn reach(&self, now: Moment) -> Moment {
+    fn reach(&self, now: Timestamp) -> Timestamp {
         let known = self.now.load(Ordering::Relaxed);
         if now.as_nanos() > known.saturating_add(self.now_step) {
             self.now.fetch_max(now.as_nanos(), Ordering::Relaxed);
         }
         if now.as_nanos() >= self.retires_at.load(Ordering::Relaxed)
-            && let Some(mut keeper) = sync::try_lock(&self.keeper)
+            && let Some(mut rotator) = sync::try_lock(&self.rotator)
         {
-            self.advance(&mut keeper, now);
+            self.advance(&mut rotator, now);
         }
-        now.max(Moment::from_nanos(known))
+        now.max(Timestamp::from_nanos(known))
     }
 
-    fn advance(&self, keeper: &mut DatedKeeper, now: Moment) {
-        if keeper.advance(now) {
-            self.generations.store(keeper.generations.clone());
+    fn advance(&self, rotator: &mut DatedRotator, now: Timestamp) {
+        if rotator.advance(now) {
+            self.generations.store(rotator.generations.clone());
         }
-        self.retires_at.store(self.plan.end_of(keeper.generations.first), Ordering::Relaxed);
+        self.retires_at.store(self.plan.end_of(rotator.generations.first), Ordering::Relaxed);
     }
 
-    /// The keeper may be behind, if another thread held it when this one would have moved it on: it reaches `now`
+    /// The rotator may be behind, if another thread held it when this one would have moved it on: it reaches `now`
     /// first, so that the row of generations never spans more than can be alive.
-    fn make_room(&self, keeper: &mut DatedKeeper, number: u64, now: Moment) -> Result<(), Refusal> {
-        self.advance(keeper, now);
-        if keeper.make_room(number)? {
-            self.generations.store(keeper.generations.clone());
+    fn make_room(&self, rotator: &mut DatedRotator, number: u64, now: Timestamp) -> Result<(), DatedIdError> {
+        self.advance(rotator, now);
+        if rotator.make_room(number)? {
+            self.generations.store(rotator.generations.clone());
         }
         Ok(())
     }
 
-    fn lock_keeper(&self) -> MutexGuard<'_, DatedKeeper> {
-        sync::lock(&self.keeper)
+    fn lock_rotator(&self) -> MutexGuard<'_, DatedRotator> {
+        sync::lock(&self.rotator)
     }
 }
 
@@ -283,34 +288,34 @@ mod tests {
                 scope.spawn(move || {
                     for n in 0..IDS {
                         let id = (thread << 32 | n).to_le_bytes();
-                        let now = Moment::from_nanos(n * 30_000 / IDS);
+                        let now = Timestamp::from_nanos(n * 30_000 / IDS);
                         // The other thread may be a window ahead: then the id is refused, never lost.
                         match filter.insert(&id, now, now) {
                             Ok(()) => assert_ne!(filter.contains(&id, now, now), Ok(false)),
-                            Err(refusal) => assert_eq!(refusal, Refusal::Expired),
+                            Err(refusal) => assert_eq!(refusal, DatedIdError::Expired),
                         }
                     }
                 });
             }
         });
-        filter.maintain(Moment::from_nanos(30_000));
+        filter.maintain(Timestamp::from_nanos(30_000));
         assert!(filter.status().refreshes_by_age > 10, "{:?}", filter.status());
-        let copy = DatedFilter::restore(&filter.snapshot(), Key::new([5; 16]), Moment::ZERO, 1 << 20);
+        let copy = DatedFilter::restore(&filter.snapshot(), Key::new([5; 16]), Timestamp::ZERO, 1 << 20);
         assert!(copy.is_ok_and(|copy| copy.status().ids == filter.status().ids));
     }
 
-    /// While somebody else holds the keeper, an insert after a long silence cannot retire what is due before it
+    /// While somebody else holds the rotator, an insert after a long silence cannot retire what is due before it
     /// opens a generation. The row of generations must not grow over the silence.
     #[test]
     fn a_long_silence_leaves_no_trace() {
         let settings = Settings::for_window(Duration::from_micros(10)).false_positive_rate(0.1);
         let filter = settings.build_dated(Key::new([5; 16])).expect("valid settings");
-        filter.insert(b"before", Moment::ZERO, Moment::ZERO).expect("within the window");
-        let later = Moment::from_nanos(1_000_000_000);
+        filter.insert(b"before", Timestamp::ZERO, Timestamp::ZERO).expect("within the window");
+        let later = Timestamp::from_nanos(1_000_000_000);
         std::thread::scope(|scope| {
-            let held = filter.lock_keeper();
+            let held = filter.lock_rotator();
             let inserter = scope.spawn(|| filter.insert(b"after", later, later));
-            // It has passed its attempt at the keeper when it has told the new time to all.
+            // It has passed its attempt at the rotator when it has told the new time to all.
             while filter.now.load(Ordering::Relaxed) < later.as_nanos() {
                 std::thread::yield_now();
             }
@@ -320,7 +325,7 @@ mod tests {
             drop(held);
             assert_eq!(inserter.join().ok(), Some(Ok(())));
         });
-        let listed = filter.lock_keeper().generations.list.len();
+        let listed = filter.lock_rotator().generations.list.len();
         assert!(listed < 20, "{listed} generations are listed");
         assert_eq!(filter.contains(b"after", later, later), Ok(true));
     }

@@ -1,32 +1,32 @@
 #![doc = include_str!("../README.md")]
 
+mod approx_count;
+mod cache_line;
 mod dated;
-mod dated_keeper;
+mod dated_rotation;
 mod filter;
 mod generations;
-mod hits;
-mod keeper;
 mod key;
-mod line;
-mod metal;
-mod moment;
-mod plan;
+mod lock_stripes;
+mod lookup;
+mod parameters;
 mod probe;
+mod rotation;
 mod segment;
 mod settings;
+mod simd;
 mod sizing;
 mod slice;
 mod snapshot;
 mod status;
-mod stripes;
 mod sync;
-mod tally;
+mod timestamp;
 
 pub use dated::DatedFilter;
-pub use dated_keeper::Refusal;
-pub use filter::{ForgetfulFilter, Sighting};
+pub use dated_rotation::DatedIdError;
+pub use filter::{ForgetfulFilter, Membership};
 pub use key::{Fingerprint, Key};
-pub use moment::Moment;
 pub use settings::{GENERATIONS, Growth, Settings, SettingsError, TARGET_MIN, WINDOW_MAX};
 pub use snapshot::SnapshotError;
 pub use status::{Pressure, Status};
+pub use timestamp::Timestamp;

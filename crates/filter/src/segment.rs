@@ -11,13 +11,13 @@
 //! - An inserter that was delayed past a close repeats in the lane that is open then. The bits it left behind in
 //!   the old lane are harmless: they can only make a foreign id look known.
 
-use crate::hits::Finder;
+use crate::approx_count::ApproxCount;
+use crate::cache_line::{CacheLines, LANES, OutOfMemory, set_bits};
 use crate::key::Fingerprint;
-use crate::line::{LANES, Lines, OutOfMemory, set_bits};
+use crate::lookup::LaneLookup;
 use crate::probe::Layout;
 use crate::sizing;
 use crate::sync::{AtomicU64, Ordering, order_of_seq_cst_accesses};
-use crate::tally::Tally;
 
 /// Which lanes are live and which one is open, in one word: a reader sees both of the same instant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,10 +77,10 @@ pub(crate) struct Segment {
     quiet_until: AtomicU64,
     window_ticks: u64,
     layout: Layout,
-    finder: Finder,
+    lookup: LaneLookup,
     lanes: [Lane; LANES],
-    lines: Lines,
-    tallies: [Tally; LANES],
+    lines: CacheLines,
+    counts: [ApproxCount; LANES],
     /// The count at which an insert reports a full lane.
     alarm: AtomicU64,
 }
@@ -100,10 +100,10 @@ impl Segment {
             quiet_until: AtomicU64::new(0),
             window_ticks,
             layout,
-            finder: Finder::new(layout),
+            lookup: LaneLookup::new(layout),
             lanes: std::array::from_fn(|_| Lane { begin: AtomicU64::new(0), end: AtomicU64::new(0) }),
-            lines: Lines::zeroed(rows)?,
-            tallies: std::array::from_fn(|_| Tally::for_ids(lane_ids_max)),
+            lines: CacheLines::zeroed(rows)?,
+            counts: std::array::from_fn(|_| ApproxCount::for_ids(lane_ids_max)),
             alarm: AtomicU64::new(lane_ids_max.max(1)),
         })
     }
@@ -133,7 +133,7 @@ impl Segment {
 
     /// Ids in the lane: exact for small lanes, within a few percent for large ones.
     pub(crate) fn count(&self, lane: usize) -> u64 {
-        self.tallies[lane].get()
+        self.counts[lane].get()
     }
 
     /// The tick of the lane's first id.
@@ -169,7 +169,7 @@ impl Segment {
             order_of_seq_cst_accesses();
             if self.control().epoch() == control.epoch() {
                 let full = new
-                    && self.tallies[lane]
+                    && self.counts[lane]
                         .add(fingerprint)
                         .is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed));
                 return Inserted::Done { full };
@@ -179,7 +179,7 @@ impl Segment {
 
     /// Reads a word of every row that a lookup or an insert of the id touches; what is in them is of no interest.
     #[inline]
-    pub(crate) fn bring_near(&self, fingerprint: Fingerprint) -> u64 {
+    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) -> u64 {
         self.layout.specialised(|layout| {
             (0..layout.probes).fold(0, |all, probe| {
                 let (row, _) = layout.probe(fingerprint, probe, self.lines.len());
@@ -195,10 +195,10 @@ impl Segment {
         if tick >= self.quiet_until.load(Ordering::Relaxed) {
             lanes &= self.unexpired(tick);
         }
-        self.finder.lanes_holding(&self.lines, fingerprint, lanes) != 0
+        self.lookup.lanes_holding(&self.lines, fingerprint, lanes) != 0
     }
 
-    /// Closes the open lane, and opens `next` if given. Only the keeper calls this, one at a time.
+    /// Closes the open lane, and opens `next` if given. Only the rotator calls this, one at a time.
     ///
     /// `next` must be swept. Its stamps are reset here, before it becomes visible as open.
     pub(crate) fn turn(&self, next: Option<usize>) {
@@ -208,7 +208,7 @@ impl Segment {
             assert_eq!(live & 1 << next, 0, "a lane that is opened must not be live");
             self.lanes[next].begin.store(0, Ordering::SeqCst);
             self.lanes[next].end.store(0, Ordering::SeqCst);
-            self.tallies[next].set(0);
+            self.counts[next].set(0);
             live |= 1 << next;
         }
         self.control.store(Control::new(control.epoch() + 1, next, live).0, Ordering::SeqCst);
@@ -270,7 +270,7 @@ impl Segment {
     pub(crate) fn revive(&self, lane: usize, saved: &SavedLane) {
         self.lanes[lane].begin.store(stamp_of(saved.first), Ordering::SeqCst);
         self.lanes[lane].end.store(stamp_of(saved.last), Ordering::SeqCst);
-        self.tallies[lane].set(saved.count);
+        self.counts[lane].set(saved.count);
         let control = self.control();
         let live = control.live() | 1 << lane;
         self.control.store(Control::new(control.epoch(), control.open(), live).0, Ordering::SeqCst);

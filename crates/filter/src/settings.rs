@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::dated::DatedFilter;
 use crate::filter::ForgetfulFilter;
 use crate::key::Key;
-use crate::moment::nanos;
+use crate::timestamp::nanos;
 
 /// The longest window: some 73 years. Twice this still fits the timeline.
 pub const WINDOW_MAX: Duration = Duration::from_nanos(1 << 61);
@@ -225,7 +225,7 @@ impl Settings {
     /// Refuses a first allocation of that many lines if it is beyond the cap or beyond any machine.
     pub(crate) fn check_lines(&self, lines: f64) -> Result<usize, SettingsError> {
         const ADDRESSABLE: f64 = (1_u64 << 46) as f64;
-        let bytes = lines * crate::line::LINE_BYTES as f64;
+        let bytes = lines * crate::cache_line::LINE_BYTES as f64;
         if bytes.is_nan() || bytes >= ADDRESSABLE {
             return Err(SettingsError::ExpectedIdsTooMany(self.expected_ids));
         }

@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use crate::line::LANES;
+use crate::cache_line::LANES;
 use crate::probe::{BITS_MAX, Layout};
 
 /// Bits in a word.
@@ -97,12 +97,12 @@ pub(crate) fn share_of(target: f64, parts: u32) -> f64 {
 
 /// A layout, and how densely it may be filled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Density {
+pub(crate) struct FillLimit {
     pub(crate) layout: Layout,
     pub(crate) ids_per_slot: f64,
 }
 
-impl Density {
+impl FillLimit {
     /// The densest filling at which one generation stays within `probability`.
     ///
     /// More probes save memory, fewer save time: at an overall target of 1e-2 two words an id are enough, down to
@@ -117,7 +117,7 @@ impl Density {
         Self::with_probes(probes, probability)
     }
 
-    /// The best number of bits for that many probes. Few bits pass too easily, many fill the words; the density
+    /// The best number of bits for that many probes. Few bits pass too easily, many fill the words; the fill_limit
     /// has one peak between, so the search ends where it falls.
     fn with_probes(probes: u32, probability: f64) -> Self {
         let of = |bits| {
@@ -145,7 +145,7 @@ impl Density {
     }
 }
 
-/// Lines for a solid slice of that many words.
+/// CacheLines for a solid slice of that many words.
 pub(crate) fn lines_for_words(words: usize) -> usize {
     words.div_ceil(LANES)
 }
@@ -156,7 +156,7 @@ mod tests {
 
     /// Bits per guaranteed id of an eight-lane ring: seven lanes are the window, the eighth is the slack.
     fn ring_bits(probes: u32, target: f64) -> f64 {
-        64.0 / Density::with_probes(probes, share_of(target, 8)).ids_per_slot * 8.0 / 7.0
+        64.0 / FillLimit::with_probes(probes, share_of(target, 8)).ids_per_slot * 8.0 / 7.0
     }
 
     #[test]

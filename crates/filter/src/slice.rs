@@ -3,31 +3,31 @@
 //! An id's own time names its generation, so a lookup needs no other: the words of a slice are not interleaved with
 //! those of other generations, and the lines of old generations stay cold.
 
+use crate::approx_count::ApproxCount;
+use crate::cache_line::{CacheLines, LANES, OutOfMemory, set_bits};
 use crate::key::Fingerprint;
-use crate::line::{LANES, Lines, OutOfMemory, set_bits};
 use crate::probe::Layout;
-use crate::sizing::{self, Density};
+use crate::sizing::{self, FillLimit};
 use crate::sync::{AtomicU64, Ordering};
-use crate::tally::Tally;
 
 pub(crate) struct Slice {
     layout: Layout,
     ids_max: u64,
-    lines: Lines,
-    tally: Tally,
+    lines: CacheLines,
+    count: ApproxCount,
     /// The count at which an insert reports a full slice.
     alarm: AtomicU64,
 }
 
 impl Slice {
     /// An empty slice.
-    pub(crate) fn new(lines: usize, density: Density) -> Result<Self, OutOfMemory> {
-        let ids_max = density.ids_in(lines * LANES).max(1);
+    pub(crate) fn new(lines: usize, fill_limit: FillLimit) -> Result<Self, OutOfMemory> {
+        let ids_max = fill_limit.ids_in(lines * LANES).max(1);
         Ok(Self {
-            layout: density.layout,
+            layout: fill_limit.layout,
             ids_max,
-            lines: Lines::zeroed(lines)?,
-            tally: Tally::for_ids(ids_max),
+            lines: CacheLines::zeroed(lines)?,
+            count: ApproxCount::for_ids(ids_max),
             alarm: AtomicU64::new(ids_max),
         })
     }
@@ -51,7 +51,7 @@ impl Slice {
 
     /// Ids in the slice: exact for small ones, within a few percent for large ones.
     pub(crate) fn count(&self) -> u64 {
-        self.tally.get()
+        self.count.get()
     }
 
     /// Sets the count at which inserts report a full slice.
@@ -68,12 +68,12 @@ impl Slice {
                 set_bits(self.lines.word(word), mask) | new
             })
         });
-        new && self.tally.add(fingerprint).is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
+        new && self.count.add(fingerprint).is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
     }
 
     /// Reads every word that an insert of the id would change; what is in them is of no interest.
     #[inline]
-    pub(crate) fn bring_near(&self, fingerprint: Fingerprint) -> u64 {
+    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) -> u64 {
         self.layout.specialised(|layout| {
             (0..layout.probes).fold(0, |all, probe| {
                 let (word, _) = layout.probe(fingerprint, probe, self.words_len());
@@ -115,7 +115,7 @@ impl Slice {
 
     /// Puts back what [`Slice::count`] told.
     pub(crate) fn set_count(&self, count: u64) {
-        self.tally.set(count);
+        self.count.set(count);
     }
 
     #[inline]

@@ -44,10 +44,10 @@ pub(crate) fn order_of_seq_cst_accesses() {
 
 /// A value that one thread replaces while others read it without waiting.
 #[cfg(not(loom))]
-pub(crate) struct Published<T>(arc_swap::ArcSwap<T>);
+pub(crate) struct Snapshotted<T>(arc_swap::ArcSwap<T>);
 
 #[cfg(not(loom))]
-impl<T> Published<T> {
+impl<T> Snapshotted<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(arc_swap::ArcSwap::from_pointee(value))
     }
@@ -64,10 +64,10 @@ impl<T> Published<T> {
 
 /// Loom has no `ArcSwap`; a lock around the pointer has the same observable orders, one replacement at a time.
 #[cfg(loom)]
-pub(crate) struct Published<T>(loom::sync::RwLock<Arc<T>>);
+pub(crate) struct Snapshotted<T>(loom::sync::RwLock<Arc<T>>);
 
 #[cfg(loom)]
-impl<T> Published<T> {
+impl<T> Snapshotted<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(loom::sync::RwLock::new(Arc::new(value)))
     }

@@ -4,17 +4,17 @@
 mod common;
 
 use common::{FOREIGN, Subject, WINDOW, false_positives, id, key, seconds};
-use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Key, Moment, Settings, Status};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Key, Settings, Status, Timestamp};
 
 fn fixed(ids: u64, target: f64) -> Settings {
     Settings::for_window(WINDOW).expected_ids(ids).false_positive_rate(target).growth(Growth::Fixed)
 }
 
 /// A filter at its worst instant under the load it was sized for: 8/7 of a window of ids, just before a refresh.
-fn steady<S: Subject>(ids: u64, target: f64) -> (S, Moment) {
+fn steady<S: Subject>(ids: u64, target: f64) -> (S, Timestamp) {
     let subject = S::build(fixed(ids, target));
     let step = WINDOW.as_nanos() as f64 / ids as f64;
-    let at = |number: u64| Moment::from_nanos(1_000 + (number as f64 * step) as u64);
+    let at = |number: u64| Timestamp::from_nanos(1_000 + (number as f64 * step) as u64);
     let total = ids * 8 / 7;
     (0..total).for_each(|number| subject.insert(number, at(number)));
     (subject, at(total))

@@ -7,7 +7,7 @@ mod replay;
 
 use std::time::Duration;
 
-use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Moment, Settings};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Settings, Timestamp};
 use fuzzed::{KEY, NOW, PASSING, SEALED};
 
 const WINDOW: Duration = Duration::from_secs(600);
@@ -17,8 +17,8 @@ fn settings() -> Settings {
     Settings::for_window(WINDOW).expected_ids(4).false_positive_rate(0.05).memory_cap(1 << 20)
 }
 
-fn before_now(seconds: u64) -> Moment {
-    Moment::from_nanos(NOW.as_nanos() - seconds * 1_000_000_000)
+fn before_now(seconds: u64) -> Timestamp {
+    Timestamp::from_nanos(NOW.as_nanos() - seconds * 1_000_000_000)
 }
 
 fn arrived(filter: ForgetfulFilter, ids: u64) -> Vec<u8> {

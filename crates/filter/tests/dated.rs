@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use common::{WINDOW, id, key, seconds};
-use forgetful_filter::{DatedFilter, Moment, Refusal, Settings, Sighting};
+use forgetful_filter::{DatedFilter, DatedIdError, Membership, Settings, Timestamp};
 use proptest::prelude::*;
 
 fn settings() -> Settings {
@@ -18,13 +18,13 @@ fn settings() -> Settings {
 fn the_edges_of_the_window_are_where_they_are_said_to_be() {
     let filter = settings().build_dated(key()).unwrap();
     let now = seconds(100.0);
-    let at = |nanos: i64| Moment::from_nanos((100_000_000_000 + nanos) as u64);
-    assert_eq!(filter.check_and_insert(&id(1), at(-60_000_000_000), now), Ok(Sighting::New));
-    assert_eq!(filter.check_and_insert(&id(2), at(-60_000_000_001), now), Err(Refusal::Expired));
-    assert_eq!(filter.check_and_insert(&id(3), at(2_000_000_000), now), Ok(Sighting::New));
-    assert_eq!(filter.check_and_insert(&id(4), at(2_000_000_001), now), Err(Refusal::FromFuture));
+    let at = |nanos: i64| Timestamp::from_nanos((100_000_000_000 + nanos) as u64);
+    assert_eq!(filter.check_and_insert(&id(1), at(-60_000_000_000), now), Ok(Membership::New));
+    assert_eq!(filter.check_and_insert(&id(2), at(-60_000_000_001), now), Err(DatedIdError::Expired));
+    assert_eq!(filter.check_and_insert(&id(3), at(2_000_000_000), now), Ok(Membership::New));
+    assert_eq!(filter.check_and_insert(&id(4), at(2_000_000_001), now), Err(DatedIdError::FromFuture));
     assert_eq!(filter.contains(&id(1), at(-60_000_000_000), now), Ok(true));
-    assert_eq!(filter.contains(&id(2), at(-60_000_000_001), now), Err(Refusal::Expired));
+    assert_eq!(filter.contains(&id(2), at(-60_000_000_001), now), Err(DatedIdError::Expired));
     assert_eq!(filter.contains(&id(3), at(2_000_000_000), now), Ok(true));
     assert_eq!(filter.status().ids, 2, "a refused id changes nothing");
 }
@@ -33,17 +33,17 @@ fn the_edges_of_the_window_are_where_they_are_said_to_be() {
 fn a_late_id_is_known_by_its_own_time() {
     let filter = settings().build_dated(key()).unwrap();
     // Minted at 10 s, arrives at 50 s, is sent again at 69 s: still the same generation.
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(50.0)), Ok(Sighting::New));
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(69.0)), Ok(Sighting::Maybe));
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(71.0)), Err(Refusal::Expired));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(50.0)), Ok(Membership::New));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(69.0)), Ok(Membership::Maybe));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(71.0)), Err(DatedIdError::Expired));
 }
 
 #[test]
 fn a_clock_that_steps_back_reopens_nothing() {
     let filter = settings().build_dated(key()).unwrap();
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(10.0)), Ok(Sighting::New));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(10.0)), Ok(Membership::New));
     filter.maintain(seconds(500.0));
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(11.0)), Err(Refusal::Expired));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(11.0)), Err(DatedIdError::Expired));
 }
 
 #[test]
@@ -106,10 +106,10 @@ proptest! {
             let now = seconds((clock - back).max(0.0));
             let sighting = exclusive.check_and_insert(&id(number), seconds(dated), now);
             let shared = concurrent.check_and_insert(&id(number), seconds(dated), now);
-            if sighting == Ok(Sighting::New) {
+            if sighting == Ok(Membership::New) {
                 prop_assert!(new.insert(("exclusive", number)), "{number} was new before");
             }
-            if shared == Ok(Sighting::New) {
+            if shared == Ok(Membership::New) {
                 prop_assert!(new.insert(("concurrent", number)), "{number} was new before");
             }
             if back == 0.0 && clock - dated < 60.0 {

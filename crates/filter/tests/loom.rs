@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use forgetful_filter::{ForgetfulFilter, Key, Moment, Settings, Sighting};
+use forgetful_filter::{ForgetfulFilter, Key, Membership, Settings, Timestamp};
 use loom::sync::Arc;
 use loom::thread;
 
-fn at(nanos: u64) -> Moment {
-    Moment::from_nanos(nanos)
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos)
 }
 
 /// One row, two probes, a window of seven ticks; id 0 has been in the open lane since the beginning.
@@ -92,7 +92,7 @@ fn a_race_across_a_refresh_has_one_winner() {
         };
         let mine = filter.check_and_insert(b"a", at(100));
         let theirs = other.join().expect("no panic");
-        let wins = [mine, theirs].iter().filter(|sighting| **sighting == Sighting::New).count();
+        let wins = [mine, theirs].iter().filter(|sighting| **sighting == Membership::New).count();
         assert_eq!(wins, 1);
     });
 }

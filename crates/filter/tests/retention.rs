@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Model, Subject, WINDOW, false_positives, id, key, seconds};
-use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Moment, Pressure, Settings, Sighting};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Membership, Pressure, Settings, Timestamp};
 use proptest::prelude::*;
 
 /// What can happen to a filter.
@@ -65,7 +65,7 @@ fn no_live_id_is_missed<S: Subject>(settings: Settings, window: Duration, events
     let mut subject = S::build(settings);
     let mut model = Model::default();
     // What the caller's clock says, and the latest it ever said: the filter ignores steps back.
-    let mut clock = Moment::from_nanos(window.as_nanos() as u64);
+    let mut clock = Timestamp::from_nanos(window.as_nanos() as u64);
     let mut latest = clock;
     let mut last_insert = clock;
     let mut next_id = 0;
@@ -88,8 +88,8 @@ fn no_live_id_is_missed<S: Subject>(settings: Settings, window: Duration, events
             // Never a whole window behind: an id dated then would rightly be refused.
             Event::StepBack(share) => {
                 let back =
-                    |from: Moment, share| from.as_nanos().saturating_sub(part(share).as_nanos() as u64);
-                clock = Moment::from_nanos(back(clock, share).max(back(latest, 0.9)));
+                    |from: Timestamp, share| from.as_nanos().saturating_sub(part(share).as_nanos() as u64);
+                clock = Timestamp::from_nanos(back(clock, share).max(back(latest, 0.9)));
             }
             Event::Edge => clock = clock.max(last_insert.after(window)),
             Event::Maintain => subject.maintain(clock),
@@ -247,21 +247,21 @@ fn an_id_that_looked_known_is_remembered_for_the_whole_window() {
 #[test]
 fn a_known_id_is_not_renewed_by_asking_for_it() {
     let filter = Settings::for_window(WINDOW).build(key()).unwrap();
-    assert_eq!(filter.check_and_insert(&id(7), seconds(0.0)), Sighting::New);
-    assert_eq!(filter.check_and_insert(&id(7), seconds(55.0)), Sighting::Maybe);
-    assert_eq!(filter.check_and_insert(&id(7), seconds(75.0)), Sighting::New);
+    assert_eq!(filter.check_and_insert(&id(7), seconds(0.0)), Membership::New);
+    assert_eq!(filter.check_and_insert(&id(7), seconds(55.0)), Membership::Maybe);
+    assert_eq!(filter.check_and_insert(&id(7), seconds(75.0)), Membership::New);
 }
 
 fn takes_extreme_moments<S: Subject>(window: Duration) {
     let subject = S::build(Settings::for_window(window).skew(window));
-    let end = Moment::from_nanos(u64::MAX);
-    subject.insert(0, Moment::ZERO);
-    assert!(subject.contains(0, Moment::ZERO, Moment::ZERO));
+    let end = Timestamp::from_nanos(u64::MAX);
+    subject.insert(0, Timestamp::ZERO);
+    assert!(subject.contains(0, Timestamp::ZERO, Timestamp::ZERO));
     for id in 1..100 {
         subject.insert(id, end);
         assert!(subject.contains(id, end, end));
         subject.maintain(end);
-        assert!(subject.contains(id, end, Moment::ZERO), "a step back counts as no step");
+        assert!(subject.contains(id, end, Timestamp::ZERO), "a step back counts as no step");
     }
     let restored = subject.through_snapshot(end);
     assert!((1..100).all(|id| restored.contains(id, end, end)));

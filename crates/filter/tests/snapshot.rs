@@ -5,7 +5,7 @@ mod common;
 
 use common::{WINDOW, id, key, seconds};
 use forgetful_filter::{
-    DatedFilter, ForgetfulFilter, Growth, Key, Moment, Refusal, Settings, Sighting, SnapshotError,
+    DatedFilter, DatedIdError, ForgetfulFilter, Growth, Key, Membership, Settings, SnapshotError, Timestamp,
 };
 
 /// A filter that has grown: two segments, several lanes.
@@ -59,7 +59,7 @@ fn a_restored_filter_goes_on() {
     let mut mistaken = 0;
     for number in ids..ids + 50_000 {
         let now = seconds(70.0 + (number - ids) as f64 * 0.004);
-        mistaken += u32::from(restored.check_and_insert(&id(number), now) == Sighting::Maybe);
+        mistaken += u32::from(restored.check_and_insert(&id(number), now) == Membership::Maybe);
         assert!(restored.contains(&id(number), now));
     }
     assert!(mistaken < 60, "{mistaken} of 50,000 new ids were mistaken at a target of 1e-3");
@@ -73,11 +73,11 @@ fn dated_filters_come_back_and_refuse_what_has_expired() {
         let now = seconds(number as f64 * 0.01);
         filter.insert(&id(number), now, now).unwrap();
     }
-    let restored = DatedFilter::restore(&filter.snapshot(), key(), Moment::ZERO, 1 << 30).unwrap();
+    let restored = DatedFilter::restore(&filter.snapshot(), key(), Timestamp::ZERO, 1 << 30).unwrap();
     assert!(restored.snapshot() == filter.snapshot(), "the bytes are the same again");
     assert!((0..3_000).all(|n| restored.contains(&id(n), seconds(n as f64 * 0.01), seconds(30.0)).unwrap()));
     let later = DatedFilter::restore(&filter.snapshot(), key(), seconds(80.0), 1 << 30).unwrap();
-    assert_eq!(later.contains(&id(0), Moment::ZERO, seconds(1.0)), Err(Refusal::Expired));
+    assert_eq!(later.contains(&id(0), Timestamp::ZERO, seconds(1.0)), Err(DatedIdError::Expired));
     assert_eq!(later.contains(&id(2_999), seconds(29.99), seconds(80.0)), Ok(true));
 }
 
@@ -119,7 +119,7 @@ fn a_snapshot_in_passing_is_the_same() {
     let input = &mut bytes.as_slice();
     let restored = ForgetfulFilter::read_snapshot(input, key(), now, 1 << 30).unwrap();
     assert!(restored.snapshot() == filter.snapshot());
-    let restored = DatedFilter::read_snapshot(input, key(), Moment::ZERO, 1 << 30).unwrap();
+    let restored = DatedFilter::read_snapshot(input, key(), Timestamp::ZERO, 1 << 30).unwrap();
     assert!(restored.snapshot() == dated.snapshot());
     assert_eq!(*input, [7]);
 
@@ -178,7 +178,7 @@ fn the_error_says_what_is_wrong() {
     let dated = Settings::for_window(WINDOW).build_dated(key()).unwrap();
     let bytes = filter.snapshot();
     let error = |bytes: &[u8], key| {
-        ForgetfulFilter::restore(bytes, key, Moment::ZERO, 1 << 30).err().unwrap().to_string()
+        ForgetfulFilter::restore(bytes, key, Timestamp::ZERO, 1 << 30).err().unwrap().to_string()
     };
     assert_eq!(error(b"", key()), "these bytes are not a snapshot of a filter");
     assert_eq!(
@@ -203,7 +203,7 @@ fn settings_come_back_with_the_snapshot() {
     let settings =
         Settings::for_window(WINDOW).expected_ids(700).growth(Growth::Fixed).false_positive_rate(1e-4);
     let filter = settings.build(key()).unwrap();
-    let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), Moment::ZERO, 1 << 30).unwrap();
+    let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), Timestamp::ZERO, 1 << 30).unwrap();
     (0..100_000).for_each(|number| restored.insert(&id(number), seconds(1.0)));
     assert_eq!(restored.status().bytes, filter.status().bytes, "fixed stays fixed");
     assert_eq!(restored.status().target, 1e-4);

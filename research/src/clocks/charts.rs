@@ -1,13 +1,13 @@
 //! Trials as plots.
 
 use super::estimate::CLASSES;
-use super::kinds::{SHARES, counters};
 use super::slice::{ENDS, Slice};
 use super::tables::TELLING;
-use super::times::Timing;
+use super::timing::Timing;
 use super::topology::Topology;
 use super::trial::Trial;
-use super::wire::{COUNTERS, Wire};
+use super::variants::{SHARES, counters};
+use super::wire::{COUNTERS, WireSizes};
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 
 const COLOURS: [Colour; 7] = [
@@ -278,9 +278,9 @@ pub(crate) fn calibration(trials: &[Trial]) -> Chart {
 }
 
 /// Bytes of a stamp by the number of processes.
-pub(crate) fn bytes(wires: &[Wire]) -> Chart {
+pub(crate) fn bytes(wires: &[WireSizes]) -> Chart {
     let clocks = || std::iter::once(None).chain(COUNTERS.map(Some));
-    let panel = |heading, of: fn(&Wire) -> f64| Panel {
+    let panel = |heading, of: fn(&WireSizes) -> f64| Panel {
         heading,
         y: Axis::log("Bytes", 1.0, 100_000.0),
         series: clocks()
@@ -302,7 +302,7 @@ pub(crate) fn bytes(wires: &[Wire]) -> Chart {
         x: Axis::log("Processes", 8.0, 6000.0).with_ticks(&[10.0, 32.0, 64.0, 100.0, 300.0, 1000.0, 5000.0]),
         panels: vec![
             panel("A stamp for itself", |wire| wire.whole),
-            panel("A stamp in a session: what rose since the last, and one of 64 whole", Wire::session),
+            panel("A stamp in a session: what rose since the last, and one of 64 whole", WireSizes::session),
         ],
     }
 }
@@ -334,7 +334,7 @@ pub(crate) fn times(timings: &[Timing]) -> Chart {
         panels: vec![
             panel("Events", &["tick", "receive"]),
             panel("Comparing, where every number is looked at", &["compare"]),
-            panel("Writing", &["write whole", "tick and write in a session"]),
+            panel("DeltaEncoder", &["write whole", "tick and write in a session"]),
         ],
     }
 }

@@ -4,8 +4,8 @@
 
 use bloom_clock::{Causality, Stamp};
 
+use super::ground_truth::GroundTruth;
 use super::slice::ratio;
-use super::truth::Truth;
 use crate::clock_estimate::CausalityEstimate;
 
 /// Classes of pr_p, each a tenth.
@@ -13,7 +13,7 @@ pub(crate) const CLASSES: usize = 10;
 
 /// Pairs that are told to be possible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct PositivePairs {
     pub(crate) pairs: u64,
     /// Those where it is so.
     pub(crate) causes: u64,
@@ -25,14 +25,14 @@ pub(crate) struct Estimate {
     /// Ordered pairs.
     pub(crate) pairs: u64,
     /// Those that are told to be possible, by their pr_p.
-    pub(crate) classes: [Told; CLASSES],
+    pub(crate) classes: [PositivePairs; CLASSES],
     /// How many of these are false, by the estimate.
     pub(crate) false_sum: f64,
 }
 
 impl Estimate {
     /// Of at most so many of the events, evenly.
-    pub(crate) fn of(stamps: &[Stamp], truth: &Truth, most: usize) -> Self {
+    pub(crate) fn of(stamps: &[Stamp], truth: &GroundTruth, most: usize) -> Self {
         let count = stamps.len().min(most);
         let chosen: Vec<usize> = (0..count).map(|number| number * stamps.len() / count).collect();
         let mut estimate = Self::default();
@@ -64,26 +64,26 @@ impl Estimate {
         }
     }
 
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> PositivePairs {
         let pairs = self.classes.iter().map(|told| told.pairs).sum();
-        Told { pairs, causes: self.classes.iter().map(|told| told.causes).sum() }
+        PositivePairs { pairs, causes: self.classes.iter().map(|told| told.causes).sum() }
     }
 
     /// Of the positives, the share that is true: as estimated, and as it is.
     pub(crate) fn precision(&self) -> (f64, f64) {
-        let Told { pairs, causes } = self.told();
+        let PositivePairs { pairs, causes } = self.told();
         (if pairs == 0 { 0.0 } else { 1.0 - self.false_sum / pairs as f64 }, ratio(causes, pairs))
     }
 
     /// Of all pairs, the share that is told rightly.
     pub(crate) fn accuracy(&self) -> (f64, f64) {
-        let Told { pairs, causes } = self.told();
+        let PositivePairs { pairs, causes } = self.told();
         (1.0 - self.false_sum / self.pairs.max(1) as f64, 1.0 - ratio(pairs - causes, self.pairs))
     }
 
     /// Of the pairs that are not causes, the share that is told to be possible.
     pub(crate) fn fpr(&self) -> (f64, f64) {
-        let Told { pairs, causes } = self.told();
+        let PositivePairs { pairs, causes } = self.told();
         let negatives = (self.pairs - pairs) as f64 + self.false_sum;
         let estimated = if negatives > 0.0 { self.false_sum / negatives } else { 0.0 };
         (estimated, ratio(pairs - causes, self.pairs - causes))
@@ -102,7 +102,7 @@ mod tests {
 
         // One certain positive: no false one is expected.
         let mut estimate = Estimate { pairs: 1, ..Estimate::default() };
-        estimate.classes[9] = Told { pairs: 1, causes: 1 };
+        estimate.classes[9] = PositivePairs { pairs: 1, causes: 1 };
         assert_eq!(
             (estimate.precision(), estimate.accuracy(), estimate.fpr()),
             ((1.0, 1.0), (1.0, 1.0), (0.0, 0.0))
@@ -110,7 +110,7 @@ mod tests {
 
         // Also one positive that is false with probability 1/4, and in fact; and one negative.
         let mut more = Estimate { pairs: 2, false_sum: 0.25, ..Estimate::default() };
-        more.classes[7] = Told { pairs: 1, causes: 0 };
+        more.classes[7] = PositivePairs { pairs: 1, causes: 0 };
         estimate.add(&more);
         assert_eq!(estimate.precision(), (1.0 - 0.25 / 2.0, 0.5));
         assert_eq!(estimate.accuracy(), (1.0 - 0.25 / 3.0, 1.0 - 1.0 / 3.0));

@@ -16,7 +16,7 @@ const PER_PROCESS: usize = 8;
 
 /// What happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     /// Something between no two processes.
     Internal,
     /// A message goes into this slot of those under way.
@@ -31,7 +31,7 @@ pub(crate) struct Event {
     pub(crate) process: u32,
     /// Its number within the process, from 1.
     pub(crate) number: u32,
-    pub(crate) what: What,
+    pub(crate) what: EventKind,
 }
 
 /// The events of all processes in the order in which they happen.
@@ -105,7 +105,7 @@ impl Play {
     }
 
     /// What the process does in its turn, if anything.
-    fn turn(&mut self, process: usize, rng: &mut Rng) -> Option<What> {
+    fn turn(&mut self, process: usize, rng: &mut Rng) -> Option<EventKind> {
         if let Some(client) = self.owed[process].pop_front() {
             return self.send(process, client);
         }
@@ -117,10 +117,10 @@ impl Play {
             }
             self.waits[process] = false;
             self.free.push(message.slot);
-            return Some(What::Receive(message.slot));
+            return Some(EventKind::Receive(message.slot));
         }
         if rng.percent(self.plan.internal) {
-            return Some(What::Internal);
+            return Some(EventKind::Internal);
         }
         if self.plan.topology.serves(process, self.plan.processes) || self.waits[process] {
             return None;
@@ -129,7 +129,7 @@ impl Play {
         self.send(process, peer)
     }
 
-    fn send(&mut self, from: usize, to: usize) -> Option<What> {
+    fn send(&mut self, from: usize, to: usize) -> Option<EventKind> {
         if self.free.is_empty() && self.slots == PER_PROCESS * self.plan.processes {
             return None;
         }
@@ -139,7 +139,7 @@ impl Play {
         });
         self.waits[from] = self.plan.topology == Topology::ClientServer;
         self.inboxes[to].push(Message { from, slot });
-        Some(What::Send(slot))
+        Some(EventKind::Send(slot))
     }
 }
 
@@ -164,12 +164,12 @@ mod tests {
                     numbers[event.process as usize] += 1;
                     assert_eq!(event.number, numbers[event.process as usize]);
                     match event.what {
-                        What::Internal => counts[0] += 1,
-                        What::Send(slot) => {
+                        EventKind::Internal => counts[0] += 1,
+                        EventKind::Send(slot) => {
                             counts[1] += 1;
                             assert!(!std::mem::replace(&mut under_way[slot as usize], true));
                         }
-                        What::Receive(slot) => {
+                        EventKind::Receive(slot) => {
                             counts[2] += 1;
                             assert!(std::mem::replace(&mut under_way[slot as usize], false));
                         }
@@ -187,15 +187,15 @@ mod tests {
         let mut play = Play::new(plan(Topology::Uniform, 0));
         let most = 40 * PER_PROCESS;
         for slot in 0..most {
-            assert_eq!(play.send(0, 1), Some(What::Send(slot as u32)));
+            assert_eq!(play.send(0, 1), Some(EventKind::Send(slot as u32)));
         }
         assert_eq!(play.send(0, 1), None);
         let mut rng = Rng::new(1);
         assert_eq!(play.turn(2, &mut rng), None, "the turn passes");
-        let Some(What::Receive(slot)) = play.turn(1, &mut rng) else {
+        let Some(EventKind::Receive(slot)) = play.turn(1, &mut rng) else {
             panic!("there is something to receive")
         };
-        assert_eq!(play.turn(2, &mut rng), Some(What::Send(slot)), "the slot is used again");
+        assert_eq!(play.turn(2, &mut rng), Some(EventKind::Send(slot)), "the slot is used again");
     }
 
     #[test]
@@ -207,13 +207,13 @@ mod tests {
         let mut overtaken = 0;
         for (at, event) in execution.events.iter().enumerate() {
             match event.what {
-                What::Send(slot) => sent_at[slot as usize] = at,
-                What::Receive(slot) => {
+                EventKind::Send(slot) => sent_at[slot as usize] = at,
+                EventKind::Receive(slot) => {
                     let sent = sent_at[slot as usize];
                     overtaken += usize::from(sent < last[event.process as usize]);
                     last[event.process as usize] = last[event.process as usize].max(sent);
                 }
-                What::Internal => {}
+                EventKind::Internal => {}
             }
         }
         assert!(overtaken > 100, "{overtaken}");
@@ -223,9 +223,9 @@ mod tests {
         for event in &execution.events {
             if Topology::ClientServer.serves(event.process as usize, execution.processes) {
                 match event.what {
-                    What::Receive(_) => debts += 1,
-                    What::Send(_) => debts -= 1,
-                    What::Internal => {}
+                    EventKind::Receive(_) => debts += 1,
+                    EventKind::Send(_) => debts -= 1,
+                    EventKind::Internal => {}
                 }
                 assert!((0..=2).contains(&debts), "two servers owe {debts} answers");
             }

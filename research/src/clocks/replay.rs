@@ -2,7 +2,7 @@
 
 use bloom_clock::Clock;
 
-use super::execution::{Event, Execution, What};
+use super::execution::{Event, EventKind, Execution};
 
 /// Gives the clocks, one for each process, every event, and shows each event with its stamp.
 pub(crate) fn replay<C: Clock>(
@@ -14,16 +14,16 @@ pub(crate) fn replay<C: Clock>(
     for (at, event) in execution.events.iter().enumerate() {
         let clock = &mut clocks[event.process as usize];
         match event.what {
-            What::Internal => look(at, event, clock.tick()),
-            What::Send(slot) => {
+            EventKind::Internal => look(at, event, clock.tick()),
+            EventKind::Send(slot) => {
                 let stamp = clock.tick();
                 look(at, event, stamp);
                 under_way[slot as usize] = Some(stamp.clone());
             }
-            What::Receive(slot) => {
+            EventKind::Receive(slot) => {
                 let stamp = under_way[slot as usize].take().expect("a message is sent before it arrives");
                 let stamp =
-                    clock.receive(&stamp).expect("all clocks are of one shape and count what happened");
+                    clock.receive(&stamp).expect("all clocks are of one params and count what happened");
                 look(at, event, stamp);
             }
         }

@@ -8,7 +8,7 @@
 use anyhow::{Result, ensure};
 use bloom_clock::{Causality, Stamp};
 
-use super::truth::Truth;
+use super::ground_truth::GroundTruth;
 
 /// Which events are looked at, by their number in the whole execution of n processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,7 +99,7 @@ impl Class {
 
 /// What became of the ordered pairs of a sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct PairCounts {
     /// Pairs in the order of time, by distance.
     pub(crate) classes: [Class; ENDS.len()],
     /// Pairs against the order of time: the second cannot have caused the first.
@@ -110,8 +110,13 @@ pub(crate) struct Tally {
     pub(crate) equal: u64,
 }
 
-impl Tally {
-    pub(crate) fn of(stamps: &[Stamp], sampled: &[usize], processes: usize, truth: &Truth) -> Result<Self> {
+impl PairCounts {
+    pub(crate) fn of(
+        stamps: &[Stamp],
+        sampled: &[usize],
+        processes: usize,
+        truth: &GroundTruth,
+    ) -> Result<Self> {
         let mut tally = Self::default();
         for second in 0..stamps.len() {
             for first in 0..second {
@@ -206,7 +211,7 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use bloom_clock::{BloomClock, Clock, Identity, Shape};
+    use bloom_clock::{BloomClock, Clock, ClockParams, Identity};
 
     use super::super::execution::Plan;
     use super::super::replay::replay;
@@ -228,20 +233,20 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_a_confusion_matrix() {
-        assert_eq!((Tally::default().precision(), Tally::default().fpr()), (0.0, 0.0));
-        let mut tally = Tally { backward: 4, backward_false: 1, ..Tally::default() };
+        assert_eq!((PairCounts::default().precision(), PairCounts::default().fpr()), (0.0, 0.0));
+        let mut tally = PairCounts { backward: 4, backward_false: 1, ..PairCounts::default() };
         tally.classes[0] = Class { pairs: 3, causes: 3, false_positives: 0 };
         assert_eq!((tally.pairs(), tally.true_positives(), tally.false_positives()), (8, 3, 1));
         assert_eq!((tally.accuracy(), tally.precision(), tally.fpr()), (7.0 / 8.0, 3.0 / 4.0, 1.0 / 5.0));
         assert_eq!((tally.causal_share(), tally.forward_fpr()), (3.0 / 8.0, 0.0));
     }
 
-    fn stamps(plan: Plan, sampled: &[usize], forget: bool) -> Result<Tally> {
+    fn stamps(plan: Plan, sampled: &[usize], forget: bool) -> Result<PairCounts> {
         let execution = plan.play(Rng::new(5));
-        let truth = Truth::of(&execution, sampled);
-        let shape = Shape::new(8)?;
+        let truth = GroundTruth::of(&execution, sampled);
+        let params = ClockParams::new(8)?;
         let begin =
-            |process| BloomClock::begin(shape, Identity::from_number_never_used_before(process as u64));
+            |process| BloomClock::begin(params, Identity::from_number_never_used_before(process as u64));
         let mut stamps = Vec::new();
         replay(&execution, (0..plan.processes).map(begin).collect(), |at, _, stamp| {
             if sampled.contains(&at) {
@@ -253,7 +258,7 @@ mod tests {
             let mut fresh = begin(plan.processes);
             *stamps.last_mut().expect("a sample") = fresh.tick().clone();
         }
-        Tally::of(&stamps, sampled, plan.processes, &truth)
+        PairCounts::of(&stamps, sampled, plan.processes, &truth)
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::journal::Journal;
-use super::kinds::kinds;
 use super::slice::Slice;
 use super::topology::Topology;
-use super::trial::{Effort, Setup, Trial};
+use super::trial::{SampleSizes, Setup, Trial};
+use super::trial_log::TrialLog;
+use super::variants::variants;
 use crate::progress::Meter;
 
 /// A setup, and how often.
@@ -23,7 +23,7 @@ pub(crate) struct Cell {
 /// All trials of a sweep, and how they are done.
 pub(crate) struct Sweep<'a> {
     pub(crate) cells: &'a [Cell],
-    pub(crate) effort: Effort,
+    pub(crate) effort: SampleSizes,
     /// Whether numbers of counters are tried that do not depend on the processes.
     pub(crate) fixed: bool,
     pub(crate) seed: u64,
@@ -33,13 +33,13 @@ impl Sweep<'_> {
     /// Does what the journal does not have, or everything if there is none.
     pub(crate) fn run(&self, journal: Option<&Path>, meter: &mut Meter<'_>) -> Result<Vec<Trial>> {
         let (mut journal, found) =
-            match journal.map(|path| Journal::open(path, self.seed, self.effort)).transpose()? {
+            match journal.map(|path| TrialLog::open(path, self.seed, self.effort)).transpose()? {
                 Some((journal, found)) => (Some(journal), found),
                 None => (None, Vec::new()),
             };
         let mut trials = Vec::with_capacity(self.cells.len());
         for Cell { setup, runs } in self.cells.iter().copied() {
-            let kinds = kinds(setup.processes, self.fixed);
+            let kinds = variants(setup.processes, self.fixed);
             let trial = match found.iter().find_map(|found| found.of(setup, runs, &kinds)) {
                 Some(trial) => {
                     meter.steps(self.cost(&Cell { setup, runs }));
@@ -61,7 +61,7 @@ impl Sweep<'_> {
 
     /// The steps of a cell, for whoever tells how far it is.
     fn cost(&self, cell: &Cell) -> usize {
-        let kinds = kinds(cell.setup.processes, self.fixed);
+        let kinds = variants(cell.setup.processes, self.fixed);
         cell.runs as usize * kinds.iter().map(|kind| Trial::cost(&cell.setup, kind)).sum::<usize>()
     }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn run(cells: &[Cell], seed: u64, journal: Option<&Path>) -> Result<Vec<Trial>> {
-        let effort = Effort { sampled: 60, estimated: 20 };
+        let effort = SampleSizes { sampled: 60, estimated: 20 };
         Sweep { cells, effort, fixed: true, seed }.run(journal, &mut Meter::new(&mut Silent))
     }
 

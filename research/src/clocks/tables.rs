@@ -2,9 +2,9 @@
 
 use super::estimate::CLASSES;
 use super::slice::{Class, ENDS};
-use super::times::Timing;
-use super::trial::{Kind, Setup, Trial, Verdict};
-use super::wire::Wire;
+use super::timing::Timing;
+use super::trial::{ClockVariant, Setup, Trial, Verdict};
+use super::wire::WireSizes;
 use crate::csv::{Cell, Table};
 
 /// Columns that say of which executions and of which clock a row is.
@@ -19,7 +19,7 @@ const WHICH: [&str; 8] = [
     "hashes",
 ];
 
-fn which(setup: &Setup, kind: &Kind) -> Vec<Cell> {
+fn which(setup: &Setup, kind: &ClockVariant) -> Vec<Cell> {
     vec![
         Cell::Text(setup.topology.name()),
         Cell::Count(setup.processes as u64),
@@ -195,7 +195,7 @@ pub(crate) fn at_share(classes: &[Class], wanted: f64) -> Option<f64> {
 }
 
 /// Bytes on the wire.
-pub(crate) fn bytes(wires: &[Wire]) -> Table {
+pub(crate) fn bytes(wires: &[WireSizes]) -> Table {
     let mut table = Table::new(&[
         "topology",
         "processes",
@@ -246,11 +246,11 @@ pub(crate) fn times(timings: &[Timing]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::checksum;
     use super::super::slice::Slice;
     use super::super::sweep::{Cell as Sought, Sweep};
     use super::super::topology::Topology;
-    use super::super::trial::Effort;
+    use super::super::trial::SampleSizes;
+    use super::super::trial_log::checksum;
     use super::super::wire;
     use super::*;
     use crate::progress::{Meter, Silent};
@@ -263,7 +263,7 @@ mod tests {
             Sought { setup: setup(Topology::Uniform, 30, 20), runs: 2 },
             Sought { setup: setup(Topology::ClientServer, 20, 0), runs: 1 },
         ];
-        let effort = Effort { sampled: 150, estimated: 40 };
+        let effort = SampleSizes { sampled: 150, estimated: 40 };
         let sweep = Sweep { cells: &cells, effort, fixed: true, seed };
         let trials = sweep.run(None, &mut Meter::new(&mut Silent)).unwrap();
         let wires = wire::measure(&[(Topology::Community, 20)], seed, || {}).unwrap();

@@ -1,15 +1,15 @@
 //! One execution, and what clocks of many kinds make of it.
 
 use anyhow::Result;
-use bloom_clock::{BloomClock, Identity, Shape, TickKey};
+use bloom_clock::{BloomClock, ClockParams, Identity, TickKey};
 
 use super::estimate::Estimate;
-use super::execution::{Execution, Plan, What};
+use super::execution::{EventKind, Execution, Plan};
+use super::ground_truth::GroundTruth;
 use super::parallel;
 use super::replay::replay;
-use super::slice::{Slice, Tally};
+use super::slice::{PairCounts, Slice};
 use super::topology::Topology;
-use super::truth::Truth;
 use jeton_testkit::Rng;
 
 /// A kind of execution, and which events of it are looked at.
@@ -30,21 +30,21 @@ impl Setup {
 
 /// A kind of clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
+pub(crate) struct ClockVariant {
     /// Whether each event has a name of its own, or that of its process.
     pub(crate) by_event: bool,
     pub(crate) counters: usize,
     pub(crate) hashes: u32,
 }
 
-impl Kind {
+impl ClockVariant {
     pub(crate) fn key(&self) -> &'static str {
         if self.by_event { "event" } else { "process" }
     }
 
-    pub(crate) fn shape(&self) -> Result<Shape> {
+    pub(crate) fn params(&self) -> Result<ClockParams> {
         let key = if self.by_event { TickKey::Event } else { TickKey::Process };
-        Ok(Shape::new(self.counters)?.hashes(self.hashes)?.key(key))
+        Ok(ClockParams::new(self.counters)?.hashes(self.hashes)?.key(key))
     }
 }
 
@@ -53,7 +53,7 @@ const HASHES_ESTIMATED: u32 = 2;
 
 /// How much is compared.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct SampleSizes {
     /// So many events of a slice are compared with each other.
     pub(crate) sampled: usize,
     /// And of so many the estimates are computed, which take far longer.
@@ -63,8 +63,8 @@ pub(crate) struct Effort {
 /// What a clock made of an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
-    pub(crate) kind: Kind,
-    pub(crate) tally: Tally,
+    pub(crate) kind: ClockVariant,
+    pub(crate) tally: PairCounts,
     /// For clocks with few hashes.
     pub(crate) estimate: Option<Estimate>,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Trial {
 
 impl Trial {
     /// How long a kind of clock takes, beside others.
-    pub(crate) fn cost(setup: &Setup, kind: &Kind) -> usize {
+    pub(crate) fn cost(setup: &Setup, kind: &ClockVariant) -> usize {
         10 + setup.slice.range(setup.processes).end * (kind.counters + 64) / 5_000_000
     }
 
@@ -92,37 +92,43 @@ impl Trial {
     pub(crate) fn run(
         setup: Setup,
         runs: u32,
-        kinds: &[Kind],
-        effort: Effort,
+        kinds: &[ClockVariant],
+        effort: SampleSizes,
         seed: u64,
         mut step: impl FnMut(usize),
     ) -> Result<Self> {
-        let fresh = |kind: &Kind| {
+        let fresh = |kind: &ClockVariant| {
             let estimate = (kind.hashes <= HASHES_ESTIMATED).then(Estimate::default);
-            Verdict { kind: *kind, tally: Tally::default(), estimate }
+            Verdict { kind: *kind, tally: PairCounts::default(), estimate }
         };
         let verdicts = kinds.iter().map(fresh).collect();
         let mut trial = Self { setup, runs, events: [0; 3], sampled: 0, verdicts };
         for run in 0..runs {
-            trial.add(&Lot { setup, run, seed }, kinds, effort, &mut step)?;
+            trial.add(&TrialSeed { setup, run, seed }, kinds, effort, &mut step)?;
         }
         Ok(trial)
     }
 
     /// One more run.
-    fn add(&mut self, lot: &Lot, kinds: &[Kind], effort: Effort, step: &mut impl FnMut(usize)) -> Result<()> {
+    fn add(
+        &mut self,
+        lot: &TrialSeed,
+        kinds: &[ClockVariant],
+        effort: SampleSizes,
+        step: &mut impl FnMut(usize),
+    ) -> Result<()> {
         let setup = lot.setup;
         let execution = lot.play();
         let sampled = setup.slice.sample(setup.processes, effort.sampled);
-        let truth = Truth::of(&execution, &sampled);
-        let judge = |kind: &Kind| -> Result<(Tally, Option<Estimate>)> {
+        let truth = GroundTruth::of(&execution, &sampled);
+        let judge = |kind: &ClockVariant| -> Result<(PairCounts, Option<Estimate>)> {
             let mut stamps = Vec::with_capacity(sampled.len());
             replay(&execution, lot.clocks(kind)?, |at, _, stamp| {
                 if sampled.get(stamps.len()) == Some(&at) {
                     stamps.push(stamp.clone());
                 }
             });
-            let tally = Tally::of(&stamps, &sampled, setup.processes, &truth)?;
+            let tally = PairCounts::of(&stamps, &sampled, setup.processes, &truth)?;
             let estimated = kind.hashes <= HASHES_ESTIMATED;
             Ok((tally, estimated.then(|| Estimate::of(&stamps, &truth, effort.estimated))))
         };
@@ -136,9 +142,9 @@ impl Trial {
         }
         for event in &execution.events {
             self.events[match event.what {
-                What::Internal => 0,
-                What::Send(_) => 1,
-                What::Receive(_) => 2,
+                EventKind::Internal => 0,
+                EventKind::Send(_) => 1,
+                EventKind::Receive(_) => 2,
             }] += 1;
         }
         self.sampled = sampled.len();
@@ -147,19 +153,19 @@ impl Trial {
 
     /// What a clock of this kind made of it.
     pub(crate) fn verdict(&self, by_event: bool, counters: usize, hashes: u32) -> Option<&Verdict> {
-        let kind = Kind { by_event, counters, hashes };
+        let kind = ClockVariant { by_event, counters, hashes };
         self.verdicts.iter().find(|verdict| verdict.kind == kind)
     }
 }
 
 /// One run of a setup: all that chance decides.
-pub(crate) struct Lot {
+pub(crate) struct TrialSeed {
     pub(crate) setup: Setup,
     pub(crate) run: u32,
     pub(crate) seed: u64,
 }
 
-impl Lot {
+impl TrialSeed {
     /// Each run of each setup has chance of its own, so that leaving one out changes no other.
     fn rng(&self, what: &str) -> Rng {
         Rng::named(self.seed, &format!("{} {} {what}", self.setup.name(), self.run))
@@ -172,11 +178,11 @@ impl Lot {
     }
 
     /// A clock for each process. Their names are chance, too: which processes share a counter is decided by them.
-    pub(crate) fn clocks(&self, kind: &Kind) -> Result<Vec<BloomClock>> {
-        let shape = kind.shape()?;
+    pub(crate) fn clocks(&self, kind: &ClockVariant) -> Result<Vec<BloomClock>> {
+        let params = kind.params()?;
         let first = self.rng("identities").below(1 << 60);
         let begin =
-            |process| BloomClock::begin(shape, Identity::from_number_never_used_before(first + process));
+            |process| BloomClock::begin(params, Identity::from_number_never_used_before(first + process));
         Ok((0..self.setup.processes as u64).map(begin).collect())
     }
 }
@@ -185,9 +191,9 @@ impl Lot {
 mod tests {
     use super::*;
 
-    const EFFORT: Effort = Effort { sampled: 1000, estimated: 100 };
+    const EFFORT: SampleSizes = SampleSizes { sampled: 1000, estimated: 100 };
 
-    fn trial(processes: usize, slice: Slice, internal: u32, kinds: &[Kind], runs: u32) -> Trial {
+    fn trial(processes: usize, slice: Slice, internal: u32, kinds: &[ClockVariant], runs: u32) -> Trial {
         let setup = Setup { topology: Topology::Uniform, processes, slice, internal };
         Trial::run(setup, runs, kinds, EFFORT, 1, |_| {}).unwrap()
     }
@@ -199,9 +205,13 @@ mod tests {
     /// An independent simulation of the same model (other chance, other hashes, one run each) gave these.
     #[test]
     fn the_numbers_are_those_of_another_simulation() {
-        let by_event = |hashes| Kind { by_event: true, counters: 30, hashes };
-        let kinds =
-            [by_event(1), by_event(2), by_event(4), Kind { by_event: false, counters: 30, hashes: 1 }];
+        let by_event = |hashes| ClockVariant { by_event: true, counters: 30, hashes };
+        let kinds = [
+            by_event(1),
+            by_event(2),
+            by_event(4),
+            ClockVariant { by_event: false, counters: 30, hashes: 1 },
+        ];
         for (slice, internal, causal, expected) in [
             // Precision, false-positive rate, and that in the order of time.
             (
@@ -232,7 +242,8 @@ mod tests {
     /// Of another simulation: with 100 counters and two for each event the precision is 0.894, the estimate 0.372.
     #[test]
     fn estimates_are_wrong_as_they_were_elsewhere() {
-        let trial = trial(100, Slice::Square, 0, &[Kind { by_event: true, counters: 100, hashes: 2 }], 3);
+        let trial =
+            trial(100, Slice::Square, 0, &[ClockVariant { by_event: true, counters: 100, hashes: 2 }], 3);
         let (estimated, there) = trial.verdicts[0].estimate.as_ref().unwrap().precision();
         about(there, 0.894, 0.05, "precision");
         about(estimated, 0.372, 0.15, "the estimate of it");
@@ -241,12 +252,12 @@ mod tests {
     #[test]
     fn what_is_told_of_a_slice_is_told_of_its_pairs() {
         let kinds = [
-            Kind { by_event: true, counters: 10, hashes: 1 },
-            Kind { by_event: true, counters: 10, hashes: 3 },
+            ClockVariant { by_event: true, counters: 10, hashes: 1 },
+            ClockVariant { by_event: true, counters: 10, hashes: 3 },
         ];
         let mut cost = 0;
         let setup = Setup { topology: Topology::Uniform, processes: 20, slice: Slice::Near, internal: 10 };
-        let effort = Effort { sampled: 100, estimated: 100 };
+        let effort = SampleSizes { sampled: 100, estimated: 100 };
         let trial = Trial::run(setup, 2, &kinds, effort, 9, |more| cost += more).unwrap();
         assert_eq!(cost, 2 * kinds.iter().map(|kind| Trial::cost(&setup, kind)).sum::<usize>());
         assert_eq!(trial.events.iter().sum::<u64>(), 2 * 400);

@@ -7,14 +7,14 @@
 //! What must hold: a vector clock gets every trick that a Bloom clock gets.
 
 use anyhow::Result;
-use bloom_clock::{VectorClock, Writing};
+use bloom_clock::{DeltaEncoder, VectorClock};
 
-use super::execution::{Execution, What};
+use super::execution::{EventKind, Execution};
 use super::parallel;
 use super::replay::replay;
 use super::slice::Slice;
 use super::topology::Topology;
-use super::trial::{Kind, Lot, Setup};
+use super::trial::{ClockVariant, Setup, TrialSeed};
 
 /// So many processes, evenly among all, are those whose sessions are measured.
 const SENDERS: usize = 32;
@@ -49,7 +49,7 @@ impl Lengths {
 
 /// What stamps of a clock take.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Wire {
+pub(crate) struct WireSizes {
     pub(crate) topology: Topology,
     pub(crate) processes: usize,
     /// The counters of a Bloom clock; nothing for a vector clock.
@@ -62,7 +62,7 @@ pub(crate) struct Wire {
     pub(crate) difference: f64,
 }
 
-impl Wire {
+impl WireSizes {
     /// The mean in a session: differences, and now and then a whole one.
     pub(crate) fn session(&self) -> f64 {
         (self.whole + (WHOLE_EVERY - 1) as f64 * self.difference) / WHOLE_EVERY as f64
@@ -73,12 +73,16 @@ impl Wire {
 pub(crate) const COUNTERS: [usize; 3] = [64, 256, 1024];
 
 /// All clocks on all of these, as many processes and topologies.
-pub(crate) fn measure(setups: &[(Topology, usize)], seed: u64, mut step: impl FnMut()) -> Result<Vec<Wire>> {
-    let of = |(topology, processes): &(Topology, usize)| -> Result<Vec<Wire>> {
+pub(crate) fn measure(
+    setups: &[(Topology, usize)],
+    seed: u64,
+    mut step: impl FnMut(),
+) -> Result<Vec<WireSizes>> {
+    let of = |(topology, processes): &(Topology, usize)| -> Result<Vec<WireSizes>> {
         let (topology, processes) = (*topology, *processes);
         let slice = Slice::Mid;
         let setup = Setup { topology, processes, slice, internal: 0 };
-        let lot = Lot { setup, run: 0, seed };
+        let lot = TrialSeed { setup, run: 0, seed };
         let execution = lot.play();
         let from = slice.range(processes).start;
         let mut wires = vec![vector(&execution, topology, from)];
@@ -90,15 +94,15 @@ pub(crate) fn measure(setups: &[(Topology, usize)], seed: u64, mut step: impl Fn
     parallel::map(setups, of, |_| step()).into_iter().collect::<Result<Vec<_>>>().map(|all| all.concat())
 }
 
-fn bloom(lot: &Lot, execution: &Execution, counters: usize, from: usize) -> Result<Wire> {
-    let kind = Kind { by_event: false, counters, hashes: 1 };
+fn bloom(lot: &TrialSeed, execution: &Execution, counters: usize, from: usize) -> Result<WireSizes> {
+    let kind = ClockVariant { by_event: false, counters, hashes: 1 };
     let clocks = lot.clocks(&kind)?;
-    let mut sessions: Vec<(u64, Writing)> = (0..SENDERS).map(|_| (0, Writing::default())).collect();
+    let mut sessions: Vec<(u64, DeltaEncoder)> = (0..SENDERS).map(|_| (0, DeltaEncoder::default())).collect();
     let (mut whole, mut difference) = (Lengths::default(), Lengths::default());
     let mut bytes = Vec::new();
     replay(execution, clocks, |at, event, stamp| {
         let sender = place(event.process, execution.processes).and_then(|place| sessions.get_mut(place));
-        let (Some((number, session)), What::Send(_)) = (sender, event.what) else { return };
+        let (Some((number, session)), EventKind::Send(_)) = (sender, event.what) else { return };
         bytes.clear();
         session.write(stamp, &mut bytes);
         *number += 1;
@@ -112,7 +116,7 @@ fn bloom(lot: &Lot, execution: &Execution, counters: usize, from: usize) -> Resu
         stamp.write(&mut bytes);
         whole.add(bytes.len());
     });
-    Ok(Wire {
+    Ok(WireSizes {
         topology: lot.setup.topology,
         processes: execution.processes,
         counters: Some(counters),
@@ -123,14 +127,14 @@ fn bloom(lot: &Lot, execution: &Execution, counters: usize, from: usize) -> Resu
     })
 }
 
-fn vector(execution: &Execution, topology: Topology, from: usize) -> Wire {
+fn vector(execution: &Execution, topology: Topology, from: usize) -> WireSizes {
     let processes = execution.processes;
     let clocks: Vec<_> = (0..processes).map(|process| VectorClock::begin(process, processes)).collect();
     let mut last: Vec<(u64, Vec<u64>)> = vec![(0, vec![0; processes]); SENDERS];
     let (mut whole, mut difference) = (Lengths::default(), Lengths::default());
     replay(execution, clocks, |at, event, stamp| {
         let sender = place(event.process, processes).and_then(|place| last.get_mut(place));
-        let (Some((number, last)), What::Send(_)) = (sender, event.what) else { return };
+        let (Some((number, last)), EventKind::Send(_)) = (sender, event.what) else { return };
         if at >= from {
             whole.add(whole_vector(stamp.events()));
             if !number.is_multiple_of(WHOLE_EVERY) {
@@ -140,7 +144,7 @@ fn vector(execution: &Execution, topology: Topology, from: usize) -> Wire {
         *number += 1;
         last.copy_from_slice(stamp.events());
     });
-    Wire {
+    WireSizes {
         topology,
         processes,
         counters: None,
@@ -183,14 +187,14 @@ fn difference_of(number: u64, last: &[u64], now: &[u64]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use bloom_clock::{BloomClock, Clock, Identity, Shape, Stamp, TickKey};
+    use bloom_clock::{BloomClock, Clock, ClockParams, Identity, Stamp, TickKey};
 
     use super::*;
 
     /// A stamp with these counters, which are found by trying: the library makes none from numbers.
     fn stamps(counters: usize, events: usize) -> Vec<Stamp> {
-        let shape = Shape::new(counters).unwrap().key(TickKey::Event);
-        let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(7));
+        let params = ClockParams::new(counters).unwrap().key(TickKey::Event);
+        let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(7));
         (0..events).map(|_| clock.tick().clone()).collect()
     }
 
@@ -199,7 +203,7 @@ mod tests {
         let stamps = stamps(100, 40_000);
         let numbers =
             |stamp: &Stamp| stamp.counters().iter().map(|counter| u64::from(*counter)).collect::<Vec<_>>();
-        let mut session = Writing::default();
+        let mut session = DeltaEncoder::default();
         let mut bytes = Vec::new();
         let mut wholes = 0;
         for (number, at) in (0..40_000).step_by(777).enumerate() {
@@ -219,7 +223,7 @@ mod tests {
         }
         assert!(wholes > 10, "nearly all counters rise between two of these");
         let (first, second) = (numbers(&stamps[100]), numbers(&stamps[107]));
-        session = Writing::default();
+        session = DeltaEncoder::default();
         session.write(&stamps[100], &mut bytes);
         bytes.clear();
         session.write(&stamps[107], &mut bytes);

@@ -5,8 +5,8 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 use tokio_postgres::{Client, NoTls, Statement};
 
-use super::databases::Arena;
-use super::task::{CREDIT, DEBIT, Task};
+use super::databases::TestDatabases;
+use super::transfer::{CREDIT, DEBIT, Transfer};
 
 pub(crate) struct PostgresClient {
     client: Client,
@@ -16,7 +16,7 @@ pub(crate) struct PostgresClient {
 }
 
 impl PostgresClient {
-    pub(crate) async fn open(arena: &Arena) -> Result<Self> {
+    pub(crate) async fn open(arena: &TestDatabases) -> Result<Self> {
         let (client, connection) = tokio_postgres::connect(&arena.postgres, NoTls).await?;
         tokio::spawn(connection);
         let debit = client.prepare(DEBIT).await?;
@@ -24,9 +24,9 @@ impl PostgresClient {
     }
 
     /// The work, in a transaction that stays open.
-    pub(crate) async fn work(&mut self, task: Task) -> Result<()> {
+    pub(crate) async fn work(&mut self, task: Transfer) -> Result<()> {
         self.run("BEGIN").await?;
-        self.client.execute(&self.debit, &[&Task::AMOUNT, &task.from]).await?;
+        self.client.execute(&self.debit, &[&Transfer::AMOUNT, &task.from]).await?;
         if let Some(sql) = task.postgres_sleep() {
             let known = self.sleep.as_ref().is_some_and(|(text, _)| *text == sql);
             if !known {
@@ -53,7 +53,7 @@ pub(crate) struct MariaDbClient {
 }
 
 impl MariaDbClient {
-    pub(crate) async fn open(arena: &Arena) -> Result<Self> {
+    pub(crate) async fn open(arena: &TestDatabases) -> Result<Self> {
         let options = Opts::from_url(&arena.mariadb).context("the URL of MariaDB")?;
         // As the adapter has it.
         let options = OptsBuilder::from_opts(options).prefer_socket(false).tcp_nodelay(true);
@@ -63,9 +63,9 @@ impl MariaDbClient {
     }
 
     /// The work, in a transaction or branch that is begun by a statement and stays open.
-    pub(crate) async fn work(&mut self, begin: &str, task: Task) -> Result<()> {
+    pub(crate) async fn work(&mut self, begin: &str, task: Transfer) -> Result<()> {
         self.run(begin).await?;
-        self.conn.exec_drop(&self.credit, (Task::AMOUNT, task.to)).await?;
+        self.conn.exec_drop(&self.credit, (Transfer::AMOUNT, task.to)).await?;
         if let Some(sql) = task.mariadb_sleep() {
             let known = self.sleep.as_ref().is_some_and(|(text, _)| *text == sql);
             if !known {

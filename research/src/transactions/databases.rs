@@ -5,12 +5,12 @@ use jeton_testbed as testbed;
 use mysql_async::prelude::Queryable;
 use tokio_postgres::NoTls;
 
-use super::task::ACCOUNTS;
+use super::transfer::ACCOUNTS;
 use crate::Setting;
 
 /// Two databases to work on.
 #[derive(Debug, Clone)]
-pub(crate) struct Arena {
+pub(crate) struct TestDatabases {
     pub(crate) postgres: String,
     pub(crate) mariadb: String,
     /// How the MariaDB is set up.
@@ -19,7 +19,7 @@ pub(crate) struct Arena {
 
 /// The databases of a run. They end with this.
 pub(crate) struct Databases {
-    arenas: Vec<Arena>,
+    arenas: Vec<TestDatabases>,
     _servers: (Option<testbed::Postgres>, Vec<testbed::MariaDb>),
     /// For logs and registers: on the same disk as the databases.
     folder: tempfile::TempDir,
@@ -31,7 +31,7 @@ impl Databases {
         let folder = testbed::folder()?;
         if let Some((postgres, mariadb)) = &setting.databases {
             let (postgres, mariadb) = (postgres.clone(), mariadb.clone());
-            let arenas = vec![Arena { postgres, mariadb, label: "as given" }];
+            let arenas = vec![TestDatabases { postgres, mariadb, label: "as given" }];
             return Ok(Self { arenas, _servers: (None, Vec::new()), folder });
         }
         let install = "the databases are started from the system's packages (on Debian: postgresql, mariadb-server); or give --postgres and --mariadb";
@@ -48,13 +48,13 @@ impl Databases {
             // A log that holds the whole run: making room in it would hit whoever is there at that moment.
             let settings = ["--max-connections=700", "--innodb-log-file-size=512M"];
             let mariadb = testbed::MariaDb::start(&place, binlog, &settings).context(install)?;
-            arenas.push(Arena { postgres: postgres.url(), mariadb: mariadb.url(), label });
+            arenas.push(TestDatabases { postgres: postgres.url(), mariadb: mariadb.url(), label });
             mariadbs.push(mariadb);
         }
         Ok(Self { arenas, _servers: (Some(postgres), mariadbs), folder })
     }
 
-    pub(crate) fn arenas(&self) -> &[Arena] {
+    pub(crate) fn arenas(&self) -> &[TestDatabases] {
         &self.arenas
     }
 
@@ -63,7 +63,7 @@ impl Databases {
     }
 }
 
-impl Arena {
+impl TestDatabases {
     /// Makes the accounts, and the tables of e-Transactions empty: how many rows they have must not depend on what ran before.
     pub(crate) async fn prepare(&self) -> Result<()> {
         let drop = "DROP TABLE IF EXISTS jeton_research_account";

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::contender::{Parts, Protocol};
-use super::databases::{Arena, Databases};
-use super::lineup::{Entrant, Terms};
+use super::databases::{Databases, TestDatabases};
+use super::protocol::{PhaseTimes, Protocol};
+use super::setup::{Participant, SetupOptions};
 use super::statistics::{Estimate, Summary, median, median_ratio, summary};
-use super::task::{ACCOUNTS, Task};
-use super::{bars, latency_chart, load};
+use super::transfer::{ACCOUNTS, Transfer};
+use super::{cpu_usage, latency_chart, targets};
 use crate::Setting;
 use crate::csv::{Cell, Table};
 use crate::outcome::{Finding, Outcome};
@@ -69,7 +69,9 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
             arena.prepare().await?;
             // Servers of the arena before are still there, and both have the same PostgreSQL.
             let cluster = 1 + (place * PROTOCOLS.len()) as u32;
-            Terms { arena, folder: &folder, clients: 1, cluster, watched: true }.line_up(PROTOCOLS).await
+            SetupOptions { arena, folder: &folder, clients: 1, cluster, watched: true }
+                .line_up(PROTOCOLS)
+                .await
         })?;
         for stage in STAGES {
             let work = measure(&entrants, arena, stage.0, turns(stage), || meter.steps(stage.0 as usize + 3));
@@ -89,8 +91,8 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
 
 /// Turns at one time of SQL: in each, everybody once.
 async fn measure(
-    entrants: &[Entrant],
-    arena: &Arena,
+    entrants: &[Participant],
+    arena: &TestDatabases,
     sql_ms: u32,
     turns: usize,
     mut step: impl FnMut(),
@@ -98,14 +100,14 @@ async fn measure(
     let mut rng = Rng::new(u64::from(sql_ms) + 1);
     let mut order: Vec<usize> = (0..entrants.len()).collect();
     let mut times = vec![Vec::with_capacity(turns); entrants.len()];
-    let mut parts: Vec<Vec<Parts>> = vec![Vec::with_capacity(turns); entrants.len()];
+    let mut parts: Vec<Vec<PhaseTimes>> = vec![Vec::with_capacity(turns); entrants.len()];
     let warm_up = WARM_UP.min(turns / 2 + 1);
-    let before = load::average();
+    let before = cpu_usage::average();
     for turn in 0..warm_up + turns {
         rng.shuffle(&mut order);
         for place in &order {
             let (from, to) = (rng.below(ACCOUNTS) as i64, rng.below(ACCOUNTS) as i64);
-            let task = Task { from, to, sql_ms };
+            let task = Transfer { from, to, sql_ms };
             let contender = Arc::clone(&entrants[*place].contender);
             // As a task of the runtime, which a request to a server is, too.
             let work = tokio::spawn(async move {
@@ -123,16 +125,16 @@ async fn measure(
             step();
         }
     }
-    let load = (before, load::average());
+    let load = (before, cpu_usage::average());
     let of = |protocol: Protocol| {
         let place = entrants.iter().position(|entrant| entrant.protocol == protocol);
         place.map(|place| times[place].as_slice()).unwrap_or_default()
     };
-    let row = |(place, entrant): (usize, &Entrant)| {
-        let Entrant { protocol, .. } = *entrant;
+    let row = |(place, entrant): (usize, &Participant)| {
+        let Participant { protocol, .. } = *entrant;
         let over =
             |other: Protocol| (protocol.databases() == 2).then(|| median_ratio(&times[place], of(other)));
-        let part = |choose: fn(&Parts) -> std::time::Duration| {
+        let part = |choose: fn(&PhaseTimes) -> std::time::Duration| {
             median(
                 &parts[place].iter().map(|parts| choose(parts).as_secs_f64() * 1_000.0).collect::<Vec<_>>(),
             )
@@ -250,7 +252,7 @@ fn told(rows: &[Row]) -> Vec<String> {
         }
         lines.push(String::new());
     }
-    lines.extend(bars::latency(rows));
+    lines.extend(targets::latency(rows));
     lines
 }
 

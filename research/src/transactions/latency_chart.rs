@@ -1,7 +1,7 @@
 //! The plot of `etx-fig8`: what each protocol adds to the plain commits, by the time that the SQL takes.
 
-use super::contender::Protocol;
 use super::latency::Row;
+use super::protocol::Protocol;
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 
 const TITLE: &str = "What exactly-once costs a request, over two plain commits";

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::contender::{Contender, Protocol};
 use super::databases::Databases;
 use super::latency::percent;
-use super::lineup::{Entrant, Terms};
+use super::protocol::{Contender, Protocol};
+use super::setup::{Participant, SetupOptions};
 use super::statistics::{Estimate, mean, rate_ratio};
-use super::task::{ACCOUNTS, Task};
-use super::{bars, load};
+use super::transfer::{ACCOUNTS, Transfer};
+use super::{cpu_usage, targets};
 use crate::Setting;
 use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 use crate::csv::{Cell, Table};
@@ -68,11 +68,11 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     let entrants = runtime.block_on(async {
         arena.prepare().await?;
         let folder = databases.folder();
-        let terms = Terms { arena, folder, clients: CLIENTS_MAX, cluster: 1, watched: false };
+        let terms = SetupOptions { arena, folder, clients: CLIENTS_MAX, cluster: 1, watched: false };
         terms.line_up(PROTOCOLS).await
     })?;
     // The rivals have their connections; the adapters open theirs when so many are asked for.
-    for Entrant { protocol, contender } in &entrants {
+    for Participant { protocol, contender } in &entrants {
         let warming = take_turn(contender, CLIENTS_MAX, WARM_UP, 0);
         runtime.block_on(warming).with_context(|| protocol.name())?;
     }
@@ -87,7 +87,7 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
 }
 
 async fn measure(
-    entrants: &[Entrant],
+    entrants: &[Participant],
     clients: usize,
     rounds: usize,
     turn: Duration,
@@ -97,7 +97,7 @@ async fn measure(
     let mut order: Vec<usize> = (0..entrants.len()).collect();
     let mut rates = vec![Vec::with_capacity(rounds); entrants.len()];
     let mut processors = vec![(0.0, 0.0); entrants.len()];
-    let before = load::average();
+    let before = cpu_usage::average();
     for round in 0..rounds {
         rng.shuffle(&mut order);
         for place in &order {
@@ -111,13 +111,13 @@ async fn measure(
             step();
         }
     }
-    let load = (before, load::average());
+    let load = (before, cpu_usage::average());
     let of = |protocol: Protocol| {
         let place = entrants.iter().position(|entrant| entrant.protocol == protocol);
         place.map(|place| rates[place].as_slice()).unwrap_or_default()
     };
-    let row = |(place, entrant): (usize, &Entrant)| {
-        let Entrant { protocol, .. } = *entrant;
+    let row = |(place, entrant): (usize, &Participant)| {
+        let Participant { protocol, .. } = *entrant;
         let rival = rival_of(protocol);
         Row {
             clients,
@@ -164,7 +164,7 @@ async fn take_turn(
                 let mut done = 0_u64;
                 while !stop.load(Ordering::Relaxed) {
                     let (from, to) = (rng.below(ACCOUNTS) as i64, rng.below(ACCOUNTS) as i64);
-                    contender.transact(client, Task { from, to, sql_ms: 0 }).await?;
+                    contender.transact(client, Transfer { from, to, sql_ms: 0 }).await?;
                     // Those that end after the turn are counted for nobody.
                     let counts = counting.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
                     done += u64::from(counts);
@@ -174,11 +174,11 @@ async fn take_turn(
         })
         .collect();
     tokio::time::sleep(WARM_UP).await;
-    let (begun, before) = (Instant::now(), load::Worked::now());
+    let (begun, before) = (Instant::now(), cpu_usage::CpuSeconds::now());
     counting.store(true, Ordering::Relaxed);
     tokio::time::sleep(turn).await;
     stop.store(true, Ordering::Relaxed);
-    let (took, worked) = (begun.elapsed(), load::Worked::now().since(before));
+    let (took, worked) = (begun.elapsed(), cpu_usage::CpuSeconds::now().since(before));
     let mut done = 0;
     for client in working {
         done += client.await.context("a client broke off")??;
@@ -244,7 +244,7 @@ fn told(rows: &[Row], rounds: usize, turn: Duration) -> Vec<String> {
         }
         lines.push(String::new());
     }
-    lines.extend(bars::throughput(rows));
+    lines.extend(targets::throughput(rows));
     lines
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jeton_core::Moment;
+use jeton_core::Timestamp;
 use jeton_engine::Clock;
 
 /// When every run begins, in milliseconds since 1970.
@@ -56,8 +56,8 @@ impl SimClock {
 }
 
 impl Clock for SimClock {
-    fn wall(&self) -> Moment {
-        Moment::from_millis(self.wall_millis())
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_millis(self.wall_millis())
     }
 
     fn elapsed(&self) -> Duration {

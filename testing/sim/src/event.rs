@@ -29,7 +29,7 @@ pub enum Event {
     /// What has expired is dropped.
     Expire,
     /// A little time passes.
-    Moment,
+    Timestamp,
     /// Much time passes.
     Age,
     /// The wall clock is set.
@@ -75,7 +75,7 @@ impl Event {
             (2, Self::Checkpoint),
             (5, Self::Merge),
             (3, Self::Expire),
-            (10, Self::Moment),
+            (10, Self::Timestamp),
             (profile.ageing, Self::Age),
             (when(profile.clock_steps, 2), Self::WallStep),
             (profile.changing, Self::Settings),

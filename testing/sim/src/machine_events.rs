@@ -37,7 +37,7 @@ impl Simulation {
             | Event::Expire => {
                 self.work(event, chance);
             }
-            Event::Moment => self.pass(chance.within(1, 400)),
+            Event::Timestamp => self.pass(chance.within(1, 400)),
             Event::Age => {
                 let millis = *chance.pick(&[1_000, 5_000, 30_000, 70_000, 200_000, 700_000]);
                 self.pass(millis + chance.below(1_000));

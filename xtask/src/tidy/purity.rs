@@ -22,6 +22,8 @@ const PURE: &[&str] = &[
     "crates/etx/src/answered_watermarks",
     "crates/client/src/transactions/retry",
     "crates/geo/src/protocol",
+    "research/src/paper_filter",
+    "research/src/clock_estimate",
 ];
 
 /// What reaches around the caller, what it is, and what to do instead.

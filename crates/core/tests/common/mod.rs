@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use jeton_core::{
     Branch, BranchName, BranchOutcome, BranchVerdict, Catalog, Cell, Change, Client, Column, DedupLocation,
-    Entry, Era, Format, Formats, Generation, Hashes, IdKey, LogItem, MissingIdPolicy, Mode, Moment, OpId,
-    Operation, OperationDecision, OperationResult, Partition, PartitionId, Rejection, Secret, Table, TableId,
-    TableSettings, Value, Verdict, complete, log_entry,
+    Entry, Era, Format, Formats, Generation, Hashes, IdKey, LogItem, MissingIdPolicy, Mode, OpId, Operation,
+    OperationDecision, OperationResult, Partition, PartitionId, Rejection, Secret, Table, TableId,
+    TableSettings, Timestamp, Value, Verdict, complete, log_entry,
 };
 
 mod store;
@@ -31,8 +31,8 @@ pub const fn ms(millis: u64) -> Duration {
 }
 
 /// So many milliseconds after the beginning of the world.
-pub const fn at(millis: u64) -> Moment {
-    Moment::from_millis(START + millis)
+pub const fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(START + millis)
 }
 
 /// A UUIDv7 that was minted so many milliseconds after the beginning of the world.
@@ -92,7 +92,7 @@ pub fn within(delta: i64, min: Option<i64>, max: Option<i64>) -> Change {
 
 impl Store {
     /// Drops the generations that are over, as a store on disk would.
-    pub fn forget(&mut self, now: Moment) {
+    pub fn forget(&mut self, now: Timestamp) {
         self.answers.retain(|(generation, _), _| !generation.expired(now));
     }
 }
@@ -103,7 +103,7 @@ pub struct World {
     pub catalog: Catalog,
     pub partitions: BTreeMap<PartitionId, Partition>,
     pub store: Store,
-    pub now: Moment,
+    pub now: Timestamp,
     /// The entries of all partitions: in the order in which they were written.
     pub log: Vec<(PartitionId, u64, Vec<u8>)>,
     checkpoint: Checkpoint,

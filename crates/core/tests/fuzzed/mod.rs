@@ -9,8 +9,8 @@ use std::time::Duration;
 use jeton_core::codec::Reader;
 use jeton_core::{
     BranchLogItem, Catalog, Cell, Change, Client, Column, DedupLocation, DedupRecord, Entry, Format, Formats,
-    Generation, Hashes, LogItem, Moment, OpId, Operation, OperationDecision, OperationResult, Partition,
-    PartitionId, Secret, TableId, TableSettings, Value, Values, complete, log_entry,
+    Generation, Hashes, LogItem, OpId, Operation, OperationDecision, OperationResult, Partition, PartitionId,
+    Secret, TableId, TableSettings, Timestamp, Value, Values, complete, log_entry,
 };
 
 #[allow(clippy::duplicate_mod, reason = "the fuzz target has no other tests beside it to take it from")]
@@ -70,7 +70,7 @@ fn counted(id: &OpId) -> (jeton_core::LogPosition, Operation, OperationDecision)
         Format::Sequenced => DedupLocation::Session { lease: Duration::from_secs(60) },
         _ => DedupLocation::Index { era: 1, generation: Generation(3) },
     };
-    let step = jeton_core::LogPosition { slot: 1, time: Moment::from_millis(1_700_000_000_000) };
+    let step = jeton_core::LogPosition { slot: 1, time: Timestamp::from_millis(1_700_000_000_000) };
     let answer =
         OperationResult { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
     (step, operation, OperationDecision { answer, memory, effects: None })
@@ -97,7 +97,7 @@ pub fn entry(data: &[u8]) {
     }
     if let Ok(mut partition) = Partition::decode(PartitionId(3), data) {
         assert_eq!(Partition::decode(PartitionId(3), &partition.encode()).as_ref(), Ok(&partition));
-        partition.sessions().forget_idle(Moment::from_millis(u64::MAX));
+        partition.sessions().forget_idle(Timestamp::from_millis(u64::MAX));
     }
     session(data);
     branch(data);
@@ -114,8 +114,8 @@ fn session(data: &[u8]) {
     if partition.sessions().restore(client.clone(), data).is_ok() {
         assert_eq!(partition.sessions().len(), 1);
         // As an operation of the client that comes next, and as the upkeep.
-        partition.sessions().forget_idle(Moment::from_millis(1_700_000_000_000));
-        partition.sessions().forget_idle(Moment::from_millis(u64::MAX));
+        partition.sessions().forget_idle(Timestamp::from_millis(1_700_000_000_000));
+        partition.sessions().forget_idle(Timestamp::from_millis(u64::MAX));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_executor::block_on;
-use jeton_core::{Cell, Change, Column, Format, Formats, Moment, OpId, Operation, Secret, TableSettings};
+use jeton_core::{Cell, Change, Column, Format, Formats, OpId, Operation, Secret, TableSettings, Timestamp};
 use jeton_engine::ids::IdIndex;
 use jeton_engine::internals::Tables;
 use jeton_engine::values::MemoryValues;
@@ -22,8 +22,8 @@ pub const SECRET: [u8; 16] = *b"secret of a test";
 pub const MINUTE: Duration = Duration::from_secs(60);
 
 /// So many minutes after the beginning.
-pub fn at(minutes: u32) -> Moment {
-    Moment::from_secs(1_700_000_000).after(minutes * MINUTE)
+pub fn at(minutes: u32) -> Timestamp {
+    Timestamp::from_secs(1_700_000_000).after(minutes * MINUTE)
 }
 
 /// A table of opaque ids that is over as soon as it can be.
@@ -70,7 +70,7 @@ impl Scenario {
         shard: &mut Shard<MemoryValues, FaultDisk>,
         tables: &Tables<Memory>,
         id: &str,
-        now: Moment,
+        now: Timestamp,
     ) -> bool {
         let id = Some(OpId::opaque(id.as_bytes()).unwrap());
         let operation = Operation::single(id, self.cell(tables), Change::Add(1)).unwrap();
@@ -84,7 +84,7 @@ impl Scenario {
     }
 
     /// Stores everything for the first time, so that nothing is left to be replayed.
-    pub fn store(&self, shard: &mut Shard<MemoryValues, FaultDisk>, tables: &Tables<Memory>, now: Moment) {
+    pub fn store(&self, shard: &mut Shard<MemoryValues, FaultDisk>, tables: &Tables<Memory>, now: Timestamp) {
         let none = (CheckpointPositions::default(), StoredFilters::default());
         let mut keeper = Checkpointer::new(self.registers.clone(), self.stores.clone(), none, 1 << 20);
         keeper.store_ids(&shard.freeze_ids()).unwrap();

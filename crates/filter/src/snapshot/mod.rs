@@ -28,7 +28,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
 use reader::Reader;
-use writer::{Measure, Sink, Writer};
+use writer::{ByteCounter, Sink, Writer};
 
 const MAGIC: [u8; 8] = *b"fgtfilt\n";
 const VERSION: u16 = 1;
@@ -131,7 +131,7 @@ pub(crate) fn to_vec(body: &impl Body) -> Vec<u8> {
 }
 
 fn length<B: Body>(body: &B) -> io::Result<u64> {
-    let mut measure = Measure::default();
+    let mut measure = ByteCounter::default();
     body.walk(&mut measure)?;
     Ok(measure.0)
 }

@@ -29,9 +29,9 @@ pub(crate) trait Sink {
 
 /// Counts bytes.
 #[derive(Default)]
-pub(super) struct Measure(pub u64);
+pub(super) struct ByteCounter(pub u64);
 
-impl Sink for Measure {
+impl Sink for ByteCounter {
     fn number(&mut self, _: u64) -> io::Result<()> {
         self.0 += 8;
         Ok(())

@@ -7,7 +7,7 @@
 use std::hash::Hasher;
 use std::time::Duration;
 
-use forgetful_filter::{DatedFilter, ForgetfulFilter, Key, Moment, SnapshotError};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Key, SnapshotError, Timestamp};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// As much as a filter may take.
@@ -19,7 +19,7 @@ pub const SEALED: u8 = 1;
 pub const PASSING: u8 = 2;
 
 pub const KEY: Key = Key::new([7; 16]);
-pub const NOW: Moment = Moment::from_secs(1_700_000_000);
+pub const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 
 const ID: &[u8] = b"an id that comes after";
 
@@ -62,7 +62,7 @@ macro_rules! read {
     };
 }
 
-fn arrival(bytes: &[u8], passing: bool, now: Moment) {
+fn arrival(bytes: &[u8], passing: bool, now: Timestamp) {
     let Ok(filter) = read!(ForgetfulFilter, bytes, passing, now) else { return };
     assert!(filter.status().bytes <= CAP);
     let again = filter.snapshot();
@@ -76,7 +76,7 @@ fn arrival(bytes: &[u8], passing: bool, now: Moment) {
     filter.maintain(now.after(Duration::from_secs(1 << 40)));
 }
 
-fn dated(bytes: &[u8], passing: bool, now: Moment) {
+fn dated(bytes: &[u8], passing: bool, now: Timestamp) {
     let Ok(filter) = read!(DatedFilter, bytes, passing, now) else { return };
     assert!(filter.status().bytes <= CAP);
     let again = filter.snapshot();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jeton_core::units;
-use jeton_core::{AddressError, BranchError, IdError, Moment, OperationError, Rejection, SettingsError};
+use jeton_core::{AddressError, BranchError, IdError, OperationError, Rejection, SettingsError, Timestamp};
 use jeton_engine::{EngineError, PrepareError, TableError};
 
 use super::date;
@@ -15,7 +15,7 @@ pub const SOON: Duration = Duration::from_secs(1);
 /// When to try again if the store is full: somebody must make room first.
 pub const LATER: Duration = Duration::from_secs(10);
 
-fn time(moment: Moment) -> String {
+fn time(moment: Timestamp) -> String {
     date::format(moment.as_nanos() / 1_000_000)
 }
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_a_program_may_want_to_know_is_in_members() {
-        let now = Moment::from_secs(1_800_000_000);
+        let now = Timestamp::from_secs(1_800_000_000);
         let problem = Problem::from(Rejection::Expired { window: Duration::from_secs(3600), now });
         assert_eq!(
             (&problem.extra["window"], &problem.extra["server_time"]),

@@ -1,4 +1,4 @@
-//! The keeper of an arrival-time filter: it refreshes, sweeps, grows and shrinks, one caller at a time.
+//! The rotator of an arrival-time filter: it refreshes, sweeps, grows and shrinks, one caller at a time.
 //!
 //! It owns the list of segments, oldest first; the last one takes the new ids. The filter calls it
 //! under a lock that inserts only ever *try* to take. What must hold:
@@ -13,12 +13,12 @@
 
 use std::sync::Arc;
 
-use crate::line::LANES;
-use crate::plan::Plan;
+use crate::approx_count::ApproxCount;
+use crate::cache_line::LANES;
+use crate::parameters::FilterParams;
 use crate::segment::{Segment, lanes_of};
 use crate::settings::{Growth, Settings, SettingsError};
 use crate::status::{LastPressure, Pressure, Status};
-use crate::tally::Tally;
 
 /// Sizes that may be alive at once; each one costs a lookup of its own.
 pub(crate) const SEGMENTS_MAX: usize = 4;
@@ -40,9 +40,9 @@ const SHRINK_AFTER: u32 = 4;
 /// about one insert in 30 rows, so this much keeps ahead of need.
 pub(crate) const SWEEP_ROWS: usize = 64;
 
-/// What the keeper did so far, for [`Status`].
+/// What the rotator did so far, for [`Status`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Rounds {
+pub(crate) struct MaintenanceCounts {
     pub(crate) refreshes_by_age: u64,
     pub(crate) refreshes_by_fill: u64,
     pub(crate) resizes: u64,
@@ -64,9 +64,9 @@ impl Sweep {
     }
 }
 
-pub(crate) struct Keeper {
+pub(crate) struct Rotator {
     pub(crate) settings: Settings,
-    plan: Plan,
+    plan: FilterParams,
     segments: Vec<Arc<Segment>>,
     sweep: Sweep,
     /// The latest tick seen; time never goes back.
@@ -76,24 +76,24 @@ pub(crate) struct Keeper {
     quiet_refreshes: u32,
     quiet_peak: f64,
     pressure: LastPressure,
-    pub(crate) rounds: Rounds,
+    pub(crate) counts: MaintenanceCounts,
 }
 
 /// Called with the new list of segments before the old one is closed.
 pub(crate) type Publish<'a> = &'a mut dyn FnMut(&[Arc<Segment>]);
 
-impl Keeper {
+impl Rotator {
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let plan = Plan::new(settings)?;
+        let plan = FilterParams::new(settings)?;
         let segment = new_segment(&plan, plan.rows)
-            .map_err(|_| SettingsError::OutOfMemory { bytes: plan.rows * crate::line::LINE_BYTES })?;
+            .map_err(|_| SettingsError::OutOfMemory { bytes: plan.rows * crate::cache_line::LINE_BYTES })?;
         Ok(Self::with_segments(settings.clone(), plan, vec![Arc::new(segment)], 0))
     }
 
-    /// A keeper of segments that exist; the last of them is open.
+    /// A rotator of segments that exist; the last of them is open.
     pub(crate) fn with_segments(
         settings: Settings,
-        plan: Plan,
+        plan: FilterParams,
         segments: Vec<Arc<Segment>>,
         tick: u64,
     ) -> Self {
@@ -110,12 +110,12 @@ impl Keeper {
             quiet_refreshes: 0,
             quiet_peak: 0.0,
             pressure: LastPressure::default(),
-            rounds: Rounds::default(),
+            counts: MaintenanceCounts::default(),
         }
     }
 
     #[inline]
-    pub(crate) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &FilterParams {
         &self.plan
     }
 
@@ -199,9 +199,9 @@ impl Keeper {
             false_positive_rate: 1.0 - survives,
             target: self.plan.target,
             pressure: self.pressure.get(),
-            refreshes_by_age: self.rounds.refreshes_by_age,
-            refreshes_by_fill: self.rounds.refreshes_by_fill,
-            resizes: self.rounds.resizes,
+            refreshes_by_age: self.counts.refreshes_by_age,
+            refreshes_by_fill: self.counts.refreshes_by_fill,
+            resizes: self.counts.resizes,
         }
     }
 
@@ -210,7 +210,7 @@ impl Keeper {
     }
 
     fn lane_ids_max(&self) -> u64 {
-        self.plan.density.ids_in(self.current().rows()).max(1)
+        self.plan.fill_limit.ids_in(self.current().rows()).max(1)
     }
 
     /// Lets go of the lanes and segments whose ids are all older than the window.
@@ -249,9 +249,9 @@ impl Keeper {
         if self.plan.growth == Growth::Fixed && !due {
             // A load just as expected fills a lane a little before its time now and then.
             if count as f64 > self.lane_ids_max() as f64 * GROW_ABOVE {
-                self.suffer(Pressure::Fixed);
+                self.record_pressure(Pressure::Fixed);
             }
-            segment.set_alarm(Tally::next_alarm(count));
+            segment.set_alarm(ApproxCount::next_alarm(count));
             return false;
         }
 
@@ -261,7 +261,7 @@ impl Keeper {
             None => Ok(false),
         };
         if let Err(pressure) = resized {
-            self.suffer(pressure);
+            self.record_pressure(pressure);
         }
         // Where memory is short, an early refresh would use up the lanes of the ring and leave all that follows to
         // the last one; ids are better spread over the time that lanes are made for.
@@ -269,13 +269,13 @@ impl Keeper {
         let refreshed =
             resized == Ok(true) || in_time && (self.turn(open) || self.repeat_size(resized, publish));
         if !refreshed {
-            segment.set_alarm(Tally::next_alarm(count));
+            segment.set_alarm(ApproxCount::next_alarm(count));
             return false;
         }
         if full && !due {
-            self.rounds.refreshes_by_fill += 1;
+            self.counts.refreshes_by_fill += 1;
         } else {
-            self.rounds.refreshes_by_age += 1;
+            self.counts.refreshes_by_age += 1;
         }
         true
     }
@@ -314,7 +314,7 @@ impl Keeper {
         if self.segments.len() >= SEGMENTS_MAX {
             return Err(Pressure::SegmentCap);
         }
-        let room = self.plan.memory_cap.saturating_sub(self.bytes()) / crate::line::LINE_BYTES;
+        let room = self.plan.memory_cap.saturating_sub(self.bytes()) / crate::cache_line::LINE_BYTES;
         let rows = rows.min(room);
         if rows == 0 || (!shrinks && rows < present) {
             return if shrinks { Ok(false) } else { Err(Pressure::MemoryCap) };
@@ -327,7 +327,7 @@ impl Keeper {
         self.sweep = Sweep::default();
         self.opened = self.tick;
         self.quiet_refreshes = 0;
-        self.rounds.resizes += 1;
+        self.counts.resizes += 1;
         Ok(true)
     }
 
@@ -354,13 +354,13 @@ impl Keeper {
         }
         let rows = self.current().rows();
         self.resize(rows, publish).unwrap_or_else(|pressure| {
-            self.suffer(pressure);
+            self.record_pressure(pressure);
             false
         })
     }
 
     /// Notes that the load is beyond what can be done about it, for as long as its ids are alive.
-    fn suffer(&mut self, pressure: Pressure) {
+    fn record_pressure(&mut self, pressure: Pressure) {
         let lifetime = self.plan.window_ticks + self.plan.refresh_ticks;
         self.pressure.note(pressure, self.tick.saturating_add(lifetime));
     }
@@ -379,6 +379,6 @@ impl Keeper {
     }
 }
 
-fn new_segment(plan: &Plan, rows: usize) -> Result<Segment, crate::line::OutOfMemory> {
-    Segment::new(rows, plan.density.layout, plan.density.ids_in(rows), plan.window_ticks, Some(0))
+fn new_segment(plan: &FilterParams, rows: usize) -> Result<Segment, crate::cache_line::OutOfMemory> {
+    Segment::new(rows, plan.fill_limit.layout, plan.fill_limit.ids_in(rows), plan.window_ticks, Some(0))
 }

@@ -12,13 +12,13 @@ const SAMPLES_MIN: u64 = 4_096;
 
 /// On a line of its own, because inserts write it while the memory beside it is only read.
 #[repr(align(64))]
-pub(crate) struct Tally {
+pub(crate) struct ApproxCount {
     count: AtomicU64,
     /// An id is counted if this many low bits of its fingerprint are zero.
     shift: u32,
 }
 
-impl Tally {
+impl ApproxCount {
     /// A count of zero, for a generation meant for that many ids.
     pub(crate) fn for_ids(ids: u64) -> Self {
         Self { count: AtomicU64::new(0), shift: (ids / SAMPLES_MIN).max(1).ilog2() }
@@ -52,12 +52,12 @@ mod tests {
     use crate::key::Key;
 
     fn count(meant_for: u64, ids: u64) -> u64 {
-        let tally = Tally::for_ids(meant_for);
+        let count = ApproxCount::for_ids(meant_for);
         let key = Key::new([7; 16]);
         for id in 0..ids {
-            tally.add(key.fingerprint(&id.to_le_bytes()));
+            count.add(key.fingerprint(&id.to_le_bytes()));
         }
-        tally.get()
+        count.get()
     }
 
     #[test]

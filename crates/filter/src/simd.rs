@@ -49,17 +49,17 @@ mod vectors {
         _mm256_setzero_si256, _mm256_shuffle_epi32, _mm256_sllv_epi64, _mm256_srlv_epi64,
     };
 
+    use crate::cache_line::{CacheLine, CacheLines};
     use crate::key::Fingerprint;
-    use crate::line::{Line, Lines};
     use crate::probe::Layout;
 
     /// A function below. It exists only where [`find`] saw that the processor has what it needs.
     #[derive(Clone, Copy)]
-    pub(crate) struct Find(unsafe fn(&Lines, Fingerprint) -> u8);
+    pub(crate) struct Find(unsafe fn(&CacheLines, Fingerprint) -> u8);
 
     impl Find {
         #[inline]
-        pub(crate) fn call(self, lines: &Lines, fingerprint: Fingerprint) -> u8 {
+        pub(crate) fn call(self, lines: &CacheLines, fingerprint: Fingerprint) -> u8 {
             // SAFETY: the function is safe on processors with AVX2 and BMI2, and `find` has asked for them.
             unsafe { (self.0)(lines, fingerprint) }
         }
@@ -89,7 +89,7 @@ mod vectors {
     /// Looks at all lines without a branch between: mispredicting whether a second line is needed would cost more
     /// than loading it, and lines that are not cached are loaded side by side.
     #[target_feature(enable = "avx2,bmi2")]
-    fn lanes_holding<const PROBES: u32, const BITS: u32>(lines: &Lines, fingerprint: Fingerprint) -> u8 {
+    fn lanes_holding<const PROBES: u32, const BITS: u32>(lines: &CacheLines, fingerprint: Fingerprint) -> u8 {
         let layout = Layout { probes: PROBES, bits: BITS };
         let none = _mm256_setzero_si256();
         let mut missing = (none, none);
@@ -126,7 +126,7 @@ mod vectors {
     /// The eight words of a line: eight relaxed atomic loads, in no order, as two instructions.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
-    fn load(line: &Line) -> (__m256i, __m256i) {
+    fn load(line: &CacheLine) -> (__m256i, __m256i) {
         let (low, high);
         // SAFETY: a line is 64 bytes, aligned to 64, and alive while it is borrowed; the instructions only read it.
         // Each aligned word of eight bytes arrives whole, so this is what eight relaxed loads would give.

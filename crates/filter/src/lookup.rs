@@ -1,35 +1,35 @@
 //! Which lanes of an interleaved ring hold an id: the inner loop of every lookup.
 //!
 //! In safe code a line costs eight relaxed loads with a compare and a shift each. Where the processor has vectors,
-//! [`crate::metal`] does the same in a quarter of the instructions; the test below holds both to one result.
+//! [`crate::simd`] does the same in a quarter of the instructions; the test below holds both to one result.
 
+use crate::cache_line::{CacheLine, CacheLines};
 use crate::key::Fingerprint;
-use crate::line::{Line, Lines};
-#[cfg(vectorised)]
-use crate::metal;
 use crate::probe::Layout;
+#[cfg(vectorised)]
+use crate::simd;
 use crate::sync::Ordering;
 
 /// The way to look up ids of one layout on this machine, chosen once.
 #[derive(Clone, Copy)]
-pub(crate) struct Finder {
+pub(crate) struct LaneLookup {
     layout: Layout,
     #[cfg(vectorised)]
-    vectors: Option<metal::Find>,
+    vectors: Option<simd::Find>,
 }
 
-impl Finder {
+impl LaneLookup {
     pub(crate) fn new(layout: Layout) -> Self {
         Self {
             layout,
             #[cfg(vectorised)]
-            vectors: metal::find(layout),
+            vectors: simd::find(layout),
         }
     }
 
     /// Those of the `lanes` that have all bits of the id.
     #[inline]
-    pub(crate) fn lanes_holding(self, lines: &Lines, fingerprint: Fingerprint, lanes: u8) -> u8 {
+    pub(crate) fn lanes_holding(self, lines: &CacheLines, fingerprint: Fingerprint, lanes: u8) -> u8 {
         #[cfg(vectorised)]
         if let Some(vectors) = self.vectors {
             return lanes & vectors.call(lines, fingerprint);
@@ -40,7 +40,7 @@ impl Finder {
 
 /// Narrows the lanes down, line by line, until none is left.
 #[inline]
-fn narrow(lines: &Lines, layout: Layout, fingerprint: Fingerprint, mut lanes: u8) -> u8 {
+fn narrow(lines: &CacheLines, layout: Layout, fingerprint: Fingerprint, mut lanes: u8) -> u8 {
     for probe in 0..layout.probes {
         if lanes == 0 {
             break;
@@ -53,7 +53,7 @@ fn narrow(lines: &Lines, layout: Layout, fingerprint: Fingerprint, mut lanes: u8
 
 /// The lanes of a line that have all bits of the mask.
 #[inline]
-fn passing(line: &Line, mask: u64) -> u8 {
+fn passing(line: &CacheLine, mask: u64) -> u8 {
     let mut lanes = 0;
     for (lane, word) in line.0.iter().enumerate() {
         lanes |= u8::from(word.load(Ordering::Relaxed) & mask == mask) << lane;
@@ -64,12 +64,12 @@ fn passing(line: &Line, mask: u64) -> u8 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::cache_line::set_bits;
     use crate::key::Key;
-    use crate::line::set_bits;
 
-    /// Lines with every lane filled differently, from nothing to nearly everything.
-    fn lines() -> Lines {
-        let lines = Lines::zeroed(5).expect("a few lines fit");
+    /// CacheLines with every lane filled differently, from nothing to nearly everything.
+    fn lines() -> CacheLines {
+        let lines = CacheLines::zeroed(5).expect("a few lines fit");
         let key = Key::new([9; 16]);
         for row in 0..lines.len() {
             for lane in 0..8 {
@@ -92,7 +92,7 @@ mod tests {
                 for id in 0..if cfg!(miri) { 40_u32 } else { 5_000 } {
                     let fingerprint = key.fingerprint(&id.to_le_bytes());
                     let allowed = (id.wrapping_mul(37) % 256) as u8;
-                    let fast = Finder::new(layout).lanes_holding(&lines, fingerprint, allowed);
+                    let fast = LaneLookup::new(layout).lanes_holding(&lines, fingerprint, allowed);
                     let slow = narrow(&lines, layout, fingerprint, allowed);
                     assert_eq!(fast, slow, "{layout:?}, id {id}");
                     found[fast.count_ones() as usize] += 1;
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_lane_passes_when_it_has_all_bits() {
-        let line = Line::default();
+        let line = CacheLine::default();
         set_bits(&line.0[2], 0b1011);
         set_bits(&line.0[7], u64::MAX);
         assert_eq!(passing(&line, 0b0011), 1 << 2 | 1 << 7);

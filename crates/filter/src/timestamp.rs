@@ -10,9 +10,9 @@ use std::time::Duration;
 ///
 /// Only differences matter. A filter that is to survive a restart must be given a timeline that survives it too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Moment(u64);
+pub struct Timestamp(u64);
 
-impl Moment {
+impl Timestamp {
     /// The origin.
     pub const ZERO: Self = Self(0);
 
@@ -57,19 +57,19 @@ const TICKS_PER_WINDOW_MIN_LOG2: u32 = 13;
 
 /// The division of time into ticks of a power of two nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ticks {
+pub(crate) struct TickScale {
     shift: u32,
 }
 
-impl Ticks {
-    /// Ticks for a window of that many nanoseconds.
+impl TickScale {
+    /// TickScale for a window of that many nanoseconds.
     pub(crate) fn for_window(window_ns: u64) -> Self {
         let log2 = 63 - window_ns.max(1).leading_zeros();
         Self { shift: log2.saturating_sub(TICKS_PER_WINDOW_MIN_LOG2) }
     }
 
     #[inline]
-    pub(crate) fn at(self, now: Moment) -> u64 {
+    pub(crate) fn at(self, now: Timestamp) -> u64 {
         now.0 >> self.shift
     }
 
@@ -91,18 +91,18 @@ mod tests {
     #[test]
     fn a_window_has_thousands_of_ticks() {
         for window in [1 << 14, 60_000_000_000, 600_000_000_000, 86_400_000_000_000, 1 << 61] {
-            let ticks = window >> Ticks::for_window(window).shift;
+            let ticks = window >> TickScale::for_window(window).shift;
             assert!((1 << 13..1 << 14).contains(&ticks), "{window}: {ticks}");
         }
-        assert_eq!(Ticks::for_window(1).length_ns(), 1);
+        assert_eq!(TickScale::for_window(1).length_ns(), 1);
     }
 
     #[test]
     fn moments_within_a_span_are_within_its_ticks() {
-        let ticks = Ticks::for_window(1_000_000);
+        let ticks = TickScale::for_window(1_000_000);
         for start in 0..300 {
             for gap in [0, 1, 63, 64, 65, 127, 128, 1_000, 1_000_000] {
-                let distance = ticks.at(Moment(start + gap)) - ticks.at(Moment(start));
+                let distance = ticks.at(Timestamp(start + gap)) - ticks.at(Timestamp(start));
                 assert!(distance <= ticks.spanning(gap));
             }
         }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn arithmetic_saturates() {
-        assert_eq!(Moment::from_secs(u64::MAX).after(Duration::MAX).as_nanos(), u64::MAX);
-        assert_eq!(Moment::ZERO.since(Moment::from_secs(1)), Duration::ZERO);
+        assert_eq!(Timestamp::from_secs(u64::MAX).after(Duration::MAX).as_nanos(), u64::MAX);
+        assert_eq!(Timestamp::ZERO.since(Timestamp::from_secs(1)), Duration::ZERO);
     }
 }

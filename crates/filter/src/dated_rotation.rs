@@ -1,4 +1,4 @@
-//! The keeper of a dated filter: it opens generations and slices, and retires what no id can belong to any more.
+//! The rotator of a dated filter: it opens generations and slices, and retires what no id can belong to any more.
 //!
 //! What must hold:
 //!
@@ -10,15 +10,15 @@
 
 use std::sync::Arc;
 
+use crate::approx_count::ApproxCount;
+use crate::cache_line::{LINE_BYTES, OutOfMemory};
 use crate::generations::Generations;
-use crate::line::{LINE_BYTES, OutOfMemory};
-use crate::moment::Moment;
-use crate::plan::HEADROOM;
+use crate::parameters::HEADROOM;
 use crate::settings::{Growth, Settings, SettingsError};
-use crate::sizing::{Density, lines_for_words};
+use crate::sizing::{FillLimit, lines_for_words};
 use crate::slice::Slice;
 use crate::status::{LastPressure, Pressure, Status};
-use crate::tally::Tally;
+use crate::timestamp::Timestamp;
 
 /// Slices of one generation; their shares of the target sum up to less than all of it, see [`share`].
 pub(crate) const SLICES_MAX: usize = 16;
@@ -40,7 +40,7 @@ const DEMAND_FROM: usize = 3;
 /// Why a dated id cannot be judged or remembered. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum DatedIdError {
     /// The id is dated more than a window ago. Whether it was seen then is no longer known.
     Expired,
     /// The id is dated further ahead than the allowed skew.
@@ -49,7 +49,7 @@ pub enum Refusal {
     OutOfMemory,
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for DatedIdError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Expired => "the id is dated before the window",
@@ -59,21 +59,21 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for DatedIdError {}
 
 /// The rules of time and size, derived once from the settings.
 #[derive(Debug, Clone)]
-pub(crate) struct DatedPlan {
+pub(crate) struct DatedParams {
     pub(crate) window_ns: u64,
     skew_ns: u64,
     pub(crate) period_ns: u64,
-    densities: [Density; SLICES_MAX],
+    fill_limits: [FillLimit; SLICES_MAX],
     generation_ids: f64,
     /// Generations that can be alive at once: the window, the skew, and those at both ends in part.
     generations_max: usize,
 }
 
-impl DatedPlan {
+impl DatedParams {
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
         settings.check()?;
         let window_ns = settings.window_ns();
@@ -82,11 +82,12 @@ impl DatedPlan {
             Growth::Elastic => (share, HEADROOM),
             Growth::Fixed => (|_| 1.0, 1.0),
         };
-        let densities = std::array::from_fn(|slice| Density::for_probability(settings.target * share(slice)));
+        let fill_limits =
+            std::array::from_fn(|slice| FillLimit::for_probability(settings.target * share(slice)));
         let generation_ids = settings.expected_ids as f64 * period_ns as f64 / window_ns as f64 * headroom;
         let skew_ns = settings.skew_ns();
         let generations_max = window_ns.saturating_add(skew_ns).div_ceil(period_ns) as usize + 2;
-        let plan = Self { window_ns, skew_ns, period_ns, densities, generation_ids, generations_max };
+        let plan = Self { window_ns, skew_ns, period_ns, fill_limits, generation_ids, generations_max };
         // At the worst instant the window and the generation that is about to retire are alive.
         let full = settings.generations as usize + 1;
         let expected = plan.lines_for(0, generation_ids) as f64 * full as f64;
@@ -97,12 +98,12 @@ impl DatedPlan {
 
     /// The generation of an id.
     #[inline]
-    pub(crate) fn number(&self, dated: Moment) -> u64 {
+    pub(crate) fn number(&self, dated: Timestamp) -> u64 {
         dated.as_nanos() / self.period_ns
     }
 
     /// The oldest generation in which an id can be dated within the window.
-    pub(crate) fn first(&self, now: Moment) -> u64 {
+    pub(crate) fn first(&self, now: Timestamp) -> u64 {
         now.as_nanos().saturating_sub(self.window_ns) / self.period_ns
     }
 
@@ -112,23 +113,23 @@ impl DatedPlan {
     }
 
     #[inline]
-    pub(crate) fn check(&self, dated: Moment, now: Moment) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, dated: Timestamp, now: Timestamp) -> Result<(), DatedIdError> {
         let (dated, now) = (dated.as_nanos(), now.as_nanos());
         if dated.saturating_add(self.window_ns) < now {
-            Err(Refusal::Expired)
+            Err(DatedIdError::Expired)
         } else if dated > now.saturating_add(self.skew_ns) {
-            Err(Refusal::FromFuture)
+            Err(DatedIdError::FromFuture)
         } else {
             Ok(())
         }
     }
 
-    pub(crate) fn density(&self, slice: usize) -> Density {
-        self.densities[slice.min(SLICES_MAX - 1)]
+    pub(crate) fn fill_limit(&self, slice: usize) -> FillLimit {
+        self.fill_limits[slice.min(SLICES_MAX - 1)]
     }
 
     fn lines_for(&self, slice: usize, ids: f64) -> usize {
-        lines_for_words(self.density(slice).slots_for(ids)).max(LINES_MIN)
+        lines_for_words(self.fill_limit(slice).slots_for(ids)).max(LINES_MIN)
     }
 }
 
@@ -138,25 +139,25 @@ fn share(slice: usize) -> f64 {
     0.6 / ((slice + 1) as f64).powi(2)
 }
 
-pub(crate) struct DatedKeeper {
+pub(crate) struct DatedRotator {
     pub(crate) settings: Settings,
-    pub(crate) plan: DatedPlan,
+    pub(crate) plan: DatedParams,
     pub(crate) generations: Generations,
     /// The latest moment seen; time never goes back.
-    pub(crate) now: Moment,
+    pub(crate) now: Timestamp,
     pressure: LastPressure,
     pub(crate) retired: u64,
     pub(crate) resizes: u64,
 }
 
-impl DatedKeeper {
+impl DatedRotator {
     pub(crate) fn new(settings: Settings) -> Result<Self, SettingsError> {
-        let plan = DatedPlan::new(&settings)?;
+        let plan = DatedParams::new(&settings)?;
         Ok(Self {
             settings,
             plan,
             generations: Generations { first: 0, list: Vec::new() },
-            now: Moment::ZERO,
+            now: Timestamp::ZERO,
             pressure: LastPressure::default(),
             retired: 0,
             resizes: 0,
@@ -164,7 +165,7 @@ impl DatedKeeper {
     }
 
     /// Retires what is due at `now`; tells whether the generations changed.
-    pub(crate) fn advance(&mut self, now: Moment) -> bool {
+    pub(crate) fn advance(&mut self, now: Timestamp) -> bool {
         self.now = self.now.max(now);
         self.pressure.reach(self.now.as_nanos());
         let first = self.plan.first(self.now);
@@ -176,7 +177,7 @@ impl DatedKeeper {
 
     /// Makes room for an id of the generation: a first slice, or a further one if the last is full.
     /// Tells whether the generations changed.
-    pub(crate) fn make_room(&mut self, number: u64) -> Result<bool, Refusal> {
+    pub(crate) fn make_room(&mut self, number: u64) -> Result<bool, DatedIdError> {
         let Some(slices) = self.generations.get(number) else { return Ok(false) };
         let Some(last) = slices.last() else { return self.open_first(number).map(|()| true) };
         let (held, count) = (slices.len(), last.count());
@@ -199,7 +200,7 @@ impl DatedKeeper {
         };
         let last = Arc::clone(last);
         let opened = relief.and_then(|lines| {
-            Slice::new(lines, self.plan.density(held)).map_err(|OutOfMemory| Pressure::OutOfMemory)
+            Slice::new(lines, self.plan.fill_limit(held)).map_err(|OutOfMemory| Pressure::OutOfMemory)
         });
         match opened {
             Ok(slice) => {
@@ -208,8 +209,8 @@ impl DatedKeeper {
                 Ok(true)
             }
             Err(pressure) => {
-                self.suffer(pressure);
-                last.set_alarm(Tally::next_alarm(count));
+                self.record_pressure(pressure);
+                last.set_alarm(ApproxCount::next_alarm(count));
                 Ok(false)
             }
         }
@@ -240,20 +241,21 @@ impl DatedKeeper {
         self.generations.slices().map(|slice| slice.bytes()).sum()
     }
 
-    /// Lines for one more slice, with a smallest slice left for each generation that has none yet.
+    /// CacheLines for one more slice, with a smallest slice left for each generation that has none yet.
     fn lines_left(&self) -> usize {
         let used = self.generations.list.iter().filter(|slices| !slices.is_empty()).count();
         let reserved = self.plan.generations_max.saturating_sub(used + 1) * LINES_MIN;
         (self.settings.memory_cap.saturating_sub(self.bytes()) / LINE_BYTES).saturating_sub(reserved)
     }
 
-    fn open_first(&mut self, number: u64) -> Result<(), Refusal> {
+    fn open_first(&mut self, number: u64) -> Result<(), DatedIdError> {
         let wanted = self.plan.lines_for(0, self.demand(number));
         let lines = wanted.min(self.lines_left()).max(LINES_MIN);
         if lines < wanted {
-            self.suffer(Pressure::MemoryCap);
+            self.record_pressure(Pressure::MemoryCap);
         }
-        let slice = Slice::new(lines, self.plan.density(0)).map_err(|OutOfMemory| Refusal::OutOfMemory)?;
+        let slice =
+            Slice::new(lines, self.plan.fill_limit(0)).map_err(|OutOfMemory| DatedIdError::OutOfMemory)?;
         self.push(number, slice);
         Ok(())
     }
@@ -265,7 +267,7 @@ impl DatedKeeper {
     }
 
     /// Notes that the load is beyond what can be done about it, for as long as its ids are alive.
-    fn suffer(&mut self, pressure: Pressure) {
+    fn record_pressure(&mut self, pressure: Pressure) {
         let lifetime =
             self.plan.window_ns.saturating_add(self.plan.skew_ns).saturating_add(self.plan.period_ns);
         self.pressure.note(pressure, self.now.as_nanos().saturating_add(lifetime));

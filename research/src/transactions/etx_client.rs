@@ -14,10 +14,10 @@ use jeton_etx::{
 use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_register::Registers;
 
-use super::contender::{Contender, Parts};
-use super::databases::Arena;
-use super::task::{CREDIT, DEBIT, Task};
-use super::watched::{Watch, Watched, take};
+use super::databases::TestDatabases;
+use super::protocol::{Contender, PhaseTimes};
+use super::timed_resource::{TimedResource, Watch, take};
+use super::transfer::{CREDIT, DEBIT, Transfer};
 
 const POSTGRES: u8 = 0;
 const MARIADB: u8 = 1;
@@ -81,7 +81,7 @@ impl ProcedureLogic for Transfers {
     ) -> Result<ProcedureResult, ResourceError> {
         let wrong = |why: &str| ProcedureResult::Failed(Bytes::copy_from_slice(why.as_bytes()));
         let (Some(procedure), Ok(task)) =
-            (Procedure::named(&request.procedure), Task::decode(&request.parameters))
+            (Procedure::named(&request.procedure), Transfer::decode(&request.parameters))
         else {
             return Ok(wrong("a request that is none"));
         };
@@ -111,7 +111,7 @@ impl ProcedureLogic for Transfers {
 }
 
 /// A server that is asked for one procedure.
-pub(crate) struct Issuing<R> {
+pub(crate) struct EtxClient<R> {
     server: Arc<Coordinator<R>>,
     /// Members of the registers that other servers would have.
     _others: Vec<Arc<R>>,
@@ -122,11 +122,11 @@ pub(crate) struct Issuing<R> {
     sequences: Vec<AtomicU32>,
 }
 
-impl<R: Registers> Issuing<R> {
+impl<R: Registers> EtxClient<R> {
     /// Servers with different `cluster`s share databases without knowing of each other. Watched, it can serve one client at a time.
     /// The first of the registers is the server's own.
     pub(crate) async fn open(
-        arena: &Arena,
+        arena: &TestDatabases,
         cluster: u32,
         procedure: Procedure,
         mut registers: Vec<Arc<R>>,
@@ -145,7 +145,7 @@ impl<R: Registers> Issuing<R> {
         let resources: [Arc<dyn Resource>; 2] = [Arc::new(postgres), Arc::new(mariadb)];
         let resources: Arc<[Arc<dyn Resource>]> = match &watch {
             Some(watch) => Arc::from(resources.map(|resource| {
-                Arc::new(Watched { resource, watch: Arc::clone(watch) }) as Arc<dyn Resource>
+                Arc::new(TimedResource { resource, watch: Arc::clone(watch) }) as Arc<dyn Resource>
             })),
             None => Arc::from(resources),
         };
@@ -164,8 +164,8 @@ impl<R: Registers> Issuing<R> {
 }
 
 #[async_trait]
-impl<R: Registers> Contender for Issuing<R> {
-    async fn transact(&self, client: usize, task: Task) -> Result<Parts> {
+impl<R: Registers> Contender for EtxClient<R> {
+    async fn transact(&self, client: usize, task: Transfer) -> Result<PhaseTimes> {
         let sequence = self.sequences.get(client).context("a client without a session")?;
         let id = RequestId {
             session: self.session + client as u128,

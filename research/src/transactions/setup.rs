@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::contender::{Contender, Protocol};
-use super::databases::Arena;
-use super::issuing::{Issuing, Procedure};
+use super::databases::TestDatabases;
+use super::etx_client::{EtxClient, Procedure};
+use super::protocol::{Contender, Protocol};
 use super::registers;
-use super::rival::Rival;
+use super::two_phase_commit::TwoPhaseCommit;
 
 /// One who takes part.
-pub(crate) struct Entrant {
+pub(crate) struct Participant {
     pub(crate) protocol: Protocol,
     pub(crate) contender: Arc<dyn Contender>,
 }
 
 /// How the entrants are set up.
-pub(crate) struct Terms<'a> {
-    pub(crate) arena: &'a Arena,
+pub(crate) struct SetupOptions<'a> {
+    pub(crate) arena: &'a TestDatabases,
     /// For logs and registers.
     pub(crate) folder: &'a Path,
     pub(crate) clients: usize,
@@ -29,13 +29,13 @@ pub(crate) struct Terms<'a> {
     pub(crate) watched: bool,
 }
 
-impl Terms<'_> {
-    pub(crate) async fn line_up(&self, protocols: &[Protocol]) -> Result<Vec<Entrant>> {
+impl SetupOptions<'_> {
+    pub(crate) async fn line_up(&self, protocols: &[Protocol]) -> Result<Vec<Participant>> {
         std::fs::create_dir_all(self.folder)?;
         let mut entrants = Vec::new();
         for (place, protocol) in protocols.iter().enumerate() {
             let contender = self.contender(*protocol, self.cluster + place as u32).await?;
-            entrants.push(Entrant { protocol: *protocol, contender });
+            entrants.push(Participant { protocol: *protocol, contender });
         }
         Ok(entrants)
     }
@@ -54,18 +54,20 @@ impl Terms<'_> {
             | Protocol::PresumedNothing
             | Protocol::PresumedAbort
             | Protocol::PostgresPlain
-            | Protocol::MariaDbPlain => Arc::new(Rival::open(protocol, arena, folder, clients).await?),
+            | Protocol::MariaDbPlain => {
+                Arc::new(TwoPhaseCommit::open(protocol, arena, folder, clients).await?)
+            }
             Protocol::EtxMemory | Protocol::EtxRaft => {
                 let folder = (protocol == Protocol::EtxRaft).then_some(place);
                 // They have a runtime of their own, which is not started within another.
                 let members =
                     tokio::task::spawn_blocking(move || registers::three(folder.as_deref())).await??;
-                Arc::new(Issuing::open(arena, cluster, procedure, members, clients, watched).await?)
+                Arc::new(EtxClient::open(arena, cluster, procedure, members, clients, watched).await?)
             }
             // Those with their decisions in a database have registers too, and leave them alone.
             _ => {
                 let registers = vec![Arc::new(registers::embedded(&place)?)];
-                Arc::new(Issuing::open(arena, cluster, procedure, registers, clients, watched).await?)
+                Arc::new(EtxClient::open(arena, cluster, procedure, registers, clients, watched).await?)
             }
         })
     }

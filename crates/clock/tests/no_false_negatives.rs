@@ -1,6 +1,8 @@
 //! An event that caused another is never told to be certainly not before it: every small execution, and many large ones.
 
-use bloom_clock::{BloomClock, Causality, Clock, Identity, Shape, Stamp, TickKey, VectorClock, VectorStamp};
+use bloom_clock::{
+    BloomClock, Causality, Clock, ClockParams, Identity, Stamp, TickKey, VectorClock, VectorStamp,
+};
 
 /// An event of a process; if it is the receipt of a message, of the one that this earlier event sent.
 #[derive(Clone, Copy)]
@@ -23,9 +25,9 @@ fn stamps<C: Clock>(mut clocks: Vec<C>, events: &[Event]) -> Vec<C::Stamp> {
     stamps
 }
 
-fn bloom(shape: Shape, processes: usize, events: &[Event]) -> Vec<Stamp> {
+fn bloom(params: ClockParams, processes: usize, events: &[Event]) -> Vec<Stamp> {
     let begin =
-        |process: usize| BloomClock::begin(shape, Identity::from_number_never_used_before(process as u64));
+        |process: usize| BloomClock::begin(params, Identity::from_number_never_used_before(process as u64));
     stamps((0..processes).map(begin).collect(), events)
 }
 
@@ -45,12 +47,12 @@ fn causes(events: &[Event]) -> Vec<u64> {
 }
 
 /// Shapes in which much goes wrong: few counters, low limits.
-fn shapes() -> Vec<Shape> {
+fn shapes() -> Vec<ClockParams> {
     let mut shapes = Vec::new();
     for key in [TickKey::Event, TickKey::Process] {
         for (counters, hashes, limit) in [(1, 1, 2), (2, 2, 3), (3, 1, 1), (4, 2, 4), (8, 3, u32::MAX)] {
-            let shape = Shape::new(counters).and_then(|shape| shape.hashes(hashes));
-            shapes.push(shape.and_then(|shape| shape.key(key).limit(limit)).expect("a shape"));
+            let params = ClockParams::new(counters).and_then(|params| params.hashes(hashes));
+            shapes.push(params.and_then(|params| params.key(key).limit(limit)).expect("a params"));
         }
     }
     shapes
@@ -90,13 +92,13 @@ fn no_cause_is_denied_in_any_execution_of_three_processes_and_six_events() {
                 assert_eq!(known == Causality::Possibly, caused, "the vector clock is exact");
             }
         }
-        for shape in &shapes {
-            let stamps = bloom(*shape, PROCESSES, events);
+        for params in &shapes {
+            let stamps = bloom(*params, PROCESSES, events);
             for later in 0..EVENTS {
                 for earlier in 0..EVENTS {
                     let caused = later != earlier && causes[later] >> earlier & 1 == 1;
                     let told = stamps[later].after(&stamps[earlier]);
-                    assert!(!caused || told == Causality::Possibly, "{shape:?}: {told:?}");
+                    assert!(!caused || told == Causality::Possibly, "{params:?}: {told:?}");
                     positives += u64::from(told == Causality::Possibly);
                     false_ones += u64::from(told == Causality::Possibly && !caused);
                 }
@@ -119,7 +121,7 @@ fn no_cause_is_denied_among_ten_million_pairs() {
     const PROCESSES: usize = 40;
     const EVENTS: usize = 1_050;
     let (mut seed, mut pairs, mut caused) = (1, 0_u64, 0_u64);
-    for shape in shapes() {
+    for params in shapes() {
         let mut events: Vec<Event> = Vec::new();
         for at in 0..EVENTS {
             let process = chance(&mut seed) as usize % PROCESSES;
@@ -128,13 +130,13 @@ fn no_cause_is_denied_among_ten_million_pairs() {
                 sent.filter(|sent| events[*sent].process != process && !chance(&mut seed).is_multiple_of(3));
             events.push(Event { process, from });
         }
-        let (exact, stamps) = (vector(PROCESSES, &events), bloom(shape, PROCESSES, &events));
+        let (exact, stamps) = (vector(PROCESSES, &events), bloom(params, PROCESSES, &events));
         for later in 0..EVENTS {
             for earlier in 0..EVENTS {
                 pairs += 1;
                 if exact[later].after(&exact[earlier]) == Causality::Possibly {
                     caused += 1;
-                    assert_eq!(stamps[later].after(&stamps[earlier]), Causality::Possibly, "{shape:?}");
+                    assert_eq!(stamps[later].after(&stamps[earlier]), Causality::Possibly, "{params:?}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The shape of a clock: what all who compare their stamps have in common.
+//! The params of a clock: what all who compare their stamps have in common.
 
 /// The most counters.
 pub const COUNTERS_MAX: usize = 1 << 16;
@@ -23,62 +23,66 @@ pub enum TickKey {
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
-    serde(try_from = "crate::serde_impl::UncheckedShape")
+    serde(try_from = "crate::serde_impl::UncheckedParams")
 )]
-pub struct Shape {
+pub struct ClockParams {
     pub(crate) counters: usize,
     pub(crate) hashes: u32,
     pub(crate) key: TickKey,
     pub(crate) limit: u32,
 }
 
-/// A shape that cannot be.
+/// A params that cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShapeError(Wrong);
+pub struct ClockParamsError(InvalidParam);
 
 /// Not a text: what is read of a stranger must not allocate to be refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wrong {
+enum InvalidParam {
     Counters(usize),
     Hashes(u32),
     HashesPastLimit { hashes: u32, limit: u32 },
     Limit { limit: u32, hashes: u32 },
 }
 
-impl std::fmt::Display for ShapeError {
+impl std::fmt::Display for ClockParamsError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
-            Wrong::Counters(counters) => write!(out, "{counters} counters: there are 1 to {COUNTERS_MAX}"),
-            Wrong::Hashes(hashes) => {
+            InvalidParam::Counters(counters) => {
+                write!(out, "{counters} counters: there are 1 to {COUNTERS_MAX}")
+            }
+            InvalidParam::Hashes(hashes) => {
                 write!(out, "{hashes} counters for an event: there are 1 to {HASHES_MAX}")
             }
-            Wrong::HashesPastLimit { hashes, limit } => {
+            InvalidParam::HashesPastLimit { hashes, limit } => {
                 write!(out, "an event of {hashes} may pass the limit {limit}")
             }
-            Wrong::Limit { limit, hashes } => write!(out, "a limit of {limit}: an event adds up to {hashes}"),
+            InvalidParam::Limit { limit, hashes } => {
+                write!(out, "a limit of {limit}: an event adds up to {hashes}")
+            }
         }
     }
 }
 
-impl std::error::Error for ShapeError {}
+impl std::error::Error for ClockParamsError {}
 
-impl Shape {
+impl ClockParams {
     /// So many counters, one of them for each event, named by the process.
-    pub fn new(counters: usize) -> Result<Self, ShapeError> {
+    pub fn new(counters: usize) -> Result<Self, ClockParamsError> {
         if !(1..=COUNTERS_MAX).contains(&counters) {
-            return Err(ShapeError(Wrong::Counters(counters)));
+            return Err(ClockParamsError(InvalidParam::Counters(counters)));
         }
         Ok(Self { counters, hashes: 1, key: TickKey::default(), limit: u32::MAX })
     }
 
     /// Each event increments so many counters. More than one pays only where there are many more counters than events
     /// since what both ends know.
-    pub fn hashes(self, hashes: u32) -> Result<Self, ShapeError> {
+    pub fn hashes(self, hashes: u32) -> Result<Self, ClockParamsError> {
         if !(1..=HASHES_MAX).contains(&hashes) {
-            return Err(ShapeError(Wrong::Hashes(hashes)));
+            return Err(ClockParamsError(InvalidParam::Hashes(hashes)));
         }
         if hashes > self.limit {
-            return Err(ShapeError(Wrong::HashesPastLimit { hashes, limit: self.limit }));
+            return Err(ClockParamsError(InvalidParam::HashesPastLimit { hashes, limit: self.limit }));
         }
         Ok(Self { hashes, ..self })
     }
@@ -90,9 +94,9 @@ impl Shape {
     }
 
     /// A counter that would pass this begins a new generation. For whoever has few bytes, and for tests.
-    pub fn limit(self, limit: u32) -> Result<Self, ShapeError> {
+    pub fn limit(self, limit: u32) -> Result<Self, ClockParamsError> {
         if limit < self.hashes {
-            return Err(ShapeError(Wrong::Limit { limit, hashes: self.hashes }));
+            return Err(ClockParamsError(InvalidParam::Limit { limit, hashes: self.hashes }));
         }
         Ok(Self { limit, ..self })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::paper_filter::{self, Check, PaperFilter, Resizer, Thresholds};
 use anyhow::Result;
-use forgetful_filter::{Fingerprint, ForgetfulFilter, Key, Moment};
+use forgetful_filter::{Fingerprint, ForgetfulFilter, Key, Timestamp};
 
 /// How long an id must be remembered.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
@@ -27,14 +27,14 @@ const PAPER: paper_filter::Settings =
     paper_filter::Settings { bits: 30_000, hashes: 10, filters: 8, period: Duration::from_secs(9) };
 
 /// A filter in the surge.
-pub(crate) enum Rival {
+pub(crate) enum ComparedFilter {
     /// The filter of the paper, resized once a second from some time on.
     Algorithm3 { filter: PaperFilter, resizer: Resizer, resized_from: Duration },
     /// The filter of this project.
-    Production { filter: ForgetfulFilter, now: Moment },
+    Production { filter: ForgetfulFilter, now: Timestamp },
 }
 
-impl Rival {
+impl ComparedFilter {
     /// Algorithm 3 is switched on at `resized_from`. Empty filters make it shrink at once, so a start that is fair to
     /// it comes when they are full.
     pub(crate) fn algorithm3(thresholds: Thresholds, resized_from: Duration) -> Result<Self> {
@@ -46,7 +46,7 @@ impl Rival {
         let settings = forgetful_filter::Settings::for_window(WINDOW)
             .false_positive_rate(TARGET)
             .expected_ids(EXPECTED_PER_SECOND * WINDOW.as_secs());
-        Ok(Self::Production { filter: settings.build(key)?, now: Moment::ZERO })
+        Ok(Self::Production { filter: settings.build(key)?, now: Timestamp::ZERO })
     }
 
     pub(crate) fn insert(&mut self, id: Fingerprint, time: Duration) {
@@ -56,7 +56,7 @@ impl Rival {
                 filter.insert(id);
             }
             Self::Production { filter, now } => {
-                *now = Moment::ZERO.after(time);
+                *now = Timestamp::ZERO.after(time);
                 filter.insert_fingerprint(id, *now);
             }
         }
@@ -71,7 +71,7 @@ impl Rival {
                     resizer.step(filter)?;
                 }
             }
-            Self::Production { now, .. } => *now = Moment::ZERO.after(time),
+            Self::Production { now, .. } => *now = Timestamp::ZERO.after(time),
         }
         Ok(())
     }

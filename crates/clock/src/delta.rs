@@ -5,8 +5,8 @@
 //! after a loss the reader says so, and is to be sent a whole one. Every [`WHOLE_EVERY`]th is whole anyway, and so is the first of a generation,
 //! and one that is shorter so.
 
-use crate::bytes::{Malformed, Reader, WHOLE, put, read_whole};
-use crate::shape::Shape;
+use crate::encoding::{DecodeError, Reader, WHOLE, put, read_whole};
+use crate::parameters::ClockParams;
 use crate::stamp::Stamp;
 
 /// The first byte of a difference.
@@ -20,12 +20,12 @@ pub const WHOLE_EVERY: u64 = 64;
 
 /// The end that writes.
 #[derive(Debug, Default)]
-pub struct Writing {
+pub struct DeltaEncoder {
     last: Option<Stamp>,
     next: u64,
 }
 
-impl Writing {
+impl DeltaEncoder {
     /// The bytes of the next stamp, appended. It must be of the same clock as those before, and later.
     pub fn write(&mut self, stamp: &Stamp, out: &mut Vec<u8>) {
         let number = self.next;
@@ -96,85 +96,86 @@ fn write_difference(number: u64, last: &Stamp, stamp: &Stamp, out: &mut Vec<u8>)
 
 /// Why bytes of a session were not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutOfStep {
+pub enum DeltaError {
     /// One before it is missing: ask for a whole one.
     Missing,
     /// They are not what is expected here.
-    Malformed(Malformed),
+    Decode(DecodeError),
 }
 
-impl std::fmt::Display for OutOfStep {
+impl std::fmt::Display for DeltaError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing => out.write_str("a stamp before this one is missing: ask for a whole one"),
-            Self::Malformed(why) => why.fmt(out),
+            Self::Decode(why) => why.fmt(out),
         }
     }
 }
 
-impl std::error::Error for OutOfStep {}
+impl std::error::Error for DeltaError {}
 
-impl From<Malformed> for OutOfStep {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed)
+impl From<DecodeError> for DeltaError {
+    fn from(malformed: DecodeError) -> Self {
+        Self::Decode(malformed)
     }
 }
 
 /// The end that reads.
 #[derive(Debug)]
-pub struct Reading {
-    shape: Shape,
+pub struct DeltaDecoder {
+    params: ClockParams,
     /// The stamp that was read last, and the number of the next.
     last: Option<(Stamp, u64)>,
 }
 
-impl Reading {
-    /// Of stamps of clocks of this shape.
-    pub fn new(shape: Shape) -> Self {
-        Self { shape, last: None }
+impl DeltaDecoder {
+    /// Of stamps of clocks of this params.
+    pub fn new(params: ClockParams) -> Self {
+        Self { params, last: None }
     }
 
     /// The stamp that these bytes are. What is refused leaves everything as it was.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<&Stamp, OutOfStep> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<&Stamp, DeltaError> {
         let mut input = Reader(bytes);
         let (stamp, number) = match input.byte()? {
             NUMBERED => {
                 let number = input.number()?;
                 if input.byte()? != WHOLE {
-                    return Err(Malformed("another kind of bytes, or a later version").into());
+                    return Err(DecodeError("another kind of bytes, or a later version").into());
                 }
-                (read_whole(&mut input, &self.shape)?, number)
+                (read_whole(&mut input, &self.params)?, number)
             }
             DIFFERENCE => {
                 let number = input.number()?;
                 match &self.last {
                     Some((last, next)) if *next == number => {
-                        (read_difference(&mut input, last, self.shape.limit)?, number)
+                        (read_difference(&mut input, last, self.params.limit)?, number)
                     }
-                    _ => return Err(OutOfStep::Missing),
+                    _ => return Err(DeltaError::Missing),
                 }
             }
-            _ => return Err(Malformed("another kind of bytes, or a later version").into()),
+            _ => return Err(DecodeError("another kind of bytes, or a later version").into()),
         };
         input.finish()?;
         Ok(&self.last.insert((stamp, number.wrapping_add(1))).0)
     }
 }
 
-fn read_difference(input: &mut Reader<'_>, last: &Stamp, limit: u32) -> Result<Stamp, Malformed> {
+fn read_difference(input: &mut Reader<'_>, last: &Stamp, limit: u32) -> Result<Stamp, DecodeError> {
     let mut stamp = last.clone();
     let count = input.number()?;
     if count > stamp.counters.len() as u64 {
-        return Err(Malformed("more changes than counters"));
+        return Err(DecodeError("more changes than counters"));
     }
     let mut next = 0_usize;
     for _ in 0..count {
-        let passed = usize::try_from(input.number()?).map_err(|_| Malformed("a counter beyond the last"))?;
-        let at = next.checked_add(passed).ok_or(Malformed("a counter beyond the last"))?;
-        let counter = stamp.counters.get_mut(at).ok_or(Malformed("a counter beyond the last"))?;
+        let passed =
+            usize::try_from(input.number()?).map_err(|_| DecodeError("a counter beyond the last"))?;
+        let at = next.checked_add(passed).ok_or(DecodeError("a counter beyond the last"))?;
+        let counter = stamp.counters.get_mut(at).ok_or(DecodeError("a counter beyond the last"))?;
         let rise = u32::try_from(input.number()?).ok().filter(|rise| *rise > 0);
         let risen = rise.and_then(|rise| counter.checked_add(rise)).filter(|risen| *risen <= limit);
-        *counter = risen.ok_or(Malformed("a rise of nothing, or above the limit"))?;
+        *counter = risen.ok_or(DecodeError("a rise of nothing, or above the limit"))?;
         next = at + 1;
     }
     Ok(stamp)

@@ -4,7 +4,7 @@
 //! that one line load answers for eight generations. *Solid*: the words of all lines form one array that belongs
 //! to a single generation.
 
-use crate::metal;
+use crate::simd;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Words in a line; equally the number of generations of an interleaved ring.
@@ -16,26 +16,26 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// One cache line.
 #[repr(C, align(64))]
 #[derive(Default)]
-pub(crate) struct Line(pub(crate) [AtomicU64; LANES]);
+pub(crate) struct CacheLine(pub(crate) [AtomicU64; LANES]);
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == LINE_BYTES && align_of::<Line>() == LINE_BYTES);
+const _: () = assert!(size_of::<CacheLine>() == LINE_BYTES && align_of::<CacheLine>() == LINE_BYTES);
 
 /// The allocator could not provide the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutOfMemory;
 
 /// A fixed number of lines, zero at the start.
-pub(crate) struct Lines(Box<[Line]>);
+pub(crate) struct CacheLines(Box<[CacheLine]>);
 
-impl Lines {
+impl CacheLines {
     /// Takes the memory at once: what the system grants now it cannot take back when ids arrive.
     pub(crate) fn zeroed(lines: usize) -> Result<Self, OutOfMemory> {
         let mut memory = Vec::new();
         memory.try_reserve_exact(lines).map_err(|_| OutOfMemory)?;
         // Before the first touch: the system decides on the kind of page when it is first written.
-        metal::advise_huge_pages(memory.spare_capacity_mut());
-        memory.resize_with(lines, Line::default);
+        simd::advise_huge_pages(memory.spare_capacity_mut());
+        memory.resize_with(lines, CacheLine::default);
         Ok(Self(memory.into_boxed_slice()))
     }
 
@@ -50,7 +50,7 @@ impl Lines {
 
     /// The line of an interleaved row.
     #[inline]
-    pub(crate) fn row(&self, row: usize) -> &Line {
+    pub(crate) fn row(&self, row: usize) -> &CacheLine {
         &self.0[row]
     }
 

@@ -5,7 +5,7 @@
 
 use forgetful_filter::{Fingerprint, Key};
 
-pub struct Separate {
+pub struct PaperLayout {
     key: Key,
     filters: Vec<Vec<u64>>,
     newest: usize,
@@ -13,7 +13,7 @@ pub struct Separate {
     hashes: u32,
 }
 
-impl Separate {
+impl PaperLayout {
     pub fn new(key: Key, filters: usize, bits_each: u64, hashes: u32) -> Self {
         let words = bits_each.div_ceil(64) as usize;
         Self { key, filters: vec![vec![0; words]; filters], newest: 0, bits: bits_each, hashes }

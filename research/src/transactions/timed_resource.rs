@@ -9,25 +9,25 @@ use jeton_etx::{
     RequestId, Resource, ResourceError, Value, Vote, Xid,
 };
 
-use super::contender::Parts;
+use super::protocol::PhaseTimes;
 
 /// When the latest of each kind ended; of one transaction at a time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Stamps {
+pub(crate) struct PhaseStamps {
     sql: Option<Instant>,
     prepare: Option<Instant>,
     /// When the first one began.
     commit: Option<Instant>,
 }
 
-impl Stamps {
+impl PhaseStamps {
     /// The parts of a transaction that began and ended then.
-    pub(crate) fn parts(self, begun: Instant, ended: Instant) -> Parts {
+    pub(crate) fn parts(self, begun: Instant, ended: Instant) -> PhaseTimes {
         let sql = self.sql.unwrap_or(begun);
         let prepared = self.prepare.unwrap_or(sql);
         // Without a branch to commit after it, the commit that decides is a commit like any other.
         let decided = self.commit.unwrap_or(prepared);
-        Parts {
+        PhaseTimes {
             sql: sql - begun,
             prepare: prepared - sql,
             decide: decided - prepared,
@@ -37,29 +37,29 @@ impl Stamps {
 }
 
 /// Shared by all databases of a server.
-pub(crate) type Watch = Arc<Mutex<Stamps>>;
+pub(crate) type Watch = Arc<Mutex<PhaseStamps>>;
 
-pub(crate) fn take(watch: &Watch) -> Stamps {
+pub(crate) fn take(watch: &Watch) -> PhaseStamps {
     std::mem::take(&mut *lock(watch))
 }
 
-fn lock(watch: &Watch) -> MutexGuard<'_, Stamps> {
+fn lock(watch: &Watch) -> MutexGuard<'_, PhaseStamps> {
     // Nothing panics while it is held.
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) struct Watched {
+pub(crate) struct TimedResource {
     pub(crate) resource: Arc<dyn Resource>,
     pub(crate) watch: Watch,
 }
 
-struct WatchedBranch {
+struct TimedBranch {
     branch: Box<dyn Branch>,
     watch: Watch,
 }
 
 #[async_trait]
-impl Resource for Watched {
+impl Resource for TimedResource {
     fn name(&self) -> &str {
         self.resource.name()
     }
@@ -74,7 +74,7 @@ impl Resource for Watched {
 
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let branch = self.resource.begin(attempt).await?;
-        Ok(Box::new(WatchedBranch { branch, watch: Arc::clone(&self.watch) }))
+        Ok(Box::new(TimedBranch { branch, watch: Arc::clone(&self.watch) }))
     }
 
     async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
@@ -116,7 +116,7 @@ impl Resource for Watched {
 }
 
 #[async_trait]
-impl Branch for WatchedBranch {
+impl Branch for TimedBranch {
     fn name(&self) -> Xid {
         self.branch.name()
     }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::kinds::counters;
 use super::slice::Slice;
 use super::topology::Topology;
 use super::trial::Trial;
-use super::wire::Wire;
+use super::variants::counters;
+use super::wire::WireSizes;
 use crate::outcome::Finding;
 
 /// Two rates that differ by less than this share are taken as one.
 const SAME: f64 = 0.01;
 
-pub(crate) fn of(trials: &[Trial], wires: Option<&[Wire]>) -> Finding {
+pub(crate) fn of(trials: &[Trial], wires: Option<&[WireSizes]>) -> Finding {
     let (best, all) = one_hash_is_best(trials);
     let pairs: u64 =
         trials.iter().flat_map(|trial| &trial.verdicts).map(|verdict| verdict.tally.pairs()).sum();
@@ -97,9 +97,9 @@ fn estimates(trials: &[Trial]) -> (f64, f64) {
 }
 
 /// Where a Bloom clock of 64 counters becomes shorter than a vector clock.
-fn crossing(wires: &[Wire]) -> Option<String> {
+fn crossing(wires: &[WireSizes]) -> Option<String> {
     let of = |processes, counters| {
-        let same = |wire: &&Wire| {
+        let same = |wire: &&WireSizes| {
             (wire.topology, wire.processes, wire.counters) == (Topology::Uniform, processes, counters)
         };
         wires.iter().find(same)
@@ -122,17 +122,17 @@ fn crossing(wires: &[Wire]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::slice::{Class, Tally};
-    use super::super::trial::{Kind, Setup, Verdict};
+    use super::super::slice::{Class, PairCounts};
+    use super::super::trial::{ClockVariant, Setup, Verdict};
     use super::*;
 
     #[test]
     fn one_hash_is_best_where_it_has_the_fewest_and_there_are_enough_to_tell() {
         let setup = Setup { topology: Topology::Ring, processes: 9, slice: Slice::Mid, internal: 0 };
         let verdict = |counters, hashes, false_positives| {
-            let mut tally = Tally { backward: 10_000, ..Tally::default() };
+            let mut tally = PairCounts { backward: 10_000, ..PairCounts::default() };
             tally.classes[0] = Class { pairs: 10_000, causes: 0, false_positives };
-            Verdict { kind: Kind { by_event: true, counters, hashes }, tally, estimate: None }
+            Verdict { kind: ClockVariant { by_event: true, counters, hashes }, tally, estimate: None }
         };
         let rates = [
             (3, [500, 600, 700, 800]),

@@ -12,20 +12,20 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::estimate::{Estimate, Told};
-use super::slice::{Class, Tally};
-use super::trial::{Effort, Kind, Setup, Trial, Verdict};
+use super::estimate::{Estimate, PositivePairs};
+use super::slice::{Class, PairCounts};
+use super::trial::{ClockVariant, SampleSizes, Setup, Trial, Verdict};
 
 /// Another number whenever the same seed gives other trials, or the lines mean something else.
 const VERSION: u32 = 1;
 
 /// Where finished trials go.
-pub(crate) struct Journal {
+pub(crate) struct TrialLog {
     file: File,
 }
 
 /// A trial as it is found: the name of its setup, and the rest.
-pub(crate) struct Found {
+pub(crate) struct LoggedTrials {
     name: String,
     runs: u32,
     events: [u64; 3],
@@ -33,10 +33,10 @@ pub(crate) struct Found {
     verdicts: Vec<Verdict>,
 }
 
-impl Found {
+impl LoggedTrials {
     /// The trial, if it is of this setup, of so many runs, and of these clocks.
-    pub(crate) fn of(&self, setup: Setup, runs: u32, kinds: &[Kind]) -> Option<Trial> {
-        let Found { name, runs: found, events, sampled, verdicts } = self;
+    pub(crate) fn of(&self, setup: Setup, runs: u32, kinds: &[ClockVariant]) -> Option<Trial> {
+        let LoggedTrials { name, runs: found, events, sampled, verdicts } = self;
         let same = *name == setup.name() && *found == runs;
         let same = same && verdicts.iter().map(|verdict| &verdict.kind).eq(kinds);
         let (events, sampled) = (*events, *sampled);
@@ -44,11 +44,11 @@ impl Found {
     }
 }
 
-impl Journal {
+impl TrialLog {
     /// The journal at this path, which is created if need be, and the trials in it.
-    pub(crate) fn open(path: &Path, seed: u64, effort: Effort) -> Result<(Self, Vec<Found>)> {
+    pub(crate) fn open(path: &Path, seed: u64, effort: SampleSizes) -> Result<(Self, Vec<LoggedTrials>)> {
         let name = || path.display();
-        let Effort { sampled, estimated } = effort;
+        let SampleSizes { sampled, estimated } = effort;
         let header = format!(
             "bloom-clock-sweep version {VERSION} seed {seed} sampled {sampled} estimated {estimated}\n"
         );
@@ -92,8 +92,8 @@ impl Journal {
 fn text(trial: &Trial) -> String {
     let mut text = String::new();
     for Verdict { kind, tally, estimate } in &trial.verdicts {
-        let Kind { by_event, counters, hashes } = kind;
-        let Tally { classes, backward, backward_false, equal } = tally;
+        let ClockVariant { by_event, counters, hashes } = kind;
+        let PairCounts { classes, backward, backward_false, equal } = tally;
         let _ = write!(
             text,
             "verdict {} {counters} {hashes} {backward} {backward_false} {equal}",
@@ -104,7 +104,7 @@ fn text(trial: &Trial) -> String {
         }
         if let Some(Estimate { pairs, classes, false_sum }) = estimate {
             let _ = write!(text, " {pairs} {}", false_sum.to_bits());
-            for Told { pairs, causes } in classes {
+            for PositivePairs { pairs, causes } in classes {
                 let _ = write!(text, " {pairs} {causes}");
             }
         }
@@ -124,7 +124,7 @@ fn text(trial: &Trial) -> String {
 }
 
 /// The whole trials from the beginning on, and how many bytes they are.
-fn read(bytes: &[u8]) -> (Vec<Found>, usize) {
+fn read(bytes: &[u8]) -> (Vec<LoggedTrials>, usize) {
     let (mut found, mut length) = (Vec::new(), 0);
     let mut verdicts = Vec::new();
     let mut at = 0;
@@ -147,7 +147,7 @@ fn read(bytes: &[u8]) -> (Vec<Found>, usize) {
     (found, length)
 }
 
-fn read_trial(line: &str, verdicts: Vec<Verdict>, sum: u64) -> Option<Found> {
+fn read_trial(line: &str, verdicts: Vec<Verdict>, sum: u64) -> Option<LoggedTrials> {
     let mut words = line.strip_prefix("trial ")?.split(' ');
     let name = words.next()?.to_owned();
     let numbers: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
@@ -156,22 +156,28 @@ fn read_trial(line: &str, verdicts: Vec<Verdict>, sum: u64) -> Option<Found> {
         return None;
     }
     let events = [internal, sent, received];
-    Some(Found { name, runs: runs.try_into().ok()?, events, sampled: sampled.try_into().ok()?, verdicts })
+    Some(LoggedTrials {
+        name,
+        runs: runs.try_into().ok()?,
+        events,
+        sampled: sampled.try_into().ok()?,
+        verdicts,
+    })
 }
 
 fn read_verdict(line: &str) -> Option<Verdict> {
     let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
     let mut numbers = numbers.into_iter();
-    let kind = Kind {
+    let kind = ClockVariant {
         by_event: numbers.next()? == 1,
         counters: numbers.next()?.try_into().ok()?,
         hashes: numbers.next()?.try_into().ok()?,
     };
-    let mut tally = Tally {
+    let mut tally = PairCounts {
         backward: numbers.next()?,
         backward_false: numbers.next()?,
         equal: numbers.next()?,
-        ..Tally::default()
+        ..PairCounts::default()
     };
     for class in &mut tally.classes {
         *class = Class { pairs: numbers.next()?, causes: numbers.next()?, false_positives: numbers.next()? };
@@ -180,7 +186,7 @@ fn read_verdict(line: &str) -> Option<Verdict> {
     if let Some(pairs) = numbers.next() {
         let mut all = Estimate { pairs, false_sum: f64::from_bits(numbers.next()?), ..Estimate::default() };
         for told in &mut all.classes {
-            *told = Told { pairs: numbers.next()?, causes: numbers.next()? };
+            *told = PositivePairs { pairs: numbers.next()?, causes: numbers.next()? };
         }
         estimate = Some(all);
     }

@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 
 use super::client::{MariaDbClient, PostgresClient};
-use super::contender::{Contender, Parts, Protocol};
-use super::databases::Arena;
+use super::databases::TestDatabases;
 use super::forced_log::ForcedLog;
-use super::task::Task;
+use super::protocol::{Contender, PhaseTimes, Protocol};
+use super::transfer::Transfer;
 
 /// One of the rivals, with sessions for each client.
-pub(crate) struct Rival {
+pub(crate) struct TwoPhaseCommit {
     kind: Kind,
     sessions: Vec<Mutex<(PostgresClient, MariaDbClient)>>,
     number: AtomicU64,
@@ -32,10 +32,10 @@ enum Kind {
     },
 }
 
-impl Rival {
+impl TwoPhaseCommit {
     pub(crate) async fn open(
         protocol: Protocol,
-        arena: &Arena,
+        arena: &TestDatabases,
         folder: &Path,
         clients: usize,
     ) -> Result<Self> {
@@ -62,8 +62,8 @@ impl Rival {
 }
 
 #[async_trait]
-impl Contender for Rival {
-    async fn transact(&self, client: usize, task: Task) -> Result<Parts> {
+impl Contender for TwoPhaseCommit {
+    async fn transact(&self, client: usize, task: Transfer) -> Result<PhaseTimes> {
         let session = self.sessions.get(client).context("a client without a session")?;
         let (postgres, mariadb) = &mut *session.lock().await;
         let begun = Instant::now();
@@ -72,19 +72,19 @@ impl Contender for Rival {
                 postgres.work(task).await?;
                 let sql = begun.elapsed();
                 postgres.run("COMMIT").await?;
-                Ok(Parts { sql, commit: begun.elapsed() - sql, ..Parts::default() })
+                Ok(PhaseTimes { sql, commit: begun.elapsed() - sql, ..PhaseTimes::default() })
             }
             Kind::MariaDbAlone => {
                 mariadb.work("START TRANSACTION", task).await?;
                 let sql = begun.elapsed();
                 mariadb.run("COMMIT").await?;
-                Ok(Parts { sql, commit: begun.elapsed() - sql, ..Parts::default() })
+                Ok(PhaseTimes { sql, commit: begun.elapsed() - sql, ..PhaseTimes::default() })
             }
             Kind::Two => {
                 tokio::try_join!(postgres.work(task), mariadb.work("START TRANSACTION", task))?;
                 let sql = begun.elapsed();
                 tokio::try_join!(postgres.run("COMMIT"), mariadb.run("COMMIT"))?;
-                Ok(Parts { sql, commit: begun.elapsed() - sql, ..Parts::default() })
+                Ok(PhaseTimes { sql, commit: begun.elapsed() - sql, ..PhaseTimes::default() })
             }
             Kind::TwoPhase { log, forces_start } => {
                 let name = format!("lab-{:016x}", self.number.fetch_add(1, Ordering::Relaxed));
@@ -106,7 +106,7 @@ impl Contender for Rival {
                 let (to_postgres, to_mariadb) =
                     (format!("COMMIT PREPARED '{name}'"), format!("XA COMMIT '{name}'"));
                 tokio::try_join!(postgres.run(&to_postgres), mariadb.run(&to_mariadb))?;
-                Ok(Parts {
+                Ok(PhaseTimes {
                     sql,
                     prepare: prepared - started,
                     decide: (started - sql) + (decided - prepared),

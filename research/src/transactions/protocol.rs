@@ -5,18 +5,18 @@ use std::time::Duration;
 use anyhow::Result;
 use async_trait::async_trait;
 
-use super::task::Task;
+use super::transfer::Transfer;
 
 /// A protocol at work on the databases.
 #[async_trait]
 pub(crate) trait Contender: Send + Sync {
     /// Does a task for one of the clients, from the question to the answer.
-    async fn transact(&self, client: usize, task: Task) -> Result<Parts>;
+    async fn transact(&self, client: usize, task: Transfer) -> Result<PhaseTimes>;
 }
 
 /// What of a transaction took how long, as in the paper's Fig. 8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct PhaseTimes {
     /// Beginning, and the statements of the work.
     pub(crate) sql: Duration,
     /// The votes.

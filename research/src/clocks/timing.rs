@@ -4,11 +4,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Result;
-use bloom_clock::{BloomClock, Clock, VectorClock, Writing};
+use bloom_clock::{BloomClock, Clock, DeltaEncoder, VectorClock};
 
 use super::slice::Slice;
 use super::topology::Topology;
-use super::trial::{Kind, Lot, Setup};
+use super::trial::{ClockVariant, Setup, TrialSeed};
 
 /// Operations measured in one go, and how often.
 const BATCH: u32 = 256;
@@ -35,8 +35,8 @@ pub(crate) fn measure(seed: u64, mut step: impl FnMut()) -> Result<Vec<Timing>> 
     let mut timings = Vec::new();
     for size in SIZES {
         let setup = Setup { topology: Topology::Uniform, processes: 2, slice: Slice::Near, internal: 0 };
-        let kind = Kind { by_event: false, counters: size, hashes: 1 };
-        let clocks = Lot { setup, run: 0, seed }.clocks(&kind)?;
+        let kind = ClockVariant { by_event: false, counters: size, hashes: 1 };
+        let clocks = TrialSeed { setup, run: 0, seed }.clocks(&kind)?;
         let [mut here, mut there]: [BloomClock; 2] =
             clocks.try_into().map_err(|_| anyhow::anyhow!("two processes have two clocks"))?;
         let mut add = |bloom, operation, (median, fastest)| {
@@ -53,7 +53,7 @@ pub(crate) fn measure(seed: u64, mut step: impl FnMut()) -> Result<Vec<Timing>> 
                 black_box(&stamp).write(&mut bytes);
             }),
         );
-        let mut session = Writing::default();
+        let mut session = DeltaEncoder::default();
         session.write(&stamp, &mut bytes);
         add(
             true,

@@ -4,16 +4,17 @@
 use std::convert::Infallible;
 
 use bloom_clock::{
-    BloomClock, Causality, Clock, Generation, Identity, Refusal, Saved, Shape, Stamp, TickKey,
+    BloomClock, Causality, Clock, ClockParams, Generation, Identity, PersistedClock, Stamp, StampError,
+    TickKey,
 };
 use proptest::prelude::*;
 
-fn shape() -> Shape {
-    Shape::new(12).unwrap().hashes(2).unwrap().key(TickKey::Event).limit(40).unwrap()
+fn params() -> ClockParams {
+    ClockParams::new(12).unwrap().hashes(2).unwrap().key(TickKey::Event).limit(40).unwrap()
 }
 
 fn begin(number: u64) -> BloomClock {
-    BloomClock::begin(shape(), Identity::from_number_never_used_before(number))
+    BloomClock::begin(params(), Identity::from_number_never_used_before(number))
 }
 
 fn erased() -> Result<(), Infallible> {
@@ -46,7 +47,7 @@ fn run(steps: &[Step]) -> Vec<Stamp> {
         let mut clock = clocks[*process].take().unwrap();
         if *stops {
             let bytes = clock.save().into_bytes();
-            clock = BloomClock::restore(Saved::read(&bytes, &shape()).unwrap(), erased).unwrap();
+            clock = BloomClock::restore(PersistedClock::read(&bytes, &params()).unwrap(), erased).unwrap();
         }
         let sent = from.and_then(|from| stamps.get(from % stamps.len().max(1))).cloned();
         stamps.push(match sent {
@@ -69,10 +70,10 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
-        prop_assert!(Saved::read(&bytes, &shape()).is_err());
+        prop_assert!(PersistedClock::read(&bytes, &params()).is_err());
         let mut hostile = vec![4];
         hostile.extend(bytes);
-        let _ = Saved::read(&with_check(hostile), &shape());
+        let _ = PersistedClock::read(&with_check(hostile), &params());
     }
 
     /// A byte that is changed, left out or put in: damage is found; and where it was done on purpose there is one spelling.
@@ -87,9 +88,9 @@ proptest! {
         shorter.remove(place);
         longer.insert(place, byte);
         for damaged in [changed, shorter, longer] {
-            prop_assert!(damaged == whole || Saved::read(&damaged, &shape()).is_err());
+            prop_assert!(damaged == whole || PersistedClock::read(&damaged, &params()).is_err());
             let forged = with_check(damaged[..damaged.len().saturating_sub(8)].to_vec());
-            if let Ok(saved) = Saved::read(&forged, &shape()) {
+            if let Ok(saved) = PersistedClock::read(&forged, &params()) {
                 prop_assert_eq!(saved.into_bytes(), forged);
             }
         }
@@ -98,8 +99,8 @@ proptest! {
 
 #[test]
 fn a_saved_clock_is_as_described() {
-    let shape = Shape::new(3).unwrap().limit(1000).unwrap();
-    let mut clock = BloomClock::begin(shape, Identity::from_random([9; 16]));
+    let params = ClockParams::new(3).unwrap().limit(1000).unwrap();
+    let mut clock = BloomClock::begin(params, Identity::from_random([9; 16]));
     (0..2).for_each(|_| drop(clock.tick().clone()));
     let mut expected = vec![4, 3, 1, 1, 0xe8, 0x07];
     expected.extend([9; 16]);
@@ -107,16 +108,16 @@ fn a_saved_clock_is_as_described() {
     clock.now().write(&mut expected);
     let expected = with_check(expected);
     let saved = clock.save();
-    assert_eq!(saved.shape(), shape);
+    assert_eq!(saved.params(), params);
     assert_eq!(saved.into_bytes(), expected);
-    let clock = BloomClock::restore(Saved::read(&expected, &shape).unwrap(), erased).unwrap();
-    assert_eq!((clock.events(), clock.shape()), (2, shape));
+    let clock = BloomClock::restore(PersistedClock::read(&expected, &params).unwrap(), erased).unwrap();
+    assert_eq!((clock.events(), clock.params()), (2, params));
 
-    let why = |bytes: &[u8]| Saved::read(bytes, &shape).unwrap_err().to_string();
+    let why = |bytes: &[u8]| PersistedClock::read(bytes, &params).unwrap_err().to_string();
     assert!(why(&[]).ends_with("it ends too early"));
     assert!(why(&expected[..20]).ends_with("it is damaged"));
-    let other = shape.key(TickKey::Event);
-    assert!(Saved::read(&expected, &other).unwrap_err().to_string().ends_with("another shape"));
+    let other = params.key(TickKey::Event);
+    assert!(PersistedClock::read(&expected, &other).unwrap_err().to_string().ends_with("another params"));
     let body = &expected[..expected.len() - 8];
     let forged = |at: usize, with: &[u8]| {
         let mut bytes = body.to_vec();
@@ -125,7 +126,7 @@ fn a_saved_clock_is_as_described() {
     };
     assert!(forged(0, &[1]).ends_with("later version"));
     for (at, with) in [(1, &[0][..]), (2, &[0]), (2, &[17]), (3, &[2]), (1, &[0x81, 0x80, 0x04])] {
-        assert!(forged(at, with).ends_with("a shape that cannot be"), "{at}: {with:?}");
+        assert!(forged(at, with).ends_with("a params that cannot be"), "{at}: {with:?}");
     }
     assert!(forged(23, &[2]).ends_with("later version"));
     assert!(forged(22, &[3]).ends_with("fewer counted than there were events"));
@@ -139,7 +140,7 @@ fn a_saved_clock_is_as_described() {
 #[test]
 fn there_is_no_clock_while_there_is_a_copy() {
     let bytes = begin(1).save().into_bytes();
-    let saved = Saved::read(&bytes, &shape()).unwrap();
+    let saved = PersistedClock::read(&bytes, &params()).unwrap();
     let outcome = BloomClock::restore(saved, || Err("the disk is read-only"));
     assert_eq!(outcome.unwrap_err(), "the disk is read-only");
 }
@@ -147,11 +148,11 @@ fn there_is_no_clock_while_there_is_a_copy() {
 /// Why: a copy from before the last event denies it.
 #[test]
 fn a_copy_from_before_an_event_would_deny_it_and_a_new_identity_does_not() {
-    let shape = Shape::new(64).unwrap();
-    let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(1));
+    let params = ClockParams::new(64).unwrap();
+    let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(1));
     let kept = clock.tick().clone();
     let copy = clock.save().into_bytes();
-    let go_on = || BloomClock::restore(Saved::read(&copy, &shape).unwrap(), erased).unwrap();
+    let go_on = || BloomClock::restore(PersistedClock::read(&copy, &params).unwrap(), erased).unwrap();
     let mut clock = go_on();
     let lost = (clock.tick().clone(), clock.tick().clone());
     // It crashed; what must not be done:
@@ -159,7 +160,7 @@ fn a_copy_from_before_an_event_would_deny_it_and_a_new_identity_does_not() {
     assert_eq!(wrong.tick().after(&lost.1), Causality::CertainlyNot);
     assert_eq!(wrong.now().after(&lost.0), Causality::Equal);
     // What is to be done: what was kept stays a cause, and nothing is mistaken for what was lost.
-    let mut right = BloomClock::join(shape, Identity::from_number_never_used_before(2), &kept).unwrap();
+    let mut right = BloomClock::join(params, Identity::from_number_never_used_before(2), &kept).unwrap();
     assert_eq!(right.events(), 0);
     assert_eq!(right.tick().after(&kept), Causality::Possibly);
     assert_eq!(right.now().after(&lost.0), Causality::CertainlyNot);
@@ -175,21 +176,21 @@ fn late(generation: u64) -> Stamp {
         rest >>= 7;
     }
     bytes.extend([rest as u8, 0, 0, 1]);
-    Stamp::read(&bytes, &Shape::new(2).unwrap()).unwrap()
+    Stamp::read(&bytes, &ClockParams::new(2).unwrap()).unwrap()
 }
 
 #[test]
 fn one_can_join_those_who_began_long_ago() {
-    let shape = Shape::new(2).unwrap();
+    let params = ClockParams::new(2).unwrap();
     let known = late(Generation::AHEAD_MAX * 5);
     let identity = || Identity::from_number_never_used_before(1);
-    let refused = BloomClock::begin(shape, identity()).receive(&known).unwrap_err();
-    assert!(matches!(refused, Refusal::Ahead { .. }));
-    let mut clock = BloomClock::join(shape, identity(), &known).unwrap();
+    let refused = BloomClock::begin(params, identity()).receive(&known).unwrap_err();
+    assert!(matches!(refused, StampError::Ahead { .. }));
+    let mut clock = BloomClock::join(params, identity(), &known).unwrap();
     assert_eq!(clock.now(), &known);
     assert_eq!(clock.tick().after(&known), Causality::Possibly);
     // But not at the end of all numbers, and not what is of another system.
-    assert!(BloomClock::join(shape, identity(), &late(u64::MAX)).is_err());
-    assert!(BloomClock::join(Shape::new(3).unwrap(), identity(), &known).is_err());
-    assert!(BloomClock::join(shape.limit(1).unwrap(), identity(), &known).is_ok());
+    assert!(BloomClock::join(params, identity(), &late(u64::MAX)).is_err());
+    assert!(BloomClock::join(ClockParams::new(3).unwrap(), identity(), &known).is_err());
+    assert!(BloomClock::join(params.limit(1).unwrap(), identity(), &known).is_ok());
 }

@@ -13,9 +13,9 @@ const STRIPES_LOG2: u32 = 10;
 #[cfg(loom)]
 const STRIPES_LOG2: u32 = 0;
 
-pub(crate) struct Stripes(Box<[Mutex<()>]>);
+pub(crate) struct LockStripes(Box<[Mutex<()>]>);
 
-impl Stripes {
+impl LockStripes {
     pub(crate) fn new() -> Self {
         Self((0..1_usize << STRIPES_LOG2).map(|_| Mutex::new(())).collect())
     }

@@ -1,6 +1,6 @@
 //! Which clocks are tried on so many processes.
 
-use super::trial::Kind;
+use super::trial::ClockVariant;
 
 /// Counters for each process, in hundredths.
 pub(crate) const SHARES: [usize; 5] = [3, 10, 30, 100, 300];
@@ -21,7 +21,7 @@ pub(crate) fn counters(share: usize, processes: usize) -> usize {
 }
 
 /// The clocks for so many processes; with the fixed numbers of counters too, or only with shares.
-pub(crate) fn kinds(processes: usize, fixed: bool) -> Vec<Kind> {
+pub(crate) fn variants(processes: usize, fixed: bool) -> Vec<ClockVariant> {
     let shares: Vec<usize> = SHARES.iter().map(|share| counters(*share, processes)).collect();
     // Three and more times as many counters as a vector clock has only show that it is better by far.
     let fixed = FIXED.into_iter().filter(|counters| fixed && *counters <= (4 * processes).max(64));
@@ -33,7 +33,7 @@ pub(crate) fn kinds(processes: usize, fixed: bool) -> Vec<Kind> {
     for counters in sizes {
         for by_event in [true, false] {
             let wanted = |hashes: &u32| shares.contains(&counters) || *hashes <= HASHES_FIXED;
-            kinds.extend(HASHES.filter(wanted).map(|hashes| Kind { by_event, counters, hashes }));
+            kinds.extend(HASHES.filter(wanted).map(|hashes| ClockVariant { by_event, counters, hashes }));
         }
     }
     kinds
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn sizes_are_shares_of_the_processes_and_round_numbers() {
         let sizes = |processes, fixed| {
-            let mut sizes: Vec<_> = kinds(processes, fixed).iter().map(|kind| kind.counters).collect();
+            let mut sizes: Vec<_> = variants(processes, fixed).iter().map(|kind| kind.counters).collect();
             sizes.dedup();
             sizes
         };
@@ -54,10 +54,10 @@ mod tests {
         assert_eq!(sizes(1000, false), [30, 100, 300, 1000, 3000]);
         assert_eq!(sizes(5000, true), [64, 128, 150, 256, 500, 512, 1024, 1500, 5000]);
         // A share of 64 processes is one of the round numbers.
-        let mut unlike = kinds(64, true);
+        let mut unlike = variants(64, true);
         unlike.sort();
         unlike.dedup();
-        assert_eq!(unlike.len(), kinds(64, true).len());
-        assert_eq!((kinds(10, false).len(), kinds(10, true).len()), (3 * 8, 3 * 8 + 4));
+        assert_eq!(unlike.len(), variants(64, true).len());
+        assert_eq!((variants(10, false).len(), variants(10, true).len()), (3 * 8, 3 * 8 + 4));
     }
 }

@@ -1,9 +1,9 @@
 //! The numbers that an arrival-time filter works by, derived once from its settings.
 
-use crate::line::LANES;
-use crate::moment::Ticks;
+use crate::cache_line::LANES;
 use crate::settings::{Growth, Settings, SettingsError};
-use crate::sizing::{Density, share_of};
+use crate::sizing::{FillLimit, share_of};
+use crate::timestamp::TickScale;
 
 /// Rows of the smallest segment: 4 KiB. Below, the statistics of the sizing would no longer hold.
 #[cfg(not(any(loom, miri)))]
@@ -26,8 +26,8 @@ pub(crate) const HEADROOM: f64 = 1.25;
 const ELASTIC_SHARES: u32 = 2 * LANES as u32;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Plan {
-    pub(crate) ticks: Ticks,
+pub(crate) struct FilterParams {
+    pub(crate) ticks: TickScale,
     /// A lane ends when its latest id is more than this many ticks old.
     pub(crate) window_ticks: u64,
     /// A lane is closed when its first id is this many ticks old.
@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     /// Seven of these are a window and the time for the sweep. Hence in a ring that is refreshed by age alone,
     /// the lane after the open one is always free when it is needed: it was closed seven refreshes ago.
     pub(crate) refresh_ticks: u64,
-    pub(crate) density: Density,
+    pub(crate) fill_limit: FillLimit,
     pub(crate) growth: Growth,
     pub(crate) memory_cap: usize,
     pub(crate) target: f64,
@@ -43,11 +43,11 @@ pub(crate) struct Plan {
     pub(crate) rows: usize,
 }
 
-impl Plan {
+impl FilterParams {
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
         settings.check()?;
         let window_ns = settings.window_ns();
-        let ticks = Ticks::for_window(window_ns);
+        let ticks = TickScale::for_window(window_ns);
         let window_ticks = ticks.spanning(window_ns);
         let sweep_ticks = window_ticks / SWEEP_PART_OF_WINDOW;
         let refresh_ticks = (window_ticks + 1 + sweep_ticks).div_ceil(LANES as u64 - 1);
@@ -57,16 +57,16 @@ impl Plan {
             Growth::Elastic => (ELASTIC_SHARES, HEADROOM),
             Growth::Fixed => (LANES as u32, 1.0),
         };
-        let density = Density::for_probability(share_of(settings.target, shares));
+        let fill_limit = FillLimit::for_probability(share_of(settings.target, shares));
         let lane_ids = settings.expected_ids as f64 * refresh_ticks as f64 * ticks.length_ns() as f64
             / window_ns as f64
             * headroom;
-        let rows = settings.check_lines((lane_ids / density.ids_per_slot).ceil().max(ROWS_MIN as f64))?;
+        let rows = settings.check_lines((lane_ids / fill_limit.ids_per_slot).ceil().max(ROWS_MIN as f64))?;
         Ok(Self {
             ticks,
             window_ticks,
             refresh_ticks,
-            density,
+            fill_limit,
             growth: settings.growth,
             memory_cap: settings.memory_cap,
             target: settings.target,
@@ -76,7 +76,7 @@ impl Plan {
 
     /// Rows for a demand of that many ids per lane, headroom included.
     pub(crate) fn rows_for(&self, lane_ids: f64) -> usize {
-        self.density.slots_for(lane_ids * HEADROOM).max(ROWS_MIN)
+        self.fill_limit.slots_for(lane_ids * HEADROOM).max(ROWS_MIN)
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     /// Bits of filter per id of a steady load that just fills the window.
     fn bits_per_id(settings: Settings) -> f64 {
-        let plan = Plan::new(&settings).expect("valid settings");
+        let plan = FilterParams::new(&settings).expect("valid settings");
         plan.rows as f64 * 512.0 / settings.expected_ids as f64
     }
 
@@ -107,8 +107,8 @@ mod tests {
     #[test]
     fn seven_refreshes_outlive_the_window() {
         for window_ns in [1, 2, 100, 16_383, 16_384, 1_000_000_007, 1 << 61] {
-            let plan =
-                Plan::new(&Settings::for_window(Duration::from_nanos(window_ns))).expect("valid settings");
+            let plan = FilterParams::new(&Settings::for_window(Duration::from_nanos(window_ns)))
+                .expect("valid settings");
             assert!(plan.refresh_ticks * 7 * plan.ticks.length_ns() >= window_ns);
         }
     }

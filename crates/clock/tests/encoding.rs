@@ -2,19 +2,20 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use bloom_clock::{
-    BloomClock, Causality, Clock, Identity, OutOfStep, Reading, Shape, Stamp, TickKey, Writing,
+    BloomClock, Causality, Clock, ClockParams, DeltaDecoder, DeltaEncoder, DeltaError, Identity, Stamp,
+    TickKey,
 };
 use proptest::prelude::*;
 
 const COUNTERS: usize = 12;
 
-fn shape() -> Shape {
-    Shape::new(COUNTERS).unwrap().hashes(2).unwrap().key(TickKey::Event)
+fn params() -> ClockParams {
+    ClockParams::new(COUNTERS).unwrap().hashes(2).unwrap().key(TickKey::Event)
 }
 
 /// Stamps of a run of three clocks that send to one another, in order.
-fn run(shape: Shape, steps: &[(usize, Option<usize>)]) -> Vec<(usize, Stamp)> {
-    let begin = |number| BloomClock::begin(shape, Identity::from_number_never_used_before(number));
+fn run(params: ClockParams, steps: &[(usize, Option<usize>)]) -> Vec<(usize, Stamp)> {
+    let begin = |number| BloomClock::begin(params, Identity::from_number_never_used_before(number));
     let mut clocks: Vec<BloomClock> = (0..3).map(begin).collect();
     let mut stamps: Vec<(usize, Stamp)> = Vec::new();
     for (process, from) in steps {
@@ -43,18 +44,18 @@ fn bytes(stamp: &Stamp) -> Vec<u8> {
 proptest! {
     #[test]
     fn what_is_written_is_read(steps in steps()) {
-        for (_, stamp) in run(shape(), &steps) {
-            prop_assert_eq!(Stamp::read(&bytes(&stamp), &shape()), Ok(stamp));
+        for (_, stamp) in run(params(), &steps) {
+            prop_assert_eq!(Stamp::read(&bytes(&stamp), &params()), Ok(stamp));
         }
     }
 
     /// Over a connection for each process, with generations that end soon.
     #[test]
     fn a_session_is_read_as_it_was_written(steps in steps(), limit in 4_u32..40) {
-        let shape = shape().limit(limit).unwrap();
-        let mut writers: Vec<Writing> = (0..3).map(|_| Writing::default()).collect();
-        let mut readers: Vec<Reading> = (0..3).map(|_| Reading::new(shape)).collect();
-        for (process, stamp) in run(shape, &steps) {
+        let params = params().limit(limit).unwrap();
+        let mut writers: Vec<DeltaEncoder> = (0..3).map(|_| DeltaEncoder::default()).collect();
+        let mut readers: Vec<DeltaDecoder> = (0..3).map(|_| DeltaDecoder::new(params)).collect();
+        for (process, stamp) in run(params, &steps) {
             let mut out = Vec::new();
             out.push(7); // what is there before stays
             writers[process].write(&stamp, &mut out);
@@ -70,12 +71,12 @@ proptest! {
     fn any_bytes_are_read_or_refused(first in 0_u8..5, rest: Vec<u8>, steps in steps()) {
         let mut hostile = vec![first];
         hostile.extend(rest);
-        if let Ok(stamp) = Stamp::read(&hostile, &shape()) {
+        if let Ok(stamp) = Stamp::read(&hostile, &params()) {
             prop_assert_eq!(bytes(&stamp), hostile.clone(), "a stamp has one spelling");
         }
-        let mut reader = Reading::new(shape());
-        let mut writer = Writing::default();
-        for (_, stamp) in run(shape(), &steps).into_iter().take(2) {
+        let mut reader = DeltaDecoder::new(params());
+        let mut writer = DeltaEncoder::default();
+        for (_, stamp) in run(params(), &steps).into_iter().take(2) {
             let mut out = Vec::new();
             writer.write(&stamp, &mut out);
             let _ = reader.read(&out);
@@ -86,9 +87,9 @@ proptest! {
     /// One byte that is changed, left out or put in.
     #[test]
     fn damage_never_panics(steps in steps(), at: prop::sample::Index, byte: u8) {
-        let shape = shape();
-        let (mut writer, mut reader) = (Writing::default(), Reading::new(shape));
-        for (_, stamp) in run(shape, &steps) {
+        let params = params();
+        let (mut writer, mut reader) = (DeltaEncoder::default(), DeltaDecoder::new(params));
+        for (_, stamp) in run(params, &steps) {
             let mut out = Vec::new();
             writer.write(&stamp, &mut out);
             let place = at.index(out.len());
@@ -97,8 +98,8 @@ proptest! {
             shorter.remove(place);
             longer.insert(place, byte);
             for damaged in [changed, shorter, longer] {
-                let _ = Reading::new(shape).read(&damaged);
-                let _ = Stamp::read(&damaged, &shape);
+                let _ = DeltaDecoder::new(params).read(&damaged);
+                let _ = Stamp::read(&damaged, &params);
             }
             let _ = reader.read(&out);
         }
@@ -106,7 +107,7 @@ proptest! {
 
     #[test]
     fn folding_denies_no_cause_and_keeps_the_sum(steps in steps()) {
-        let stamps = run(shape(), &steps);
+        let stamps = run(params(), &steps);
         let folded: Vec<Stamp> = stamps.iter().map(|(_, stamp)| stamp.fold().unwrap()).collect();
         for (later, (_, stamp)) in stamps.iter().enumerate() {
             prop_assert_eq!(folded[later].sum(), stamp.sum());
@@ -121,18 +122,18 @@ proptest! {
 
 #[test]
 fn stamps_are_as_described() {
-    let shape = Shape::new(4).unwrap();
-    let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(1));
+    let params = ClockParams::new(4).unwrap();
+    let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(1));
     (0..200).for_each(|_| drop(clock.tick().clone()));
     let at = clock.now().counters().iter().position(|counter| *counter == 200).unwrap();
     let mut expected = vec![1, 4, 0, 0, 0, 0, 0, 0];
     expected.splice(4 + at..=4 + at, [0xc8, 0x01]);
     assert_eq!(bytes(clock.now()), expected);
-    assert_eq!(Stamp::read(&expected, &shape).unwrap(), *clock.now());
+    assert_eq!(Stamp::read(&expected, &params).unwrap(), *clock.now());
     for wrong in [
         &[][..],
         &[2, 4, 0, 0, 0, 0, 0, 0],                            // another kind
-        &[1, 5, 0, 0, 0, 0, 0, 0, 0],                         // another shape
+        &[1, 5, 0, 0, 0, 0, 0, 0, 0],                         // another params
         &[1, 4, 0, 0, 0, 0, 0],                               // too short
         &[1, 4, 0, 0, 0, 0, 0, 0, 0],                         // too long
         &[1, 4, 0, 0, 1, 1, 1, 1],                            // the smallest is not there
@@ -140,18 +141,18 @@ fn stamps_are_as_described() {
         &[1, 4, 0, 1, 0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0, 0], // beyond 32 bits
         &[1, 4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 0], // beyond 64
     ] {
-        assert!(Stamp::read(wrong, &shape).is_err(), "{wrong:?}");
+        assert!(Stamp::read(wrong, &params).is_err(), "{wrong:?}");
     }
-    let few = shape.limit(100).unwrap();
+    let few = params.limit(100).unwrap();
     assert!(Stamp::read(&expected, &few).is_err(), "above the limit");
-    let error = Stamp::read(&[], &shape).unwrap_err();
+    let error = Stamp::read(&[], &params).unwrap_err();
     assert_eq!(error.to_string(), "not the bytes that are expected here: it ends too early");
 }
 
 #[test]
 fn differences_are_as_described() {
-    let shape = Shape::new(4).unwrap().limit(9).unwrap();
-    let mut reader = Reading::new(shape);
+    let params = ClockParams::new(4).unwrap().limit(9).unwrap();
+    let mut reader = DeltaDecoder::new(params);
     let first = [3, 0, 1, 4, 0, 0, 1, 0, 0, 9];
     assert_eq!(reader.read(&first).unwrap().counters(), [1, 0, 0, 9]);
     for (wrong, why) in [
@@ -169,7 +170,7 @@ fn differences_are_as_described() {
         (&[4, 1], "another kind of bytes, or a later version"),
     ] {
         let refused = reader.read(wrong).unwrap_err();
-        assert!(matches!(refused, OutOfStep::Malformed(_)), "{wrong:?}");
+        assert!(matches!(refused, DeltaError::Decode(_)), "{wrong:?}");
         assert!(refused.to_string().ends_with(why), "{wrong:?}: {refused}");
     }
     // Nothing of it has changed anything.
@@ -178,10 +179,10 @@ fn differences_are_as_described() {
 
 #[test]
 fn a_difference_is_short_and_needs_the_one_before() {
-    let shape = Shape::new(64).unwrap();
-    let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(1));
-    let (mut writer, mut reader) = (Writing::default(), Reading::new(shape));
-    let mut next = |writer: &mut Writing| {
+    let params = ClockParams::new(64).unwrap();
+    let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(1));
+    let (mut writer, mut reader) = (DeltaEncoder::default(), DeltaDecoder::new(params));
+    let mut next = |writer: &mut DeltaEncoder| {
         let mut out = Vec::new();
         writer.write(clock.tick(), &mut out);
         (out, clock.now().clone())
@@ -189,13 +190,13 @@ fn a_difference_is_short_and_needs_the_one_before() {
     let (first, _) = next(&mut writer);
     let (second, stamp) = next(&mut writer);
     assert!(first.len() > 64 && second.len() <= 6, "{} and {} bytes", first.len(), second.len());
-    assert_eq!(reader.read(&second), Err(OutOfStep::Missing), "the first is missing");
+    assert_eq!(reader.read(&second), Err(DeltaError::Missing), "the first is missing");
     assert!(reader.read(&first).is_ok());
     assert_eq!(reader.read(&second), Ok(&stamp));
-    assert_eq!(reader.read(&second), Err(OutOfStep::Missing), "once only");
+    assert_eq!(reader.read(&second), Err(DeltaError::Missing), "once only");
     let (_lost, _) = next(&mut writer);
     let (after, _) = next(&mut writer);
-    assert_eq!(reader.read(&after), Err(OutOfStep::Missing));
+    assert_eq!(reader.read(&after), Err(DeltaError::Missing));
     writer.begin_again();
     let (whole, stamp) = next(&mut writer);
     assert_eq!(reader.read(&whole), Ok(&stamp));
@@ -206,9 +207,10 @@ fn a_difference_is_short_and_needs_the_one_before() {
 
 #[test]
 fn folding_has_its_limits() {
-    let shape = Shape::new(3).unwrap();
-    let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(1));
+    let params = ClockParams::new(3).unwrap();
+    let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(1));
     assert_eq!(clock.tick().fold(), None, "three do not make pairs");
-    let full = Stamp::read(&[1, 2, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0], &Shape::new(2).unwrap()).unwrap();
+    let full =
+        Stamp::read(&[1, 2, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0], &ClockParams::new(2).unwrap()).unwrap();
     assert_eq!(full.fold(), None, "the sum is beyond 32 bits");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Key, Moment, Settings};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Key, Settings, Timestamp};
 
 use crate::measure::id;
 
@@ -23,9 +23,9 @@ pub fn settings(ids: u64, target: f64) -> Settings {
 
 /// The virtual time at which id `number` of a steady load arrives, after a first moment.
 #[inline]
-pub fn arrival(number: u64, ids: u64) -> Moment {
+pub fn arrival(number: u64, ids: u64) -> Timestamp {
     let per_id = WINDOW.as_nanos() as f64 / ids as f64;
-    Moment::from_nanos(1_000_000_000 + (number as f64 * per_id) as u64)
+    Timestamp::from_nanos(1_000_000_000 + (number as f64 * per_id) as u64)
 }
 
 /// Ids inserted until every lane has its full load, the open one included: a hair (a thousandth) before the refresh
@@ -35,7 +35,7 @@ pub fn full(ids: u64) -> u64 {
 }
 
 /// The moment of the last of them.
-pub fn worst_instant(ids: u64) -> Moment {
+pub fn worst_instant(ids: u64) -> Timestamp {
     arrival(full(ids) - 1, ids)
 }
 

@@ -8,7 +8,7 @@ pub(crate) fn average() -> f64 {
 
 /// Seconds that processors have worked since the machine and this process were started.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Worked {
+pub(crate) struct CpuSeconds {
     /// For anybody.
     pub(crate) machine: f64,
     /// For this process.
@@ -18,7 +18,7 @@ pub(crate) struct Worked {
 /// Ticks of the clock that the system counts by.
 const TICKS: f64 = 100.0;
 
-impl Worked {
+impl CpuSeconds {
     /// Nothing where the system does not say.
     pub(crate) fn now() -> Self {
         let machine = std::fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -54,8 +54,8 @@ mod tests {
     fn what_processors_did_is_read_as_the_system_writes_it() {
         let machine = "cpu  100 20 300 9999 8888 5 6 7 0 0\ncpu0 1 2 3";
         let own = "77 (a (strange name) S 1 2 3 4 5 6 7 8 9 10 250 150 0 0";
-        let worked = Worked::read(machine, own);
-        assert_eq!(worked, Worked { machine: 4.31, own: 4.0 });
-        assert!(Worked::read("", "").machine.is_nan());
+        let worked = CpuSeconds::read(machine, own);
+        assert_eq!(worked, CpuSeconds { machine: 4.31, own: 4.0 });
+        assert!(CpuSeconds::read("", "").machine.is_nan());
     }
 }

@@ -10,12 +10,12 @@ use super::replay::replay;
 
 /// For each sampled event, which of the sampled ones before it caused it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Truth {
+pub(crate) struct GroundTruth {
     /// A row of bits for each event.
     rows: Vec<Vec<u64>>,
 }
 
-impl Truth {
+impl GroundTruth {
     /// Of the events at these places, in order. Only the vectors of now are kept: those of a million events of a
     /// thousand processes would fit into no memory.
     pub(crate) fn of(execution: &Execution, sampled: &[usize]) -> Self {
@@ -58,13 +58,13 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use super::super::execution::{Plan, What};
+    use super::super::execution::{EventKind, Plan};
     use super::super::topology::Topology;
     use super::*;
     use jeton_testkit::Rng;
 
     /// All causes of all events by following the arrows, without any clock.
-    fn reachable(execution: &Execution) -> Truth {
+    fn reachable(execution: &Execution) -> GroundTruth {
         let count = execution.events.len();
         let mut last: Vec<Option<usize>> = vec![None; execution.processes];
         let mut sent = vec![0; execution.slots];
@@ -72,9 +72,9 @@ mod tests {
         for (at, event) in execution.events.iter().enumerate() {
             let mut from = last[event.process as usize].replace(at).into_iter().collect::<Vec<_>>();
             match event.what {
-                What::Send(slot) => sent[slot as usize] = at,
-                What::Receive(slot) => from.push(sent[slot as usize]),
-                What::Internal => {}
+                EventKind::Send(slot) => sent[slot as usize] = at,
+                EventKind::Receive(slot) => from.push(sent[slot as usize]),
+                EventKind::Internal => {}
             }
             let mut row = Row::new(count);
             for cause in from {
@@ -83,7 +83,7 @@ mod tests {
             }
             rows.push(row.0);
         }
-        Truth { rows }
+        GroundTruth { rows }
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
                     let plan = Plan { processes, topology, internal, events: 300 };
                     let execution = plan.play(Rng::new(seed));
                     let all: Vec<usize> = (0..300).collect();
-                    let (told, reached) = (Truth::of(&execution, &all), reachable(&execution));
+                    let (told, reached) = (GroundTruth::of(&execution, &all), reachable(&execution));
                     assert_eq!(told, reached, "{plan:?}, seed {seed}");
                     causes += (0..300).filter(|at| told.caused(*at, 299)).count();
                 }

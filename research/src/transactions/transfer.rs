@@ -9,7 +9,7 @@ pub(crate) const ACCOUNTS: u64 = 10_000;
 
 /// From an account in PostgreSQL to one in MariaDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Task {
+pub(crate) struct Transfer {
     pub(crate) from: i64,
     pub(crate) to: i64,
     /// How long the database sleeps in each branch, to stand for work: the paper's took 187 ms.
@@ -21,7 +21,7 @@ pub(crate) const DEBIT: &str = "UPDATE jeton_research_account SET balance = bala
 /// The first statement in MariaDB.
 pub(crate) const CREDIT: &str = "UPDATE jeton_research_account SET balance = balance + ? WHERE id = ?";
 
-impl Task {
+impl Transfer {
     pub(crate) const AMOUNT: i64 = 1;
 
     /// The second statement in PostgreSQL, if there is one.
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn a_task_is_read_as_written_and_sleeps_only_if_told() {
-        let task = Task { from: 3, to: 9_999, sql_ms: 187 };
-        assert_eq!(Task::decode(&task.encode()).unwrap(), task);
+        let task = Transfer { from: 3, to: 9_999, sql_ms: 187 };
+        assert_eq!(Transfer::decode(&task.encode()).unwrap(), task);
         assert_eq!(task.postgres_sleep().unwrap(), "SELECT 1 FROM pg_sleep(0.187)");
         assert_eq!(task.mariadb_sleep().unwrap(), "SELECT SLEEP(0.187)");
-        assert_eq!(Task { sql_ms: 0, ..task }.postgres_sleep(), None);
-        assert!(Task::decode(b"1 2").is_err());
+        assert_eq!(Transfer { sql_ms: 0, ..task }.postgres_sleep(), None);
+        assert!(Transfer::decode(b"1 2").is_err());
     }
 }
