@@ -1,16 +1,15 @@
-//! Counting the ids of a generation without making every insert write to one shared word.
+//! Approximate count of the ids of a generation, without a shared write per insert.
 //!
-//! A large generation counts only the ids whose fingerprint ends in a number of zero bits, each standing for as
-//! many as there are such endings. That is the same for every replica and every form of the filter, costs the
-//! concurrent inserts no shared write, and is exact where generations are small.
+//! A large generation counts only ids whose fingerprint ends in a number of zero bits, and multiplies. The
+//! result is deterministic, and exact for small generations.
 
 use crate::key::Fingerprint;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Counts are kept to about 1.5 % with this many samples; a smaller generation counts every id.
+/// With this many samples the error is about 1.5 %; smaller generations count every id.
 const SAMPLES_MIN: u64 = 4_096;
 
-/// On a line of its own, because inserts write it while the memory beside it is only read.
+/// On its own cache line: inserts write it, while the neighbouring memory is only read.
 #[repr(align(64))]
 pub(crate) struct ApproxCount {
     count: AtomicU64,
@@ -19,7 +18,7 @@ pub(crate) struct ApproxCount {
 }
 
 impl ApproxCount {
-    /// A count of zero, for a generation meant for that many ids.
+    /// A count of zero for a generation of `ids` ids.
     pub(crate) fn for_ids(ids: u64) -> Self {
         Self { count: AtomicU64::new(0), shift: (ids / SAMPLES_MIN).max(1).ilog2() }
     }
@@ -28,7 +27,7 @@ impl ApproxCount {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The count at which to ask for relief again when there was none: an eighth more, not at each id.
+    /// The count at which to ask for relief again after it was refused: an eighth more.
     pub(crate) fn next_alarm(count: u64) -> u64 {
         count + count / 8 + 1
     }

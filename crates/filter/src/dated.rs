@@ -1,9 +1,9 @@
-//! The filter for ids that carry their time, shared by threads.
+//! The filter for ids that carry a time.
 //!
-//! Inserts and lookups work on the published generations and never wait, with one exception: the first id of a
-//! generation waits until its slice is there. No recheck is needed after an insert: slices are never recycled, and
-//! one that was retired meanwhile held expired ids only. A lookup that finds the generation gone refuses the id,
-//! it does not call it new.
+//! Inserts and lookups work on published generations and do not block, except that the first id of a
+//! generation waits for the allocation of its slice. An insert needs no second check: slices are never
+//! reused, and a slice that was retired meanwhile contained expired ids only. If the generation is gone, the
+//! filter rejects the id instead of calling it new.
 
 use std::io;
 
@@ -18,14 +18,14 @@ use crate::status::Status;
 use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Snapshotted};
 use crate::timestamp::Timestamp;
 
-/// The shared notion of now moves in steps of this part of a generation, so that it is rarely written.
+/// The shared time advances in steps of a generation divided by this number, so that it is rarely written.
 const NOW_STEPS: u64 = 64;
 
-/// Remembers ids by the time they carry (UUIDv7, ULID, ...). Several threads can share it.
+/// Remembers ids by the time they carry (UUIDv7, ULID, ...). Threads can share it.
 ///
-/// The id's own time names the one generation to look into, so a lookup touches the words of that generation
-/// alone. And since an id that is older than the window is refused, an id is never called new twice, however
-/// late it comes.
+/// The time of an id selects one generation, so a lookup touches the words of that generation only. The
+/// filter rejects ids older than the window; therefore it calls an id new at most once, however late the id
+/// arrives.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,7 +41,7 @@ const NOW_STEPS: u64 = 64;
 /// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, now)?, Membership::New);
 /// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(3_600))?, Membership::Maybe);
 ///
-/// // Two days later nobody knows any more whether it was seen, and so it is refused.
+/// After two days the filter no longer knows the id and rejects it.
 /// let late = seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(172_800));
 /// assert_eq!(late, Err(DatedIdError::Expired));
 /// # Ok(())
@@ -51,9 +51,9 @@ pub struct DatedFilter {
     key: Key,
     plan: DatedParams,
     now_step: u64,
-    /// The latest moment seen, give or take a step; never goes back.
+    /// The latest time seen, to within one step; it never decreases.
     now: AtomicU64,
-    /// The moment at which the oldest generation retires.
+    /// Nanoseconds at which the oldest generation retires.
     retires_at: AtomicU64,
     generations: Snapshotted<Generations>,
     rotator: Mutex<DatedRotator>,
@@ -84,19 +84,19 @@ impl DatedFilter {
         self.key.fingerprint(id)
     }
 
-    /// Remembers the id, whether or not it was known.
+    /// Remembers the id, even if it is known.
     pub fn insert(&self, id: &[u8], dated: Timestamp, now: Timestamp) -> Result<(), DatedIdError> {
         self.insert_fingerprint(self.fingerprint(id), dated, now)
     }
 
-    /// Whether the id may have been inserted; `false` is certain for every insert that returned before this call
-    /// began. An error says why that cannot be known.
+    /// Whether the id may have been inserted. `false` is certain for every insert that returned before this
+    /// call started. An error means that the filter cannot know.
     pub fn contains(&self, id: &[u8], dated: Timestamp, now: Timestamp) -> Result<bool, DatedIdError> {
         self.contains_fingerprint(self.fingerprint(id), dated, now)
     }
 
-    /// Looks the id up, and remembers it if it is new: of all threads that ever bring one id, one is told
-    /// [`Membership::New`] (or none, if the id is mistaken for a known one).
+    /// Looks up the id and inserts it if it is new. Of all threads that ever pass the same id, one gets
+    /// [`Membership::New`] (none, if the id is a false positive).
     pub fn check_and_insert(
         &self,
         id: &[u8],
@@ -164,8 +164,8 @@ impl DatedFilter {
         Ok(any_contains(slices, fingerprint))
     }
 
-    /// Brings the memory near that lookups and inserts of these ids will touch, and changes nothing. The processor waits for all of them
-    /// at once instead of for one after the other.
+    /// Prefetches the memory that lookups and inserts of these ids will touch, so that their cache misses
+    /// overlap.
     #[inline]
     pub fn prefetch(&self, ids: impl Iterator<Item = (Fingerprint, Timestamp)>) {
         let generations = self.generations.load();
@@ -173,36 +173,36 @@ impl DatedFilter {
         for (fingerprint, dated) in ids {
             if let Some([older @ .., newest]) = generations.get(self.plan.number(dated)) {
                 sum |= newest.prefetch(fingerprint);
-                // Mostly the first word of these says that the id is not there.
+                // For most new ids the first word decides.
                 sum |= older.iter().fold(0, |sum, slice| sum | slice.first_word(fingerprint));
             }
         }
         std::hint::black_box(sum);
     }
 
-    /// Lets go of the generations that have expired by `now`. For idle times; never needed.
+    /// Drops generations that have expired by `now`. For idle times; never required.
     pub fn maintain(&self, now: Timestamp) {
         self.advance(&mut self.lock_rotator(), now);
     }
 
-    /// Memory, fill, and the false-positive rate to expect now.
+    /// Memory, fill, and the current false-positive rate.
     pub fn status(&self) -> Status {
         self.lock_rotator().status()
     }
 
-    /// The memory of the filter: as in [`status`](Self::status), without all the rest.
+    /// Bytes of memory, as in [`status`](Self::status).
     pub fn bytes(&self) -> usize {
         self.lock_rotator().bytes()
     }
 
-    /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
-    /// in it or not.
+    /// The filter as bytes. Contains every id whose insert returned before this call started; concurrent
+    /// inserts may be missing.
     pub fn snapshot(&self) -> Vec<u8> {
         snapshot::to_vec(&self.state())
     }
 
-    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory. However long that takes, nobody
-    /// waits for it.
+    /// Writes the bytes of [`snapshot`](Self::snapshot) without a copy in memory. No other operation waits
+    /// for it.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
         snapshot::write(&self.state(), out)
     }
@@ -211,7 +211,11 @@ impl DatedFilter {
         snapshot::dated::State::of(&self.lock_rotator(), &self.key)
     }
 
-    /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
+    /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
+    /// same timeline. Ids that have expired by `now` are left out and rejected from then on.
+    ///
+    /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
+    /// bytes must not decide how much memory is allocated.
     pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
         let rotator = snapshot::from_slice(Kind::Dated, bytes, |body| {
             snapshot::dated::decode(body, &key, now, memory_cap)
@@ -219,7 +223,7 @@ impl DatedFilter {
         Ok(Self::with_rotator(rotator, key))
     }
 
-    /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
+    /// As [`restore`](Self::restore), from a reader. Reads exactly the bytes of the snapshot.
     pub fn read_snapshot(
         input: &mut dyn io::Read,
         key: Key,
@@ -231,7 +235,7 @@ impl DatedFilter {
         Ok(Self::with_rotator(rotator, key))
     }
 
-    /// The moment of this operation, after retiring what it makes due if nobody else is at it.
+    /// The time of this operation. Retires expired generations if no other thread does.
     #[inline]
     fn reach(&self, now: Timestamp) -> Timestamp {
         let known = self.now.load(Ordering::Relaxed);
@@ -253,8 +257,8 @@ impl DatedFilter {
         self.retires_at.store(self.plan.end_of(rotator.generations.first), Ordering::Relaxed);
     }
 
-    /// The rotator may be behind, if another thread held it when this one would have moved it on: it reaches `now`
-    /// first, so that the row of generations never spans more than can be alive.
+    /// Advances the rotator to `now` first: another thread may have held its lock when this thread wanted to
+    /// advance it. Otherwise the list of generations could span more than can be live.
     fn make_room(&self, rotator: &mut DatedRotator, number: u64, now: Timestamp) -> Result<(), DatedIdError> {
         self.advance(rotator, now);
         if rotator.make_room(number)? {
@@ -268,7 +272,7 @@ impl DatedFilter {
     }
 }
 
-/// Small enough for Miri, which watches every access; `tests/concurrency.rs` has the large ones.
+/// Small enough for Miri; `tests/concurrency.rs` has larger ones.
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -289,7 +293,7 @@ mod tests {
                     for n in 0..IDS {
                         let id = (thread << 32 | n).to_le_bytes();
                         let now = Timestamp::from_nanos(n * 30_000 / IDS);
-                        // The other thread may be a window ahead: then the id is refused, never lost.
+                        // The other thread may be a window ahead; then the filter rejects the id.
                         match filter.insert(&id, now, now) {
                             Ok(()) => assert_ne!(filter.contains(&id, now, now), Ok(false)),
                             Err(refusal) => assert_eq!(refusal, DatedIdError::Expired),
@@ -304,8 +308,8 @@ mod tests {
         assert!(copy.is_ok_and(|copy| copy.status().ids == filter.status().ids));
     }
 
-    /// While somebody else holds the rotator, an insert after a long silence cannot retire what is due before it
-    /// opens a generation. The row of generations must not grow over the silence.
+    /// While another thread holds the rotator's lock, an insert after a long pause cannot retire generations
+    /// before it opens one. The list of generations must not grow by the length of the pause.
     #[test]
     fn a_long_silence_leaves_no_trace() {
         let settings = Settings::for_window(Duration::from_micros(10)).false_positive_rate(0.1);
@@ -315,7 +319,7 @@ mod tests {
         std::thread::scope(|scope| {
             let held = filter.lock_rotator();
             let inserter = scope.spawn(|| filter.insert(b"after", later, later));
-            // It has passed its attempt at the rotator when it has told the new time to all.
+            // The inserter publishes the new time after its attempt to lock the rotator.
             while filter.now.load(Ordering::Relaxed) < later.as_nanos() {
                 std::thread::yield_now();
             }

@@ -1,12 +1,12 @@
-//! The rotator of a dated filter: it opens generations and slices, and retires what no id can belong to any more.
+//! Maintenance of a dated filter: opens generations and slices, retires expired generations.
 //!
-//! What must hold:
+//! Invariants:
 //!
-//! - **At most once, ever.** An id is looked up in its generation, or refused: a generation is retired only when
-//!   every id dated in it is older than the window, and from then on such ids are refused, not called new.
-//! - **Bounds.** At most [`SLICES_MAX`] slices a generation and `memory_cap` bytes. Beyond them ids go on into the
-//!   last slice: the filter reports [`Pressure`], its false-positive rate rises, it forgets nothing. No slice takes
-//!   the memory that other generations of the window need for a smallest slice of their own.
+//! - **New at most once.** An id is looked up in its generation or rejected. A generation is retired only
+//!   when every id dated in it is older than the window; later ids of that generation are rejected.
+//! - **Bounds.** At most [`SLICES_MAX`] slices per generation and `memory_cap` bytes. Beyond them, ids go
+//!   into the last slice: the filter reports [`Pressure`], its false-positive rate rises, it forgets nothing.
+//!   Every other generation of the window can always get a slice of minimum size.
 
 use std::sync::Arc;
 
@@ -20,32 +20,32 @@ use crate::slice::Slice;
 use crate::status::{LastPressure, Pressure, Status};
 use crate::timestamp::Timestamp;
 
-/// Slices of one generation; their shares of the target sum up to less than all of it, see [`share`].
+/// Maximum of slices per generation. Their shares of the target sum to less than 1, see [`share`].
 pub(crate) const SLICES_MAX: usize = 16;
 
-/// A further slice holds this many times the ids of the one before, and what was expected at least, as long as slices
-/// are small: a surge is then looked up in few of them.
+/// While slices are small, the next one holds this many times the ids of the previous one, and at least the
+/// expected number, so that a surge needs few slices.
 const SMALL_SLICE_GROWTH: f64 = 6.0;
 
-/// After a slice of 1 MiB the next one holds no more than all before it together: ids fall everywhere in a slice, so all
-/// of it is in memory from its first thousand ids on, and a filter that has just grown takes twice what its ids need.
+/// After a slice of 1 MiB the next one holds no more than all previous ones together. Ids are spread over a
+/// whole slice, so all of a slice is resident after its first thousand ids.
 const LARGE_LINES: usize = 16_384;
 
-/// The smallest slice: 1 KiB.
+/// Minimum size of a slice: 1 KiB.
 const LINES_MIN: usize = 16;
 
-/// The size of a new generation follows the largest of so many before it.
+/// A new generation is sized for the largest of this many previous ones.
 const DEMAND_FROM: usize = 3;
 
-/// Why a dated id cannot be judged or remembered. Nothing was changed.
+/// Why a dated id was rejected. The filter is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DatedIdError {
-    /// The id is dated more than a window ago. Whether it was seen then is no longer known.
+    /// The id is dated before the window. The filter no longer knows whether it was inserted.
     Expired,
     /// The id is dated further ahead than the allowed skew.
     FromFuture,
-    /// The allocator refused the memory for the id's generation.
+    /// The allocation for the id's generation failed.
     OutOfMemory,
 }
 
@@ -61,7 +61,7 @@ impl std::fmt::Display for DatedIdError {
 
 impl std::error::Error for DatedIdError {}
 
-/// The rules of time and size, derived once from the settings.
+/// Times and sizes derived from the settings.
 #[derive(Debug, Clone)]
 pub(crate) struct DatedParams {
     pub(crate) window_ns: u64,
@@ -69,7 +69,7 @@ pub(crate) struct DatedParams {
     pub(crate) period_ns: u64,
     fill_limits: [FillLimit; SLICES_MAX],
     generation_ids: f64,
-    /// Generations that can be alive at once: the window, the skew, and those at both ends in part.
+    /// Maximum of live generations: window, skew, and the partial generations at both ends.
     generations_max: usize,
 }
 
@@ -88,7 +88,7 @@ impl DatedParams {
         let skew_ns = settings.skew_ns();
         let generations_max = window_ns.saturating_add(skew_ns).div_ceil(period_ns) as usize + 2;
         let plan = Self { window_ns, skew_ns, period_ns, fill_limits, generation_ids, generations_max };
-        // At the worst instant the window and the generation that is about to retire are alive.
+        // At most, the window and the generation that is about to retire are live.
         let full = settings.generations as usize + 1;
         let expected = plan.lines_for(0, generation_ids) as f64 * full as f64;
         let reserved = generations_max.saturating_sub(full) * LINES_MIN;
@@ -96,18 +96,18 @@ impl DatedParams {
         Ok(plan)
     }
 
-    /// The generation of an id.
+    /// The number of the generation of an id.
     #[inline]
     pub(crate) fn number(&self, dated: Timestamp) -> u64 {
         dated.as_nanos() / self.period_ns
     }
 
-    /// The oldest generation in which an id can be dated within the window.
+    /// The oldest generation with a date within the window.
     pub(crate) fn first(&self, now: Timestamp) -> u64 {
         now.as_nanos().saturating_sub(self.window_ns) / self.period_ns
     }
 
-    /// The moment at which [`first`](Self::first) moves on from `first`.
+    /// Nanoseconds at which [`first`](Self::first) advances from `first`.
     pub(crate) fn end_of(&self, first: u64) -> u64 {
         first.saturating_add(1).saturating_mul(self.period_ns).saturating_add(self.window_ns)
     }
@@ -133,8 +133,9 @@ impl DatedParams {
     }
 }
 
-/// The share of the target that a slice of a growing generation has. The inverse squares sum up to π²/6, 1.645: all
-/// slices together stay within the target, and a late slice, which holds the most ids, needs few bits more than the first.
+/// The share of the target that a slice of a growing generation has. The inverse squares sum to π²/6 = 1.645,
+/// so all slices together stay within the target, and a late slice, which holds most ids, needs few bits more
+/// than the first.
 fn share(slice: usize) -> f64 {
     0.6 / ((slice + 1) as f64).powi(2)
 }
@@ -143,7 +144,7 @@ pub(crate) struct DatedRotator {
     pub(crate) settings: Settings,
     pub(crate) plan: DatedParams,
     pub(crate) generations: Generations,
-    /// The latest moment seen; time never goes back.
+    /// The latest time seen; it never decreases.
     pub(crate) now: Timestamp,
     pressure: LastPressure,
     pub(crate) retired: u64,
@@ -164,7 +165,7 @@ impl DatedRotator {
         })
     }
 
-    /// Retires what is due at `now`; tells whether the generations changed.
+    /// Retires expired generations; returns whether the list changed.
     pub(crate) fn advance(&mut self, now: Timestamp) -> bool {
         self.now = self.now.max(now);
         self.pressure.reach(self.now.as_nanos());
@@ -175,8 +176,8 @@ impl DatedRotator {
         changed
     }
 
-    /// Makes room for an id of the generation: a first slice, or a further one if the last is full.
-    /// Tells whether the generations changed.
+    /// Adds the first slice of a generation, or another one if the last is full. Returns whether the list
+    /// changed.
     pub(crate) fn make_room(&mut self, number: u64) -> Result<bool, DatedIdError> {
         let Some(slices) = self.generations.get(number) else { return Ok(false) };
         let Some(last) = slices.last() else { return self.open_first(number).map(|()| true) };
@@ -227,7 +228,7 @@ impl DatedRotator {
             segments: self.generations.slices().count(),
             generations: used().count(),
             ids: self.generations.slices().map(|slice| slice.count()).sum(),
-            // An id is looked up in one generation only: the fullest one is the worst case.
+            // A lookup searches one generation, so the fullest one is the worst case.
             false_positive_rate: used().map(|slices| probability(slices)).fold(0.0, f64::max),
             target: self.settings.target,
             pressure: self.pressure.get(),
@@ -241,7 +242,8 @@ impl DatedRotator {
         self.generations.slices().map(|slice| slice.bytes()).sum()
     }
 
-    /// CacheLines for one more slice, with a smallest slice left for each generation that has none yet.
+    /// Cache lines available for one more slice, with a minimum slice reserved for each generation that has
+    /// none yet.
     fn lines_left(&self) -> usize {
         let used = self.generations.list.iter().filter(|slices| !slices.is_empty()).count();
         let reserved = self.plan.generations_max.saturating_sub(used + 1) * LINES_MIN;
@@ -266,14 +268,14 @@ impl DatedRotator {
         }
     }
 
-    /// Notes that the load is beyond what can be done about it, for as long as its ids are alive.
+    /// Records that the load exceeds the limits, until its ids have expired.
     fn record_pressure(&mut self, pressure: Pressure) {
         let lifetime =
             self.plan.window_ns.saturating_add(self.plan.skew_ns).saturating_add(self.plan.period_ns);
         self.pressure.note(pressure, self.now.as_nanos().saturating_add(lifetime));
     }
 
-    /// Ids to expect in a new generation: as many as the largest of those before it, as far as there are any.
+    /// Ids to expect in a new generation: the largest recent count, if there is one.
     fn demand(&self, number: u64) -> f64 {
         if self.settings.growth == Growth::Fixed {
             return self.plan.generation_ids;
@@ -281,7 +283,7 @@ impl DatedRotator {
         let before = usize::try_from(number - self.generations.first).unwrap_or(usize::MAX);
         let earlier = self.generations.list.iter().take(before).filter(|slices| !slices.is_empty());
         let counts: Vec<u64> = earlier.map(|slices| slices.iter().map(|slice| slice.count()).sum()).collect();
-        // The first generation of all began part-way and says too little.
+        // The first generation is partial and does not count.
         match counts.iter().rev().take(DEMAND_FROM).max() {
             Some(count) if counts.len() > 1 => *count as f64 * HEADROOM,
             _ => self.plan.generation_ids,

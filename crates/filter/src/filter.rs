@@ -1,9 +1,10 @@
-//! The filter that threads share.
+//! The filter by arrival time.
 //!
-//! Inserts and lookups never wait: they work on the published list of segments. What is due (refresh, sweep,
-//! resize) is done by whichever insert or lookup finds it due and gets the rotator's lock at the first try; the
-//! others go on meanwhile. [`check_and_insert`](ForgetfulFilter::check_and_insert) takes the lock of the id's
-//! stripe; `maintain`, `status` and `snapshot` wait for the rotator's. See [`crate::segment`] for why no insert is lost across a refresh.
+//! Inserts and lookups do not block: they work on a published list of segments. Due maintenance (refresh,
+//! sweep, resize) is done by the insert or lookup that finds it due and gets the rotator's lock at the first
+//! try; the others continue. [`check_and_insert`](ForgetfulFilter::check_and_insert) takes the lock of the
+//! id's stripe. `maintain`, `status` and `snapshot` wait for the rotator's lock. [`crate::segment`] explains
+//! why a refresh loses no insert.
 
 use std::io;
 use std::sync::Arc;
@@ -18,18 +19,18 @@ use crate::status::Status;
 use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Snapshotted};
 use crate::timestamp::{TickScale, Timestamp};
 
-/// What a filter says of an id.
+/// The answer of a filter about an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Membership {
-    /// Certainly not inserted within the window.
+    /// The id was certainly not inserted within the window.
     New,
-    /// Inserted within the window; or, with the small probability that [`Status::false_positive_rate`] estimates, not
-    /// at all; or inserted a little longer ago.
+    /// The id was inserted within the window or shortly before it; or it is a false positive, with the
+    /// probability that [`Status::false_positive_rate`] estimates.
     Maybe,
 }
 
-/// Remembers ids by their arrival. Several threads can share it.
+/// Remembers ids by their arrival time. Threads can share it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +41,7 @@ pub enum Membership {
 /// let seen = Settings::for_window(Duration::from_secs(600)).build(key)?;
 /// let now = Timestamp::from_secs(1);
 ///
-/// // Several threads race on the same id: exactly one of them is told that it is new.
+/// Several threads race on the same id: exactly one of them gets `New`.
 /// let winners: usize = std::thread::scope(|scope| {
 ///     let racers: Vec<_> =
 ///         (0..4).map(|_| scope.spawn(|| seen.check_and_insert(b"order-17", now))).collect();
@@ -53,11 +54,11 @@ pub enum Membership {
 pub struct ForgetfulFilter {
     key: Key,
     ticks: TickScale,
-    /// The latest tick that the rotator has worked through; never goes back.
+    /// The latest tick that maintenance has reached; it never decreases.
     tick: AtomicU64,
-    /// The tick at which the rotator has something to do again. Inserts read it; it changes a few times a window.
+    /// The tick at which maintenance is due. Inserts read it; it changes a few times per window.
     due: AtomicU64,
-    /// Not zero while expired lanes wait to be swept.
+    /// Non-zero while expired lanes need sweeping.
     chores: AtomicU64,
     segments: Snapshotted<Vec<Arc<Segment>>>,
     rotator: Mutex<Rotator>,
@@ -88,19 +89,23 @@ impl ForgetfulFilter {
         self.key.fingerprint(id)
     }
 
-    /// Remembers the id from `now` on, whether or not it was known. Never waits.
+    /// Remembers the id from `now` on, even if it is known. Does not block.
     pub fn insert(&self, id: &[u8], now: Timestamp) {
         self.insert_fingerprint(self.fingerprint(id), now);
     }
 
-    /// Whether the id may have been inserted within the window before `now`; `false` is certain for every insert
-    /// that returned before this call began. Never waits.
+    /// Whether the id may have been inserted within the window before `now`. `false` is certain for every
+    /// insert that returned before this call started. Does not block.
     pub fn contains(&self, id: &[u8], now: Timestamp) -> bool {
         self.contains_fingerprint(self.fingerprint(id), now)
     }
 
-    /// Looks the id up, and remembers it from `now` on if it is new: of all threads that bring one id within a
-    /// window, one is told [`Membership::New`] (or none, if the id is mistaken for a known one).
+    /// Looks up the id and inserts it if it is new. Of all threads that pass the same id within a window, one
+    /// gets [`Membership::New`] (none, if the id is a false positive). A known id is not renewed: its window
+    /// counts from its first arrival.
+    ///
+    /// If an exact store shows that [`Membership::Maybe`] was a false positive, call
+    /// [`insert`](Self::insert), which inserts unconditionally.
     pub fn check_and_insert(&self, id: &[u8], now: Timestamp) -> Membership {
         self.check_and_insert_fingerprint(self.fingerprint(id), now)
     }
@@ -146,8 +151,8 @@ impl ForgetfulFilter {
         self.segments.load().iter().rev().any(|segment| segment.contains(fingerprint, tick))
     }
 
-    /// Brings the memory near that lookups and inserts of these ids will touch, and changes nothing. The processor waits for all of them
-    /// at once instead of for one after the other.
+    /// Prefetches the memory that lookups and inserts of these ids will touch, so that their cache misses
+    /// overlap.
     #[inline]
     pub fn prefetch(&self, ids: impl Iterator<Item = Fingerprint>) {
         if let Some(current) = self.segments.load().last() {
@@ -155,7 +160,8 @@ impl ForgetfulFilter {
         }
     }
 
-    /// Does now what inserts would do on the way: refresh, sweep, let go of memory. Waits for the rotator.
+    /// Performs due maintenance now: refresh, sweep, release of memory. For idle times; never required.
+    /// Blocks.
     pub fn maintain(&self, now: Timestamp) {
         let mut rotator = self.lock_rotator();
         self.advance(&mut rotator, self.ticks.at(now));
@@ -163,29 +169,33 @@ impl ForgetfulFilter {
         self.chores.store(0, Ordering::Relaxed);
     }
 
-    /// Memory, fill, and the false-positive rate to expect now.
+    /// Memory, fill, and the current false-positive rate.
     pub fn status(&self) -> Status {
         self.lock_rotator().status()
     }
 
-    /// The memory of the filter: as in [`status`](Self::status), without all the rest.
+    /// Bytes of memory, as in [`status`](Self::status).
     pub fn bytes(&self) -> usize {
         self.lock_rotator().bytes()
     }
 
-    /// The filter as bytes. Holds every id whose insert returned before this call began; those under way may be
-    /// in it or not.
+    /// The filter as bytes. Contains every id whose insert returned before this call started; concurrent
+    /// inserts may be missing.
     pub fn snapshot(&self) -> Vec<u8> {
         snapshot::to_vec(&snapshot::arrival::State::of(&self.lock_rotator(), &self.key))
     }
 
-    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory. Inserts and lookups do not wait for it;
-    /// `maintain` and `status` do, and what is due (refresh, growth) is done when it has ended.
+    /// Writes the bytes of [`snapshot`](Self::snapshot) without a copy in memory. Inserts and lookups
+    /// continue; `maintain`, `status` and due maintenance wait.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
         snapshot::write(&snapshot::arrival::State::of(&self.lock_rotator(), &self.key), out)
     }
 
-    /// A filter from the bytes of a [`snapshot`](Self::snapshot) of either form, at the same time or later.
+    /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
+    /// same timeline. Leaves out ids that have expired by `now`.
+    ///
+    /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
+    /// bytes must not decide how much memory is allocated.
     pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
         let rotator = snapshot::from_slice(Kind::Arrival, bytes, |body| {
             snapshot::arrival::decode(body, &key, now, memory_cap)
@@ -193,7 +203,7 @@ impl ForgetfulFilter {
         Ok(Self::with_rotator(rotator, key))
     }
 
-    /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
+    /// As [`restore`](Self::restore), from a reader. Reads exactly the bytes of the snapshot.
     pub fn read_snapshot(
         input: &mut dyn io::Read,
         key: Key,
@@ -206,7 +216,7 @@ impl ForgetfulFilter {
         Ok(Self::with_rotator(rotator, key))
     }
 
-    /// The tick of this operation, after doing what it makes due if nobody else is at it.
+    /// The tick of this operation. Performs due maintenance if no other thread does.
     #[inline]
     fn reach(&self, now: Timestamp) -> u64 {
         let tick = self.ticks.at(now);
@@ -243,7 +253,7 @@ impl ForgetfulFilter {
     }
 }
 
-/// Small enough for Miri, which watches every access; `tests/concurrency.rs` has the large ones.
+/// Small enough for Miri; `tests/concurrency.rs` has larger ones.
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

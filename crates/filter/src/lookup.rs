@@ -1,7 +1,7 @@
-//! Which lanes of an interleaved ring hold an id: the inner loop of every lookup.
+//! Finds the lanes of an interleaved ring that contain an id: the inner loop of every lookup.
 //!
-//! In safe code a line costs eight relaxed loads with a compare and a shift each. Where the processor has vectors,
-//! [`crate::simd`] does the same in a quarter of the instructions; the test below holds both to one result.
+//! Portable code needs eight relaxed loads per line, with a compare and a shift each. [`crate::simd`] does
+//! the same with a quarter of the instructions. A test below checks that both give the same result.
 
 use crate::cache_line::{CacheLine, CacheLines};
 use crate::key::Fingerprint;
@@ -10,7 +10,7 @@ use crate::probe::Layout;
 use crate::simd;
 use crate::sync::Ordering;
 
-/// The way to look up ids of one layout on this machine, chosen once.
+/// Looks up ids of one layout; selects the SIMD code once.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneLookup {
     layout: Layout,
@@ -27,7 +27,7 @@ impl LaneLookup {
         }
     }
 
-    /// Those of the `lanes` that have all bits of the id.
+    /// Returns those of `lanes` that have all bits of the id.
     #[inline]
     pub(crate) fn lanes_holding(self, lines: &CacheLines, fingerprint: Fingerprint, lanes: u8) -> u8 {
         #[cfg(vectorised)]
@@ -38,7 +38,7 @@ impl LaneLookup {
     }
 }
 
-/// Narrows the lanes down, line by line, until none is left.
+/// Removes lanes line by line until none is left.
 #[inline]
 fn narrow(lines: &CacheLines, layout: Layout, fingerprint: Fingerprint, mut lanes: u8) -> u8 {
     for probe in 0..layout.probes {
@@ -67,7 +67,7 @@ mod tests {
     use crate::cache_line::set_bits;
     use crate::key::Key;
 
-    /// CacheLines with every lane filled differently, from nothing to nearly everything.
+    /// Lines whose lanes are filled to different degrees, from empty to nearly full.
     fn lines() -> CacheLines {
         let lines = CacheLines::zeroed(5).expect("a few lines fit");
         let key = Key::new([9; 16]);

@@ -1,45 +1,45 @@
-//! The numbers that an arrival-time filter works by, derived once from its settings.
+//! Parameters of an arrival-time filter, derived from its settings.
 
 use crate::cache_line::LANES;
 use crate::settings::{Growth, Settings, SettingsError};
 use crate::sizing::{FillLimit, share_of};
 use crate::timestamp::TickScale;
 
-/// Rows of the smallest segment: 4 KiB. Below, the statistics of the sizing would no longer hold.
+/// Rows of the smallest segment: 4 KiB. The statistics of the sizing do not hold for smaller ones.
 #[cfg(not(any(loom, miri)))]
 const ROWS_MIN: usize = 64;
-/// The model checker follows every word; one row has all that can go wrong.
+/// Loom tracks every word; one row is enough.
 #[cfg(loom)]
 const ROWS_MIN: usize = 1;
-/// The interpreter takes a thousand times as long; a few rows have all that can go wrong.
+/// Miri is a thousand times slower; a few rows are enough.
 #[cfg(miri)]
 const ROWS_MIN: usize = 4;
 
-/// The sweep of an expired lane may take this part of a window before the lane is needed again.
+/// The sweep of an expired lane may take this share of a window.
 const SWEEP_PART_OF_WINDOW: u64 = 1_024;
 
-/// An elastic filter is sized for this much more than the demand it saw.
+/// An elastic filter is sized for this multiple of the demand.
 pub(crate) const HEADROOM: f64 = 1.25;
 
-/// Generations over which an elastic filter spreads its target: a full ring, and as much again for the time in
-/// which a second size is alive.
+/// Generations over which an elastic filter spreads its target: a full ring, and another one for the time in
+/// which two sizes are live.
 const ELASTIC_SHARES: u32 = 2 * LANES as u32;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FilterParams {
     pub(crate) ticks: TickScale,
-    /// A lane ends when its latest id is more than this many ticks old.
+    /// A lane expires when its latest id is older than this many ticks.
     pub(crate) window_ticks: u64,
     /// A lane is closed when its first id is this many ticks old.
     ///
-    /// Seven of these are a window and the time for the sweep. Hence in a ring that is refreshed by age alone,
-    /// the lane after the open one is always free when it is needed: it was closed seven refreshes ago.
+    /// Seven such periods are a window plus the time for the sweep. So in a ring that is refreshed by age
+    /// alone, the next lane is always free: it was closed seven refreshes ago.
     pub(crate) refresh_ticks: u64,
     pub(crate) fill_limit: FillLimit,
     pub(crate) growth: Growth,
     pub(crate) memory_cap: usize,
     pub(crate) target: f64,
-    /// Rows of the first segment; a shrinking filter stops at [`ROWS_MIN`].
+    /// Rows of the first segment; shrinking stops at [`ROWS_MIN`].
     pub(crate) rows: usize,
 }
 
@@ -80,7 +80,7 @@ impl FilterParams {
     }
 }
 
-// Arithmetic only: nothing for Miri to see, and slow there.
+// Arithmetic only, and slow under Miri.
 #[cfg(all(test, not(miri), not(loom)))]
 mod tests {
     use super::*;

@@ -1,15 +1,16 @@
-//! The rotator of an arrival-time filter: it refreshes, sweeps, grows and shrinks, one caller at a time.
+//! Maintenance of an arrival-time filter: refresh, sweep, grow and shrink.
 //!
-//! It owns the list of segments, oldest first; the last one takes the new ids. The filter calls it
-//! under a lock that inserts only ever *try* to take. What must hold:
+//! The rotator owns the list of segments, oldest first; the last one takes new ids. The filter calls it under
+//! a lock that inserts only *try* to take. Invariants:
 //!
-//! - **Retention.** No lane and no segment goes before its latest id is older than the window
-//!   ([`Segment::expire`]); a resize opens a new segment and never moves or drops an id.
-//! - **Clean start.** A lane is opened only after it was swept.
-//! - **Bounds.** At most [`SEGMENTS_MAX`] segments and `memory_cap` bytes. Beyond them ids go on into the open
+//! - **Retention.** A lane or segment is dropped only when its latest id is older than the window
+//!   ([`Segment::expire`]). A resize opens a new segment and never moves or drops an id.
+//! - **Clean start.** A lane is swept before it is opened.
+//! - **Bounds.** At most [`SEGMENTS_MAX`] segments and `memory_cap` bytes. Beyond them, ids go into the open
 //!   lane: the filter reports [`Pressure`] and its false-positive rate rises, but it forgets nothing.
-//! - The order of a resize is *publish, then close*: an insert always finds an open lane.
-//! - Rows are swept a few at a time along with inserts. Where these are rare, the refresh sweeps the rest at once.
+//! - A resize *publishes* the new segment before it *closes* the old one, so an insert always finds an open
+//!   lane.
+//! - Inserts sweep a few rows each. If inserts are rare, the refresh sweeps the rest at once.
 
 use std::sync::Arc;
 
@@ -20,27 +21,27 @@ use crate::segment::{Segment, lanes_of};
 use crate::settings::{Growth, Settings, SettingsError};
 use crate::status::{LastPressure, Pressure, Status};
 
-/// Sizes that may be alive at once; each one costs a lookup of its own.
+/// Maximum of live segments; every segment costs each lookup one more probe.
 pub(crate) const SEGMENTS_MAX: usize = 4;
 
-/// A new segment for a growing load is so many times as large as the one before, at least and at most, by the number
-/// of segments that are alive. A load that keeps rising outgrows twice the size again within the window, and the
-/// places for sizes are few; a burst looks like a far larger load than it is.
+/// Minimum and maximum growth factor of a new segment, by the number of live segments. A load that keeps
+/// rising outgrows a doubled size within the window, and segments are few; a short burst looks like a far
+/// larger load than it is.
 const GROW: [(f64, f64); SEGMENTS_MAX - 1] = [(2.0, 8.0), (4.0, 16.0), (16.0, 64.0)];
 
-/// A full lane asks for a larger segment if the load is beyond the capacity by this factor; below, an early
-/// refresh is enough.
+/// A full lane causes growth if the load exceeds the capacity by this factor. Below it, an early refresh is
+/// enough.
 const GROW_ABOVE: f64 = 1.05;
 
-/// A load below this part of the capacity for so many refreshes asks for a smaller segment.
+/// A load below this share of the capacity for `SHRINK_AFTER` refreshes causes shrinking.
 const SHRINK_BELOW: f64 = 0.25;
 const SHRINK_AFTER: u32 = 4;
 
-/// Rows swept along with one insert. A sweep has a thousandth of a window; at a steady full load that is time for
-/// about one insert in 30 rows, so this much keeps ahead of need.
+/// Rows swept by one insert. A sweep must finish within a thousandth of a window; at a steady full load that
+/// is about one insert per 30 rows.
 pub(crate) const SWEEP_ROWS: usize = 64;
 
-/// What the rotator did so far, for [`Status`].
+/// Maintenance counters for [`Status`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MaintenanceCounts {
     pub(crate) refreshes_by_age: u64,
@@ -48,13 +49,13 @@ pub(crate) struct MaintenanceCounts {
     pub(crate) resizes: u64,
 }
 
-/// Expired lanes of the current segment on their way to being free.
+/// Expired lanes of the current segment that are not zeroed yet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sweep {
-    /// Lanes of the pass under way, and the row it has reached.
+    /// Lanes of the current pass, and its next row.
     lanes: u8,
     row: usize,
-    /// Lanes that expired since the pass began.
+    /// Lanes that expired after the pass started.
     waiting: u8,
 }
 
@@ -69,9 +70,9 @@ pub(crate) struct Rotator {
     plan: FilterParams,
     segments: Vec<Arc<Segment>>,
     sweep: Sweep,
-    /// The latest tick seen; time never goes back.
+    /// The latest tick seen; it never decreases.
     tick: u64,
-    /// When the open lane was opened, and the refreshes in a row at which it was nearly empty.
+    /// Tick at which the open lane was opened, and consecutive refreshes at which it was nearly empty.
     opened: u64,
     quiet_refreshes: u32,
     quiet_peak: f64,
@@ -79,7 +80,7 @@ pub(crate) struct Rotator {
     pub(crate) counts: MaintenanceCounts,
 }
 
-/// Called with the new list of segments before the old one is closed.
+/// Receives the new list of segments before the old one is closed.
 pub(crate) type Publish<'a> = &'a mut dyn FnMut(&[Arc<Segment>]);
 
 impl Rotator {
@@ -90,7 +91,7 @@ impl Rotator {
         Ok(Self::with_segments(settings.clone(), plan, vec![Arc::new(segment)], 0))
     }
 
-    /// A rotator of segments that exist; the last of them is open.
+    /// A rotator of existing segments, the last of which is open.
     pub(crate) fn with_segments(
         settings: Settings,
         plan: FilterParams,
@@ -125,7 +126,7 @@ impl Rotator {
         &self.segments
     }
 
-    /// The segment that takes the new ids.
+    /// The segment that takes new ids.
     #[inline]
     pub(crate) fn current(&self) -> &Arc<Segment> {
         &self.segments[self.segments.len() - 1]
@@ -141,24 +142,24 @@ impl Rotator {
         self.sweep.pending()
     }
 
-    /// The tick before which [`advance`](Self::advance) would find nothing to do.
+    /// The next tick at which [`advance`](Self::advance) has work to do.
     pub(crate) fn due(&self) -> u64 {
         let current = self.current();
         let first = current.open_lane().and_then(|open| current.first(open));
-        // A lane that is empty now gets its first id later than now.
+        // An empty lane gets its first id later than now.
         let from = first.map_or(self.tick, |first| first.max(self.opened));
         let refresh = from.saturating_add(self.plan.refresh_ticks);
         let expiry = self.segments.iter().map(|segment| segment.next_expiry());
         expiry.fold(refresh, u64::min).max(self.tick.saturating_add(1))
     }
 
-    /// Does what is due at `tick`; a tick that lies back counts as now.
+    /// Performs the work due at `tick`. An earlier tick than the latest counts as the latest.
     pub(crate) fn advance(&mut self, tick: u64, publish: Publish<'_>) {
         self.tick = self.tick.max(tick);
         self.pressure.reach(self.tick);
         self.expire(publish);
         if self.refresh(publish) {
-            // A lane that was idle for a window is closed and gone in one step.
+            // A lane that was idle for a window closes and expires in one step.
             self.expire(publish);
         }
         if self.is_empty() && self.shrink_to_start(publish) {
@@ -213,7 +214,7 @@ impl Rotator {
         self.plan.fill_limit.ids_in(self.current().rows()).max(1)
     }
 
-    /// Lets go of the lanes and segments whose ids are all older than the window.
+    /// Drops lanes and segments whose ids are all older than the window.
     fn expire(&mut self, publish: Publish<'_>) {
         self.sweep.waiting |= self.current().expire(self.tick);
         let before = self.segments.len();
@@ -233,12 +234,12 @@ impl Rotator {
         }
     }
 
-    /// Closes the open lane if it is old or full enough; tells whether it did.
+    /// Closes the open lane if it is old or full enough; returns whether it did.
     fn refresh(&mut self, publish: Publish<'_>) -> bool {
         let segment = Arc::clone(self.current());
         let Some(open) = segment.open_lane() else { return false };
         let Some(first) = segment.first(open) else { return false };
-        // An inserter that slept through a whole ring may leave a stamp of long ago in a fresh lane.
+        // A delayed insert can leave an old stamp in a fresh lane.
         let age = self.tick.saturating_sub(first.max(self.opened));
         let count = segment.count(open);
         let due = age >= self.plan.refresh_ticks;
@@ -247,7 +248,7 @@ impl Rotator {
             return false;
         }
         if self.plan.growth == Growth::Fixed && !due {
-            // A load just as expected fills a lane a little before its time now and then.
+            // A load that matches the expectation can fill a lane slightly early.
             if count as f64 > self.lane_ids_max() as f64 * GROW_ABOVE {
                 self.record_pressure(Pressure::Fixed);
             }
@@ -263,8 +264,8 @@ impl Rotator {
         if let Err(pressure) = resized {
             self.record_pressure(pressure);
         }
-        // Where memory is short, an early refresh would use up the lanes of the ring and leave all that follows to
-        // the last one; ids are better spread over the time that lanes are made for.
+        // When memory is short, early refreshes would use up the lanes of the ring and overfill the last one.
+        // It is better to fill the lanes evenly over time.
         let in_time = due || !matches!(resized, Err(Pressure::MemoryCap | Pressure::OutOfMemory));
         let refreshed =
             resized == Ok(true) || in_time && (self.turn(open) || self.repeat_size(resized, publish));
@@ -280,7 +281,7 @@ impl Rotator {
         true
     }
 
-    /// The size that the demand (ids per lane at the present rate) asks for, if it is not the present one.
+    /// The size for `demand` (ids per lane at the current rate), if it differs from the current size.
     fn wanted_rows(&mut self, demand: f64, full: bool) -> Option<usize> {
         if self.plan.growth == Growth::Fixed {
             return None;
@@ -303,11 +304,11 @@ impl Rotator {
         (self.quiet_refreshes >= SHRINK_AFTER && rows * 2 < self.current().rows()).then_some(rows)
     }
 
-    /// Opens a segment of that size and closes the current one. `Ok(false)` if a smaller one can wait.
+    /// Opens a segment of that size and closes the current one. `Ok(false)` if shrinking can wait.
     fn resize(&mut self, rows: usize, publish: Publish<'_>) -> Result<bool, Pressure> {
         let present = self.current().rows();
         let shrinks = rows < present;
-        // The last place is kept for growing.
+        // The last segment is reserved for growth.
         if shrinks && self.segments.len() + 1 >= SEGMENTS_MAX {
             return Ok(false);
         }
@@ -331,7 +332,7 @@ impl Rotator {
         Ok(true)
     }
 
-    /// Closes the open lane of the current segment and opens the next one, if that is free or can be made so.
+    /// Closes the open lane of the current segment and opens the next one, if that is free or can be swept.
     fn turn(&mut self, open: usize) -> bool {
         let next = (open + 1) % LANES;
         let segment = Arc::clone(self.current());
@@ -347,7 +348,7 @@ impl Rotator {
         true
     }
 
-    /// No lane is free, because early refreshes have used them up: the same size once more, or wait.
+    /// Early refreshes have used up all lanes: opens another segment of the same size, or waits.
     fn repeat_size(&mut self, resized: Result<bool, Pressure>, publish: Publish<'_>) -> bool {
         if self.plan.growth == Growth::Fixed || resized.is_err() {
             return false;
@@ -359,19 +360,19 @@ impl Rotator {
         })
     }
 
-    /// Notes that the load is beyond what can be done about it, for as long as its ids are alive.
+    /// Records that the load exceeds the limits, until its ids have expired.
     fn record_pressure(&mut self, pressure: Pressure) {
         let lifetime = self.plan.window_ticks + self.plan.refresh_ticks;
         self.pressure.note(pressure, self.tick.saturating_add(lifetime));
     }
 
-    /// Whether no id is remembered.
+    /// Whether the filter contains no id.
     fn is_empty(&self) -> bool {
         let current = self.current();
         self.segments.len() == 1 && lanes_of(current.live()).all(|lane| current.last(lane).is_none())
     }
 
-    /// Gives back the memory of a past load; tells whether there was any.
+    /// Releases memory of a past load; returns whether it did.
     fn shrink_to_start(&mut self, publish: Publish<'_>) -> bool {
         self.plan.growth == Growth::Elastic
             && self.current().rows() > self.plan.rows

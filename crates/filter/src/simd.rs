@@ -1,24 +1,23 @@
-//! What safe Rust cannot say: vector loads of atomic words, and a word to the system about pages.
+//! SIMD loads of atomic words, and the request for huge pages.
 //!
-//! This is the crate's only `unsafe`. Each piece is here because it was measured to matter
-//! (`docs/performance.md`), and each has a safe way beside it that is taken everywhere else, under Miri and under
-//! loom.
+//! This is the only `unsafe` code of the crate. Both parts are here because measurements show that they
+//! matter (`docs/performance.md`). Both have a safe alternative, which other targets, Miri and loom use.
 //!
-//! *Vectors* (x86-64 with AVX2 and BMI2, asked for at run time). A line of eight words answers for eight generations;
-//! as eight relaxed loads with a compare and a shift each that is some fifty instructions, which the compiler may not
-//! merge because the loads are atomic. Vectors do it in a dozen. That matters twice over: a lookup in memory that
-//! is not cached is as fast as the processor can run ahead of it, and it runs ahead by a number of instructions.
-//! The loads are written in assembly because a plain vector load of words that other threads change would be a data
-//! race, while assembly means what its instructions do: here, eight relaxed loads.
+//! *SIMD* (x86-64 with AVX2 and BMI2, detected at run time). One line covers eight generations. Eight relaxed
+//! loads with a compare and a shift each are about fifty instructions, which the compiler must not merge
+//! because the loads are atomic; vectors need a dozen. Fewer instructions also let the processor run further
+//! ahead of cache misses. The loads are in assembly because a plain vector load of words that other threads
+//! change would be a data race; assembly has the semantics of its instructions, which are eight relaxed
+//! loads.
 //!
-//! *Huge pages* (Linux). Ids land anywhere in a filter, so in a large one nearly every lookup misses the processor's
-//! table of pages as well as its caches. Pages of 2 MiB make that table reach.
+//! *Huge pages* (Linux). The words of an id are anywhere in a filter, so a lookup in a large filter misses
+//! the TLB as well as the caches. Pages of 2 MiB avoid most TLB misses.
 #![allow(unsafe_code, reason = "see above")]
 
 #[cfg(vectorised)]
 pub(crate) use vectors::{Find, find};
 
-/// Asks for huge pages under a large allocation. It is advice: where it is not taken, nothing changes.
+/// Advises huge pages for a large allocation. The kernel may ignore the advice.
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 pub(crate) fn advise_huge_pages<T>(memory: &mut [T]) {
     use rustix::mm::{Advice, madvise};
@@ -32,8 +31,8 @@ pub(crate) fn advise_huge_pages<T>(memory: &mut [T]) {
         return;
     }
     let whole_pages = (length - skipped) / SMALL_PAGE * SMALL_PAGE;
-    // SAFETY: the range lies within `memory`, which is borrowed exclusively, and this advice does not change what
-    // the memory holds.
+    // SAFETY: the range lies within `memory`, which is borrowed exclusively, and the advice does not change
+    // the contents.
     let _taken = unsafe { madvise(start.add(skipped).cast(), whole_pages, Advice::LinuxHugepage) };
 }
 
@@ -53,19 +52,19 @@ mod vectors {
     use crate::key::Fingerprint;
     use crate::probe::Layout;
 
-    /// A function below. It exists only where [`find`] saw that the processor has what it needs.
+    /// One of the functions below. [`find`] creates it only if the processor has the required features.
     #[derive(Clone, Copy)]
     pub(crate) struct Find(unsafe fn(&CacheLines, Fingerprint) -> u8);
 
     impl Find {
         #[inline]
         pub(crate) fn call(self, lines: &CacheLines, fingerprint: Fingerprint) -> u8 {
-            // SAFETY: the function is safe on processors with AVX2 and BMI2, and `find` has asked for them.
+            // SAFETY: the function requires AVX2 and BMI2, and `find` has checked for both.
             unsafe { (self.0)(lines, fingerprint) }
         }
     }
 
-    /// The function for a layout: there is one for each that the sizing chooses.
+    /// The function for a layout. There is one for each layout that the sizing selects.
     pub(crate) fn find(layout: Layout) -> Option<Find> {
         if !(std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2")) {
             return None;
@@ -86,8 +85,8 @@ mod vectors {
         }
     }
 
-    /// Looks at all lines without a branch between: mispredicting whether a second line is needed would cost more
-    /// than loading it, and lines that are not cached are loaded side by side.
+    /// Reads all lines without branches: a mispredicted branch costs more than a load, and loads that miss
+    /// the cache run in parallel.
     #[target_feature(enable = "avx2,bmi2")]
     fn lanes_holding<const PROBES: u32, const BITS: u32>(lines: &CacheLines, fingerprint: Fingerprint) -> u8 {
         let layout = Layout { probes: PROBES, bits: BITS };
@@ -104,14 +103,14 @@ mod vectors {
         (complete(missing.0) | complete(missing.1) << 4) as u8
     }
 
-    /// [`Layout::mask`] in all four words of a vector: four six-bit fields at a time become bits, then the words
-    /// are joined.
+    /// [`Layout::mask`] in all four words of a vector: converts four six-bit fields at a time, then combines
+    /// the words.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn mask<const BITS: u32>(fraction: u64) -> __m256i {
         let fraction = _mm256_set1_epi64x(fraction.cast_signed());
         let bits = |first: u32| {
-            // Field number i begins 6 (i + 1) bits from the top; beyond the last one it is repeated.
+            // Field i starts 6 (i + 1) bits from the top. Fields beyond the last one repeat it.
             let field = |i: u32| i64::from(58 - 6 * (first + i).min(BITS - 1));
             let shifts = _mm256_set_epi64x(field(3), field(2), field(1), field(0));
             let positions = _mm256_and_si256(_mm256_srlv_epi64(fraction, shifts), _mm256_set1_epi64x(63));
@@ -123,13 +122,13 @@ mod vectors {
         _mm256_or_si256(pairs, _mm256_shuffle_epi32::<SWAP_HALVES>(pairs))
     }
 
-    /// The eight words of a line: eight relaxed atomic loads, in no order, as two instructions.
+    /// The eight words of a line: eight relaxed atomic loads in unspecified order, as two instructions.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn load(line: &CacheLine) -> (__m256i, __m256i) {
         let (low, high);
-        // SAFETY: a line is 64 bytes, aligned to 64, and alive while it is borrowed; the instructions only read it.
-        // Each aligned word of eight bytes arrives whole, so this is what eight relaxed loads would give.
+        // SAFETY: a line is 64 bytes, aligned to 64, and borrowed; the instructions only read it. Aligned
+        // words of eight bytes are loaded atomically, so the result is that of eight relaxed loads.
         unsafe {
             asm!(
                 "vmovdqa {low}, ymmword ptr [{line}]",

@@ -1,7 +1,7 @@
-//! A slice: the ids of one dated generation, in words of its own.
+//! A slice: the ids of one dated generation, in words that no other generation shares.
 //!
-//! An id's own time names its generation, so a lookup needs no other: the words of a slice are not interleaved with
-//! those of other generations, and the lines of old generations stay cold.
+//! The time of an id selects its generation. So words are not interleaved, and the lines of old generations
+//! stay out of the cache.
 
 use crate::approx_count::ApproxCount;
 use crate::cache_line::{CacheLines, LANES, OutOfMemory, set_bits};
@@ -15,7 +15,7 @@ pub(crate) struct Slice {
     ids_max: u64,
     lines: CacheLines,
     count: ApproxCount,
-    /// The count at which an insert reports a full slice.
+    /// Number of ids at which an insert reports a full slice.
     alarm: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ impl Slice {
         self.alarm.store(ids, Ordering::Relaxed);
     }
 
-    /// Puts an id in; tells whether the slice is full.
+    /// Inserts an id; returns whether the slice is full.
     #[inline]
     pub(crate) fn insert(&self, fingerprint: Fingerprint) -> bool {
         let new = self.layout.specialised(|layout| {
@@ -71,7 +71,7 @@ impl Slice {
         new && self.count.add(fingerprint).is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
     }
 
-    /// Reads every word that an insert of the id would change; what is in them is of no interest.
+    /// Touches every word that an insert of the id changes.
     #[inline]
     pub(crate) fn prefetch(&self, fingerprint: Fingerprint) -> u64 {
         self.layout.specialised(|layout| {
@@ -99,7 +99,7 @@ impl Slice {
         })
     }
 
-    /// The false-positive probability, from the bits that are set in a sample of the words.
+    /// The false-positive probability, estimated from a sample of the words.
     pub(crate) fn probability(&self) -> f64 {
         sizing::measured(self.words_len(), self.layout, |word| self.lines.word(word).load(Ordering::Relaxed))
     }
@@ -108,12 +108,12 @@ impl Slice {
         (0..self.words_len()).map(|word| self.lines.word(word).load(Ordering::Relaxed))
     }
 
-    /// Puts back a word that [`Slice::words`] told.
+    /// Restores a word returned by [`Slice::words`].
     pub(crate) fn put_word(&self, place: usize, word: u64) {
         self.lines.word(place).store(word, Ordering::Relaxed);
     }
 
-    /// Puts back what [`Slice::count`] told.
+    /// Restores a count returned by [`Slice::count`].
     pub(crate) fn set_count(&self, count: u64) {
         self.count.set(count);
     }

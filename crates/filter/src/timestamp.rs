@@ -1,14 +1,14 @@
-//! Time as the filter knows it: what the caller says it is.
+//! Time as the caller provides it.
 //!
-//! The crate never reads a clock. A server passes its monotonic clock, a simulator its virtual one, a replay the
-//! stamps in its log. Inside, time is counted in *ticks*, so coarse that the shared stamps of a concurrent filter
-//! change rarely, and so fine that rounding costs about a thousandth of the window.
+//! The crate never reads a clock. A server passes its monotonic clock, a simulator its virtual one, a replay
+//! the times in its log. Internally, time is counted in *ticks*: coarse enough that shared stamps change
+//! rarely, fine enough that rounding costs about a thousandth of the window.
 
 use std::time::Duration;
 
-/// A point on the caller's timeline, in nanoseconds since an origin that the caller chooses and keeps.
+/// A point on the caller's timeline, in nanoseconds since an origin that the caller chooses.
 ///
-/// Only differences matter. A filter that is to survive a restart must be given a timeline that survives it too.
+/// Only differences matter. A filter that survives a restart needs a timeline that survives it too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -16,17 +16,17 @@ impl Timestamp {
     /// The origin.
     pub const ZERO: Self = Self(0);
 
-    /// A moment that many nanoseconds after the origin.
+    /// `nanos` nanoseconds after the origin.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A moment that many milliseconds after the origin (or the end of time, if they do not fit).
+    /// `millis` milliseconds after the origin, saturating.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A moment that many seconds after the origin (or the end of time, if they do not fit).
+    /// `secs` seconds after the origin, saturating.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
@@ -36,33 +36,33 @@ impl Timestamp {
         self.0
     }
 
-    /// The moment `duration` later; the end of time, if that is beyond it.
+    /// The time `duration` later, saturating.
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
-    /// How long `earlier` lies back; zero if it does not.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Nanoseconds of a duration, at most what fits.
+/// Nanoseconds of a duration, saturating.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A window of a duration holds at least this many ticks, as long as a tick is not below a nanosecond.
+/// Minimum of ticks per window, unless a tick would be shorter than a nanosecond.
 const TICKS_PER_WINDOW_MIN_LOG2: u32 = 13;
 
-/// The division of time into ticks of a power of two nanoseconds.
+/// Conversion to ticks, whose length is a power of two nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TickScale {
     shift: u32,
 }
 
 impl TickScale {
-    /// TickScale for a window of that many nanoseconds.
+    /// The scale for a window of `window_ns` nanoseconds.
     pub(crate) fn for_window(window_ns: u64) -> Self {
         let log2 = 63 - window_ns.max(1).leading_zeros();
         Self { shift: log2.saturating_sub(TICKS_PER_WINDOW_MIN_LOG2) }
@@ -78,7 +78,7 @@ impl TickScale {
         1 << self.shift
     }
 
-    /// The largest tick distance between two moments that lie at most `ns` apart.
+    /// The largest distance in ticks between two times at most `ns` apart.
     pub(crate) fn spanning(self, ns: u64) -> u64 {
         (ns >> self.shift) + 2
     }

@@ -1,8 +1,8 @@
 //! The body of a snapshot of an arrival-time filter.
 //!
-//! Settings (see [`super::settings`]), check value of the key, tick, what the rotator did so far (3 numbers), number
-//! of segments; for each: rows, probes, bits, open lane (8 for none), number of lanes kept; for each of these:
-//! lane, tick of the first and the latest id, count, words. All numbers have eight bytes.
+//! Settings (see [`super::settings`]), check value of the key, tick, maintenance counters (3 numbers), number
+//! of segments. For each segment: rows, probes, bits, open lane (8 for none), number of lanes. For each lane:
+//! index, tick of the first and the latest id, count, words. All numbers have eight bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::rotation::{MaintenanceCounts, Rotator, SEGMENTS_MAX};
 use crate::segment::{SavedLane, Segment, lanes_of};
 use crate::timestamp::Timestamp;
 
-/// Stands for no lane where one is named.
+/// Encodes the absence of a lane.
 const NO_LANE: u64 = LANES as u64;
 
-/// What goes into a snapshot. It holds the rotator: a lane must not be swept while it is written.
+/// The state to write. It borrows the rotator, because a lane must not be swept while it is written.
 pub(crate) struct State<'a> {
     rotator: &'a Rotator,
     key_check: u64,
-    /// The lanes of each segment, as they were when it began: ids that come meanwhile change the stamps.
+    /// The lanes of each segment at the start of the snapshot; concurrent inserts change the stamps.
     lanes: Vec<Vec<(usize, SavedLane)>>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> State<'a> {
         let kept = |segment: &Arc<Segment>| {
             let lanes = lanes_of(segment.live()).filter_map(|lane| {
                 let (first, last) = (segment.first(lane)?, segment.last(lane)?);
-                // The stamps are set one after the other; between the two they may be out of order.
+                // The stamps are set one after the other and may be out of order in between.
                 Some((lane, SavedLane { first: first.min(last), last, count: segment.count(lane) }))
             });
             lanes.collect()
@@ -105,7 +105,7 @@ pub(crate) fn decode(
     Ok(rotator)
 }
 
-/// A segment, without the lanes that have expired by `tick`.
+/// Decodes a segment without the lanes that have expired by `tick`.
 fn decode_segment(
     body: &mut Reader<'_>,
     plan: &FilterParams,

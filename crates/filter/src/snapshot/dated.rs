@@ -1,8 +1,8 @@
 //! The body of a snapshot of a dated filter.
 //!
-//! Settings (see [`super::settings`]), check value of the key, latest moment, generations retired and slices added so
-//! far, first generation, number of generations; for each: number of slices; for each of these: lines, probes,
-//! bits, count, words. All numbers have eight bytes.
+//! Settings (see [`super::settings`]), check value of the key, latest time, generations retired and slices
+//! added, first generation, number of generations. For each generation: number of slices. For each slice:
+//! lines, probes, bits, count, words. All numbers have eight bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::sizing::FillLimit;
 use crate::slice::Slice;
 use crate::timestamp::Timestamp;
 
-/// A window, as much again of skew, and the generations at both ends that are alive in part.
+/// A window, as much again of skew, and the partial generations at both ends.
 const LISTED_MAX: usize = 2 * *GENERATIONS.end() as usize + 2;
 
-/// What goes into a snapshot. It shares the slices, so that nobody need wait while they are written.
+/// The state to write. It shares the slices, so no operation waits while they are written.
 pub(crate) struct State {
     settings: Settings,
     key_check: u64,
