@@ -1,6 +1,6 @@
-//! What a plot shows, without how it is drawn.
+//! Data model of a plot; `plot.rs` draws it.
 
-/// A figure: panels above each other that share the x axis.
+/// A figure: panels below each other that share the x axis.
 pub(crate) struct Chart {
     pub(crate) title: &'static str,
     pub(crate) x: Axis,
@@ -22,7 +22,7 @@ pub(crate) struct Axis {
     pub(crate) scale: Scale,
     pub(crate) from: f64,
     pub(crate) to: f64,
-    /// Where to put ticks; chosen automatically when empty.
+    /// Tick positions; chosen automatically if empty.
     pub(crate) ticks: Vec<f64>,
 }
 
@@ -46,7 +46,7 @@ impl Axis {
         self
     }
 
-    /// The place of a value, from 0 to 1; none if the axis cannot show it.
+    /// The relative position of a value, from 0 to 1; `None` if the axis cannot show it.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         let share = match self.scale {
             Scale::Linear => (value - self.from) / (self.to - self.from),
@@ -79,7 +79,7 @@ impl Series {
     }
 }
 
-/// The palette of Okabe and Ito, which people with any colour vision can tell apart.
+/// The palette of Okabe and Ito, which is safe for colour-blind readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     Black,

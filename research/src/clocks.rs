@@ -1,10 +1,13 @@
-//! The laboratory of the Bloom clock: how well it tells events apart, at what size, for how many processes.
+//! The figures of the Bloom clock: its false positives, by size and number of processes.
 //!
-//! Kshemkalyani and Misra, *The Bloom Clock to Characterize Causality in Distributed Systems* (2020), end with three questions: more than 1,000 processes; the
-//! best parameters for so many; where a Bloom clock can stand for a vector clock. The numbers for the answers come from here: executions drawn from a
-//! seed ([`execution`]), the truth from vector clocks ([`truth`]), the clocks of [`bloom_clock`] on the same events ([`trial`]).
+//! Kshemkalyani and Misra, *The Bloom Clock to Characterize Causality in Distributed Systems* (2020), leave
+//! three questions open: more than 1,000 processes; the best parameters for them; and where a Bloom clock can
+//! replace a vector clock. The data for the answers come from here: random executions from a seed
+//! ([`execution`]), the true relation from vector clocks ([`ground_truth`]), the clocks of [`bloom_clock`] on
+//! the same events ([`trial`]).
 //!
-//! What must hold: the same seed gives the same tables, to the byte; times are in a table of their own. No clock ever denies a cause: if one does, the lab stops.
+//! Invariants: the same seed gives the same tables, byte for byte; times are in a separate table. A clock
+//! that denies a cause is an error that stops the run.
 
 mod charts;
 mod estimate;
@@ -35,10 +38,11 @@ use crate::progress::Meter;
 pub(crate) const TITLE: &str = "Bloom clock: false positives, estimates, bytes, times";
 pub(crate) const SWEEP_TITLE: &str = "Bloom clock, the long sweep: up to 5,000 processes; can be interrupted";
 
-/// What the quick figure compares.
+/// Cells of the quick figure.
 const QUICK: SampleSizes = SampleSizes { sampled: 600, estimated: 80 };
 
-/// What the long sweep compares. Pairs of one execution are much alike: more runs tell more than more events.
+/// Sample sizes of the sweep. Pairs of one execution are similar, so more runs are worth more than more
+/// events.
 const LONG: SampleSizes = SampleSizes { sampled: 1200, estimated: 80 };
 
 /// The quick figure.
@@ -51,7 +55,7 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     for topology in [Topology::Ring, Topology::ClientServer, Topology::Community] {
         setups.extend([100, 1000].map(|processes| (topology, processes)));
     }
-    // The bytes and the times take about as long as so many steps.
+    // Sizes and times take about as long as this many steps.
     const WIRE: usize = 40;
     const TIME: usize = 10;
     meter.expect(sweep.steps() + WIRE * setups.len() + TIME * timing::SIZES.len());
@@ -73,7 +77,7 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     })
 }
 
-/// The long sweep. What is done is in `bloom-clock-sweep.journal`.
+/// The sweep. It records finished trials in `bloom-clock-sweep.journal` and resumes from it.
 pub(crate) fn run_sweep(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     let cells = sweep::long();
     let sweep = Sweep { cells: &cells, effort: LONG, fixed: true, seed: setting.seed };

@@ -1,7 +1,7 @@
-//! The filters that meet in the surge: Algorithm 3 on the filter of the paper, and the production filter.
+//! The filters of the figure `surge`: Algorithm 3 on the paper's filter, and the production filter.
 //!
-//! What must hold: all are asked for the same promise (remember an id for the window, stay below the target) and
-//! start with the right size for the load before the surge.
+//! Invariant: all have the same target and retention, and start with the right size for the load before the
+//! surge.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::paper_filter::{self, Check, PaperFilter, Resizer, Thresholds};
 use anyhow::Result;
 use forgetful_filter::{Fingerprint, ForgetfulFilter, Key, Timestamp};
 
-/// How long an id must be remembered.
+/// Required retention.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 
-/// The false-positive rate not to exceed.
+/// Maximum false-positive rate.
 pub(crate) const TARGET: f64 = 1e-3;
 
-/// Ids a second that all start sized for.
+/// Ids per second for which all filters are sized at the start.
 pub(crate) const EXPECTED_PER_SECOND: u64 = 100;
 
-/// The outer bound on Algorithm 3's filters; without it they double on.
+/// Bound on the number of Algorithm 3's filters, which would otherwise keep doubling.
 pub(crate) const FILTERS_MAX: usize = 1024;
 
 /// 8 filters of 30 000 bits, 10 hash functions, 9 s: `(N + 1) t` is 63 s, and in steady state at the expected load
@@ -28,15 +28,15 @@ const PAPER: paper_filter::Settings =
 
 /// A filter in the surge.
 pub(crate) enum ComparedFilter {
-    /// The filter of the paper, resized once a second from some time on.
+    /// The filter of the paper, resized once per second from `resized_from` on.
     Algorithm3 { filter: PaperFilter, resizer: Resizer, resized_from: Duration },
-    /// The filter of this project.
+    /// The production filter.
     Production { filter: ForgetfulFilter, now: Timestamp },
 }
 
 impl ComparedFilter {
-    /// Algorithm 3 is switched on at `resized_from`. Empty filters make it shrink at once, so a start that is fair to
-    /// it comes when they are full.
+    /// Algorithm 3 starts at `resized_from`. It shrinks empty filters at once, so a fair start is when they
+    /// are full.
     pub(crate) fn algorithm3(thresholds: Thresholds, resized_from: Duration) -> Result<Self> {
         let resizer = Resizer::new(TARGET, thresholds, FILTERS_MAX)?;
         Ok(Self::Algorithm3 { filter: PaperFilter::new(PAPER)?, resizer, resized_from })
@@ -62,7 +62,7 @@ impl ComparedFilter {
         }
     }
 
-    /// What happens at the end of each second.
+    /// The work at the end of each second.
     pub(crate) fn tick(&mut self, time: Duration) -> Result<()> {
         match self {
             Self::Algorithm3 { filter, resizer, resized_from } => {
@@ -90,7 +90,7 @@ impl ComparedFilter {
         }
     }
 
-    /// Constituent filters, or segments: what grows.
+    /// Number of constituent filters or segments.
     pub(crate) fn parts(&self) -> usize {
         match self {
             Self::Algorithm3 { filter, .. } => filter.filters(),
@@ -106,7 +106,7 @@ mod tests {
     use crate::paper_filter::Estimate;
 
     #[test]
-    fn algorithm_3_starts_with_a_filter_that_would_do_if_it_were_left_alone() {
+    fn algorithm_3_starts_with_a_filter_of_sufficient_size() {
         let mut filter = PaperFilter::new(PAPER).unwrap();
         assert!(filter.promised_retention() >= WINDOW);
         for number in 0..200 * EXPECTED_PER_SECOND {

@@ -1,9 +1,9 @@
-//! The data behind a figure, as comma-separated values.
+//! The data of a figure as CSV.
 //!
-//! What must hold: numbers are written the same way on every machine, so that two runs can be compared byte for
-//! byte. Rates keep seven significant digits: more would show the last bits of the machine's `exp`.
+//! Invariant: numbers are formatted identically on every machine, so that two runs can be compared byte for
+//! byte. Rates have seven significant digits; more would show the last bits of the machine's `exp`.
 
-/// A table with a header of self-explaining column names.
+/// A table with a header.
 pub(crate) struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,

@@ -31,7 +31,7 @@ struct Point {
 }
 
 impl Point {
-    /// By how much the optimised check lowers the rate, as a share of the simple check's.
+    /// The reduction of the rate by the optimised check, relative to the simple check.
     fn reduction(&self) -> f64 {
         1.0 - self.optimised.fpr() / self.simple.fpr()
     }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eq3_is_the_authors_to_the_printed_digit_and_close_to_measurement() {
+    fn eq3_matches_the_prototype_and_the_measurement() {
         for (ids, authors, _) in AUTHORS {
             let point = measure(ids).unwrap();
             assert!(

@@ -40,7 +40,7 @@ pub(crate) fn run(meter: &mut Meter<'_>) -> Result<Outcome> {
 }
 
 fn measure(bits: u64) -> Result<Point> {
-    // A batch larger than the number of ids: all of them at one instant.
+    // A batch larger than the number of ids: all arrive at one instant.
     predicted_vs_measured::measure(bits, |run| {
         Bursts { ids: 300, batch: 1000 }.play(basic(bits as usize, 5), &key(run))
     })

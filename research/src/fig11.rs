@@ -15,7 +15,7 @@ pub(crate) const TITLE: &str = "Fig. 11: a shorter refresh period";
 const IDS: u64 = 5000;
 const BITS: usize = 25_000;
 
-/// The prototype's batches, and 200, which gives the 100 ids/s that the text speaks of.
+/// The batches of the prototype, and 200, which gives the 100 ids/s of the text.
 const BATCHES: [u64; 7] = [100, 200, 250, 500, 750, 900, 1000];
 
 /// Periods in seconds, with the colours of their lines.
@@ -126,7 +126,7 @@ fn chart(points: &[Point]) -> Chart {
     }
 }
 
-/// The point for 100 ids a second.
+/// The point for 100 ids per second.
 fn at_100(points: &[Point], period_s: u64) -> Option<&Point> {
     points.iter().find(|point| point.period_s == period_s && point.schedule.batch == 200)
 }

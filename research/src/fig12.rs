@@ -1,7 +1,7 @@
 //! Fig. 12: the false-positive rate over the insertion rate, for four numbers of filters.
 //!
-//! The paper stops after 3000 ids, when the larger filters are still half empty, and plots Eq. (3). Beside it stand
-//! the measured rate at the same instant, and the measured rate once the filter has filled.
+//! The paper stops after 3000 ids, when the larger filters are half empty, and plots Eq. (3). This figure
+//! adds the measured rate at the same instant, and the measured rate of full filters.
 
 use crate::paper_filter::{Check, Estimate, PaperFilter};
 use anyhow::Result;
@@ -19,7 +19,7 @@ const IDS: u64 = 3000;
 const BITS: usize = 6250;
 const PERIOD_S: u64 = 5;
 const BATCHES: [u64; 5] = [100, 150, 200, 300, 500];
-/// A single filter's rate varies by several percent with its key, and here two rates are compared.
+/// The rate of a single filter varies by several percent with its key, and this figure compares two rates.
 const RUNS: u8 = 50;
 const PROBES: u64 = 1_000_000;
 const FILTERS: [(usize, Colour); 4] =
@@ -85,7 +85,7 @@ fn measure(phase: Phase, filters: usize, batch: u64) -> Result<Point> {
 fn play(phase: Phase, filters: usize, batch: u64, run: u8) -> Result<PaperFilter> {
     let ids = match phase {
         Phase::Filling => IDS,
-        // Ten bursts fill four periods: the rate per period is even again after every 10 s.
+        // Ten bursts fill four periods, so the rate per period repeats every 10 s.
         Phase::Steady => batch * ((3 * filters as u64 * PERIOD_S).div_ceil(10) * 5 + 2),
     };
     Bursts { ids, batch }.play(with_filters(BITS, filters, PERIOD_S), &key(run))
@@ -131,7 +131,7 @@ fn chart(points: &[Point]) -> Chart {
     let mut filling = Vec::new();
     let mut steady = Vec::new();
     for (filters, colour) in FILTERS {
-        // 12 and 24 filters often coincide: the ring stays visible around the disc.
+        // The lines of 12 and 24 filters often coincide; the ring stays visible around the disc.
         let (dashes, marker) =
             if filters == 12 { (Line::Dotted, Marker::Ring) } else { (Line::Dashed, Marker::Disc) };
         filling.push(

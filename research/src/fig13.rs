@@ -1,4 +1,4 @@
-//! Fig. 13: Algorithm 3 keeps the false-positive rate below a target, by more filters and a shorter period.
+//! Fig. 13: Algorithm 3 keeps the false-positive rate below a target with more filters and a shorter period.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 const SAMPLES: u32 = (END_S * 1000 / 250) as u32;
 const RUNS: u8 = 4;
 
-/// Probing is slow: it is done at whole seconds, and less where there are hundreds of filters.
+/// Probing is slow: it happens at whole seconds, with fewer probes for hundreds of filters.
 const SAMPLES_PER_PROBING: u32 = 4;
 const PROBES_PER_RUN: u64 = 250_000;
 const PROBED_FILTERS_MAX: u64 = 8_000_000;
 
-/// What the filter promises at the start, `(N + 1) t = 2 * 7 s`, and never less later.
+/// The retention that the filter promises at the start: `(N + 1) t = 2 * 7 s`.
 const LIVE: Duration = Duration::from_secs(14);
 
 struct Point {
@@ -198,7 +198,7 @@ fn lost_percent(point: &Point) -> f64 {
     if point.live == 0 { 0.0 } else { 100.0 * point.lost as f64 / point.live as f64 }
 }
 
-/// The numbers of filters in the order they were taken, with the time of each.
+/// The numbers of filters over time.
 fn steps(points: &[Point]) -> Vec<(usize, f64)> {
     let mut steps: Vec<(usize, f64)> = Vec::new();
     for point in points {
@@ -209,7 +209,7 @@ fn steps(points: &[Point]) -> Vec<(usize, f64)> {
     steps
 }
 
-/// Leaves out the steps in the middle of a slope.
+/// Removes the intermediate steps of a slope.
 fn turning_points(steps: &[(usize, f64)]) -> Vec<(usize, f64)> {
     let on_a_slope = |at: usize| {
         let around = at.checked_sub(1).and_then(|before| Some((steps.get(before)?.0, steps.get(at + 1)?.0)));
@@ -255,7 +255,7 @@ mod tests {
     use crate::progress::Silent;
 
     #[test]
-    fn filters_go_3_6_4_8_with_the_prototypes_thresholds_and_live_ids_are_lost() {
+    fn prototype_thresholds_give_3_6_4_8_filters_and_lose_ids() {
         let points = measure(Thresholds::PROTOTYPE, &mut Meter::new(&mut Silent)).unwrap();
         let steps = steps(&points);
         let filters: Vec<_> = steps.iter().map(|step| step.0).collect();

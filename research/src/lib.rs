@@ -1,13 +1,14 @@
-//! Every figure of the evaluation of the forgetful Bloom filter, and the figures that the Bloom clock still lacked, as data and as plots.
+//! The figures of the papers behind Jeton, as data and as plots.
 //!
-//! Subramanyam, Gupta, Leslie and Wang, *Idempotent Distributed Counters Using a Forgetful Bloom Filter*, Figs. 8 to
-//! 13, rebuilt on [`paper_filter`] and driven with the schedules of the authors' prototype
-//! (github.com/rajath26/FBFPrototype). One figure is ours: the production filter against Algorithm 3 in a surge. The
-//! figures of the Bloom clock answer the questions with which Kshemkalyani and Misra end; `docs/bloom-clock.md` has the answers.
+//! Figs. 8 to 13 of Subramanyam, Gupta, Leslie and Wang, *Idempotent Distributed Counters Using a Forgetful
+//! Bloom Filter*, run on [`paper_filter`] with the schedules of the authors' prototype
+//! (github.com/rajath26/FBFPrototype). The figure `surge` is ours: the production filter against Algorithm 3.
+//! The figures of the Bloom clock answer the open questions of Kshemkalyani and Misra; `docs/bloom-clock.md`
+//! has the answers. The figures of e-Transactions compare them with two-phase commit on real databases.
 //!
-//! What must hold: time is virtual, every key is fixed and chance comes from a seed, so a figure gives the same CSV each time it is run. Only files
-//! whose name ends in `-times` are measured by a real clock; and the figures of e-Transactions, which are measured on real databases, and say how sure
-//! they are.
+//! Invariant: time is virtual, keys are fixed and random numbers come from a seed, so a figure writes the
+//! same CSV in every run. Exceptions are files whose name ends in `-times` and the figures of e-Transactions,
+//! which measure real time and report confidence intervals.
 //!
 //! ```no_run
 //! let setting = jeton_research::Setting::new("figures");
@@ -49,24 +50,24 @@ pub use outcome::{Finding, Report};
 use progress::Meter;
 pub use progress::{Progress, Silent};
 
-/// One figure of the lab.
+/// One figure.
 pub struct Figure {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows.
+    /// One line about its content.
     pub title: &'static str,
-    /// Whether it takes so long that it is run only by name.
+    /// Runs only when it is named, because it takes long.
     pub long: bool,
     work: Work,
 }
 
-/// How a figure comes about.
+/// The kind of run.
 enum Work {
-    /// From nothing: it is always the same.
+    /// Deterministic.
     Fixed(fn(&mut Meter<'_>) -> Result<Outcome>),
-    /// From a seed.
+    /// Deterministic for a seed.
     Seeded(fn(&Setting, &mut Meter<'_>) -> Result<Outcome>),
-    /// By a real clock, on real databases: it is different each time.
+    /// Measures wall-clock time on real databases.
     Measured(fn(&Setting, &mut Meter<'_>) -> Result<Outcome>),
 }
 
@@ -79,27 +80,27 @@ impl Figure {
         Self { name, title, long: false, work: Work::Fixed(run) }
     }
 
-    /// Whether another seed gives other numbers.
+    /// Whether the seed changes the result.
     pub fn has_seed(&self) -> bool {
         matches!(self.work, Work::Seeded(_))
     }
 
-    /// Whether it runs on databases, and can be quick.
+    /// Whether it runs on databases and supports `quick`.
     pub fn is_measured(&self) -> bool {
         matches!(self.work, Work::Measured(_))
     }
 }
 
-/// Where the files of a figure go, and from what its chance comes.
+/// Output directory and options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// It is created if need be.
+    /// Output directory; created if it does not exist.
     pub directory: PathBuf,
-    /// For the figures that have one.
+    /// Seed, for figures that have one.
     pub seed: u64,
-    /// For the figures that are measured: fewer samples, to see that all works.
+    /// Measured figures only: take fewer samples, as a smoke test.
     pub quick: bool,
-    /// For the same: a PostgreSQL and a MariaDB by their URLs; without, both are started for the run.
+    /// Measured figures only: URLs of a PostgreSQL and a MariaDB. If `None`, both are started for the run.
     pub databases: Option<(String, String)>,
 }
 
@@ -107,7 +108,7 @@ impl Setting {
     /// The seed of the numbers in the documentation.
     pub const SEED: u64 = 1;
 
-    /// Files in this directory, from the usual seed.
+    /// Default options with this output directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into(), seed: Self::SEED, quick: false, databases: None }
     }
@@ -146,10 +147,10 @@ pub fn figures() -> &'static [Figure] {
     FIGURES
 }
 
-/// Runs one figure and writes `<name>.csv`, `<name>.svg` and `<name>.png` into the directory, and what else belongs to it.
+/// Runs one figure and writes `<name>.csv`, `<name>.svg`, `<name>.png` and its additional files.
 ///
 /// # Errors
-/// When there is no such figure, a file cannot be written, or what must hold does not.
+/// If the figure is unknown, a file cannot be written, or an invariant is violated.
 pub fn run(name: &str, setting: &Setting, progress: &mut dyn Progress) -> Result<Report> {
     let Some(figure) = figures().iter().find(|figure| figure.name == name) else {
         let known: Vec<_> = figures().iter().map(|figure| figure.name).collect();
@@ -161,7 +162,7 @@ pub fn run(name: &str, setting: &Setting, progress: &mut dyn Progress) -> Result
     Ok(report)
 }
 
-/// Runs every figure but the long ones, and writes `report.html` with all of them beside their files.
+/// Runs every figure except the long ones, and writes `report.html`.
 ///
 /// # Errors
 /// As [`run`].
@@ -177,7 +178,7 @@ pub fn run_all(setting: &Setting, progress: &mut dyn Progress) -> Result<Vec<Rep
     Ok(made.into_iter().map(|(report, _)| report).collect())
 }
 
-/// The report of a figure, and its plots as SVG text.
+/// The report of a figure, and its plots as SVG.
 fn make(figure: &Figure, setting: &Setting, progress: &mut dyn Progress) -> Result<(Report, Vec<String>)> {
     let directory = &setting.directory;
     std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;

@@ -1,17 +1,17 @@
-//! Measuring a false-positive rate by asking for ids that were never inserted.
+//! Measures a false-positive rate by looking up ids that were never inserted.
 //!
-//! What must hold: the number of probes never depends on how many of them hit. (The authors' prototype goes on
-//! until it has found two positives, which makes its low rates too high.)
+//! Invariant: the number of probes does not depend on how many of them hit. The authors' prototype continues
+//! until it has found two positives, which biases its low rates upwards.
 
 use forgetful_filter::{Fingerprint, Key};
 
-/// Independent filters a measurement is averaged over: one filter's bits are a sample, too.
+/// Number of independent filters over which a measurement is averaged.
 pub(crate) const RUNS: u8 = 40;
 
-/// Fewest and most probes of a point.
+/// Minimum and maximum number of probes of a point.
 const PROBES: std::ops::RangeInclusive<f64> = 200_000.0..=40_000_000.0;
 
-/// The key of a run. Fixed: the same ids get the same bits each time.
+/// The fixed key of a run.
 pub(crate) fn key(run: u8) -> Key {
     Key::new([run; 16])
 }
@@ -26,12 +26,12 @@ pub(crate) fn stranger(key: &Key, number: u64) -> Fingerprint {
     key.fingerprint(&(u64::MAX - number).to_le_bytes())
 }
 
-/// Probes that give about two thousand positives at the expected rate, within bounds.
+/// The number of probes for about two thousand positives at the expected rate, within bounds.
 pub(crate) fn probes_for(expected_fpr: f64) -> u64 {
     (2000.0 / expected_fpr).clamp(*PROBES.start(), *PROBES.end()) as u64
 }
 
-/// Positives among probes for strangers.
+/// Positives among probes for ids that were never inserted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Measured {
     pub(crate) positives: u64,
@@ -43,12 +43,12 @@ impl Measured {
         if self.probes == 0 { 0.0 } else { self.positives as f64 / self.probes as f64 }
     }
 
-    /// The rate, unless so few probes hit that it says little.
+    /// The rate, unless there are too few positives.
     pub(crate) fn fpr_if_told(&self) -> Option<f64> {
         (self.positives >= 10).then(|| self.fpr())
     }
 
-    /// The 95 % confidence interval of the rate (Wilson's, which also holds for few positives).
+    /// The 95 % confidence interval of the rate (Wilson's, which is valid for few positives too).
     pub(crate) fn interval(&self) -> (f64, f64) {
         const Z: f64 = 1.959_964;
         let (n, p) = (self.probes.max(1) as f64, self.fpr());
@@ -66,7 +66,8 @@ impl std::ops::AddAssign for Measured {
     }
 }
 
-/// Asks for `probes` strangers, on all processors. `ask` gives the answers of one or several checks at once.
+/// Looks up `probes` ids that were never inserted, on all processors. `ask` returns the answers of several
+/// checks.
 pub(crate) fn probe<const CHECKS: usize>(
     key: &Key,
     probes: u64,

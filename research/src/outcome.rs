@@ -1,18 +1,18 @@
-//! What a figure produces, and what is told about it.
+//! The result of a figure.
 
 use std::path::PathBuf;
 
 use crate::chart::Chart;
 use crate::csv::Table;
 
-/// What a figure says, in three sentences.
+/// The claim of the paper, the measured result, and the reason for the difference.
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// The claim, with its place in the paper.
     pub paper_says: String,
-    /// What came out here.
+    /// The measured result.
     pub we_measure: String,
-    /// Why the two differ, or why they agree and what that is worth.
+    /// Why the two differ, or why they agree.
     pub why_they_differ: String,
 }
 
@@ -25,14 +25,14 @@ pub struct Report {
     pub title: &'static str,
     /// Paper, measurement, difference.
     pub finding: Finding,
-    /// The table in full, line by line, if it was measured: there it differs each time.
+    /// The table as text; only for measured figures, whose numbers change in every run.
     pub told: Vec<String>,
-    /// The CSV, the SVG and the PNG, and those of the plates beside it.
+    /// The files of the figure and of its additional plots.
     pub files: Vec<PathBuf>,
 }
 
 impl Report {
-    /// One line: what the paper says, what we measure, why they differ.
+    /// All three sentences in one line.
     pub fn summary(&self) -> String {
         let Finding { paper_says, we_measure, why_they_differ } = &self.finding;
         format!("{}: paper says: {paper_says} / we measure: {we_measure} / why: {why_they_differ}", self.name)
@@ -46,13 +46,13 @@ pub(crate) struct Outcome {
     pub(crate) finding: Finding,
     /// Further plots of the same run.
     pub(crate) more: Vec<ExtraPlot>,
-    /// The table as text, if it is to be told.
+    /// The table as text, if it is to be printed.
     pub(crate) told: Vec<String>,
 }
 
-/// One more plot of a figure.
+/// An additional plot of a figure.
 pub(crate) struct ExtraPlot {
-    /// What its files are called after the name of the figure.
+    /// Suffix of its file names after the name of the figure.
     pub(crate) suffix: &'static str,
     /// Its data, if it is not in the table of the figure.
     pub(crate) table: Option<Table>,

@@ -1,6 +1,6 @@
-//! Draws a [`Chart`] as SVG: white ground, light grid, the legend beside the data and never over it.
+//! Draws a [`Chart`] as SVG.
 //!
-//! What must hold: the text is the same for the same chart, byte for byte; every coordinate is rounded.
+//! Invariant: the same chart gives the same text, byte for byte; every coordinate is rounded.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub(crate) fn svg(chart: &Chart) -> String {
         out,
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" font-family="Noto Sans, Helvetica, Arial, sans-serif" fill="{INK}"><rect width="{WIDTH}" height="{height}" fill="#ffffff"/>"##
     );
-    // The report has the title as a heading, and hides this one.
+    // The report shows the title as a heading and hides this one.
     out.push_str(r#"<g class="title">"#);
     text(&mut out, LEFT, 34.0, 18.0, "start", true, chart.title);
     out.push_str("</g>");
@@ -117,7 +117,7 @@ fn draw_axes(out: &mut String, x_axis: &Axis, y_axis: &Axis, area: Area, label_x
     );
 }
 
-/// The place of a value on the page. Far outside the area a coordinate would only bloat the file.
+/// The position of a value on the page. Coordinates far outside the area are clamped.
 fn spot(x_axis: &Axis, y_axis: &Axis, area: Area, x: f64, y: f64) -> Option<(f64, f64)> {
     let (px, py) = (x_axis.place(x)?, y_axis.place(y)?);
     Some((area.x + area.width * px, area.y + area.height * (1.0 - py.clamp(-0.5, 1.5))))
@@ -140,7 +140,7 @@ fn draw_lines(out: &mut String, x_axis: &Axis, y_axis: &Axis, area: Area, series
     }
 }
 
-/// Markers may stand out over the frame, but not lie outside.
+/// Markers may overlap the frame, but not lie outside.
 fn draw_markers(out: &mut String, x_axis: &Axis, y_axis: &Axis, area: Area, series: &Series) {
     let within = |&(x, y): &(f64, f64)| {
         (area.x - 0.1..=area.x + area.width + 0.1).contains(&x)
@@ -152,7 +152,7 @@ fn draw_markers(out: &mut String, x_axis: &Axis, y_axis: &Axis, area: Area, seri
     }
 }
 
-/// A path through the spots; where one is missing the line is interrupted.
+/// A path through the points; a missing point interrupts the line.
 fn path(spots: impl Iterator<Item = Option<(f64, f64)>>, holds: bool) -> String {
     let mut path = String::new();
     let mut before: Option<(f64, f64)> = None;
@@ -234,7 +234,7 @@ fn text(out: &mut String, x: f64, y: f64, size: f64, anchor: &str, bold: bool, c
     );
 }
 
-/// The ticks of an axis; the flag says which carry a label and a grid line.
+/// The ticks of an axis; the flag marks those with a label and a grid line.
 fn ticks(axis: &Axis) -> Vec<(f64, bool)> {
     if !axis.ticks.is_empty() {
         return axis.ticks.iter().map(|&tick| (tick, true)).collect();
@@ -259,7 +259,7 @@ fn ticks(axis: &Axis) -> Vec<(f64, bool)> {
     }
 }
 
-/// The 1, 2 or 5 times a power of ten next to a wished distance.
+/// The 1, 2 or 5 times a power of ten nearest to a desired distance.
 fn nice_step(wished: f64) -> f64 {
     let power = 10f64.powf(wished.log10().floor());
     [1.0, 2.0, 5.0, 10.0]
@@ -269,7 +269,7 @@ fn nice_step(wished: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// Powers of ten get a raised exponent, drawn as such: few fonts have a superscript minus.
+/// Powers of ten get a raised exponent, drawn explicitly: few fonts have a superscript minus.
 fn label_tick(out: &mut String, x: f64, y: f64, anchor: &str, axis: &Axis, value: f64) {
     let _ = write!(out, r#"<text x="{x:.1}" y="{y:.1}" font-size="12.5" text-anchor="{anchor}">"#);
     let _ = match axis.scale {
@@ -287,7 +287,7 @@ fn slug(title: &str) -> String {
     title.chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Text as it may stand in SVG and HTML.
+/// Escapes text for SVG and HTML.
 pub(crate) fn escape(content: &str) -> String {
     content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,9 +1,9 @@
-//! The plot as pixels. The font is part of the program: a machine without fonts draws the same picture.
+//! Renders a plot as PNG with an embedded font, so that the result does not depend on installed fonts.
 
 use anyhow::{Context, Result};
 use resvg::{tiny_skia, usvg};
 
-/// Pixels per point: sharp on dense screens and in print.
+/// Pixels per point.
 const SCALE: f32 = 2.0;
 
 pub(crate) fn from_svg(svg: &str) -> Result<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Prediction against measurement: what Figs. 9 and 10 have in common.
+//! Prediction against measurement: the common part of Figs. 9 and 10.
 
 use crate::paper_filter::{Check, Estimate, PaperFilter};
 use anyhow::Result;
@@ -7,17 +7,17 @@ use crate::chart::{Axis, Chart, Colour, Line, Marker, Panel, Series};
 use crate::csv::{Cell, Table};
 use crate::measure::{Measured, RUNS, key, probe, probes_for};
 
-/// A point of the authors: x, Eq. (3), the rate they measured.
+/// A point of the authors: x, Eq. (3), measured rate.
 pub(crate) type AuthorsPoint = (u64, f64, f64);
 
-/// One x, averaged over filters with different keys.
+/// One value of x, averaged over filters with different keys.
 pub(crate) struct Point {
     pub(crate) x: u64,
     pub(crate) equation3: f64,
     pub(crate) measured: Measured,
 }
 
-/// Measures the filters that `play` makes, one for each run.
+/// Measures the filters that `play` builds, one per run.
 pub(crate) fn measure(x: u64, play: impl Fn(u8) -> Result<PaperFilter>) -> Result<Point> {
     let mut point = Point { x, equation3: 0.0, measured: Measured::default() };
     for run in 0..RUNS {
@@ -81,7 +81,7 @@ pub(crate) fn chart(
     Chart { title, x, panels: vec![Panel { heading: "", y, series, height: 400.0 }] }
 }
 
-/// The least and the most of measured rate over Eq. (3).
+/// Minimum and maximum of the measured rate divided by Eq. (3).
 pub(crate) fn ratios(points: &[Point]) -> (f64, f64) {
     range(points.iter().map(|point| point.measured.fpr() / point.equation3))
 }

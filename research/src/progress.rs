@@ -1,18 +1,18 @@
-//! Telling the caller how far a run is.
+//! Progress reports to the caller.
 
 use crate::Figure;
 
-/// Is told how far a run is. The lab prints nothing itself.
+/// Receives progress reports. The library prints nothing itself.
 pub trait Progress {
-    /// A figure begins, the `number`-th of `total`.
+    /// A figure starts, the `number`-th of `total`.
     fn start(&mut self, number: usize, total: usize, figure: &Figure);
     /// The current figure is done to this share, from 0 to 1.
     fn advance(&mut self, share: f64);
-    /// The figure is written.
+    /// The files of the figure are written.
     fn finish(&mut self, figure: &Figure);
 }
 
-/// Wants to know nothing.
+/// Ignores progress.
 pub struct Silent;
 
 impl Progress for Silent {
@@ -33,7 +33,7 @@ impl<'a> Meter<'a> {
         Self { progress, done: 0, steps: 1 }
     }
 
-    /// Announces how many steps there will be.
+    /// Sets the number of steps.
     pub(crate) fn expect(&mut self, steps: usize) {
         self.steps = steps.max(1);
     }
@@ -42,7 +42,7 @@ impl<'a> Meter<'a> {
         self.steps(1);
     }
 
-    /// Several at once: for work that takes as long as they.
+    /// Advances by several steps.
     pub(crate) fn steps(&mut self, steps: usize) {
         self.done += steps;
         self.progress.advance((self.done as f64 / self.steps as f64).min(1.0));

@@ -1,9 +1,9 @@
-//! The run behind Fig. 13, replayed: the bursts as the prototype recorded them, a controller that wakes a little
-//! later each second, refreshes in between.
+//! Replays the run of Fig. 13: the bursts that the prototype recorded, a controller that drifts a little each
+//! second, and the refreshes in between.
 //!
-//! The source is the authors' CSV `dynamicResizing2015-05-12:18:27:39` (github.com/rajath26/FBFPrototype). Its time
-//! stamps matter: the resizing thread sleeps one second *after* its work, so that its 22nd wake-up comes after the
-//! burst at 22.05 s, not before; in whole seconds the run cannot be reproduced.
+//! The source is the authors' CSV `dynamicResizing2015-05-12:18:27:39` (github.com/rajath26/FBFPrototype).
+//! Its time stamps matter: the resizing thread sleeps one second *after* its work, so its 22nd wake-up comes
+//! after the burst at 22.05 s. With whole seconds the run cannot be reproduced.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use forgetful_filter::{Fingerprint, Key};
 use crate::measure::inserted;
 use crate::schedule::basic;
 
-/// Milliseconds at which a burst of 50 ids begins.
+/// Milliseconds at which a burst of 50 ids starts.
 pub(crate) const BURSTS_MS: [u64; 20] = [
     0, 3008, 6016, 8025, 11_032, 14_037, 16_042, 19_049, 22_052, 24_060, 27_064, 30_069, 32_077, 35_085,
     38_092, 40_095, 43_100, 46_104, 48_108, 51_112,
@@ -22,10 +22,10 @@ pub(crate) const BURSTS_MS: [u64; 20] = [
 
 const BATCH: u64 = 50;
 
-/// One second of sleep and the time the work takes, as the recorded steps show it.
+/// One second of sleep plus the time of the work, from the recorded steps.
 const CONTROL_EVERY: Duration = Duration::from_micros(1_002_600);
 
-/// The filter of Fig. 13 at some instant of its run.
+/// The filter of Fig. 13 at one instant.
 pub(crate) struct Replay {
     key: Key,
     resizer: Resizer,
@@ -35,7 +35,7 @@ pub(crate) struct Replay {
     log: Vec<(Duration, Fingerprint)>,
 }
 
-/// What the prototype writes into its CSV at the start of a burst.
+/// The CSV row of the prototype at the start of a burst.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) time: Duration,
@@ -56,7 +56,7 @@ impl Replay {
         Ok(Self { key, resizer, filter, next_burst: 0, next_control: 0, log: Vec::new() })
     }
 
-    /// Plays on until `now`; the samples are those taken at the bursts on the way.
+    /// Advances to `now`; returns the samples of the bursts on the way.
     pub(crate) fn play_until(&mut self, now: Duration) -> Result<Vec<Sample>> {
         let mut samples = Vec::new();
         while let Some((time, event)) = self.next_event().filter(|(time, _)| *time <= now) {
@@ -76,7 +76,7 @@ impl Replay {
         Ok(samples)
     }
 
-    /// Ids inserted less than `age` ago, and how many of them are no longer found.
+    /// The number of ids inserted less than `age` ago, and how many of them are not found.
     pub(crate) fn lost(&self, now: Duration, age: Duration) -> (usize, usize) {
         let live = self.log.iter().filter(|(time, _)| now.saturating_sub(*time) < age);
         let (mut total, mut lost) = (0, 0);

@@ -1,4 +1,4 @@
-//! One HTML page with every figure: self-contained, the plots inline, the data linked beside it.
+//! One HTML page with every figure, plots inline, with links to the data.
 
 use std::fmt::Write as _;
 
@@ -70,14 +70,14 @@ fn plate(svg: &str, title: &str) -> String {
     format!("<figure role=\"img\" aria-label=\"{}\">{svg}</figure>\n", escape(title))
 }
 
-/// The files of a figure, which lie beside the page.
+/// Links to the files of a figure.
 fn links(report: &Report) -> String {
     let names = report.files.iter().filter_map(|file| file.file_name()?.to_str());
     let links: Vec<String> = names.map(|name| format!("<a href=\"{0}\">{0}</a>", escape(name))).collect();
     links.join(" · ")
 }
 
-/// The findings are written to stand in a line; on the page each is a sentence.
+/// Turns a finding into a sentence.
 fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The insertion schedules of the authors' prototype (github.com/rajath26/FBFPrototype, `Driver.cpp`), in virtual
 //! time.
 //!
-//! Ids arrive in bursts: a whole batch at one instant, every two seconds, the first after two seconds. A refresh
-//! that falls on the instant of a burst comes first. Measurements are taken right after the last burst.
+//! Ids arrive in bursts: a whole batch at one instant, every two seconds, the first after two seconds. If a
+//! refresh and a burst coincide, the refresh comes first. Measurements follow the last burst.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ pub(crate) struct Bursts {
 }
 
 impl Bursts {
-    /// Bursts, the last one perhaps smaller.
+    /// Bursts; the last one may be smaller.
     fn count(self) -> u64 {
         self.ids.div_ceil(self.batch)
     }
 
-    /// Ids a second as the prototype reports them: all ids over the time until the last burst.
+    /// Ids per second as the prototype reports them: all ids divided by the time until the last burst.
     pub(crate) fn ids_per_second(self) -> f64 {
         self.ids as f64 / (self.count() as f64 * GAP.as_secs_f64())
     }

@@ -1,4 +1,4 @@
-//! Ours: the production filter against Algorithm 3 when the load grows tenfold, then falls to a twentieth.
+//! The production filter against Algorithm 3 when the load grows tenfold, then falls to a twentieth.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use crate::progress::Meter;
 
 pub(crate) const TITLE: &str = "A tenfold surge: the production filter against Algorithm 3";
 
-/// Until this second, this many ids a second.
+/// Ids per second until this second.
 const PHASES: [(u64, u64); 3] = [(200, 100), (400, 1000), (600, 50)];
 const END_S: u64 = 600;
 
-/// Two windows from the start every filter has its steady fill: the fairest time to switch Algorithm 3 on.
+/// After two windows every filter has its steady fill: a fair time to start Algorithm 3.
 const WARM: Duration = Duration::from_secs(120);
-/// Seconds between two samples. Ids that growing has orphaned are soon too old to count as lost.
+/// Seconds between two samples. Ids lost by growing are soon too old to count as lost.
 const SAMPLE_EVERY_S: u64 = 2;
 
-/// Probes of a sample, fewer where thousands of filters make each of them slow.
+/// Probes of a sample; fewer if thousands of filters make them slow.
 const PROBES_MAX: u64 = 400_000;
 const PROBED_FILTERS_MAX: u64 = 5_000_000;
 
-/// Live ids asked for in a sample, evenly spread over their ages.
+/// Live ids looked up in a sample, evenly spread over their ages.
 const LIVE_ASKED_MAX: usize = 6000;
 
 struct Point {
@@ -37,13 +37,13 @@ struct Point {
     measured: Measured,
     bytes: usize,
     parts: usize,
-    /// Ids asked for that were inserted less than a window ago.
+    /// Sampled ids that were inserted less than a window ago.
     live: usize,
-    /// Of those, not found.
+    /// Those of them that were not found.
     lost: usize,
 }
 
-/// One filter through the whole trace.
+/// One filter over the whole trace.
 struct Trace {
     name: &'static str,
     points: Vec<Point>,
@@ -247,7 +247,7 @@ mod tests {
     use crate::progress::Silent;
 
     #[test]
-    fn the_production_filter_loses_nothing_and_stays_below_the_target() {
+    fn production_filter_loses_no_id_and_stays_below_the_target() {
         let points =
             play(ComparedFilter::production(key(0)).unwrap(), END_S, 10, &mut Meter::new(&mut Silent))
                 .unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn algorithm_3_runs_away_and_misses_the_target_even_with_a_warm_start() {
+    fn algorithm_3_grows_without_bound_after_a_warm_start() {
         for thresholds in [Thresholds::PUBLISHED, Thresholds::PROTOTYPE] {
             let rival = ComparedFilter::algorithm3(thresholds, WARM).unwrap();
             let points = play(rival, 220, 20, &mut Meter::new(&mut Silent)).unwrap();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn switched_on_while_empty_algorithm_3_runs_away_before_the_surge() {
+    fn algorithm_3_grows_without_bound_after_an_empty_start() {
         for thresholds in [Thresholds::PUBLISHED, Thresholds::PROTOTYPE] {
             let mut rival = ComparedFilter::algorithm3(thresholds, Duration::ZERO).unwrap();
             for number in 0..20_000 {

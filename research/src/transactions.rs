@@ -1,15 +1,17 @@
-//! e-Transactions measured beside two-phase commit: on real databases, in one run, all protocols in turn.
+//! e-Transactions beside two-phase commit, measured on real databases in one run.
 //!
-//! Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication* (HPL-2000-46), Fig. 8: what reliability costs a request. There one
-//! database, registers in the memory of a majority, and a two-phase commit that forces its log twice. Here also what a reader of today
-//! asks for: two databases, registers that survive a loss of power, a two-phase commit that forces its log once, one database without any prepare.
+//! Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication* (HPL-2000-46), Fig. 8,
+//! measures what reliability costs a request: one database, registers in the memory of a majority, and a
+//! two-phase commit that forces its log twice. This figure adds two databases, durable registers, a two-phase
+//! commit that forces its log once, and one database without prepare.
 //!
-//! What must hold, so that a ratio means something:
-//! - All do the same work by the same statements, on the same databases, by the same drivers, on connections that stay open; what can be done at the same time
-//!   in both databases is done so by all.
-//! - They take turns, in an order drawn anew each time: what the machine does meanwhile, it does to all.
-//! - e-Transactions are what users get: [`Coordinator::issue`](jeton_etx::Server::issue) over the adapters, with marks, fences and a sweeper at work.
-//! - Where a rival could be more careful and slower, it is not: its log has no record of the end, and its votes are believed.
+//! Rules for a fair ratio:
+//! - All protocols execute the same statements on the same databases through the same drivers, on open
+//!   connections. Steps that can run in parallel in both databases do so for every protocol.
+//! - The protocols take turns in random order, so that noise affects all of them.
+//! - e-Transactions run as users run them: through `Coordinator::issue` over the adapters, with markers,
+//!   fencing and recovery.
+//! - The two-phase commit takes every shortcut: its log has no end record, and it does not verify votes.
 
 mod client;
 mod cpu_usage;

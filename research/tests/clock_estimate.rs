@@ -131,7 +131,7 @@ fn the_largest_clock_that_counted_most() {
 }
 
 #[test]
-#[should_panic(expected = "different shapes")]
-fn stamps_of_different_shapes_have_no_odds() {
+#[should_panic(expected = "different parameters")]
+fn stamps_with_different_parameters_have_no_odds() {
     let _ = estimate::precedes(&stamp(0, &[1]), &stamp(0, &[1, 2]));
 }

@@ -35,7 +35,7 @@ impl Progress for Heard {
 }
 
 #[test]
-fn a_figure_is_a_csv_an_svg_a_png_and_a_line_and_the_same_ones_twice() {
+fn a_figure_writes_the_same_csv_svg_and_png_twice() {
     let (first, second) = (fresh_directory("first"), fresh_directory("second"));
     let mut heard = Heard::default();
     let report = run("fig12", &Setting::new(&first), &mut heard).unwrap();

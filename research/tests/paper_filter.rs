@@ -84,7 +84,7 @@ fn slice(settings: Settings, key: u8, ids: &HashSet<u64>) -> Vec<u64> {
 
 proptest! {
     #[test]
-    fn bits_accept_what_the_sets_accept_and_nothing_else_when_there_is_room(
+    fn large_filters_accept_what_exact_sets_accept(
         history in ops(), pasts in 1..7usize, key in 0..100u8,
     ) {
         let mut roomy = filter(1 << 20, 7, pasts + 2, 1.0);
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn refresh_moves_every_filter_one_role_on_and_opens_an_empty_future(history in ops(), filters in 3..20usize) {
+    fn refresh_shifts_the_roles_and_opens_an_empty_future(history in ops(), filters in 3..20usize) {
         let mut filter = filter(1000, 3, filters, 1.0);
         history.into_iter().for_each(|op| apply(&mut filter, 4, op));
         let before = bits(&filter);
@@ -258,7 +258,7 @@ fn after_as_many_refreshes_as_filters_everything_is_forgotten() {
 /// The else-if chain of Algorithm 2: retention is one period short, and an id of age `N t + x t` is missed with
 /// probability `x`, because that is the share of insertion times within a period that are already past the pair.
 #[test]
-fn the_printed_check_loses_live_ids_in_the_last_promised_period_and_the_text_check_none() {
+fn printed_check_loses_live_ids_and_text_check_none() {
     for pasts in [2u32, 4, 10] {
         for beyond in [0.1, 0.5, 0.9] {
             let (mut missed, mut asked) = (0, 0);
@@ -279,7 +279,7 @@ fn the_printed_check_loses_live_ids_in_the_last_promised_period_and_the_text_che
 }
 
 #[test]
-fn an_id_lives_longer_than_n_plus_one_periods_and_at_most_n_plus_two() {
+fn an_id_lives_between_n_plus_1_and_n_plus_2_periods() {
     for pasts in [1u32, 3, 7] {
         for step in 0..20u32 {
             let inserted_at = f64::from(step) / 20.0;
@@ -295,7 +295,7 @@ fn an_id_lives_longer_than_n_plus_one_periods_and_at_most_n_plus_two() {
 }
 
 #[test]
-fn the_exact_formula_is_measured_and_eq3_is_only_right_for_one_past_filter() {
+fn exact_formula_holds_and_eq3_only_for_one_past_filter() {
     for (pasts, hashes, per_period) in
         [(1usize, 5, 280u64), (2, 4, 250), (4, 5, 280), (10, 5, 260), (22, 3, 150)]
     {
@@ -456,7 +456,7 @@ fn the_resizer_stops_at_its_floors_and_at_the_outer_bound() {
 }
 
 #[test]
-fn memory_follows_the_number_of_filters_and_lanes_come_back_empty() {
+fn memory_follows_the_filters_and_new_filters_are_empty() {
     let resizer = Resizer::new(1e-3, Thresholds::PUBLISHED, 200).unwrap();
     let mut filter = filter(640, 3, 3, 1.0);
     (0..300).for_each(|n| filter.insert(id(53, n)));

@@ -77,7 +77,7 @@ fn identity(number: usize) -> Identity {
 }
 
 fn params(counters: usize) -> ClockParams {
-    ClockParams::new(counters).expect("a params")
+    ClockParams::new(counters).expect("valid parameters")
 }
 
 /// Two clocks after so many events of their own: nothing of either is above the other but where they ticked.

@@ -1,24 +1,25 @@
-//! Stamps of one clock, one after the other over one connection: mostly only what changed since the last is sent.
+//! Delta encoding of successive stamps of one clock over one connection.
 //!
-//! A difference: a byte 2, its number in the session (modulo 2^64, from 0), how many counters changed, and for each how many were passed over since
-//! the last that changed, and by how much it rose. It can be read by whoever has read the one before, and by nobody else:
-//! after a loss the reader says so, and is to be sent a whole one. Every [`WHOLE_EVERY`]th is whole anyway, and so is the first of a generation,
-//! and one that is shorter so.
+//! A delta is a byte 2, its sequence number (modulo 2^64, from 0), the number of changed counters, and for
+//! each the counters skipped since the last changed one and the increment. A decoder needs the previous
+//! stamp; after a loss it returns [`DeltaError::Missing`], and the sender must send a full stamp. Every
+//! [`WHOLE_EVERY`]th stamp is full, and so are the first one of a generation and one whose full encoding is
+//! shorter.
 
 use crate::encoding::{DecodeError, Reader, WHOLE, put, read_whole};
 use crate::parameters::ClockParams;
 use crate::stamp::Stamp;
 
-/// The first byte of a difference.
+/// First byte of a delta.
 const DIFFERENCE: u8 = 2;
 
-/// The first byte of a whole stamp of a session: its number follows, then a stamp.
+/// First byte of a full stamp in a session; its sequence number and the stamp follow.
 const NUMBERED: u8 = 3;
 
-/// So many are sent until a whole one is.
+/// Interval of full stamps.
 pub const WHOLE_EVERY: u64 = 64;
 
-/// The end that writes.
+/// The sending side of a session.
 #[derive(Debug, Default)]
 pub struct DeltaEncoder {
     last: Option<Stamp>,
@@ -26,7 +27,7 @@ pub struct DeltaEncoder {
 }
 
 impl DeltaEncoder {
-    /// The bytes of the next stamp, appended. It must be of the same clock as those before, and later.
+    /// Appends the encoding of the next stamp. It must be a later stamp of the same clock.
     pub fn write(&mut self, stamp: &Stamp, out: &mut Vec<u8>) {
         let number = self.next;
         self.next = number.wrapping_add(1);
@@ -43,13 +44,13 @@ impl DeltaEncoder {
         }
     }
 
-    /// The next one is whole: for a reader that lost one.
+    /// Sends a full stamp next, for a receiver that lost one.
     pub fn begin_again(&mut self) {
         self.last = None;
     }
 }
 
-/// Whether only some counters rose.
+/// Whether `stamp` can be sent as a delta to `last`.
 fn follows(last: &Stamp, stamp: &Stamp) -> bool {
     last.generation == stamp.generation
         && last.counters.len() == stamp.counters.len()
@@ -62,12 +63,12 @@ fn write_numbered(number: u64, stamp: &Stamp, out: &mut Vec<u8>) {
     stamp.write(out);
 }
 
-/// The difference, unless so many counters rose that the whole is shorter.
+/// Writes the delta, or the full stamp if that is shorter.
 fn write_shorter(number: u64, last: &Stamp, stamp: &Stamp, out: &mut Vec<u8>) {
     let begin = out.len();
     write_difference(number, last, stamp, out);
     let middle = out.len();
-    // A whole one has at least a byte for each counter.
+    // A full stamp has at least one byte per counter.
     if middle - begin > stamp.counters.len() {
         write_numbered(number, stamp, out);
         if out.len() - middle < middle - begin {
@@ -94,19 +95,19 @@ fn write_difference(number: u64, last: &Stamp, stamp: &Stamp, out: &mut Vec<u8>)
     }
 }
 
-/// Why bytes of a session were not read.
+/// Why a message of a session was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeltaError {
-    /// One before it is missing: ask for a whole one.
+    /// An earlier message is missing: request a full stamp.
     Missing,
-    /// They are not what is expected here.
+    /// The bytes are not a valid encoding.
     Decode(DecodeError),
 }
 
 impl std::fmt::Display for DeltaError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Missing => out.write_str("a stamp before this one is missing: ask for a whole one"),
+            Self::Missing => out.write_str("an earlier stamp is missing; request a full one"),
             Self::Decode(why) => why.fmt(out),
         }
     }
@@ -120,28 +121,28 @@ impl From<DecodeError> for DeltaError {
     }
 }
 
-/// The end that reads.
+/// The receiving side of a session.
 #[derive(Debug)]
 pub struct DeltaDecoder {
     params: ClockParams,
-    /// The stamp that was read last, and the number of the next.
+    /// The last stamp, and the next sequence number.
     last: Option<(Stamp, u64)>,
 }
 
 impl DeltaDecoder {
-    /// Of stamps of clocks of this params.
+    /// A decoder for stamps of clocks with these parameters.
     pub fn new(params: ClockParams) -> Self {
         Self { params, last: None }
     }
 
-    /// The stamp that these bytes are. What is refused leaves everything as it was.
+    /// Decodes the next stamp. An error leaves the decoder unchanged.
     pub fn read(&mut self, bytes: &[u8]) -> Result<&Stamp, DeltaError> {
         let mut input = Reader(bytes);
         let (stamp, number) = match input.byte()? {
             NUMBERED => {
                 let number = input.number()?;
                 if input.byte()? != WHOLE {
-                    return Err(DecodeError("another kind of bytes, or a later version").into());
+                    return Err(DecodeError("unknown kind or version").into());
                 }
                 (read_whole(&mut input, &self.params)?, number)
             }
@@ -154,7 +155,7 @@ impl DeltaDecoder {
                     _ => return Err(DeltaError::Missing),
                 }
             }
-            _ => return Err(DecodeError("another kind of bytes, or a later version").into()),
+            _ => return Err(DecodeError("unknown kind or version").into()),
         };
         input.finish()?;
         Ok(&self.last.insert((stamp, number.wrapping_add(1))).0)
@@ -175,7 +176,7 @@ fn read_difference(input: &mut Reader<'_>, last: &Stamp, limit: u32) -> Result<S
         let counter = stamp.counters.get_mut(at).ok_or(DecodeError("a counter beyond the last"))?;
         let rise = u32::try_from(input.number()?).ok().filter(|rise| *rise > 0);
         let risen = rise.and_then(|rise| counter.checked_add(rise)).filter(|risen| *risen <= limit);
-        *counter = risen.ok_or(DecodeError("a rise of nothing, or above the limit"))?;
+        *counter = risen.ok_or(DecodeError("an increment of zero, or above the limit"))?;
         next = at + 1;
     }
     Ok(stamp)

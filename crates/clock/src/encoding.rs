@@ -1,25 +1,25 @@
-//! Stamps as bytes.
+//! Binary encoding of stamps.
 //!
-//! A stamp: a byte 1, the number of counters, the generation, the smallest counter, then each counter less that one. All numbers in seven
-//! bits a byte, lowest first, with a bit on all but the last, and as few bytes as they need: a stamp has one spelling.
+//! A stamp is a byte 1, the number of counters, the generation, the smallest counter, then each counter minus
+//! the smallest. Numbers are LEB128 varints in their shortest form, so a stamp has exactly one encoding.
 //!
-//! What must hold: bytes of a stranger are read or refused, never with a panic, and never with more memory than the counters of the params that is
-//! expected.
+//! Invariant: untrusted bytes are decoded or rejected without a panic, and allocate no more memory than the
+//! expected counters.
 
 use crate::generation::Generation;
 use crate::parameters::ClockParams;
 use crate::stamp::Stamp;
 
-/// The first byte of a stamp.
+/// First byte of a stamp.
 pub(crate) const WHOLE: u8 = 1;
 
-/// The bytes are not what is expected here.
+/// The bytes are not a valid encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeError(pub(crate) &'static str);
 
 impl std::fmt::Display for DecodeError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "not the bytes that are expected here: {}", self.0)
+        write!(out, "invalid encoding: {}", self.0)
     }
 }
 
@@ -33,18 +33,18 @@ pub(crate) fn put(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Takes numbers from the front of bytes.
+/// Reads numbers from the front of a byte slice.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
     pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
-        let (first, rest) = self.0.split_first().ok_or(DecodeError("it ends too early"))?;
+        let (first, rest) = self.0.split_first().ok_or(DecodeError("truncated"))?;
         self.0 = rest;
         Ok(*first)
     }
 
     pub(crate) fn bytes<const MANY: usize>(&mut self) -> Result<[u8; MANY], DecodeError> {
-        let (first, rest) = self.0.split_first_chunk().ok_or(DecodeError("it ends too early"))?;
+        let (first, rest) = self.0.split_first_chunk().ok_or(DecodeError("truncated"))?;
         self.0 = rest;
         Ok(*first)
     }
@@ -60,22 +60,22 @@ impl Reader<'_> {
             number |= bits << shift;
             if byte < 0x80 {
                 return if byte == 0 && shift > 0 {
-                    Err(DecodeError("a number with needless bytes"))
+                    Err(DecodeError("a number is not in its shortest form"))
                 } else {
                     Ok(number)
                 };
             }
         }
-        Err(DecodeError("a number without an end"))
+        Err(DecodeError("a number of more than 64 bits"))
     }
 
     pub(crate) fn finish(self) -> Result<(), DecodeError> {
-        if self.0.is_empty() { Ok(()) } else { Err(DecodeError("bytes are left over")) }
+        if self.0.is_empty() { Ok(()) } else { Err(DecodeError("trailing bytes")) }
     }
 }
 
 impl Stamp {
-    /// Appends the stamp as bytes.
+    /// Appends the encoding of the stamp.
     pub fn write(&self, out: &mut Vec<u8>) {
         let base = self.counters.iter().copied().min().unwrap_or(0);
         out.push(WHOLE);
@@ -85,11 +85,11 @@ impl Stamp {
         self.counters.iter().for_each(|counter| put((counter - base).into(), out));
     }
 
-    /// A stamp of a clock of this params, from all of these bytes.
+    /// Decodes a stamp of a clock with these parameters. All bytes must be used.
     pub fn read(bytes: &[u8], params: &ClockParams) -> Result<Self, DecodeError> {
         let mut input = Reader(bytes);
         if input.byte()? != WHOLE {
-            return Err(DecodeError("another kind of bytes, or a later version"));
+            return Err(DecodeError("unknown kind or version"));
         }
         let stamp = read_whole(&mut input, params)?;
         input.finish()?;
@@ -97,7 +97,7 @@ impl Stamp {
     }
 }
 
-/// A stamp, after its first byte.
+/// Decodes a stamp after its first byte.
 pub(crate) fn read_whole(input: &mut Reader<'_>, params: &ClockParams) -> Result<Stamp, DecodeError> {
     if input.number()? != params.counters as u64 {
         return Err(DecodeError("another number of counters"));
@@ -114,7 +114,7 @@ pub(crate) fn read_whole(input: &mut Reader<'_>, params: &ClockParams) -> Result
         counters.push(counter.ok_or(DecodeError("a counter above the limit"))?);
     }
     if least != 0 {
-        return Err(DecodeError("a smallest counter that is not there"));
+        return Err(DecodeError("the smallest counter does not occur"));
     }
     Ok(Stamp { generation, counters: counters.into() })
 }

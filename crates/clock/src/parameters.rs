@@ -1,24 +1,24 @@
-//! The params of a clock: what all who compare their stamps have in common.
+//! Parameters of a clock, which all clocks of a system share.
 
-/// The most counters.
+/// Maximum number of counters.
 pub const COUNTERS_MAX: usize = 1 << 16;
 
-/// The most counters that an event increments.
+/// Maximum number of counters that an event increments.
 pub const HASHES_MAX: u32 = 16;
 
-/// What names an event.
+/// The name of an event, which selects its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum TickKey {
-    /// The process and the number of the event, as published: events of a process are spread over all counters.
+    /// Process and number of the event, as published: the events of a process are spread over all counters.
     Event,
-    /// The process alone: all its events increment the same counters, as in the plausible clocks of Torres-Rojas and Ahamad. Tells more
-    /// concurrent events apart wherever it was measured.
+    /// The process alone: all its events increment the same counters, as in the plausible clocks of
+    /// Torres-Rojas and Ahamad. In all measurements this has fewer false positives.
     #[default]
     Process,
 }
 
-/// What all clocks have in common whose stamps are compared.
+/// Parameters of a clock. Only stamps of clocks with equal parameters can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
@@ -32,11 +32,11 @@ pub struct ClockParams {
     pub(crate) limit: u32,
 }
 
-/// A params that cannot be.
+/// Invalid parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockParamsError(InvalidParam);
 
-/// Not a text: what is read of a stranger must not allocate to be refused.
+/// Not a string: rejecting untrusted input must not allocate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InvalidParam {
     Counters(usize),
@@ -49,16 +49,16 @@ impl std::fmt::Display for ClockParamsError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             InvalidParam::Counters(counters) => {
-                write!(out, "{counters} counters: there are 1 to {COUNTERS_MAX}")
+                write!(out, "{counters} counters, expected 1 to {COUNTERS_MAX}")
             }
             InvalidParam::Hashes(hashes) => {
-                write!(out, "{hashes} counters for an event: there are 1 to {HASHES_MAX}")
+                write!(out, "{hashes} counters for an event, expected 1 to {HASHES_MAX}")
             }
             InvalidParam::HashesPastLimit { hashes, limit } => {
-                write!(out, "an event of {hashes} may pass the limit {limit}")
+                write!(out, "{hashes} counters for an event exceed the limit {limit}")
             }
             InvalidParam::Limit { limit, hashes } => {
-                write!(out, "a limit of {limit}: an event adds up to {hashes}")
+                write!(out, "a limit of {limit} is below the {hashes} that an event can add")
             }
         }
     }
@@ -67,7 +67,7 @@ impl std::fmt::Display for ClockParamsError {
 impl std::error::Error for ClockParamsError {}
 
 impl ClockParams {
-    /// So many counters, one of them for each event, named by the process.
+    /// `counters` counters, one per event, selected by the process.
     pub fn new(counters: usize) -> Result<Self, ClockParamsError> {
         if !(1..=COUNTERS_MAX).contains(&counters) {
             return Err(ClockParamsError(InvalidParam::Counters(counters)));
@@ -75,8 +75,8 @@ impl ClockParams {
         Ok(Self { counters, hashes: 1, key: TickKey::default(), limit: u32::MAX })
     }
 
-    /// Each event increments so many counters. More than one pays only where there are many more counters than events
-    /// since what both ends know.
+    /// Number of counters that an event increments. More than one pays off only with many more counters than
+    /// recent events.
     pub fn hashes(self, hashes: u32) -> Result<Self, ClockParamsError> {
         if !(1..=HASHES_MAX).contains(&hashes) {
             return Err(ClockParamsError(InvalidParam::Hashes(hashes)));
@@ -87,13 +87,13 @@ impl ClockParams {
         Ok(Self { hashes, ..self })
     }
 
-    /// What names an event.
+    /// Sets what names an event.
     #[must_use]
     pub fn key(self, key: TickKey) -> Self {
         Self { key, ..self }
     }
 
-    /// A counter that would pass this begins a new generation. For whoever has few bytes, and for tests.
+    /// A counter that would exceed `limit` starts a new generation. For small stamps, and for tests.
     pub fn limit(self, limit: u32) -> Result<Self, ClockParamsError> {
         if limit < self.hashes {
             return Err(ClockParamsError(InvalidParam::Limit { limit, hashes: self.hashes }));
@@ -101,7 +101,7 @@ impl ClockParams {
         Ok(Self { limit, ..self })
     }
 
-    /// How many counters there are.
+    /// Number of counters.
     pub fn counters(&self) -> usize {
         self.counters
     }

@@ -1,25 +1,28 @@
-//! A clock that was stopped, to go on later: what a process keeps over a restart.
+//! A stopped clock, which a process keeps over a restart.
 //!
-//! What must hold: **no clock goes on from where it was before its last event.** Its next events would not cover those that the copy does not know, and
-//! these would be told to be no causes of them. So:
+//! Invariant: **no clock continues from a state before its last event.** Its next events would not cover the
+//! events after that state, so these would be reported as no causes of them. Therefore:
 //!
-//! - Saving stops the clock. There are no events after what was saved.
-//! - Going on erases what was saved, before the first event. There is no copy to go on from twice.
-//! - A process that crashed has no such copy, or one that was erased. It takes a new [`Identity`], and
-//!   [joins](BloomClock::join) with the last stamp that it kept: then all up to that stamp are causes of what it does, and what came after it was of a process
-//!   that is no more.
+//! - Saving stops the clock, so there are no later events.
+//! - Restoring erases the saved bytes before the first event, so no copy can be restored twice.
+//! - A process that crashed has no saved clock. It takes a new [`Identity`] and [joins](BloomClock::join)
+//!   with the last stamp it kept. Everything up to that stamp is a cause of its later events; later events
+//!   before the crash belong to the old identity.
 //!
-//! To save ahead of time, with some events in reserve, would not be enough: what the clock received since is lost with it.
+//! Saving periodically with some event numbers in reserve would not be enough, because the stamps received
+//! since would be lost.
 //!
-//! As bytes: a byte 4; the number of counters, how many an event increments, a byte 0 for events that are named by their number and 1 for those that are
-//! named by their process alone, the limit; the 16 bytes of the identity; the number of events; the [stamp](crate::Stamp::write) of the last; and 8 bytes of a
-//! check, lowest first, so that damage is found (not a forger: he can compute it). Numbers are as in stamps.
+//! Encoding: a byte 4; the number of counters; counters per event; a byte for the key (0 event, 1 process);
+//! the limit; the 16 bytes of the identity; the number of events; the [stamp](crate::Stamp::write) of the
+//! last event; a checksum of 8 bytes, little-endian. The checksum detects damage, not forgery. Numbers are
+//! encoded as in stamps.
 //!
 //! ```text
 //! check = c(last) where c(-1) = the number of bytes, c(i) = mix(c(i - 1) ^ word i)
 //! ```
 //!
-//! of words of 8 bytes, lowest first, the last filled up with zeros; `mix` is that of the counters, the finaliser of SplitMix64.
+//! of little-endian words of 8 bytes, the last one padded with zeros; `mix` is the finaliser of SplitMix64,
+//! as in the mapping of events to counters.
 
 use crate::clock::BloomClock;
 use crate::encoding::{DecodeError, Reader, WHOLE, put, read_whole};
@@ -28,14 +31,14 @@ use crate::hash;
 use crate::identity::Identity;
 use crate::parameters::{ClockParams, TickKey};
 
-/// The first byte.
+/// First byte of a persisted clock.
 const SAVED: u8 = 4;
 
-/// No saved clock has more bytes: a counter has up to five, and all else fits into 128.
+/// Maximum length: five bytes per counter, and 128 for the rest.
 #[cfg(feature = "serde")]
 pub(crate) const PERSISTED_BYTES_MAX: usize = 128 + 5 * crate::parameters::COUNTERS_MAX;
 
-/// A clock that was stopped. There is one for each [`BloomClock::save`], and it cannot be copied; but what it is written to can, so see
+/// A stopped clock. Each [`BloomClock::save`] creates one, which cannot be copied; the bytes can, so see
 /// [`BloomClock::restore`].
 ///
 /// ```
@@ -63,13 +66,14 @@ pub(crate) const PERSISTED_BYTES_MAX: usize = 128 + 5 * crate::parameters::COUNT
 pub struct PersistedClock(BloomClock);
 
 impl BloomClock {
-    /// Stops the clock, to go on later.
+    /// Stops the clock.
     pub fn save(self) -> PersistedClock {
         PersistedClock(self)
     }
 
-    /// Goes on from where a clock was stopped, once what it was saved to is gone for good: `erase` must see to that, on the disk too, and there is no clock
-    /// if it fails. Whoever goes on twice from the same copy has two clocks of one name, and causes are denied.
+    /// Continues a stopped clock after `erase` has removed the saved bytes durably. Fails if `erase` fails.
+    /// Restoring the same bytes twice creates two clocks with one identity, and true causes are reported as
+    /// none.
     pub fn restore<E>(saved: PersistedClock, erase: impl FnOnce() -> Result<(), E>) -> Result<Self, E> {
         erase()?;
         Ok(saved.0)
@@ -77,12 +81,12 @@ impl BloomClock {
 }
 
 impl PersistedClock {
-    /// What the clock has in common with those that it is compared with.
+    /// The parameters of the clock.
     pub fn params(&self) -> ClockParams {
         self.0.params
     }
 
-    /// The bytes to keep.
+    /// The encoding.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes()
     }
@@ -105,53 +109,53 @@ impl PersistedClock {
         out
     }
 
-    /// The clock of this params that these bytes are.
+    /// Decodes a clock with these parameters.
     pub fn read(bytes: &[u8], params: &ClockParams) -> Result<Self, DecodeError> {
         Self::read_any(bytes, |found| found == params)
     }
 
-    /// The clock that these bytes are, if the params of it is wanted: no memory is taken before.
+    /// Decodes a clock if its parameters are accepted. Allocates no memory before.
     pub(crate) fn read_any(
         bytes: &[u8],
         wanted: impl FnOnce(&ClockParams) -> bool,
     ) -> Result<Self, DecodeError> {
-        let (bytes, check) = bytes.split_last_chunk().ok_or(DecodeError("it ends too early"))?;
+        let (bytes, check) = bytes.split_last_chunk().ok_or(DecodeError("truncated"))?;
         if hash::check(bytes) != u64::from_le_bytes(*check) {
-            return Err(DecodeError("it is damaged"));
+            return Err(DecodeError("checksum mismatch"));
         }
         let mut input = Reader(bytes);
         if input.byte()? != SAVED {
-            return Err(DecodeError("another kind of bytes, or a later version"));
+            return Err(DecodeError("unknown kind or version"));
         }
         let params = read_params(&mut input)?;
         if !wanted(&params) {
-            return Err(DecodeError("a clock of another params"));
+            return Err(DecodeError("other parameters than expected"));
         }
         let identity = Identity::from_random(input.bytes()?);
         let events = input.number()?;
         if input.byte()? != WHOLE {
-            return Err(DecodeError("another kind of bytes, or a later version"));
+            return Err(DecodeError("unknown kind or version"));
         }
         let now = read_whole(&mut input, &params)?;
         input.finish()?;
         if events > EVENTS_MAX || now.generation > Generation::SAVED_MAX {
-            return Err(DecodeError("more events or generations than there can have been"));
+            return Err(DecodeError("impossible number of events or generations"));
         }
-        // As long as no generation ended, the counters have all that it ever counted.
+        // Before the first generation ends, the counters contain every event.
         if now.generation == Generation::default()
             && u128::from(now.sum()) < u128::from(events) * u128::from(params.hashes)
         {
-            return Err(DecodeError("fewer counted than there were events"));
+            return Err(DecodeError("fewer increments than events"));
         }
         Ok(Self(BloomClock::at(params, identity, events, now)))
     }
 }
 
-/// More than any process has; and the number after it is far from the end of all numbers.
+/// Maximum number of events. No process reaches it, and it leaves as many again.
 const EVENTS_MAX: u64 = u64::MAX >> 1;
 
 fn read_params(input: &mut Reader<'_>) -> Result<ClockParams, DecodeError> {
-    const IMPOSSIBLE: DecodeError = DecodeError("a params that cannot be");
+    const IMPOSSIBLE: DecodeError = DecodeError("invalid parameters");
     let counters = usize::try_from(input.number()?).map_err(|_| IMPOSSIBLE)?;
     let hashes = u32::try_from(input.number()?).map_err(|_| IMPOSSIBLE)?;
     let key = match input.byte()? {

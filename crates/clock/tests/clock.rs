@@ -32,7 +32,7 @@ fn every_event_is_after_all_of_its_process_before_it() {
 }
 
 #[test]
-fn a_counter_at_its_limit_begins_a_generation_and_nothing_before_is_denied() {
+fn a_new_generation_denies_no_cause() {
     let params = ClockParams::new(2).unwrap().limit(3).unwrap();
     let (mut one, mut other) = (clock(params, 1), clock(params, 2));
     let early = one.tick().clone();
@@ -74,7 +74,7 @@ fn what_cannot_be_of_this_system_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn shapes_have_limits() {
+fn parameters_have_limits() {
     for counters in [0, COUNTERS_MAX + 1] {
         assert!(ClockParams::new(counters).is_err());
     }
@@ -86,18 +86,18 @@ fn shapes_have_limits() {
     assert!(params.limit(1).unwrap().hashes(2).is_err());
     assert!(params.limit(0).is_err());
     for (error, text) in [
-        (ClockParams::new(0), "0 counters: there are 1 to 65536"),
-        (params.hashes(17), "17 counters for an event: there are 1 to 16"),
-        (params.limit(1).unwrap().hashes(2), "an event of 2 may pass the limit 1"),
-        (params.hashes(2).unwrap().limit(1), "a limit of 1: an event adds up to 2"),
+        (ClockParams::new(0), "0 counters, expected 1 to 65536"),
+        (params.hashes(17), "17 counters for an event, expected 1 to 16"),
+        (params.limit(1).unwrap().hashes(2), "2 counters for an event exceed the limit 1"),
+        (params.hashes(2).unwrap().limit(1), "a limit of 1 is below the 2 that an event can add"),
     ] {
         assert_eq!(error.unwrap_err().to_string(), text);
     }
 }
 
 #[test]
-#[should_panic(expected = "different shapes")]
-fn stamps_of_different_shapes_are_not_compared() {
+#[should_panic(expected = "different parameters")]
+fn stamps_with_different_parameters_are_not_compared() {
     let (mut one, mut other) =
         (clock(ClockParams::new(4).unwrap(), 1), clock(ClockParams::new(8).unwrap(), 2));
     let _ = one.tick().after(other.tick());

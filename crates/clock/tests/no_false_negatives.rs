@@ -52,7 +52,7 @@ fn shapes() -> Vec<ClockParams> {
     for key in [TickKey::Event, TickKey::Process] {
         for (counters, hashes, limit) in [(1, 1, 2), (2, 2, 3), (3, 1, 1), (4, 2, 4), (8, 3, u32::MAX)] {
             let params = ClockParams::new(counters).and_then(|params| params.hashes(hashes));
-            shapes.push(params.and_then(|params| params.key(key).limit(limit)).expect("a params"));
+            shapes.push(params.and_then(|params| params.key(key).limit(limit)).expect("valid parameters"));
         }
     }
     shapes
@@ -78,7 +78,7 @@ fn each(events: &mut Vec<Event>, look: &mut impl FnMut(&[Event])) {
 }
 
 #[test]
-fn no_cause_is_denied_in_any_execution_of_three_processes_and_six_events() {
+fn no_cause_is_denied_in_any_execution_of_six_events() {
     let shapes = shapes();
     let (mut executions, mut positives, mut false_ones) = (0_u64, 0_u64, 0_u64);
     each(&mut Vec::new(), &mut |events| {

@@ -114,27 +114,32 @@ fn a_saved_clock_is_as_described() {
     assert_eq!((clock.events(), clock.params()), (2, params));
 
     let why = |bytes: &[u8]| PersistedClock::read(bytes, &params).unwrap_err().to_string();
-    assert!(why(&[]).ends_with("it ends too early"));
-    assert!(why(&expected[..20]).ends_with("it is damaged"));
+    assert!(why(&[]).ends_with("truncated"));
+    assert!(why(&expected[..20]).ends_with("checksum mismatch"));
     let other = params.key(TickKey::Event);
-    assert!(PersistedClock::read(&expected, &other).unwrap_err().to_string().ends_with("another params"));
+    assert!(
+        PersistedClock::read(&expected, &other)
+            .unwrap_err()
+            .to_string()
+            .ends_with("other parameters than expected")
+    );
     let body = &expected[..expected.len() - 8];
     let forged = |at: usize, with: &[u8]| {
         let mut bytes = body.to_vec();
         bytes.splice(at..=at, with.iter().copied());
         why(&with_check(bytes))
     };
-    assert!(forged(0, &[1]).ends_with("later version"));
+    assert!(forged(0, &[1]).ends_with("unknown kind or version"));
     for (at, with) in [(1, &[0][..]), (2, &[0]), (2, &[17]), (3, &[2]), (1, &[0x81, 0x80, 0x04])] {
-        assert!(forged(at, with).ends_with("a params that cannot be"), "{at}: {with:?}");
+        assert!(forged(at, with).ends_with("invalid parameters"), "{at}: {with:?}");
     }
-    assert!(forged(23, &[2]).ends_with("later version"));
-    assert!(forged(22, &[3]).ends_with("fewer counted than there were events"));
-    assert!(forged(body.len() - 1, &[body[body.len() - 1], 0]).ends_with("left over"));
+    assert!(forged(23, &[2]).ends_with("unknown kind or version"));
+    assert!(forged(22, &[3]).ends_with("fewer increments than events"));
+    assert!(forged(body.len() - 1, &[body[body.len() - 1], 0]).ends_with("trailing bytes"));
     // The last numbers there are: the next event would be none.
     let last = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
-    assert!(forged(22, &last).ends_with("than there can have been"));
-    assert!(forged(25, &last).ends_with("than there can have been"));
+    assert!(forged(22, &last).ends_with("events or generations"));
+    assert!(forged(25, &last).ends_with("events or generations"));
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn there_is_no_clock_while_there_is_a_copy() {
 
 /// Why: a copy from before the last event denies it.
 #[test]
-fn a_copy_from_before_an_event_would_deny_it_and_a_new_identity_does_not() {
+fn an_old_copy_denies_causes_and_a_new_identity_does_not() {
     let params = ClockParams::new(64).unwrap();
     let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(1));
     let kept = clock.tick().clone();

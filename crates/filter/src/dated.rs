@@ -41,7 +41,7 @@ const NOW_STEPS: u64 = 64;
 /// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, now)?, Membership::New);
 /// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(3_600))?, Membership::Maybe);
 ///
-/// After two days the filter no longer knows the id and rejects it.
+/// // After two days the filter no longer knows the id and rejects it.
 /// let late = seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(172_800));
 /// assert_eq!(late, Err(DatedIdError::Expired));
 /// # Ok(())

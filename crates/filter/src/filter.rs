@@ -41,7 +41,7 @@ pub enum Membership {
 /// let seen = Settings::for_window(Duration::from_secs(600)).build(key)?;
 /// let now = Timestamp::from_secs(1);
 ///
-/// Several threads race on the same id: exactly one of them gets `New`.
+/// // Several threads race on the same id: exactly one of them gets `New`.
 /// let winners: usize = std::thread::scope(|scope| {
 ///     let racers: Vec<_> =
 ///         (0..4).map(|_| scope.spawn(|| seen.check_and_insert(b"order-17", now))).collect();

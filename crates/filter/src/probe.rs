@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probes_stay_within_the_slots_and_set_between_one_and_bits_bits() {
+    fn probes_stay_within_slots_and_set_1_to_bits_bits() {
         let layout = Layout { probes: 4, bits: 5 };
         for slots in [1, 2, 3, 64, 1_000_003] {
             for id in 0..1_000u64 {

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_needs_the_memory_that_the_exact_calculation_predicts() {
+    fn ring_needs_the_memory_of_the_exact_calculation() {
         // Computed independently with the same distribution in another language.
         for (probes, target, expected) in [
             (2, 1e-2, 17.90),

@@ -180,7 +180,7 @@ fn ramps_and_steps_stay_on_target() {
 
 /// Early refreshes at the cap would use up the ring and drown the last lane.
 #[test]
-fn at_its_cap_an_elastic_filter_is_no_worse_than_a_fixed_one_of_its_size() {
+fn elastic_filter_at_its_cap_is_as_good_as_a_fixed_one() {
     for overload in [1.2, 1.5, 2.0] {
         let rate = |growth, cap: usize, expected| {
             let settings = Settings::for_window(WINDOW).growth(growth).memory_cap(cap).expected_ids(expected);
@@ -220,7 +220,7 @@ fn at_its_cap_an_elastic_filter_is_no_worse_than_a_fixed_one_of_its_size() {
 
 /// Generations are sized by those before them; after quiet ones the expected load must still fit.
 #[test]
-fn a_dated_filter_is_ready_for_the_expected_load_after_a_quiet_time() {
+fn dated_filter_takes_the_expected_load_after_quiet_time() {
     let filter = Settings::for_window(WINDOW).expected_ids(1_600_000).build_dated(key()).unwrap();
     let period = 60.0 / 16.0;
     let mut number = 0;
@@ -238,7 +238,7 @@ fn a_dated_filter_is_ready_for_the_expected_load_after_a_quiet_time() {
 }
 
 /// A new table does not know its load: sized for ten thousand ids a window, it may get millions in its first generation.
-fn stays_on_target_when_the_first_load_is_hundreds_of_times_the_expected<S: Subject>() {
+fn stays_on_target_at_400_times_the_expected_load<S: Subject>() {
     const IDS: u64 = 4_000_000;
     let subject = S::build(Settings::for_window(WINDOW).expected_ids(10_000).false_positive_rate(1e-3));
     let now = seconds(1.0);
@@ -249,6 +249,6 @@ fn stays_on_target_when_the_first_load_is_hundreds_of_times_the_expected<S: Subj
 
 #[test]
 fn a_load_that_nobody_expected_stays_on_target() {
-    stays_on_target_when_the_first_load_is_hundreds_of_times_the_expected::<ForgetfulFilter>();
-    stays_on_target_when_the_first_load_is_hundreds_of_times_the_expected::<DatedFilter>();
+    stays_on_target_at_400_times_the_expected_load::<ForgetfulFilter>();
+    stays_on_target_at_400_times_the_expected_load::<DatedFilter>();
 }

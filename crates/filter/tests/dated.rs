@@ -59,7 +59,7 @@ fn empty_generations_cost_nothing_and_old_ones_are_freed() {
 
 /// Ids fall everywhere in a slice, so all of it is in memory soon after it was opened: room ahead of the ids is paid for.
 #[test]
-fn many_ids_in_a_filter_that_was_told_of_few_take_twice_the_memory_they_need_at_most() {
+fn unexpected_load_takes_at_most_twice_the_memory() {
     // A slice at an error of 1e-3 takes 19 bits an id, and one of the last, with a smaller share of the error, 26.
     const BITS_MAX: usize = 2 * 28;
     let filter = settings().expected_ids(1_000).build_dated(key()).unwrap();

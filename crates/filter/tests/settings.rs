@@ -54,7 +54,7 @@ fn a_cap_below_the_need_says_what_is_needed_and_that_is_enough() {
 }
 
 #[test]
-fn the_cap_that_a_dated_filter_asks_for_carries_the_expected_load() {
+fn the_reported_dated_cap_carries_the_expected_load() {
     for growth in [Growth::Fixed, Growth::Elastic] {
         let settings = Settings::for_window(WINDOW).expected_ids(60_000).growth(growth).skew(WINDOW / 2);
         let Some(SettingsError::MemoryCapTooSmall { needed, .. }) =

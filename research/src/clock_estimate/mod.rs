@@ -37,7 +37,7 @@ pub fn precedes(y: &Stamp, z: &Stamp) -> f64 {
 ///
 /// As [`Stamp::after`].
 pub fn ln_precedes(y: &Stamp, z: &Stamp) -> f64 {
-    assert_eq!(y.counters().len(), z.counters().len(), "stamps of clocks of different shapes");
+    assert_eq!(y.counters().len(), z.counters().len(), "stamps of clocks with different parameters");
     match z.generation().cmp(&y.generation()) {
         std::cmp::Ordering::Greater => return 0.0,
         std::cmp::Ordering::Less => return f64::NEG_INFINITY,

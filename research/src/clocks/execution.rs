@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_arrive_once_after_they_were_sent_and_the_slots_are_bounded() {
+    fn messages_arrive_once_and_slots_are_bounded() {
         for topology in Topology::ALL {
             for internal in [0, 50, 90] {
                 let execution = plan(topology, internal).play(Rng::new(7));

@@ -22,8 +22,7 @@ pub(crate) fn replay<C: Clock>(
             }
             EventKind::Receive(slot) => {
                 let stamp = under_way[slot as usize].take().expect("a message is sent before it arrives");
-                let stamp =
-                    clock.receive(&stamp).expect("all clocks are of one params and count what happened");
+                let stamp = clock.receive(&stamp).expect("all clocks are have equal parameters");
                 look(at, event, stamp);
             }
         }

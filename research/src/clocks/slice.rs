@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_denies_a_cause_stops_the_lab() {
+    fn a_clock_that_denies_a_cause_is_an_error() {
         let plan = Plan { processes: 5, topology: Topology::Uniform, internal: 0, events: 100 };
         let sampled: Vec<usize> = (0..100).collect();
         let tally = stamps(plan, &sampled, false).unwrap();

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_hash_is_best_where_it_has_the_fewest_and_there_are_enough_to_tell() {
+    fn one_hash_wins_only_with_enough_false_positives() {
         let setup = Setup { topology: Topology::Ring, processes: 9, slice: Slice::Mid, internal: 0 };
         let verdict = |counters, hashes, false_positives| {
             let mut tally = PairCounts { backward: 10_000, ..PairCounts::default() };

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_that_was_interrupted_anywhere_goes_on_to_the_same_end() {
+    fn an_interrupted_sweep_resumes_to_the_same_result() {
         let directory = directory("interrupted");
         let (whole, part) = (directory.join("whole"), directory.join("part"));
         let cells = cells();

@@ -31,7 +31,7 @@ pub fn params(number: u8) -> ClockParams {
         2 => params(64, 3, TickKey::Event, u32::MAX),
         _ => params(1, 1, TickKey::Process, 1),
     };
-    params.expect("a params")
+    params.expect("valid parameters")
 }
 
 /// Refused, or what it says it is, and clocks go on from it.
@@ -173,7 +173,7 @@ fn with_counters(generation: u64, counters: &[u32], params: &ClockParams) -> Sta
     let above = counters.iter().map(|counter| u64::from(counter - base));
     let numbers = [counters.len() as u64, generation, base.into()].into_iter().chain(above);
     let bytes = [vec![1], spelled(numbers)].concat();
-    Stamp::read(&bytes, params).expect("within the params")
+    Stamp::read(&bytes, params).expect("within the limits")
 }
 
 fn saved(bytes: &[u8], params: &ClockParams) {
