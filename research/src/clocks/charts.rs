@@ -20,7 +20,7 @@ const COLOURS: [Colour; 7] = [
     Colour::Black,
 ];
 
-/// Fewer false positives than this say little.
+/// Minimum number of false positives for a point.
 const FALSE_MIN: u64 = 10;
 
 fn series(number: usize, label: impl Into<String>) -> Series {
@@ -31,7 +31,7 @@ fn sizes() -> Axis {
     Axis::log("Counters for each process", 0.02, 4.5).with_ticks(&[0.03, 0.1, 0.3, 1.0, 3.0])
 }
 
-/// Of one trial, the false positives by counters for each process, as far as they are told.
+/// The false positives of one trial by counters per process, where there are enough of them.
 fn by_size(trial: &Trial, by_event: bool) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     for share in SHARES {
@@ -52,7 +52,7 @@ fn plain(trials: &[Trial], slice: Slice) -> impl Iterator<Item = &Trial> {
     })
 }
 
-/// False positives by the size of the clock, for each number of processes.
+/// False positives by the size of the clock and the number of processes.
 pub(crate) fn sizes_of(trials: &[Trial]) -> Chart {
     let panel = |heading, slice, by_event| Panel {
         heading,
@@ -132,7 +132,7 @@ pub(crate) fn distances(trials: &[Trial]) -> Chart {
     }
 }
 
-/// False positives by the share of pairs that are causes: what makes different numbers of processes comparable.
+/// False positives by the share of causal pairs, which makes different numbers of processes comparable.
 pub(crate) fn shares(trials: &[Trial]) -> Chart {
     let panel = |heading, share, by_event| Panel {
         heading,
@@ -209,7 +209,7 @@ pub(crate) fn hashes(trials: &[Trial]) -> Chart {
     }
 }
 
-/// False positives by who talks with whom, and by how much happens without a message.
+/// False positives by topology and by the share of internal events.
 pub(crate) fn topologies(trials: &[Trial]) -> Chart {
     let others = trials
         .iter()
@@ -243,7 +243,7 @@ pub(crate) fn topologies(trials: &[Trial]) -> Chart {
     }
 }
 
-/// What the estimates promise, and what is there.
+/// Estimated against true precision.
 pub(crate) fn calibration(trials: &[Trial]) -> Chart {
     let panel = |heading, by_event| {
         let diagonal = Series::new("If it were calibrated", Colour::Grey, Line::Dotted, Marker::None);
@@ -307,7 +307,7 @@ pub(crate) fn bytes(wires: &[WireSizes]) -> Chart {
     }
 }
 
-/// Time for each operation.
+/// Time per operation.
 pub(crate) fn times(timings: &[Timing]) -> Chart {
     let panel = |heading, operations: &[&'static str]| {
         let mut all = Vec::new();

@@ -1,6 +1,6 @@
-//! The estimates of the paper for pairs of a sample, and what was true of the same pairs.
+//! The paper's estimates for pairs of a sample, and the true relation of the same pairs.
 //!
-//! Only pairs that are told to be possible have one: by the step reading, nothing else enters the estimates of a slice.
+//! Only positive pairs have an estimate: in the step model nothing else enters the estimates of a slice.
 
 use bloom_clock::{Causality, Stamp};
 
@@ -11,27 +11,27 @@ use crate::clock_estimate::CausalityEstimate;
 /// Classes of pr_p, each a tenth.
 pub(crate) const CLASSES: usize = 10;
 
-/// Pairs that are told to be possible.
+/// Pairs that the clock reports as possible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PositivePairs {
     pub(crate) pairs: u64,
-    /// Those where it is so.
+    /// Those that are causal.
     pub(crate) causes: u64,
 }
 
-/// The estimates of a slice beside the truth.
+/// The estimates of a slice and the true values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Estimate {
     /// Ordered pairs.
     pub(crate) pairs: u64,
-    /// Those that are told to be possible, by their pr_p.
+    /// Positive pairs by their pr_p.
     pub(crate) classes: [PositivePairs; CLASSES],
-    /// How many of these are false, by the estimate.
+    /// Estimated number of false positives.
     pub(crate) false_sum: f64,
 }
 
 impl Estimate {
-    /// Of at most so many of the events, evenly.
+    /// Takes at most `most` events, evenly spaced.
     pub(crate) fn of(stamps: &[Stamp], truth: &GroundTruth, most: usize) -> Self {
         let count = stamps.len().min(most);
         let chosen: Vec<usize> = (0..count).map(|number| number * stamps.len() / count).collect();
@@ -39,7 +39,7 @@ impl Estimate {
         for &second in &chosen {
             for &first in chosen.iter().filter(|first| **first != second) {
                 estimate.pairs += 1;
-                // Asked first, because an estimate takes a thousand times as long.
+                // Compared first, because an estimate takes a thousand times as long.
                 if stamps[second].after(&stamps[first]) != Causality::Possibly {
                     continue;
                 }
@@ -69,19 +69,19 @@ impl Estimate {
         PositivePairs { pairs, causes: self.classes.iter().map(|told| told.causes).sum() }
     }
 
-    /// Of the positives, the share that is true: as estimated, and as it is.
+    /// Precision: estimated and true.
     pub(crate) fn precision(&self) -> (f64, f64) {
         let PositivePairs { pairs, causes } = self.told();
         (if pairs == 0 { 0.0 } else { 1.0 - self.false_sum / pairs as f64 }, ratio(causes, pairs))
     }
 
-    /// Of all pairs, the share that is told rightly.
+    /// Accuracy: estimated and true.
     pub(crate) fn accuracy(&self) -> (f64, f64) {
         let PositivePairs { pairs, causes } = self.told();
         (1.0 - self.false_sum / self.pairs.max(1) as f64, 1.0 - ratio(pairs - causes, self.pairs))
     }
 
-    /// Of the pairs that are not causes, the share that is told to be possible.
+    /// False-positive rate: estimated and true.
     pub(crate) fn fpr(&self) -> (f64, f64) {
         let PositivePairs { pairs, causes } = self.told();
         let negatives = (self.pairs - pairs) as f64 + self.false_sum;
@@ -108,7 +108,7 @@ mod tests {
             ((1.0, 1.0), (1.0, 1.0), (0.0, 0.0))
         );
 
-        // Also one positive that is false with probability 1/4, and in fact; and one negative.
+        // And one positive that is false with probability 1/4, and in fact; and one negative.
         let mut more = Estimate { pairs: 2, false_sum: 0.25, ..Estimate::default() };
         more.classes[7] = PositivePairs { pairs: 1, causes: 0 };
         estimate.add(&more);

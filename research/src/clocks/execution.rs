@@ -1,27 +1,27 @@
-//! Executions: what happens in a distributed system, one event after the other.
+//! Executions: the events of a distributed system in order.
 //!
-//! At each turn a process receives one of the messages that are there for it, any of them: channels are not FIFO. If there is none, it has an event of its
-//! own, or sends.
+//! At each turn a process receives one of its pending messages; channels are not FIFO. If there is none, it
+//! has an internal event or sends a message.
 //!
-//! What must hold: a message is received once, by whom it was sent to, after it was sent; and never are more than [`PER_PROCESS`] messages for each process under way,
-//! so that whoever replays an execution needs bounded memory.
+//! Invariants: a message is received once, by its receiver, after it was sent. At most [`PER_PROCESS`]
+//! messages per process are in flight, so a replay needs bounded memory.
 
 use std::collections::VecDeque;
 
 use super::topology::Topology;
 use jeton_testkit::Rng;
 
-/// For each process, so many messages may be under way in all. Who would send one more lets the turn pass.
+/// Maximum of messages in flight, per process. A process that would exceed it skips its turn.
 const PER_PROCESS: usize = 8;
 
-/// What happens.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// Something between no two processes.
+    /// An internal event.
     Internal,
-    /// A message goes into this slot of those under way.
+    /// A message is sent into this slot of messages in flight.
     Send(u32),
-    /// The message of this slot arrives, and the slot is free again.
+    /// The message of this slot is received, and the slot becomes free.
     Receive(u32),
 }
 
@@ -34,21 +34,21 @@ pub(crate) struct Event {
     pub(crate) what: EventKind,
 }
 
-/// The events of all processes in the order in which they happen.
+/// The events of all processes in order.
 #[derive(Debug)]
 pub(crate) struct Execution {
     pub(crate) processes: usize,
     pub(crate) events: Vec<Event>,
-    /// The most messages under way at once.
+    /// Maximum of messages in flight at once.
     pub(crate) slots: usize,
 }
 
-/// How an execution comes about.
+/// Parameters of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) processes: usize,
     pub(crate) topology: Topology,
-    /// Of a hundred turns without a message to receive, how many are internal events.
+    /// Percentage of turns without a pending message that are internal events.
     pub(crate) internal: u32,
     pub(crate) events: usize,
 }
@@ -60,7 +60,7 @@ impl Plan {
         let mut events = Vec::with_capacity(self.events);
         while events.len() < self.events {
             let process = self.topology.turn(self.processes, &mut rng);
-            // Somebody can always do something: who receives is never held up.
+            // Some process can always act: a receive is never blocked.
             if let Some(what) = play.turn(process, &mut rng) {
                 play.numbers[process] += 1;
                 events.push(Event { process: process as u32, number: play.numbers[process], what });
@@ -70,22 +70,22 @@ impl Plan {
     }
 }
 
-/// A message that is under way.
+/// A message in flight.
 #[derive(Debug, Clone, Copy)]
 struct Message {
     from: usize,
     slot: u32,
 }
 
-/// An execution while it happens.
+/// The state of an execution under construction.
 struct Play {
     plan: Plan,
-    /// How many events each process had.
+    /// Events of each process so far.
     numbers: Vec<u32>,
     inboxes: Vec<Vec<Message>>,
-    /// Whom a server has to answer.
+    /// Clients that a server has to answer.
     owed: Vec<VecDeque<usize>>,
-    /// Which clients wait for an answer.
+    /// Clients that wait for an answer.
     waits: Vec<bool>,
     free: Vec<u32>,
     slots: usize,
@@ -104,7 +104,7 @@ impl Play {
         }
     }
 
-    /// What the process does in its turn, if anything.
+    /// The event of the process in its turn, if any.
     fn turn(&mut self, process: usize, rng: &mut Rng) -> Option<EventKind> {
         if let Some(client) = self.owed[process].pop_front() {
             return self.send(process, client);
@@ -175,7 +175,7 @@ mod tests {
                         }
                     }
                 }
-                // Of what is sent most arrives; and the more is internal, the less is sent.
+                // Most messages arrive; the more internal events, the fewer messages.
                 assert!(counts[1] - counts[2] <= 400, "{topology:?} {internal}: {counts:?}");
                 assert!((counts[0] == 0) == (internal == 0), "{topology:?} {internal}: {counts:?}");
             }
@@ -201,7 +201,8 @@ mod tests {
     #[test]
     fn channels_are_not_fifo_and_servers_answer_whom_they_heard() {
         let execution = plan(Topology::Ring, 0).play(Rng::new(3));
-        // In a ring each process hears of one other only: an older message received after a younger one.
+        // In a ring each process receives from one process only, so an overtaken message shows that channels
+        // are not FIFO.
         let mut sent_at = vec![0; execution.slots];
         let mut last = vec![0; execution.processes];
         let mut overtaken = 0;

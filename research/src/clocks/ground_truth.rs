@@ -1,14 +1,14 @@
-//! What caused what among sampled events, from vector clocks.
+//! The true causal relation of sampled events, from vector clocks.
 //!
-//! What must hold: y caused z if and only if the vector of z knows of as many events of the process of y as the number of y. To ask that every entry of
-//! the vector grew would be wrong: a cause need not be news of every process.
+//! y caused z if and only if the vector of z contains at least the number of y for the process of y.
+//! Comparing all entries would be wrong: a cause need not carry news of every process.
 
 use bloom_clock::VectorClock;
 
 use super::execution::Execution;
 use super::replay::replay;
 
-/// For each sampled event, which of the sampled ones before it caused it.
+/// For each sampled event, its causes among the earlier sampled ones.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GroundTruth {
     /// A row of bits for each event.
@@ -16,8 +16,8 @@ pub(crate) struct GroundTruth {
 }
 
 impl GroundTruth {
-    /// Of the events at these places, in order. Only the vectors of now are kept: those of a million events of a
-    /// thousand processes would fit into no memory.
+    /// The relation of the events at these positions, in order. Keeps only the current vectors: those of a
+    /// million events of a thousand processes would not fit into memory.
     pub(crate) fn of(execution: &Execution, sampled: &[usize]) -> Self {
         let clocks = (0..execution.processes).map(|process| VectorClock::begin(process, execution.processes));
         let mut rows: Vec<Vec<u64>> = Vec::with_capacity(sampled.len());
@@ -37,7 +37,7 @@ impl GroundTruth {
         Self { rows }
     }
 
-    /// Whether the first, by its place in the sample, caused the second.
+    /// Whether event `first` of the sample caused event `second`.
     pub(crate) fn caused(&self, first: usize, second: usize) -> bool {
         self.rows[second][first / 64] >> (first % 64) & 1 == 1
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use jeton_testkit::Rng;
 
-    /// All causes of all events by following the arrows, without any clock.
+    /// All causes of all events by following the edges, without clocks.
     fn reachable(execution: &Execution) -> GroundTruth {
         let count = execution.events.len();
         let mut last: Vec<Option<usize>> = vec![None; execution.processes];

@@ -1,11 +1,11 @@
-//! The same work on many things, on all processors.
+//! Runs the same work on many items, on all processors.
 //!
-//! What must hold: the results come in the order of the things, whoever was done first.
+//! Invariant: results are in the order of the items.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// Does the work on each thing; `done` is told of each, by the thread of the caller.
+/// Processes each item; calls `done` for each on the caller's thread.
 pub(crate) fn map<T: Sync, R: Send>(
     things: &[T],
     work: impl Fn(&T) -> R + Sync,
@@ -24,7 +24,7 @@ pub(crate) fn map<T: Sync, R: Send>(
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     things.get(at).map(|thing| (at, thing))
                 } {
-                    // Nobody listens any more if the caller panicked.
+                    // The receiver is gone if the caller panicked.
                     let _ = sender.send((at, work(thing)));
                 }
             });

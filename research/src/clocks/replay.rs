@@ -1,10 +1,10 @@
-//! Plays an execution on clocks of any kind.
+//! Replays an execution on clocks of any kind.
 
 use bloom_clock::Clock;
 
 use super::execution::{Event, EventKind, Execution};
 
-/// Gives the clocks, one for each process, every event, and shows each event with its stamp.
+/// Applies every event to the clock of its process and passes it on with its stamp.
 pub(crate) fn replay<C: Clock>(
     execution: &Execution,
     mut clocks: Vec<C>,

@@ -1,23 +1,23 @@
-//! A slice of an execution, and how well a clock tells its events apart.
+//! A slice of an execution, and the quality of a clock on it.
 //!
-//! Slices begin when every process had about ten events. Of each slice up to so many events are sampled, evenly, and all ordered pairs of
-//! them are compared.
+//! Slices start when every process has had about ten events. A limited number of events of each slice is
+//! sampled evenly, and all ordered pairs of them are compared.
 //!
-//! What must hold: a clock that denies a cause is an error, not a number: the lab stops.
+//! Invariant: a clock that denies a cause is an error, not a number.
 
 use anyhow::{Result, ensure};
 use bloom_clock::{Causality, Stamp};
 
 use super::ground_truth::GroundTruth;
 
-/// Which events are looked at, by their number in the whole execution of n processes.
+/// A range of events, by their number in an execution of n processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Slice {
     /// From 10 n to 20 n.
     Near,
     /// From 10 n to 110 n.
     Mid,
-    /// From 10 n to 10 n and n squared more, as in the replications of the paper.
+    /// From 10 n to 10 n + n², as in the replications of the paper.
     Square,
 }
 
@@ -41,7 +41,7 @@ impl Slice {
                 }
     }
 
-    /// The places of at most so many events of it, evenly spaced.
+    /// The positions of at most `most` events, evenly spaced.
     pub(crate) fn sample(self, processes: usize, most: usize) -> Vec<usize> {
         let range = self.range(processes);
         let count = range.len().min(most);
@@ -49,7 +49,8 @@ impl Slice {
     }
 }
 
-/// Ends of the classes of distances between two events, in events for each process; the last class has no end.
+/// Upper bounds of the classes of distances between two events, in events per process; the last class is
+/// unbounded.
 pub(crate) const ENDS: [f64; 22] = [
     0.25,
     0.5,
@@ -75,38 +76,38 @@ pub(crate) const ENDS: [f64; 22] = [
     f64::INFINITY,
 ];
 
-/// Pairs whose second event is so much later than the first.
+/// Pairs in one class of distances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Class {
     pub(crate) pairs: u64,
-    /// Where the first caused the second.
+    /// Pairs in which the first event caused the second.
     pub(crate) causes: u64,
-    /// Where it did not, and is told to be possible.
+    /// Pairs that are not causal and are reported as possible.
     pub(crate) false_positives: u64,
 }
 
 impl Class {
-    /// Of all pairs, the share of causes.
+    /// The share of causal pairs.
     pub(crate) fn causal_share(&self) -> f64 {
         ratio(self.causes, self.pairs)
     }
 
-    /// Of the pairs that are not causes, the share that is told to be possible.
+    /// The false-positive rate.
     pub(crate) fn fpr(&self) -> f64 {
         ratio(self.false_positives, self.pairs - self.causes)
     }
 }
 
-/// What became of the ordered pairs of a sample.
+/// Counts of the ordered pairs of a sample.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PairCounts {
     /// Pairs in the order of time, by distance.
     pub(crate) classes: [Class; ENDS.len()],
-    /// Pairs against the order of time: the second cannot have caused the first.
+    /// Pairs against the order of time, which cannot be causal.
     pub(crate) backward: u64,
-    /// Of these, those that are told to be possible.
+    /// Those of them that are reported as possible.
     pub(crate) backward_false: u64,
-    /// Events with equal stamps, which are told apart as not causing each other.
+    /// Pairs with equal stamps, which are reported as not causal.
     pub(crate) equal: u64,
 }
 
@@ -134,7 +135,8 @@ impl PairCounts {
                 class.false_positives += u64::from(!caused && told == Causality::Possibly);
                 tally.equal += u64::from(told == Causality::Equal);
                 tally.backward += 1;
-                // What caused another has a stamp below it, so the other way need not be asked.
+                // The stamp of a cause is below that of its effect, so the other direction needs no
+                // comparison.
                 let back = !caused && stamps[first].after(&stamps[second]) == Causality::Possibly;
                 tally.backward_false += u64::from(back);
             }
@@ -142,7 +144,7 @@ impl PairCounts {
         Ok(tally)
     }
 
-    /// Adds what became of the pairs of another sample.
+    /// Adds the counts of another sample.
     pub(crate) fn add(&mut self, other: &Self) {
         for (class, more) in self.classes.iter_mut().zip(&other.classes) {
             class.pairs += more.pairs;
@@ -158,7 +160,7 @@ impl PairCounts {
         self.classes.iter().map(of).sum()
     }
 
-    /// Pairs of which the first caused the second. All of them are found.
+    /// Causal pairs. The clock reports all of them.
     pub(crate) fn true_positives(&self) -> u64 {
         self.sum(|class| class.causes)
     }
@@ -192,7 +194,7 @@ impl PairCounts {
         ratio(self.false_positives(), self.pairs() - self.true_positives())
     }
 
-    /// Of the pairs in the order of time that do not cause each other, the share that is told to be possible: what is left where timestamps rule out the rest.
+    /// The false-positive rate of pairs in the order of time, which remains if timestamps exclude the others.
     pub(crate) fn forward_fpr(&self) -> f64 {
         ratio(self.forward_false(), self.backward - self.true_positives())
     }
@@ -204,7 +206,7 @@ fn class(distance: usize, processes: usize) -> usize {
     ENDS.iter().position(|end| rounds < *end).unwrap_or(ENDS.len() - 1)
 }
 
-/// A share; of nothing, nothing.
+/// `part / whole`; 0 if `whole` is 0.
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -1,4 +1,4 @@
-//! What the trials say, in three sentences.
+//! The result of the trials in three sentences.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::variants::counters;
 use super::wire::WireSizes;
 use crate::outcome::Finding;
 
-/// Two rates that differ by less than this share are taken as one.
+/// Two rates that differ by less than this share count as equal.
 const SAME: f64 = 0.01;
 
 pub(crate) fn of(trials: &[Trial], wires: Option<&[WireSizes]>) -> Finding {
@@ -61,10 +61,10 @@ pub(crate) fn of(trials: &[Trial], wires: Option<&[WireSizes]>) -> Finding {
     }
 }
 
-/// Settings with fewer false positives say little.
+/// Minimum number of false positives of a setting.
 const TELLING: u64 = 100;
 
-/// In how many settings of clocks with names as published one hash is best, and how many there are.
+/// The number of settings with published names in which one hash is best, and the number of settings.
 fn one_hash_is_best(trials: &[Trial]) -> (usize, usize) {
     let (mut best, mut all) = (0, 0);
     for trial in trials {
@@ -83,7 +83,7 @@ fn one_hash_is_best(trials: &[Trial]) -> (usize, usize) {
     (best, all)
 }
 
-/// The estimated precision less that of the same pairs: the least and the most.
+/// Minimum and maximum of the estimated precision minus the true precision.
 fn estimates(trials: &[Trial]) -> (f64, f64) {
     let estimates =
         trials.iter().flat_map(|trial| &trial.verdicts).filter_map(|verdict| verdict.estimate.as_ref());
@@ -96,7 +96,7 @@ fn estimates(trials: &[Trial]) -> (f64, f64) {
     })
 }
 
-/// Where a Bloom clock of 64 counters becomes shorter than a vector clock.
+/// The number of processes from which a Bloom clock of 64 counters is shorter than a vector clock.
 fn crossing(wires: &[WireSizes]) -> Option<String> {
     let of = |processes, counters| {
         let same = |wire: &&WireSizes| {
@@ -144,7 +144,7 @@ mod tests {
         for (counters, rates) in rates {
             verdicts.extend((1..).zip(rates).map(|(hashes, rate)| verdict(counters, hashes, rate)));
         }
-        // Of this size not all were tried.
+        // Not all variants of this size were tried.
         verdicts.extend([verdict(7, 1, 500), verdict(7, 2, 600)]);
         let trial = Trial { setup, runs: 1, events: [0; 3], sampled: 100, verdicts };
         assert_eq!(one_hash_is_best(&[trial]), (2, 3));

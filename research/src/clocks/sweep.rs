@@ -1,6 +1,6 @@
-//! Many trials, one after the other, that can be interrupted: what is done is in a journal, and is not done again.
+//! A resumable series of trials: finished trials are in a log and are not repeated.
 //!
-//! What must hold: the trials are the same whether they were done at once or in pieces.
+//! Invariant: the trials are the same whether they run at once or in pieces.
 
 use std::path::Path;
 
@@ -13,24 +13,24 @@ use super::trial_log::TrialLog;
 use super::variants::variants;
 use crate::progress::Meter;
 
-/// A setup, and how often.
+/// A setup and its number of runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cell {
     pub(crate) setup: Setup,
     pub(crate) runs: u32,
 }
 
-/// All trials of a sweep, and how they are done.
+/// All trials of a sweep and their options.
 pub(crate) struct Sweep<'a> {
     pub(crate) cells: &'a [Cell],
     pub(crate) effort: SampleSizes,
-    /// Whether numbers of counters are tried that do not depend on the processes.
+    /// Whether to try numbers of counters that do not depend on the number of processes.
     pub(crate) fixed: bool,
     pub(crate) seed: u64,
 }
 
 impl Sweep<'_> {
-    /// Does what the journal does not have, or everything if there is none.
+    /// Runs the trials that the log does not contain, or all if there is no log.
     pub(crate) fn run(&self, journal: Option<&Path>, meter: &mut Meter<'_>) -> Result<Vec<Trial>> {
         let (mut journal, found) =
             match journal.map(|path| TrialLog::open(path, self.seed, self.effort)).transpose()? {
@@ -59,19 +59,19 @@ impl Sweep<'_> {
         Ok(trials)
     }
 
-    /// The steps of a cell, for whoever tells how far it is.
+    /// The number of progress steps of a cell.
     fn cost(&self, cell: &Cell) -> usize {
         let kinds = variants(cell.setup.processes, self.fixed);
         cell.runs as usize * kinds.iter().map(|kind| Trial::cost(&cell.setup, kind)).sum::<usize>()
     }
 
-    /// The steps of all.
+    /// The number of progress steps of all cells.
     pub(crate) fn steps(&self) -> usize {
         self.cells.iter().map(|cell| self.cost(cell)).sum()
     }
 }
 
-/// A cell of the plain model: everybody with everybody, no internal events.
+/// A cell of the plain model: uniform topology, no internal events.
 fn plain(processes: usize, slice: Slice, runs: u32) -> Cell {
     cell(Topology::Uniform, processes, slice, 0, runs)
 }
@@ -80,7 +80,7 @@ fn cell(topology: Topology, processes: usize, slice: Slice, internal: u32, runs:
     Cell { setup: Setup { topology, processes, slice, internal }, runs }
 }
 
-/// What a run of a minute looks at.
+/// The cells of a run of about a minute.
 pub(crate) fn quick() -> Vec<Cell> {
     let mut cells = vec![
         plain(10, Slice::Near, 20),
@@ -100,11 +100,11 @@ pub(crate) fn quick() -> Vec<Cell> {
     cells
 }
 
-/// What a long run looks at: the settings of the replications of the paper, and more processes.
+/// The cells of the sweep: the settings of the replications of the paper, and more processes.
 pub(crate) fn long() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (processes, runs) in [(10, 20), (30, 5), (100, 3), (300, 1), (1000, 1)] {
-        // The near slices of two executions differ most: young processes know little of each other.
+        // The near slices of two executions differ most, because young processes know little of each other.
         cells.push(plain(processes, Slice::Near, runs.max(5)));
         cells.push(plain(processes, Slice::Mid, runs));
         // For ten processes the square is the near slice.
@@ -165,7 +165,8 @@ mod tests {
         let bytes = std::fs::read(&whole).unwrap();
         assert_eq!(at_once, run(&cells, 1, Some(&whole)).unwrap());
         assert_eq!(std::fs::read(&whole).unwrap(), bytes, "nothing was done again");
-        // After some of the cells, and at bytes within the first line, within a line of a trial, and right before an end.
+        // After some cells, and at bytes within the first line, within a line of a trial, and right before an
+        // end.
         run(&cells[..2], 1, Some(&part)).unwrap();
         let two = std::fs::read(&part).unwrap();
         assert!(two.len() < bytes.len() && bytes.starts_with(&two));
@@ -174,11 +175,11 @@ mod tests {
             assert_eq!(run(&cells, 1, Some(&part)).unwrap(), at_once, "{length} bytes");
             assert_eq!(std::fs::read(&part).unwrap(), bytes, "{length} bytes");
         }
-        // What follows the last whole trial is dropped, however long it is.
+        // Everything after the last complete trial is dropped.
         std::fs::write(&part, [&bytes[..two.len()], &vec![b'x'; 2 * bytes.len()]].concat()).unwrap();
         assert_eq!(run(&cells, 1, Some(&part)).unwrap(), at_once);
         assert_eq!(std::fs::read(&part).unwrap(), bytes);
-        // A byte that was changed is found: its trial and those after it are done again.
+        // A changed byte is detected; its trial and those after it run again.
         let mut damaged = bytes.clone();
         let digit = two.len() - 300;
         damaged[digit] = if damaged[digit] == b'1' { b'2' } else { b'1' };

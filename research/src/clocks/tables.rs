@@ -7,7 +7,7 @@ use super::trial::{ClockVariant, Setup, Trial, Verdict};
 use super::wire::WireSizes;
 use crate::csv::{Cell, Table};
 
-/// Columns that say of which executions and of which clock a row is.
+/// Columns that identify the execution and the clock of a row.
 const WHICH: [&str; 8] = [
     "topology",
     "processes",
@@ -40,7 +40,7 @@ fn share(share: f64) -> Cell {
     Cell::Number(share, 6)
 }
 
-/// How well each clock tells the events apart, beside the estimates.
+/// The quality of each clock, and the estimates.
 pub(crate) fn accuracy(trials: &[Trial]) -> Table {
     let mut table = table(&[
         "runs",
@@ -78,7 +78,7 @@ pub(crate) fn accuracy(trials: &[Trial]) -> Table {
                 share(tally.causal_share()),
                 Cell::Count(tally.true_positives()),
                 Cell::Count(tally.false_positives()),
-                // A cause that is denied stops the lab.
+                // A denied cause has stopped the run before.
                 Cell::Count(0),
                 share(tally.accuracy()),
                 share(tally.precision()),
@@ -90,7 +90,7 @@ pub(crate) fn accuracy(trials: &[Trial]) -> Table {
             match estimate {
                 Some(estimate) => {
                     row.push(Cell::Count(estimate.pairs));
-                    // The logarithms of another machine may differ in their last bits: four digits do not show it.
+                    // Logarithms can differ in their last bits between machines; four digits hide this.
                     for (estimated, there) in [estimate.precision(), estimate.accuracy(), estimate.fpr()] {
                         row.extend([Cell::Number(estimated, 4), Cell::Number(there, 4)]);
                     }
@@ -103,7 +103,7 @@ pub(crate) fn accuracy(trials: &[Trial]) -> Table {
     table
 }
 
-/// The same by the distance between the events, for those in the order of time.
+/// The same by the distance between the events, for pairs in the order of time.
 pub(crate) fn distances(trials: &[Trial]) -> Table {
     let mut table = table(&[
         "events_per_process_from",
@@ -136,7 +136,7 @@ pub(crate) fn distances(trials: &[Trial]) -> Table {
     table
 }
 
-/// Of the pairs of each estimated probability, how many are causes.
+/// The share of causal pairs for each class of estimated probability.
 pub(crate) fn calibration(trials: &[Trial]) -> Table {
     let mut table = table(&["pr_p_from", "pr_p_to", "told_possible", "causes", "share_of_causes"]);
     for trial in trials {
@@ -160,10 +160,10 @@ pub(crate) fn calibration(trials: &[Trial]) -> Table {
     table
 }
 
-/// At this share of causes clocks for different numbers of processes are compared: by then as much of what there is to know is known.
+/// Clocks for different numbers of processes are compared at this share of causal pairs.
 pub(crate) const MATCHED: f64 = 0.27;
 
-/// The false positives at the distance at which this share of pairs are causes.
+/// The false-positive rate at the distance at which this share of pairs is causal.
 pub(crate) fn matched(trials: &[Trial]) -> Table {
     let mut table = table(&["causal_share", "forward_fpr"]);
     for trial in trials {
@@ -178,10 +178,10 @@ pub(crate) fn matched(trials: &[Trial]) -> Table {
     table
 }
 
-/// Classes with fewer pairs that are not causes say little.
+/// Minimum number of pairs that are not causal in a class.
 pub(crate) const TELLING: u64 = 100;
 
-/// Between the first two classes around this share of causes, in proportion.
+/// Interpolates between the first two classes around this share of causal pairs.
 pub(crate) fn at_share(classes: &[Class], wanted: f64) -> Option<f64> {
     let telling: Vec<&Class> = classes.iter().filter(|class| class.pairs - class.causes >= TELLING).collect();
     let pairs = telling.windows(2).map(|pair| (pair[0], pair[1]));
@@ -223,7 +223,7 @@ pub(crate) fn bytes(wires: &[WireSizes]) -> Table {
     table
 }
 
-/// Times, which are those of one machine at one moment.
+/// Times, which depend on the machine.
 pub(crate) fn times(timings: &[Timing]) -> Table {
     let mut table = Table::new(&[
         "clock",
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::progress::{Meter, Silent};
 
-    /// A journal must be refused, and the documentation made anew, if this changes.
+    /// If this changes, old logs must be rejected and the documentation updated.
     const GOLDEN: u64 = 8_423_076_402_866_490_930;
 
     fn tables_of(seed: u64) -> [String; 4] {
@@ -293,7 +293,7 @@ mod tests {
             first[0].lines().skip(1).all(|line| line.contains(",1.000000,")),
             "recall is one in every row"
         );
-        // Of the table that has counts only: logarithms may differ elsewhere.
+        // The table with counts only: logarithms can differ between machines.
         assert_eq!(checksum(first[1].as_bytes()), GOLDEN);
     }
 

@@ -1,4 +1,4 @@
-//! Time for each operation of a clock. The only numbers of the lab that are not the same each time: they have a file of their own.
+//! Time per operation of a clock. These numbers change in every run and have a file of their own.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -10,19 +10,19 @@ use super::slice::Slice;
 use super::topology::Topology;
 use super::trial::{ClockVariant, Setup, TrialSeed};
 
-/// Operations measured in one go, and how often.
+/// Operations per batch, and number of batches.
 const BATCH: u32 = 256;
 const BATCHES: usize = 25;
 
 /// Numbers of counters, or of processes.
 pub(crate) const SIZES: [usize; 7] = [16, 64, 100, 256, 1000, 2048, 5000];
 
-/// What an operation took.
+/// The time of one operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Timing {
-    /// Of a Bloom clock, or of a vector clock.
+    /// Bloom clock or vector clock.
     pub(crate) bloom: bool,
-    /// Its counters, or the processes.
+    /// Number of counters or processes.
     pub(crate) size: usize,
     pub(crate) operation: &'static str,
     /// Nanoseconds: the median, and the fastest batch.
@@ -70,7 +70,7 @@ pub(crate) fn measure(seed: u64, mut step: impl FnMut()) -> Result<Vec<Timing>> 
     Ok(timings)
 }
 
-/// What both kinds of clocks do.
+/// The operations that both kinds of clocks have.
 fn operations<C: Clock>(here: &mut C, there: &mut C, mut add: impl FnMut(&'static str, (f64, f64))) {
     let before = there.tick().clone();
     add(
@@ -87,7 +87,7 @@ fn operations<C: Clock>(here: &mut C, there: &mut C, mut add: impl FnMut(&'stati
         }),
     );
     let after = there.now().clone();
-    // Every number is looked at: the answer is that it may be.
+    // The result is `Possibly`, so every number is compared.
     add(
         "compare",
         time(|| {
@@ -96,7 +96,7 @@ fn operations<C: Clock>(here: &mut C, there: &mut C, mut add: impl FnMut(&'stati
     );
 }
 
-/// Nanoseconds for each call: the median of the batches, and the fastest.
+/// Nanoseconds per call: the median of the batches, and the fastest.
 fn time(mut operation: impl FnMut()) -> (f64, f64) {
     let mut batches: Vec<f64> = (0..BATCHES)
         .map(|_| {

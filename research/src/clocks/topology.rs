@@ -1,24 +1,25 @@
-//! Who takes a turn, and to whom a message goes.
+//! Communication patterns: which process acts, and where its messages go.
 
 use jeton_testkit::Rng;
 
 /// How processes communicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topology {
-    /// Everybody with everybody.
+    /// Every process sends to every other process.
     Uniform,
-    /// Everybody with the next one only.
+    /// Every process sends to the next one only.
     Ring,
-    /// One process of twenty serves: clients ask one of the servers and wait for the answer, servers answer. Half of all turns are those of servers.
+    /// One process of twenty is a server. Clients send to a server and wait for the answer; servers answer.
+    /// Half of all turns belong to servers.
     ClientServer,
-    /// Groups of about the root of n; one message of twenty leaves the group.
+    /// Groups of about sqrt(n) processes; one message of twenty leaves the group.
     Community,
 }
 
-/// Processes for each server, the server included.
+/// Processes per server, the server included.
 const PER_SERVER: usize = 20;
 
-/// Of a hundred messages, how many leave the group.
+/// Percentage of messages that leave the group.
 const LEAVING: u32 = 5;
 
 impl Topology {
@@ -34,12 +35,12 @@ impl Topology {
         }
     }
 
-    /// Whether this process of so many waits for answers, or gives them.
+    /// Whether this process is a client or a server.
     pub(crate) fn serves(self, process: usize, processes: usize) -> bool {
         self == Self::ClientServer && process < servers(processes)
     }
 
-    /// Whose turn it is.
+    /// The process whose turn it is.
     pub(crate) fn turn(self, processes: usize, rng: &mut Rng) -> usize {
         match self {
             Self::ClientServer if rng.percent(50) => rng.index(servers(processes)),
@@ -51,7 +52,7 @@ impl Topology {
         }
     }
 
-    /// To whom this process sends, if nobody waits for its answer.
+    /// The receiver of a message of this process, if no client waits for its answer.
     pub(crate) fn peer(self, process: usize, processes: usize, rng: &mut Rng) -> usize {
         match self {
             Self::Uniform => other(process, 0, processes, rng),
@@ -75,12 +76,12 @@ fn servers(processes: usize) -> usize {
     (processes / PER_SERVER).max(1)
 }
 
-/// How many processes a group has.
+/// Processes per group.
 fn group(processes: usize) -> usize {
     processes.isqrt().max(2)
 }
 
-/// One of so many from the first on, but not this one of them.
+/// One of `count` processes from `first` on, except `process`.
 fn other(process: usize, first: usize, count: usize, rng: &mut Rng) -> usize {
     let drawn = first + rng.index(count - 1);
     if drawn >= process { drawn + 1 } else { drawn }

@@ -1,4 +1,4 @@
-//! One execution, and what clocks of many kinds make of it.
+//! One execution, and the results of many clocks on it.
 
 use anyhow::Result;
 use bloom_clock::{BloomClock, ClockParams, Identity, TickKey};
@@ -12,13 +12,13 @@ use super::slice::{PairCounts, Slice};
 use super::topology::Topology;
 use jeton_testkit::Rng;
 
-/// A kind of execution, and which events of it are looked at.
+/// A kind of execution, and the slice of it that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Setup {
     pub(crate) topology: Topology,
     pub(crate) processes: usize,
     pub(crate) slice: Slice,
-    /// Of a hundred turns without a message to receive, how many are internal events.
+    /// Percentage of turns without a pending message that are internal events.
     pub(crate) internal: u32,
 }
 
@@ -28,10 +28,10 @@ impl Setup {
     }
 }
 
-/// A kind of clock.
+/// A variant of the Bloom clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClockVariant {
-    /// Whether each event has a name of its own, or that of its process.
+    /// Whether each event has its own name, or that of its process.
     pub(crate) by_event: bool,
     pub(crate) counters: usize,
     pub(crate) hashes: u32,
@@ -48,47 +48,49 @@ impl ClockVariant {
     }
 }
 
-/// Estimates are computed for clocks with up to so many counters for each event: more are never the better choice where they matter.
+/// Estimates are computed for clocks with at most this many counters per event; more never pay off where they
+/// matter.
 const HASHES_ESTIMATED: u32 = 2;
 
-/// How much is compared.
+/// Sizes of the samples.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampleSizes {
-    /// So many events of a slice are compared with each other.
+    /// Events of a slice that are compared with each other.
     pub(crate) sampled: usize,
-    /// And of so many the estimates are computed, which take far longer.
+    /// Events for which estimates are computed, which take far longer.
     pub(crate) estimated: usize,
 }
 
-/// What a clock made of an execution.
+/// The result of one clock on an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) kind: ClockVariant,
     pub(crate) tally: PairCounts,
-    /// For clocks with few hashes.
+    /// Only for clocks with few hashes.
     pub(crate) estimate: Option<Estimate>,
 }
 
-/// Executions of one setup and all verdicts on them.
+/// Executions of one setup and their results.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trial {
     pub(crate) setup: Setup,
-    /// How many executions they are.
+    /// Number of executions.
     pub(crate) runs: u32,
     /// Events that were internal, sent and received.
     pub(crate) events: [u64; 3],
-    /// In each of them.
+    /// Number of events in each execution.
     pub(crate) sampled: usize,
     pub(crate) verdicts: Vec<Verdict>,
 }
 
 impl Trial {
-    /// How long a kind of clock takes, beside others.
+    /// Relative cost of a clock.
     pub(crate) fn cost(setup: &Setup, kind: &ClockVariant) -> usize {
         10 + setup.slice.range(setup.processes).end * (kind.counters + 64) / 5_000_000
     }
 
-    /// All runs of a setup. `step` is told the cost of what was done: in all, that of each kind for each run.
+    /// All runs of a setup. Calls `step` with the cost of the finished work; the sum is the cost of all
+    /// variants times the runs.
     pub(crate) fn run(
         setup: Setup,
         runs: u32,
@@ -151,14 +153,14 @@ impl Trial {
         Ok(())
     }
 
-    /// What a clock of this kind made of it.
+    /// The result of one clock.
     pub(crate) fn verdict(&self, by_event: bool, counters: usize, hashes: u32) -> Option<&Verdict> {
         let kind = ClockVariant { by_event, counters, hashes };
         self.verdicts.iter().find(|verdict| verdict.kind == kind)
     }
 }
 
-/// One run of a setup: all that chance decides.
+/// One run of a setup: everything that is random in it.
 pub(crate) struct TrialSeed {
     pub(crate) setup: Setup,
     pub(crate) run: u32,
@@ -166,7 +168,7 @@ pub(crate) struct TrialSeed {
 }
 
 impl TrialSeed {
-    /// Each run of each setup has chance of its own, so that leaving one out changes no other.
+    /// Each run of each setup has its own random numbers, so leaving one out changes no other.
     fn rng(&self, what: &str) -> Rng {
         Rng::named(self.seed, &format!("{} {} {what}", self.setup.name(), self.run))
     }
@@ -177,7 +179,7 @@ impl TrialSeed {
         plan.play(self.rng("execution"))
     }
 
-    /// A clock for each process. Their names are chance, too: which processes share a counter is decided by them.
+    /// A clock for each process. Identities are random, because they decide which processes share a counter.
     pub(crate) fn clocks(&self, kind: &ClockVariant) -> Result<Vec<BloomClock>> {
         let params = kind.params()?;
         let first = self.rng("identities").below(1 << 60);
@@ -202,7 +204,8 @@ mod tests {
         assert!((found / expected - 1.0).abs() < share, "{what}: {found}, not about {expected}");
     }
 
-    /// An independent simulation of the same model (other chance, other hashes, one run each) gave these.
+    /// Results of an independent simulation of the same model (other random numbers, other hashes, one run
+    /// each).
     #[test]
     fn the_numbers_are_those_of_another_simulation() {
         let by_event = |hashes| ClockVariant { by_event: true, counters: 30, hashes };
@@ -213,7 +216,7 @@ mod tests {
             ClockVariant { by_event: false, counters: 30, hashes: 1 },
         ];
         for (slice, internal, causal, expected) in [
-            // Precision, false-positive rate, and that in the order of time.
+            // Precision, false-positive rate, and that of pairs in the order of time.
             (
                 Slice::Square,
                 0,
@@ -239,7 +242,8 @@ mod tests {
         }
     }
 
-    /// Of another simulation: with 100 counters and two for each event the precision is 0.894, the estimate 0.372.
+    /// From another simulation: with 100 counters and two per event the precision is 0.894, the estimate
+    /// 0.372.
     #[test]
     fn estimates_are_wrong_as_they_were_elsewhere() {
         let trial =
@@ -263,7 +267,7 @@ mod tests {
         assert_eq!(trial.events.iter().sum::<u64>(), 2 * 400);
         let Verdict { tally, estimate, .. } = &trial.verdicts[0];
         let estimate = estimate.as_ref().unwrap();
-        // All pairs were estimated, so what is true of these is what is true of the slice.
+        // All pairs were estimated, so the true values are those of the slice.
         assert_eq!((tally.pairs(), estimate.pairs), (2 * 9900, 2 * 9900));
         assert_eq!(estimate.told().causes, tally.true_positives());
         assert_eq!(estimate.precision().1, tally.precision());

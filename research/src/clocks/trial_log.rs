@@ -1,9 +1,10 @@
-//! Trials on disk, so that a sweep of many can be interrupted and go on.
+//! A log of finished trials on disk, so that a sweep can be interrupted and resumed.
 //!
-//! A first line with version, seed and effort; then for each trial a line for each verdict, and a last one with the rest and a checksum.
+//! The first line has version, seed and sample sizes. Each trial has one line per result and a last line with
+//! the rest and a checksum.
 //!
-//! What must hold: a trial is read back as it was, to the bit, or not at all. What a crash left half-written is dropped and done again; a journal of
-//! another seed, effort or version is refused, never mixed with this one.
+//! Invariants: a trial is read back bit by bit or not at all. A half-written trial is dropped and run again.
+//! A log of another seed, sample size or version is rejected.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -16,15 +17,15 @@ use super::estimate::{Estimate, PositivePairs};
 use super::slice::{Class, PairCounts};
 use super::trial::{ClockVariant, SampleSizes, Setup, Trial, Verdict};
 
-/// Another number whenever the same seed gives other trials, or the lines mean something else.
+/// Increase this when the same seed gives other trials or the format changes.
 const VERSION: u32 = 1;
 
-/// Where finished trials go.
+/// The log file.
 pub(crate) struct TrialLog {
     file: File,
 }
 
-/// A trial as it is found: the name of its setup, and the rest.
+/// A trial in the log: the name of its setup, and the rest.
 pub(crate) struct LoggedTrials {
     name: String,
     runs: u32,
@@ -34,7 +35,7 @@ pub(crate) struct LoggedTrials {
 }
 
 impl LoggedTrials {
-    /// The trial, if it is of this setup, of so many runs, and of these clocks.
+    /// The trial, if it belongs to this setup, number of runs and these clocks.
     pub(crate) fn of(&self, setup: Setup, runs: u32, kinds: &[ClockVariant]) -> Option<Trial> {
         let LoggedTrials { name, runs: found, events, sampled, verdicts } = self;
         let same = *name == setup.name() && *found == runs;
@@ -45,7 +46,7 @@ impl LoggedTrials {
 }
 
 impl TrialLog {
-    /// The journal at this path, which is created if need be, and the trials in it.
+    /// Opens or creates the log at this path; returns it with its trials.
     pub(crate) fn open(path: &Path, seed: u64, effort: SampleSizes) -> Result<(Self, Vec<LoggedTrials>)> {
         let name = || path.display();
         let SampleSizes { sampled, estimated } = effort;
@@ -54,7 +55,7 @@ impl TrialLog {
         );
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = opened.with_context(|| format!("cannot open {}", name()))?;
-        // Two that write the same journal would spoil it. The lock goes with the file.
+        // Two writers would corrupt the log. The lock is released with the file.
         file.try_lock().with_context(|| format!("{} is in use by another run", name()))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).with_context(|| format!("cannot read {}", name()))?;
@@ -82,7 +83,7 @@ impl TrialLog {
         Ok((Self { file }, found))
     }
 
-    /// Adds a trial. When this returns, it is there for good.
+    /// Appends a trial durably.
     pub(crate) fn add(&mut self, trial: &Trial) -> Result<()> {
         let written = self.file.write_all(text(trial).as_bytes()).and_then(|()| self.file.sync_data());
         written.context("cannot write the journal of the sweep")
@@ -123,7 +124,7 @@ fn text(trial: &Trial) -> String {
     text
 }
 
-/// The whole trials from the beginning on, and how many bytes they are.
+/// The complete trials from the start of the log, and their length in bytes.
 fn read(bytes: &[u8]) -> (Vec<LoggedTrials>, usize) {
     let (mut found, mut length) = (Vec::new(), 0);
     let mut verdicts = Vec::new();
@@ -193,7 +194,7 @@ fn read_verdict(line: &str) -> Option<Verdict> {
     numbers.next().is_none().then_some(Verdict { kind, tally, estimate })
 }
 
-/// FNV-1a: against torn writes, not against malice.
+/// FNV-1a, which detects torn writes, not forgery.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

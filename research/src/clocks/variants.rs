@@ -1,29 +1,29 @@
-//! Which clocks are tried on so many processes.
+//! The variants of clocks for a number of processes.
 
 use super::trial::ClockVariant;
 
-/// Counters for each process, in hundredths.
+/// Counters per 100 processes.
 pub(crate) const SHARES: [usize; 5] = [3, 10, 30, 100, 300];
 
-/// Counters whatever the processes.
+/// Numbers of counters that do not depend on the processes.
 const FIXED: [usize; 5] = [64, 128, 256, 512, 1024];
 
-/// So many hashes are tried, and for the fixed numbers of counters only the first of them.
+/// Numbers of hashes; only the first ones for fixed numbers of counters.
 const HASHES: std::ops::RangeInclusive<u32> = 1..=4;
 const HASHES_FIXED: u32 = 2;
 
-/// Clocks with more counters than this are not tried.
+/// Maximum number of counters.
 const COUNTERS_MAX: usize = 5000;
 
-/// So many counters for a hundred processes are how many for these.
+/// Scales a number of counters per 100 processes.
 pub(crate) fn counters(share: usize, processes: usize) -> usize {
     share * processes / 100
 }
 
-/// The clocks for so many processes; with the fixed numbers of counters too, or only with shares.
+/// The clocks for this many processes, with or without the fixed numbers of counters.
 pub(crate) fn variants(processes: usize, fixed: bool) -> Vec<ClockVariant> {
     let shares: Vec<usize> = SHARES.iter().map(|share| counters(*share, processes)).collect();
-    // Three and more times as many counters as a vector clock has only show that it is better by far.
+    // Three times the counters of a vector clock and more only show that the vector clock is better.
     let fixed = FIXED.into_iter().filter(|counters| fixed && *counters <= (4 * processes).max(64));
     let mut sizes: Vec<usize> = shares.iter().copied().chain(fixed).collect();
     sizes.retain(|counters| (3..=COUNTERS_MAX).contains(counters));

@@ -1,10 +1,11 @@
-//! How many bytes a stamp takes on the wire: Bloom clocks against vector clocks.
+//! The encoded size of stamps: Bloom clocks against vector clocks.
 //!
-//! Both are written the same way: whole as the smallest number and each number less that one, in seven bits a byte; or, in a session, only what rose since
-//! the last stamp, unless the whole is shorter. A session is what one process sends, over one connection, to whomever: a sender that is connected to each of its peers has rarer sessions and longer
-//! differences. One stamp of 64 of a session is whole.
+//! Both use the same encoding: in full, the smallest number and the differences to it as varints; in a
+//! session, only the increments since the last stamp, unless the full stamp is shorter. A session is
+//! everything that one process sends. A sender with one connection per peer has rarer messages and longer
+//! deltas. One stamp of 64 in a session is full.
 //!
-//! What must hold: a vector clock gets every trick that a Bloom clock gets.
+//! Invariant: the vector clock gets every optimisation that the Bloom clock has.
 
 use anyhow::Result;
 use bloom_clock::{DeltaEncoder, VectorClock};
@@ -16,20 +17,20 @@ use super::slice::Slice;
 use super::topology::Topology;
 use super::trial::{ClockVariant, Setup, TrialSeed};
 
-/// So many processes, evenly among all, are those whose sessions are measured.
+/// Number of processes, evenly spaced, whose sessions are measured.
 const SENDERS: usize = 32;
 
-/// The place of a process among those that are measured.
+/// The index of a process among those that are measured.
 fn place(process: u32, processes: usize) -> Option<usize> {
     let every = processes.div_ceil(SENDERS);
     let process = process as usize;
     process.is_multiple_of(every).then_some(process / every)
 }
 
-/// One stamp of so many of a session is whole.
+/// Interval of full stamps in a session.
 const WHOLE_EVERY: u64 = 64;
 
-/// The bytes of stamps.
+/// Lengths of stamps in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Lengths {
     stamps: u64,
@@ -47,23 +48,23 @@ impl Lengths {
     }
 }
 
-/// What stamps of a clock take.
+/// Mean sizes of the stamps of one clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WireSizes {
     pub(crate) topology: Topology,
     pub(crate) processes: usize,
-    /// The counters of a Bloom clock; nothing for a vector clock.
+    /// Counters of a Bloom clock; `None` for a vector clock.
     pub(crate) counters: Option<usize>,
     pub(crate) stamps: u64,
-    /// In 32 bits a counter, or 64 bits a process.
+    /// With 32 bits per counter, or 64 bits per process.
     pub(crate) plain: u64,
     pub(crate) whole: f64,
-    /// In a session, between two that are whole anyway.
+    /// In a session, between two full stamps.
     pub(crate) difference: f64,
 }
 
 impl WireSizes {
-    /// The mean in a session: differences, and now and then a whole one.
+    /// The mean in a session: deltas and occasional full stamps.
     pub(crate) fn session(&self) -> f64 {
         (self.whole + (WHOLE_EVERY - 1) as f64 * self.difference) / WHOLE_EVERY as f64
     }
@@ -72,7 +73,7 @@ impl WireSizes {
 /// The clocks of a comparison.
 pub(crate) const COUNTERS: [usize; 3] = [64, 256, 1024];
 
-/// All clocks on all of these, as many processes and topologies.
+/// All clocks for these numbers of processes and topologies.
 pub(crate) fn measure(
     setups: &[(Topology, usize)],
     seed: u64,
@@ -155,24 +156,25 @@ fn vector(execution: &Execution, topology: Topology, from: usize) -> WireSizes {
     }
 }
 
-/// Bytes of a number, seven bits in each.
+/// Bytes of a varint.
 fn length(number: u64) -> usize {
     (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// As the library writes a stamp: kind, how many, the smallest, and each less that one. There are no generations.
+/// The encoding of a full stamp: kind, count, smallest number, differences. There are no generations.
 fn whole_vector(events: &[u64]) -> usize {
     let base = events.iter().copied().min().unwrap_or(0);
     let numbers: usize = events.iter().map(|number| length(number - base)).sum();
     1 + length(events.len() as u64) + length(base) + numbers
 }
 
-/// As the library writes a stamp between two that are whole anyway: the shorter one, of the difference and of the whole with its number.
+/// The encoding in a session between two full stamps: the shorter one of delta and numbered full stamp.
 fn in_session(number: u64, last: &[u64], now: &[u64]) -> usize {
     difference_of(number, last, now).min(1 + length(number) + whole_vector(now))
 }
 
-/// As the library writes a difference: kind, its number, how many rose, and for each how many were passed over and by how much it rose.
+/// The encoding of a delta: kind, sequence number, number of increments, and for each the skipped counters
+/// and the increment.
 fn difference_of(number: u64, last: &[u64], now: &[u64]) -> usize {
     let (mut count, mut bytes, mut next) = (0, 0, 0);
     for (at, (last, now)) in last.iter().zip(now).enumerate() {
@@ -191,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// A stamp with these counters, which are found by trying: the library makes none from numbers.
+    /// A stamp with these counters, found by trying, because the library builds none from numbers.
     fn stamps(counters: usize, events: usize) -> Vec<Stamp> {
         let params = ClockParams::new(counters).unwrap().key(TickKey::Event);
         let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(7));
@@ -209,7 +211,7 @@ mod tests {
         for (number, at) in (0..40_000).step_by(777).enumerate() {
             bytes.clear();
             stamps[at].write(&mut bytes);
-            // But for the generation, a byte.
+            // Except for the generation, which is one byte.
             assert_eq!(bytes.len() - 1, whole_vector(&numbers(&stamps[at])));
             bytes.clear();
             session.write(&stamps[at], &mut bytes);
@@ -228,7 +230,7 @@ mod tests {
         bytes.clear();
         session.write(&stamps[107], &mut bytes);
         assert_eq!((bytes[0], bytes.len()), (2, in_session(1, &first, &second)));
-        // 127 are passed over between the two that rose: one byte still.
+        // 127 counters are skipped between the two that changed, which still takes one byte.
         let mut risen = [0; 129];
         (risen[0], risen[128]) = (1, 1);
         assert_eq!(difference_of(1, &[0; 129], &risen), 7);
