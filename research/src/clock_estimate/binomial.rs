@@ -1,29 +1,31 @@
-//! The upper tail of a binomial distribution, as a logarithm: exact where a sum of its terms would be 0 or would not end.
+//! The logarithm of the upper tail of a binomial distribution, also where a sum of its terms would underflow
+//! or take too long.
 //!
-//! A tail is its nearest term times a sum of ratios. The term is Loader's (Fast and accurate computation of binomial probabilities, 2000): what
-//! cancels is taken out before it is computed. The ratios fall from 1, so they are added one by one; where there would be many, the tail is an
-//! integral without a wave in it, and 24 points are enough. The tail that is computed is the one beyond the mean, the other is its complement: no
-//! digits are lost in either.
+//! A tail is its nearest term times a sum of ratios. The term is Loader's (Fast and accurate computation of
+//! binomial probabilities, 2000), which avoids cancellation. The ratios decrease from 1 and are summed one by
+//! one; where there are many, the tail is a smooth integral, for which 24 points are enough. The computed
+//! tail is the one beyond the mean; the other is its complement.
 //!
-//! What must hold: one part in 10^12 of the logarithm, for up to 2^48 balls in up to 2^16 urns; that is tested against sums of exact terms.
+//! Invariant: the relative error of the logarithm is below 1e-12, for up to 2^48 balls in up to 2^16 urns;
+//! tests compare it with exact sums.
 
-/// How many of `balls` fall into one of `urns`.
+/// The number of `balls` that fall into one of `urns`.
 pub(super) struct Binomial {
     balls: u64,
     urns: u64,
 }
 
-/// From so many balls in an urn on, the integral is cheaper than the sum.
+/// Above this mean number of balls per urn the integral is cheaper than the sum.
 const MANY: u64 = 1 << 10;
 
 impl Binomial {
-    /// So many balls, each thrown into one of so many urns, which are at least one.
+    /// `balls` balls, each thrown into one of `urns` urns; `urns` must not be 0.
     pub(super) fn new(balls: u64, urns: u64) -> Self {
         debug_assert!(urns > 0 && balls < 1 << 53, "numbers of balls are exact");
         Self { balls, urns }
     }
 
-    /// The logarithm of the chance that an urn has at least this many.
+    /// The logarithm of the probability that an urn has at least `count` balls.
     pub(super) fn ln_at_least(&self, count: u64) -> f64 {
         let Self { balls, urns } = *self;
         if count == 0 {
@@ -33,7 +35,7 @@ impl Binomial {
         } else if urns == 1 {
             0.0
         } else if count * urns > balls {
-            // Rounding must not make a chance of more than 1 of it.
+            // Rounding must not give a probability above 1.
             (self.ln_exactly(count) + self.ln_times_above(count)).min(0.0)
         } else {
             let fewer = count - 1;
@@ -42,12 +44,12 @@ impl Binomial {
         }
     }
 
-    /// How many times the chance of this many that of at least this many is; they are more than the mean.
+    /// The upper tail divided by its nearest term, for a count above the mean.
     fn ln_times_above(&self, count: u64) -> f64 {
         if self.is_many() { self.integral_above(count).ln() } else { self.ln_sum_above(count) }
     }
 
-    /// How many times the chance of this many that of at most this many is; they are fewer than the mean.
+    /// The lower tail divided by its nearest term, for a count below the mean.
     fn ln_times_below(&self, count: u64) -> f64 {
         if self.is_many() { self.integral_below(count).ln() } else { self.ln_sum_below(count) }
     }
@@ -86,7 +88,7 @@ impl Binomial {
         }
     }
 
-    /// The logarithm of the chance of exactly this many, after Loader.
+    /// The logarithm of the probability of exactly this count, after Loader.
     fn ln_exactly(&self, count: u64) -> f64 {
         let (balls, urns) = (self.balls as f64, self.urns as f64);
         let others = (self.balls - count) as f64;
@@ -151,7 +153,7 @@ impl Integral {
     }
 }
 
-/// ln(1 + x) - x, without losing what is left when they cancel.
+/// ln(1 + x) - x without cancellation.
 fn ln_1p_less(x: f64) -> f64 {
     if x.abs() > 0.3 {
         return x.ln_1p() - x;
@@ -173,7 +175,7 @@ fn deviance(value: f64, mean: f64, more: f64) -> f64 {
     value * ln_1p_less(relative) + more * relative
 }
 
-/// What Stirling's formula for ln n! lacks.
+/// The error of Stirling's formula for ln n!.
 fn stirling(number: f64) -> f64 {
     if let Some(exact) = STIRLING.get(number as usize) {
         return *exact;

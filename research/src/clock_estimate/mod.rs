@@ -1,5 +1,6 @@
-//! How likely a stamp that may be after another really is: the estimates of Kshemkalyani and Misra (The Bloom clock to characterize causality
-//! in distributed systems, 2020), whose names for them stand beside ours. For events y and z with the counters `By` and `Bz` of m each:
+//! The probability that a possible cause is a cause: the estimates of Kshemkalyani and Misra (The Bloom clock
+//! to characterize causality in distributed systems, 2020), with their names. For events y and z with the
+//! counters `By` and `Bz` of m each:
 //!
 //! ```text
 //! pr_p  = product over i of (1 - sum of b(l, sum of Bz, 1/m) over l from 0 to By[i] - 1),  b(l, n, p) = C(n, l) p^l (1 - p)^(n - l)
@@ -7,13 +8,14 @@
 //! pr_fp = (1 - pr_p) step      pr_pf = 1 - pr_p      pr_tp = pr_p step          pr_tn = 1 - step           as a step
 //! ```
 //!
-//! where the step is 1 if z is told to be possibly after y, and 0 if not.
+//! where the step is 1 if the clock reports z as possibly after y, and 0 otherwise.
 //!
-//! **They are for display: decide nothing by them.** pr_p takes what `Bz` counted as thrown anew at random, whatever y and z have in common, and takes
-//! the chance that `Bz` covers `By` for the chance that y caused z. So it is not calibrated; and a number that all counters have in common changes
-//! it, although it changes no comparison. Whoever turns a possible cause into none because its estimate is low denies true causes.
+//! **The estimates are for display; do not base decisions on them.** pr_p assumes that the increments in `Bz`
+//! are thrown anew at random, whatever y and z have in common, and equates the probability that `Bz` covers
+//! `By` with the probability that y caused z. So it is not calibrated, and an offset common to all counters
+//! changes it although it changes no comparison. Discarding causes with a low estimate denies true causes.
 //!
-//! What must hold: an estimate is a probability, never NaN; it takes microseconds for each distinct counter, however much they have counted.
+//! Invariant: an estimate is a probability, never NaN; it takes microseconds per distinct counter value.
 
 mod binomial;
 
@@ -21,8 +23,9 @@ use bloom_clock::{Causality, Stamp};
 
 use self::binomial::Binomial;
 
-/// The chance of a positive (pr_p): that the counters of z cover those of y, if what they count were thrown anew, each to a counter at random.
-/// Between generations counters say nothing: 1 if that of z is later, 0 if it is earlier, as is told.
+/// The probability of a positive (pr_p): that the counters of z cover those of y, if the increments were
+/// thrown anew, each to a random counter. Between generations it is 1 if that of z is later and 0 if it is
+/// earlier.
 ///
 /// # Panics
 ///
@@ -31,7 +34,8 @@ pub fn precedes(y: &Stamp, z: &Stamp) -> f64 {
     ln_precedes(y, z).exp()
 }
 
-/// The natural logarithm of [`precedes`], for chances too small for a number. It differs from that of the formula by less than one part in 10^12.
+/// The natural logarithm of [`precedes`], for probabilities that underflow. Its relative error is below
+/// 1e-12.
 ///
 /// # Panics
 ///
@@ -51,7 +55,7 @@ pub fn ln_precedes(y: &Stamp, z: &Stamp) -> f64 {
     equal.map(|equal| equal.len() as f64 * thrown.ln_at_least(u64::from(equal[0]))).sum()
 }
 
-/// The chance that z is told to be after y, falsely (pr_fp).
+/// The probability of a false positive (pr_fp).
 ///
 /// # Panics
 ///
@@ -60,7 +64,7 @@ pub fn false_positive(y: &Stamp, z: &Stamp, model: CollisionModel) -> f64 {
     CausalityEstimate::of(y, z).false_positive(model)
 }
 
-/// The chance that it is false if z is told to be after y (pr_pf): the same in both models.
+/// The probability that a positive is false (pr_pf); the same in both models.
 ///
 /// # Panics
 ///
@@ -69,12 +73,12 @@ pub fn positive_false(y: &Stamp, z: &Stamp) -> f64 {
     CausalityEstimate::of(y, z).positive_false()
 }
 
-/// How the chance of a positive is read in the estimates made from it.
+/// How the estimates use the probability of a positive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CollisionModel {
     /// As pr_p: before the stamps are compared.
     Product,
-    /// As a step: whether they were told to be so is known, and 1 or 0.
+    /// As a step: the result of the comparison is known, 1 or 0.
     Step,
 }
 
@@ -86,7 +90,7 @@ pub struct CausalityEstimate {
 }
 
 impl CausalityEstimate {
-    /// Whether y caused z.
+    /// The estimates for "y caused z".
     ///
     /// # Panics
     ///
@@ -95,34 +99,34 @@ impl CausalityEstimate {
         Self { ln_precedes: ln_precedes(y, z), told: z.after(y) == Causality::Possibly }
     }
 
-    /// The chance of a positive: see [`precedes`].
+    /// The probability of a positive: see [`precedes`].
     pub fn precedes(&self) -> f64 {
         self.ln_precedes.exp()
     }
 
-    /// Whether z was told to be possibly after y: the step. Other than in the paper it is 0 for equal stamps, because events with equal stamps do not
-    /// cause each other.
+    /// Whether the clock reports z as possibly after y: the step. Unlike in the paper it is 0 for equal
+    /// stamps, because events with equal stamps do not cause each other.
     pub fn told(&self) -> bool {
         self.told
     }
 
-    /// The chance of a false positive (pr_fp).
+    /// The probability of a false positive (pr_fp).
     pub fn false_positive(&self, model: CollisionModel) -> f64 {
         self.positive_false() * self.positive(model)
     }
 
-    /// The chance that a positive is false (pr_pf).
+    /// The probability that a positive is false (pr_pf).
     pub fn positive_false(&self) -> f64 {
-        // Not 1 - pr_p: near 1 its digits are lost.
+        // `1 - pr_p` would lose digits near 1.
         0.0 - self.ln_precedes.exp_m1()
     }
 
-    /// The chance of a true positive (pr_tp).
+    /// The probability of a true positive (pr_tp).
     pub fn true_positive(&self, model: CollisionModel) -> f64 {
         self.precedes() * self.positive(model)
     }
 
-    /// The chance of a true negative (pr_tn).
+    /// The probability of a true negative (pr_tn).
     pub fn true_negative(&self, model: CollisionModel) -> f64 {
         match model {
             CollisionModel::Product => self.positive_false(),

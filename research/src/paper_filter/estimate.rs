@@ -1,4 +1,4 @@
-//! The false-positive rate of an N-FBF by formula: the paper's Eq. (3), and what it should have been.
+//! The false-positive rate of an N-FBF by formula: the paper's Eq. (3), and the exact formula.
 //!
 //! Eq. (3) multiplies the rates of neighbouring filters as if they were independent. They are not: neighbours share
 //! one whole generation *and* the hash functions, so that a probe that hits the shared bits hits both. For `f_j`,
@@ -8,7 +8,8 @@
 //! f_0^k  +  sum over j = 1 .. N-1 of (f_j + (1 - f_j) f_(j-1) f_(j+1))^k  +  (1 - (1 - f_N)(1 - f_(N+1)))^k
 //! ```
 //!
-//! The last pair of Eq. (3) is left out here: whoever passes it also passes the test of the oldest filter alone.
+//! The last pair of Eq. (3) is left out: an id that passes it also passes the test of the oldest filter
+//! alone.
 
 use super::filter::PaperFilter;
 

@@ -1,7 +1,7 @@
-//! The N-FBF itself: insertion, membership, refresh.
+//! The N-FBF: insertion, membership, refresh.
 //!
-//! What must hold: filter `i` contains what was inserted while it was the future and while it was the present, and
-//! nothing else; time only arrives as an argument.
+//! Invariant: filter `i` contains the ids inserted while it was the future or the present, and nothing else.
+//! Time is an argument.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use forgetful_filter::Fingerprint;
 pub struct PaperFilter {
     settings: Settings,
     stack: Stack,
-    /// What each filter of the stack was given, in the same order.
+    /// The load of each filter of the stack, in the same order.
     loads: VecDeque<Load>,
     generation: u64,
     next_refresh: Duration,
@@ -56,7 +56,7 @@ impl PaperFilter {
         }
     }
 
-    /// Algorithm 1: writes the id only if it tests negative; tells whether it was written.
+    /// Algorithm 1: writes the id only if it tests negative; returns whether it was written.
     ///
     /// An id that is skipped because of a false positive is *not remembered*: it will be reported absent once the
     /// ids it collided with are forgotten, although it was "inserted" less than the promised time ago.

@@ -1,8 +1,7 @@
-//! Which bits of a filter belong to an id.
+//! Maps an id to the bits of a filter.
 //!
-//! What must hold: the positions depend on the fingerprint alone, so that all constituent filters share them (the
-//! paper's "identical hash functions"), and they are as good as independent and uniform, so that the measured
-//! false-positive rate can be held against the formulas.
+//! Invariant: the positions depend on the fingerprint alone, so all constituent filters share them (the
+//! paper's "identical hash functions"). They are practically independent and uniform, as the formulas assume.
 
 use super::settings::Settings;
 use forgetful_filter::Fingerprint;

@@ -1,4 +1,5 @@
-//! A rival's sessions with both databases, by the drivers that the adapters use, with statements that were prepared before.
+//! The sessions of two-phase commit with both databases, through the drivers of the adapters, with prepared
+//! statements.
 
 use anyhow::{Context, Result};
 use mysql_async::prelude::Queryable;
@@ -55,14 +56,14 @@ pub(crate) struct MariaDbClient {
 impl MariaDbClient {
     pub(crate) async fn open(arena: &TestDatabases) -> Result<Self> {
         let options = Opts::from_url(&arena.mariadb).context("the URL of MariaDB")?;
-        // As the adapter has it.
+        // As in the adapter.
         let options = OptsBuilder::from_opts(options).prefer_socket(false).tcp_nodelay(true);
         let mut conn = Conn::new(options).await?;
         let credit = conn.prep(CREDIT).await?;
         Ok(Self { conn, credit, sleep: None })
     }
 
-    /// The work, in a transaction or branch that is begun by a statement and stays open.
+    /// The work, in a transaction or branch that a statement opens.
     pub(crate) async fn work(&mut self, begin: &str, task: Transfer) -> Result<()> {
         self.run(begin).await?;
         self.conn.exec_drop(&self.credit, (Transfer::AMOUNT, task.to)).await?;
@@ -79,7 +80,7 @@ impl MariaDbClient {
         Ok(())
     }
 
-    /// Statements in one message. All of their answers are waited for.
+    /// Several statements in one message; waits for all results.
     pub(crate) async fn run(&mut self, sql: &str) -> Result<()> {
         let result = self.conn.query_iter(sql).await?;
         result.drop_result().await?;

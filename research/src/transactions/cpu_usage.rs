@@ -1,17 +1,17 @@
-//! What the machine does.
+//! Load and processor time of the machine.
 
-/// How many processes wanted to run in the last minute, on average; nothing where the system does not say.
+/// Load average of the last minute; `None` if the system does not provide it.
 pub(crate) fn average() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(f64::NAN)
 }
 
-/// Seconds that processors have worked since the machine and this process were started.
+/// Processor seconds since the start of the machine and of this process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CpuSeconds {
-    /// For anybody.
+    /// All processes.
     pub(crate) machine: f64,
-    /// For this process.
+    /// This process.
     pub(crate) own: f64,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct CpuSeconds {
 const TICKS: f64 = 100.0;
 
 impl CpuSeconds {
-    /// Nothing where the system does not say.
+    /// `None` if the system does not provide it.
     pub(crate) fn now() -> Self {
         let machine = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let own = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -40,7 +40,7 @@ impl CpuSeconds {
         Self { machine: machine / TICKS, own: own / TICKS }
     }
 
-    /// What was worked since then.
+    /// Processor seconds since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self { machine: self.machine - before.machine, own: self.own - before.own }
     }

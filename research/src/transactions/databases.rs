@@ -1,4 +1,4 @@
-//! The databases: our own, started for the run, or those that were given.
+//! The databases of a run: started for it, or given by URL.
 
 use anyhow::{Context, Result};
 use jeton_testbed as testbed;
@@ -17,7 +17,7 @@ pub(crate) struct TestDatabases {
     pub(crate) label: &'static str,
 }
 
-/// The databases of a run. They end with this.
+/// The databases of a run. Dropping this stops them.
 pub(crate) struct Databases {
     arenas: Vec<TestDatabases>,
     _servers: (Option<testbed::Postgres>, Vec<testbed::MariaDb>),
@@ -26,7 +26,8 @@ pub(crate) struct Databases {
 }
 
 impl Databases {
-    /// Starts what was not given. With `binlogs` there is a MariaDB of each kind, in turn.
+    /// Starts databases that were not given. With `binlogs`, MariaDB runs with and without a binary log, in
+    /// turn.
     pub(crate) fn open(setting: &Setting, binlogs: bool) -> Result<Self> {
         let folder = testbed::folder()?;
         if let Some((postgres, mariadb)) = &setting.databases {
@@ -45,7 +46,7 @@ impl Databases {
             }
             let place = folder.path().join(if binlog { "mariadb-binlog" } else { "mariadb" });
             std::fs::create_dir_all(&place)?;
-            // A log that holds the whole run: making room in it would hit whoever is there at that moment.
+            // A log large enough for the whole run, because a checkpoint would disturb one of the protocols.
             let settings = ["--max-connections=700", "--innodb-log-file-size=512M"];
             let mariadb = testbed::MariaDb::start(&place, binlog, &settings).context(install)?;
             arenas.push(TestDatabases { postgres: postgres.url(), mariadb: mariadb.url(), label });
@@ -64,7 +65,8 @@ impl Databases {
 }
 
 impl TestDatabases {
-    /// Makes the accounts, and the tables of e-Transactions empty: how many rows they have must not depend on what ran before.
+    /// Creates the accounts and empties the tables of e-Transactions, so that their size does not depend on
+    /// earlier runs.
     pub(crate) async fn prepare(&self) -> Result<()> {
         let drop = "DROP TABLE IF EXISTS jeton_research_account";
         let create = "CREATE TABLE jeton_research_account (id bigint PRIMARY KEY, balance bigint NOT NULL)";

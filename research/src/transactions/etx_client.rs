@@ -1,4 +1,4 @@
-//! e-Transactions at work: a server as users have it, asked like one.
+//! The client of e-Transactions: a complete coordinator, called as users call it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,12 +22,12 @@ use super::transfer::{CREDIT, DEBIT, Transfer};
 const POSTGRES: u8 = 0;
 const MARIADB: u8 = 1;
 
-/// What is asked for, by where it is done and decided.
+/// The procedure, by its databases and by where its decision is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Procedure {
-    /// In both, decided in registers.
+    /// Both databases, decision in registers.
     Both,
-    /// In both, decided in PostgreSQL.
+    /// Both databases, decision in PostgreSQL.
     LastAgent,
     Postgres,
     MariaDb,
@@ -110,7 +110,7 @@ impl ProcedureLogic for Transfers {
     }
 }
 
-/// A server that is asked for one procedure.
+/// A coordinator that executes one procedure.
 pub(crate) struct EtxClient<R> {
     server: Arc<Coordinator<R>>,
     /// Members of the registers that other servers would have.
@@ -118,7 +118,7 @@ pub(crate) struct EtxClient<R> {
     procedure: Procedure,
     watch: Option<Watch>,
     session: u128,
-    /// By client; each has a session of its own.
+    /// One session per client.
     sequences: Vec<AtomicU32>,
 }
 

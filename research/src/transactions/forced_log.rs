@@ -1,6 +1,6 @@
-//! The log of a two-phase commit: what is written has reached the disk when it is answered, and what waits goes together.
+//! The log of two-phase commit, with group commit: a write returns when its record is durable.
 //!
-//! As fast as it can be made: the file is written over and over within room that is its own already, so a sync has no size to record.
+//! The file is preallocated and overwritten, so a sync has no change of size to record.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -28,7 +28,7 @@ impl ForcedLog {
         Ok(Self { ask })
     }
 
-    /// Writes a record, and waits until it is on disk.
+    /// Writes a record and waits until it is durable.
     pub(crate) async fn force(&self, record: Vec<u8>) -> Result<()> {
         let (tell, done) = oneshot::channel();
         self.ask.send((record, tell)).ok().context("the log has failed")?;
@@ -36,7 +36,8 @@ impl ForcedLog {
     }
 }
 
-/// One sync for whatever came during the last one. An error ends it, and whoever waits is told by that.
+/// One sync for all records that arrived during the last one. An error ends the thread, and waiting callers
+/// notice.
 fn write_all(file: &File, asked: &Receiver<(Vec<u8>, oneshot::Sender<()>)>) {
     let mut at = 0;
     let mut block = Vec::with_capacity(BLOCK);

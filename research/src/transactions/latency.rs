@@ -1,4 +1,4 @@
-//! `etx-fig8`: how long a request takes by each protocol, and what takes it.
+//! `etx-fig8`: the latency of a request by protocol and phase.
 
 use jeton_testkit::Rng;
 use std::sync::Arc;
@@ -34,20 +34,20 @@ const PROTOCOLS: &[Protocol] = &[
     Protocol::EtxMariaDb,
 ];
 
-/// Milliseconds of SQL in each branch, and turns: of a long and of a quick run. The paper's SQL took 187 ms.
+/// Milliseconds of SQL in each branch, and turns of a full and of a quick run. The paper's SQL took 187 ms.
 const STAGES: &[(u32, usize, usize)] = &[(0, 1_500, 250), (10, 350, 60), (187, 36, 6)];
 
-/// Turns before those that count.
+/// Warm-up turns.
 const WARM_UP: usize = 10;
 
-/// What came out for one protocol at one time of SQL.
+/// The result of one protocol at one duration of SQL.
 pub(crate) struct Row {
     pub(crate) arena: &'static str,
     pub(crate) sql_ms: u32,
     pub(crate) protocol: Protocol,
     pub(crate) summary: Summary,
     pub(crate) over_baseline: Estimate,
-    /// Not for one database.
+    /// `None` for one database.
     pub(crate) over_abort: Option<Estimate>,
     pub(crate) over_nothing: Option<Estimate>,
     /// Medians, in milliseconds: SQL, prepare, decide, commit.
@@ -67,7 +67,7 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
         let folder = databases.folder().join(format!("arena-{place}"));
         let entrants = runtime.block_on(async {
             arena.prepare().await?;
-            // Servers of the arena before are still there, and both have the same PostgreSQL.
+            // Coordinators of the previous databases still run, and both use the same PostgreSQL.
             let cluster = 1 + (place * PROTOCOLS.len()) as u32;
             SetupOptions { arena, folder: &folder, clients: 1, cluster, watched: true }
                 .line_up(PROTOCOLS)
@@ -89,7 +89,7 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
     })
 }
 
-/// Turns at one time of SQL: in each, everybody once.
+/// Turns at one duration of SQL: every protocol runs once per turn.
 async fn measure(
     entrants: &[Participant],
     arena: &TestDatabases,
@@ -109,7 +109,7 @@ async fn measure(
             let (from, to) = (rng.below(ACCOUNTS) as i64, rng.below(ACCOUNTS) as i64);
             let task = Transfer { from, to, sql_ms };
             let contender = Arc::clone(&entrants[*place].contender);
-            // As a task of the runtime, which a request to a server is, too.
+            // As a task of the runtime, like a request to a server.
             let work = tokio::spawn(async move {
                 let begun = Instant::now();
                 (contender.transact(0, task).await, begun.elapsed())
@@ -208,7 +208,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// A table for each time of SQL, then what was to be reached.
+/// A table per duration of SQL, then the targets.
 fn told(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
     for group in rows.chunk_by(|one, other| one.arena == other.arena && one.sql_ms == other.sql_ms) {

@@ -1,4 +1,4 @@
-//! The plot of `etx-fig8`: what each protocol adds to the plain commits, by the time that the SQL takes.
+//! The plot of `etx-fig8`: the latency that each protocol adds to plain commits, by the duration of the SQL.
 
 use super::latency::Row;
 use super::protocol::Protocol;

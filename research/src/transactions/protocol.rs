@@ -1,4 +1,4 @@
-//! Somebody who does the work, and how long each part of it took.
+//! The protocols under comparison, and the phases of a transaction.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use async_trait::async_trait;
 
 use super::transfer::Transfer;
 
-/// A protocol at work on the databases.
+/// A protocol on a set of databases.
 #[async_trait]
 pub(crate) trait Contender: Send + Sync {
-    /// Does a task for one of the clients, from the question to the answer.
+    /// Executes a transfer for one of the clients, from request to response.
     async fn transact(&self, client: usize, task: Transfer) -> Result<PhaseTimes>;
 }
 
-/// What of a transaction took how long, as in the paper's Fig. 8.
+/// The time of each phase, as in the paper's Fig. 8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PhaseTimes {
     /// Beginning, and the statements of the work.
@@ -69,7 +69,7 @@ impl Protocol {
         }
     }
 
-    /// Without what separates the cells of a table.
+    /// The label without characters that separate cells of a table.
     pub(crate) fn csv_name(self) -> &'static str {
         match self {
             Self::Baseline => "two-commits",
@@ -86,7 +86,7 @@ impl Protocol {
         }
     }
 
-    /// What it is a luxury over.
+    /// The protocol that this one is compared with.
     pub(crate) fn baseline(self) -> Self {
         match self {
             Self::PostgresPlain | Self::EtxPostgres => Self::PostgresPlain,

@@ -1,4 +1,4 @@
-//! The registers that servers of the lab keep decisions in.
+//! The registers in which the coordinators store decisions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,16 +9,17 @@ use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{Embedded, Options};
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret, Settings};
 
-/// How long three members may take to find each other.
+/// Maximum time for three members to elect a leader.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A log on disk, synced before it answers.
+/// A log on disk, synced before each response.
 pub(crate) fn embedded(folder: &Path) -> Result<Embedded<RealDisk>> {
     std::fs::create_dir_all(folder)?;
     Ok(Embedded::open(RealDisk::new(folder)?, Options::default())?)
 }
 
-/// Three members of this process, that talk over loopback: the one that leads first. With a folder they have their logs there.
+/// Three members in this process, connected over loopback, the first leader first. With a folder, their logs
+/// are in it.
 pub(crate) fn three(folder: Option<&Path>) -> Result<Vec<Arc<RaftRegisters>>> {
     let mut addresses = Vec::new();
     for id in 1..=3 {

@@ -1,4 +1,4 @@
-//! Who takes part, set up and ready.
+//! Sets up the protocols of a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,21 +11,22 @@ use super::protocol::{Contender, Protocol};
 use super::registers;
 use super::two_phase_commit::TwoPhaseCommit;
 
-/// One who takes part.
+/// A protocol, ready to run.
 pub(crate) struct Participant {
     pub(crate) protocol: Protocol,
     pub(crate) contender: Arc<dyn Contender>,
 }
 
-/// How the entrants are set up.
+/// Options of the setup.
 pub(crate) struct SetupOptions<'a> {
     pub(crate) arena: &'a TestDatabases,
     /// For logs and registers.
     pub(crate) folder: &'a Path,
     pub(crate) clients: usize,
-    /// The number of the first cluster. Whoever shares a database with another must have another number: a server ends what is prepared there by a life of its cluster that it does not know.
+    /// The number of the first cluster. Coordinators that share a database need different numbers: a
+    /// coordinator aborts branches of unknown incarnations of its own cluster.
     pub(crate) cluster: u32,
-    /// Whether the parts of transactions are told; then there is one client.
+    /// Whether to record the time of each phase; then there is one client.
     pub(crate) watched: bool,
 }
 
@@ -59,12 +60,12 @@ impl SetupOptions<'_> {
             }
             Protocol::EtxMemory | Protocol::EtxRaft => {
                 let folder = (protocol == Protocol::EtxRaft).then_some(place);
-                // They have a runtime of their own, which is not started within another.
+                // They have their own runtime, which cannot start within another one.
                 let members =
                     tokio::task::spawn_blocking(move || registers::three(folder.as_deref())).await??;
                 Arc::new(EtxClient::open(arena, cluster, procedure, members, clients, watched).await?)
             }
-            // Those with their decisions in a database have registers too, and leave them alone.
+            // Coordinators with decisions in a database have unused registers.
             _ => {
                 let registers = vec![Arc::new(registers::embedded(&place)?)];
                 Arc::new(EtxClient::open(arena, cluster, procedure, registers, clients, watched).await?)

@@ -1,13 +1,13 @@
-//! What is told about many times.
+//! Statistics of measured times.
 
 use jeton_testkit::Rng;
 /// The normal quantile of a two-sided interval of 90 %.
 const Z90: f64 = 1.644_854;
 
-/// How often medians are drawn again, for their interval.
+/// Number of bootstrap samples.
 const RESAMPLES: usize = 500;
 
-/// A number with the 90 % interval around it.
+/// A value with its 90 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) value: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Summary {
     pub(crate) median: f64,
     pub(crate) quartiles: (f64, f64),
     pub(crate) p99: f64,
-    /// As the paper gives it.
+    /// As in the paper.
     pub(crate) mean: Estimate,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn summary(times: &[f64]) -> Summary {
     }
 }
 
-/// The mean, and where it would be in nine of ten runs.
+/// The mean with its confidence interval.
 pub(crate) fn mean(values: &[f64]) -> Estimate {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -47,7 +47,7 @@ pub(crate) fn mean(values: &[f64]) -> Estimate {
     Estimate { value: mean, low: mean - half, high: mean + half }
 }
 
-/// The quantile for few values (Student's), which goes over into the normal one.
+/// Student's quantile, which approaches the normal one.
 fn t90(count: usize) -> f64 {
     const FEW: [f64; 15] = [
         f64::INFINITY,
@@ -74,7 +74,7 @@ fn t90(count: usize) -> f64 {
     }
 }
 
-/// The value below which this share of the sorted ones lies.
+/// The quantile of sorted values.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = share * last as f64;
@@ -88,7 +88,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(&sorted, 0.5)
 }
 
-/// The ratio of two medians. Times of the same turn were taken side by side, and are drawn together.
+/// The ratio of two medians. Times of the same turn are resampled together.
 pub(crate) fn median_ratio(times: &[f64], of: &[f64]) -> Estimate {
     let turns = times.len().min(of.len());
     let mut rng = Rng::new(turns as u64);
@@ -107,7 +107,7 @@ pub(crate) fn median_ratio(times: &[f64], of: &[f64]) -> Estimate {
     }
 }
 
-/// The mean ratio of rates that were taken side by side, in logarithms: twice and half are as far from one.
+/// The geometric mean of ratios of rates that were measured side by side.
 pub(crate) fn rate_ratio(rates: &[f64], of: &[f64]) -> Estimate {
     let logs: Vec<f64> = rates.iter().zip(of).map(|(rate, of)| (rate / of).ln()).collect();
     let Estimate { value, low, high } = mean(&logs);

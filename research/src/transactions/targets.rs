@@ -1,10 +1,10 @@
-//! What was to be reached, and whether it was.
+//! Targets, and whether they were met.
 
 use super::latency::{Row, percent};
 use super::statistics::Estimate;
 use super::throughput;
 
-/// A line: held or missed, how far, and what was asked.
+/// One line: met or missed, the value, and the target.
 fn bar(what: &str, ratio: Estimate, limit: f64) -> String {
     let Estimate { value, low, high } = ratio;
     let verdict = match (low <= limit, value <= limit) {

@@ -1,4 +1,4 @@
-//! `etx-throughput`: how many transfers a second, by each protocol, for few and many clients.
+//! `etx-throughput`: transfers per second by protocol, for few and many clients.
 
 use jeton_testkit::Rng;
 use std::sync::Arc;
@@ -39,22 +39,22 @@ const PROTOCOLS: &[Protocol] = &[
 const CLIENTS: &[usize] = &[1, 8, 64];
 const CLIENTS_MAX: usize = 64;
 
-/// Rounds in which everybody has a turn, and how long a turn is: of a long and of a quick run.
+/// Rounds in which every protocol has a turn, and the length of a turn, of a full and of a quick run.
 const LONG: (usize, Duration) = (10, Duration::from_millis(1_000));
 const QUICK: (usize, Duration) = (3, Duration::from_millis(400));
 
-/// Of a turn, before counting begins.
+/// Warm-up at the start of a turn.
 const WARM_UP: Duration = Duration::from_millis(150);
 
-/// What came out for one protocol and so many clients.
+/// The result of one protocol with a number of clients.
 pub(crate) struct Row {
     pub(crate) clients: usize,
     pub(crate) protocol: Protocol,
-    /// Transfers a second.
+    /// Transfers per second.
     pub(crate) rate: Estimate,
-    /// To two-phase commit, or to the plain transaction in one database.
+    /// Relative to two-phase commit, or to the plain transaction in one database.
     pub(crate) ratio: Estimate,
-    /// Microseconds that processors work on a transfer: all, and those of the application server and its clients.
+    /// Processor microseconds per transfer: of all processes, and of this process.
     pub(crate) processors: (f64, f64),
     pub(crate) load: (f64, f64),
 }
@@ -71,7 +71,7 @@ pub(crate) fn run(setting: &Setting, meter: &mut Meter<'_>) -> Result<Outcome> {
         let terms = SetupOptions { arena, folder, clients: CLIENTS_MAX, cluster: 1, watched: false };
         terms.line_up(PROTOCOLS).await
     })?;
-    // The rivals have their connections; the adapters open theirs when so many are asked for.
+    // Two-phase commit has its connections; the adapters open theirs on demand.
     for Participant { protocol, contender } in &entrants {
         let warming = take_turn(contender, CLIENTS_MAX, WARM_UP, 0);
         runtime.block_on(warming).with_context(|| protocol.name())?;
@@ -131,7 +131,7 @@ async fn measure(
     Ok(entrants.iter().enumerate().map(row).collect())
 }
 
-/// Whom a protocol is compared with.
+/// The protocol for comparison.
 pub(crate) fn rival_of(protocol: Protocol) -> Protocol {
     match protocol.baseline() {
         Protocol::Baseline => Protocol::PresumedAbort,
@@ -139,15 +139,15 @@ pub(crate) fn rival_of(protocol: Protocol) -> Protocol {
     }
 }
 
-/// What a turn came to.
+/// The result of a turn.
 struct Turn {
-    /// Transfers a second.
+    /// Transfers per second.
     rate: f64,
     /// As in [`Row`].
     processors: (f64, f64),
 }
 
-/// Lets so many clients work, each of whom asks when it has its answer.
+/// Runs the clients in a closed loop.
 async fn take_turn(
     contender: &Arc<dyn Contender>,
     clients: usize,
@@ -165,7 +165,7 @@ async fn take_turn(
                 while !stop.load(Ordering::Relaxed) {
                     let (from, to) = (rng.below(ACCOUNTS) as i64, rng.below(ACCOUNTS) as i64);
                     contender.transact(client, Transfer { from, to, sql_ms: 0 }).await?;
-                    // Those that end after the turn are counted for nobody.
+                    // Transfers that end after the turn do not count.
                     let counts = counting.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
                     done += u64::from(counts);
                 }

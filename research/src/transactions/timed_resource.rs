@@ -1,4 +1,4 @@
-//! A database that notes when what was asked of it began and ended, for the parts of a transaction.
+//! A database adapter that records when calls start and end, for the phases of a transaction.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,12 +11,12 @@ use jeton_etx::{
 
 use super::protocol::PhaseTimes;
 
-/// When the latest of each kind ended; of one transaction at a time.
+/// When the latest call of each kind ended, for one transaction at a time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PhaseStamps {
     sql: Option<Instant>,
     prepare: Option<Instant>,
-    /// When the first one began.
+    /// When the first call started.
     commit: Option<Instant>,
 }
 
@@ -25,7 +25,7 @@ impl PhaseStamps {
     pub(crate) fn parts(self, begun: Instant, ended: Instant) -> PhaseTimes {
         let sql = self.sql.unwrap_or(begun);
         let prepared = self.prepare.unwrap_or(sql);
-        // Without a branch to commit after it, the commit that decides is a commit like any other.
+        // Without a branch to commit afterwards, the commit that decides counts as a commit.
         let decided = self.commit.unwrap_or(prepared);
         PhaseTimes {
             sql: sql - begun,
@@ -44,7 +44,7 @@ pub(crate) fn take(watch: &Watch) -> PhaseStamps {
 }
 
 fn lock(watch: &Watch) -> MutexGuard<'_, PhaseStamps> {
-    // Nothing panics while it is held.
+    // No code panics while holding it.
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

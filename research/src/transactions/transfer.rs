@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use jeton_etx::Value;
 
-/// How many accounts each database has: enough that transfers seldom meet.
+/// Accounts per database: enough that transfers rarely conflict.
 pub(crate) const ACCOUNTS: u64 = 10_000;
 
 /// From an account in PostgreSQL to one in MariaDB.
@@ -12,7 +12,7 @@ pub(crate) const ACCOUNTS: u64 = 10_000;
 pub(crate) struct Transfer {
     pub(crate) from: i64,
     pub(crate) to: i64,
-    /// How long the database sleeps in each branch, to stand for work: the paper's took 187 ms.
+    /// How long the database sleeps in each branch, in place of work; 187 ms in the paper.
     pub(crate) sql_ms: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The rivals: plain commits, and two-phase commit with a log.
+//! The protocols for comparison: plain commits, and two-phase commit with a log.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use super::forced_log::ForcedLog;
 use super::protocol::{Contender, PhaseTimes, Protocol};
 use super::transfer::Transfer;
 
-/// One of the rivals, with sessions for each client.
+/// A protocol for comparison, with sessions for each client.
 pub(crate) struct TwoPhaseCommit {
     kind: Kind,
     sessions: Vec<Mutex<(PostgresClient, MariaDbClient)>>,
@@ -22,7 +22,7 @@ pub(crate) struct TwoPhaseCommit {
 }
 
 enum Kind {
-    /// Independent commits in both.
+    /// Independent commits in both databases.
     Two,
     PostgresAlone,
     MariaDbAlone,
@@ -55,7 +55,7 @@ impl TwoPhaseCommit {
             sessions
                 .push(Mutex::new((PostgresClient::open(arena).await?, MariaDbClient::open(arena).await?)));
         }
-        // No two runs on the same databases use the same names.
+        // Two runs on the same databases never use the same names.
         let number = AtomicU64::new(getrandom::u64().context("no random number")? >> 1);
         Ok(Self { kind, sessions, number })
     }
