@@ -11,7 +11,7 @@ use forgetful_filter::{DatedFilter, DatedIdError, ForgetfulFilter, SnapshotError
 use crate::codec::DecodeError;
 use crate::generation::Generation;
 use crate::hash::IdKey;
-use crate::id::Format;
+use crate::id::{Format, OpId};
 use crate::settings::{Mode, SettingsError, TableSettings, UNUSED_KEY};
 use crate::store_clock::with_clock_drift;
 
@@ -101,9 +101,14 @@ impl Era {
         }
     }
 
-    pub(crate) fn remember(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) {
+    /// Inserts an id into the filter of its format. False if the era does not accept ids of that format.
+    #[must_use]
+    pub(crate) fn insert(&self, key: IdKey, id: &OpId, now: Moment) -> bool {
+        if !self.settings.formats.contains(id.format()) {
+            return false;
+        }
         let fingerprint = key.fingerprint();
-        match (dated, &self.dated, &self.opaque) {
+        match (id.dated(), &self.dated, &self.opaque) {
             (Some(dated), Some(filter), _) => match filter.insert_fingerprint(fingerprint, dated, now) {
                 // Only in a replay of a log: what expired since it was taken needs no memory.
                 Ok(()) | Err(DatedIdError::Expired) => {}
@@ -114,8 +119,10 @@ impl Era {
                 }
             },
             (None, _, Some(filter)) => filter.insert_fingerprint(fingerprint, now),
-            _ => unreachable!("an era takes ids of its own formats only, and has filters for them"),
+            // A sequenced id is recorded in its session; the other formats have a filter since the era began.
+            _ => return false,
         }
+        true
     }
 
     /// The generation in which an id that is taken now is remembered.

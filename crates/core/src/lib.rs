@@ -46,6 +46,7 @@ mod operation_result;
 mod partition;
 mod prepared;
 mod recompute;
+mod replay;
 mod session;
 mod settings;
 mod store_clock;
@@ -72,6 +73,7 @@ pub use partition::{
 };
 pub use prepared::{BranchState, BranchVerdict, recollect_branch};
 pub use recompute::{RecomputeError, complete};
+pub use replay::ReplayError;
 pub use session::{Client, Sessions};
 pub use settings::{
     Durability, EXACT_FILTER_RATE, MissingIdPolicy, Mode, SettingsError, TableSettings, WINDOW_MAX,

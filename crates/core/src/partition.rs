@@ -22,6 +22,7 @@ use crate::limits;
 use crate::log_entry::{DedupLocation, OperationDecision, millis};
 use crate::operation::{Change, Check, Operation};
 use crate::operation_result::{DedupRecord, OperationResult, Rejection, Values};
+use crate::replay::ReplayError;
 use crate::session::{Client, SessionLookup, Sessions};
 use crate::settings::{MissingIdPolicy, Mode};
 use crate::table::Table;
@@ -152,11 +153,17 @@ impl Partition {
         LogPosition { slot: self.slot + 1, time: self.time.max(Timestamp::from_millis(millis(now))) }
     }
 
-    /// Takes a step: the next one, at a time no earlier than that of the step before.
-    pub fn take(&mut self, step: LogPosition) {
-        assert_eq!(step.slot, self.slot + 1, "a step of partition {} is missing", self.id.0);
-        assert!(step.time >= self.time, "the time of partition {} goes back", self.id.0);
+    /// Moves to a log position: the next slot, at a time no earlier than the last. On an error nothing changes.
+    pub fn advance(&mut self, step: LogPosition) -> Result<(), ReplayError> {
+        if self.slot.checked_add(1) != Some(step.slot) {
+            let expected = self.slot.saturating_add(1);
+            return Err(ReplayError::Slot { expected, found: step.slot });
+        }
+        if step.time < self.time {
+            return Err(ReplayError::Time { last: millis(self.time), found: millis(step.time) });
+        }
         (self.slot, self.time) = (step.slot, step.time);
+        Ok(())
     }
 
     /// What should become of an operation in this step (the next one, or the present one again). Changes nothing.
@@ -260,7 +267,9 @@ impl Partition {
         })
     }
 
-    /// Makes a decision come true. Its step is the one taken last. One that was read from an entry must be [complete](crate::complete).
+    /// Applies a decision of the current log position. A decision that was read from an entry must be
+    /// [complete](crate::complete); it is an error if it does not follow from the state before it. After an error the
+    /// partition and `absorb` may hold a part of the decision, and must be dropped.
     pub fn apply<A: StateWriter>(
         &mut self,
         table: &Table,
@@ -268,19 +277,23 @@ impl Partition {
         hashes: Hashes,
         decision: &OperationDecision,
         absorb: &mut A,
-    ) {
+    ) -> Result<(), ReplayError> {
         debug_assert_eq!(decision.answer.slot, self.slot);
+        if operation.partition() != self.id {
+            return Err(ReplayError::OtherPartition(operation.partition()));
+        }
         if decision.answer.applied {
             effects_of(operation, decision).for_each(|(cell, value)| absorb.store(cell, value));
         }
-        restore_dedup(table, operation, hashes, decision, self.time, absorb);
+        restore_dedup(table, operation, hashes, decision, self.time, absorb)?;
         if let (DedupLocation::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
             (decision.memory, operation.id())
         {
             let client = Client { table: table.id, name: client.clone() };
             let remembered = DedupRecord { payload: hashes.payload, answer: decision.answer.clone() };
-            self.sessions.take(client, *epoch, *seq, remembered, lease, self.time);
+            self.sessions.record(client, *epoch, *seq, remembered, lease, self.time)?;
         }
+        Ok(())
     }
 
     /// The row of a checkpoint: everything but the sessions and the branches, which have rows of their own.
@@ -324,8 +337,8 @@ pub(crate) fn effects_of<'a>(
     })
 }
 
-/// Makes only the part of a decision come true that concerns filter and id index: for whoever has restored the rest from
-/// elsewhere. May be repeated.
+/// Applies only the part of a decision that concerns the filter and the id index, for a recovery that has the rest from a
+/// checkpoint. Idempotent.
 pub fn restore_dedup<A: StateWriter>(
     table: &Table,
     operation: &Operation,
@@ -333,16 +346,16 @@ pub fn restore_dedup<A: StateWriter>(
     decision: &OperationDecision,
     time: Timestamp,
     absorb: &mut A,
-) {
-    let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return };
+) -> Result<(), ReplayError> {
+    let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return Ok(()) };
     if mutated!(ForgetRefusals) && !decision.answer.applied {
-        return;
+        return Ok(());
     }
     match decision.memory {
         DedupLocation::None | DedupLocation::Session { .. } => {}
-        DedupLocation::Filter { era } => table.insert_into_filter(era, key, id.dated(), time),
+        DedupLocation::Filter { era } => table.insert_into_filter(era, key, id, time)?,
         DedupLocation::Index { era, generation } => {
-            table.insert_into_filter(era, key, id.dated(), time);
+            table.insert_into_filter(era, key, id, time)?;
             absorb.remember(
                 key,
                 generation,
@@ -350,6 +363,7 @@ pub fn restore_dedup<A: StateWriter>(
             );
         }
     }
+    Ok(())
 }
 
 /// An id that the filter knows: a dated or an opaque one.

@@ -13,7 +13,6 @@
 use forgetful_filter::Timestamp;
 
 use crate::branch::{Addition, Branch, BranchLogItem, BranchName, BranchOutcome};
-use crate::codec::DecodeError;
 use crate::escrow::{Escrow, PreparedBranch, PreparedBranches};
 use crate::generation::Generation;
 use crate::hash::{IdKey, PayloadHash};
@@ -22,6 +21,7 @@ use crate::log_entry::{OperationDecision, millis};
 use crate::operation::Operation;
 use crate::operation_result::{DedupRecord, OperationResult, Rejection, Values};
 use crate::partition::{LogPosition, Partition, StateReader, StateWriter, effects_of};
+use crate::replay::ReplayError;
 use crate::store_clock::with_clock_drift;
 use crate::value::Value;
 
@@ -171,12 +171,15 @@ impl Partition {
         step: &BranchLogItem,
         key: IdKey,
         absorb: &mut A,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), ReplayError> {
         match step {
             BranchLogItem::Held(branch) => {
-                let ours = branch.additions().iter().all(|one| one.cell.partition() == self.id());
-                if !ours || self.branches.get(branch.name()).is_some() {
-                    return Err(DecodeError("a branch that is held twice, or elsewhere"));
+                let mut partitions = branch.additions().iter().map(|one| one.cell.partition());
+                if let Some(other) = partitions.find(|partition| *partition != self.id()) {
+                    return Err(ReplayError::OtherPartition(other));
+                }
+                if self.branches.get(branch.name()).is_some() {
+                    return Err(ReplayError::PreparedTwice(branch.name().clone()));
                 }
                 self.branches.insert(PreparedBranch { branch: branch.clone(), since: millis(self.time()) });
             }
@@ -184,7 +187,7 @@ impl Partition {
                 let held = self.branches.release(name);
                 let additions = held.as_ref().map_or(&[][..], |held| held.branch.additions());
                 if *ending == BranchOutcome::Commit && (held.is_none() || values.len() != additions.len()) {
-                    return Err(DecodeError("a commit of a branch that is not held so"));
+                    return Err(ReplayError::NotPrepared(name.clone()));
                 }
                 for (one, value) in additions.iter().zip(values) {
                     absorb.store(&one.cell, Some(value.clone()));

@@ -19,6 +19,7 @@ use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
 use crate::operation_result::{DedupRecord, Rejection};
+use crate::replay::ReplayError;
 
 /// The sessions of a partition.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -161,16 +162,16 @@ impl Sessions {
         }
     }
 
-    /// Takes an operation that [`recognise`](Self::recognise) called new.
-    pub(crate) fn take(
+    /// Records the result of an operation that [`recognise`](Self::recognise) called new.
+    pub(crate) fn record(
         &mut self,
         client: Client,
         epoch: u64,
         seq: u64,
         remembered: DedupRecord,
         lease: Duration,
-        now: Timestamp,
-    ) {
+        now: Moment,
+    ) -> Result<(), ReplayError> {
         let empty = || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new() };
         if !self.changed.contains(&client) {
             self.changed.insert(client.clone());
@@ -185,7 +186,9 @@ impl Sessions {
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             *session = empty();
         }
-        assert_eq!(epoch, session.epoch, "an operation of an ended epoch was taken");
+        if epoch < session.epoch {
+            return Err(ReplayError::EndedEpoch { epoch, current: session.epoch });
+        }
         session.high = session.high.max(seq);
         session.last_used = session.last_used.max(now);
         session.lease = lease;
@@ -199,6 +202,7 @@ impl Sessions {
         }
         let end = session.end();
         self.list(client, before, end);
+        Ok(())
     }
 
     /// Lists a client by its end, no longer by the one `before`.

@@ -10,6 +10,7 @@ use crate::era::Era;
 use crate::hash::IdKey;
 use crate::id::{Format, OpId};
 use crate::limits::TABLE_NAME_BYTES_MAX;
+use crate::replay::ReplayError;
 use crate::settings::{SettingsError, TableSettings};
 
 /// The most eras of a table: so often can its settings be changed within its longest window.
@@ -120,15 +121,23 @@ impl Table {
         self.present.prefetch(sifted.map(|(id, key)| (key, id.dated())));
     }
 
-    /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.
-    pub(crate) fn insert_into_filter(&self, era: u32, key: IdKey, dated: Option<Timestamp>, now: Timestamp) {
-        assert!(
-            era <= self.present.number,
-            "an entry of {} is newer than what is known of the table",
-            self.id
-        );
-        if let Some(era) = self.eras().find(|one| one.number == era) {
-            era.remember(key, dated, now);
+    /// Inserts an id into the filter of an era. Ids of an era that was dropped have expired and need no filter.
+    pub(crate) fn insert_into_filter(
+        &self,
+        era: u32,
+        key: IdKey,
+        id: &OpId,
+        now: Moment,
+    ) -> Result<(), ReplayError> {
+        let newest = self.present.number;
+        if era > newest {
+            return Err(ReplayError::UnknownEra { table: self.id, era, newest });
+        }
+        match self.eras().find(|one| one.number == era) {
+            Some(found) if !found.insert(key, id, now) => {
+                Err(ReplayError::Format { table: self.id, era, format: id.format() })
+            }
+            _ => Ok(()),
         }
     }
 

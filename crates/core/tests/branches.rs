@@ -430,8 +430,8 @@ proptest! {
                         prop_assert_eq!(verdict, freely);
                         continue;
                     };
-                    free.take(step);
-                    free.apply(world.table(), &operation, hashes, decision, &mut store);
+                    free.advance(step).unwrap();
+                    free.apply(world.table(), &operation, hashes, decision, &mut store).unwrap();
                     if kept_in(&asked, &mut world, &store) {
                         prop_assert!(matches!(verdict, Verdict::Fresh(_)), "{:?}", verdict);
                         prop_assert_eq!(&world.store.values, &store.values);

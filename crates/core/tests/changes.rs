@@ -243,12 +243,12 @@ type After = (Partition, Store);
 /// Takes up an entry, as a recovery does.
 fn replay(table: &Table, (partition, store): &mut After, slot: u64, entry: &[u8]) {
     let entry = Entry::read(slot, entry).unwrap();
-    partition.take(entry.step());
+    partition.advance(entry.step()).unwrap();
     for decided in entry {
         let (operation, mut decision) = decided.unwrap().operation().unwrap();
         complete(&operation, &mut decision, store).unwrap();
         let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
-        partition.apply(table, &operation, hashes, &decision, store);
+        partition.apply(table, &operation, hashes, &decision, store).unwrap();
     }
 }
 
@@ -275,7 +275,7 @@ proptest! {
             let (partition, store) = &mut now;
             let (step, mut bytes, mut most) = (partition.next_step(at(millis)), Vec::new(), 16);
             log_entry::begin(step, &mut bytes);
-            partition.take(step);
+            partition.advance(step).unwrap();
             for changes in operations {
                 let changes = changes.into_iter().map(|(row, change)| (cell(&format!("{{t}}.{row}")), change));
                 let operation = Operation::batch(None, changes.collect()).unwrap();
@@ -285,7 +285,7 @@ proptest! {
                     log_entry::push(&operation, &decision, &mut bytes);
                     most += operation.size_max();
                     prop_assert!(bytes.len() <= most);
-                    partition.apply(table, &operation, hashes, &decision, store);
+                    partition.apply(table, &operation, hashes, &decision, store).unwrap();
                 }
             }
             log.push((step.slot, bytes));

@@ -153,8 +153,8 @@ fn a_partition_that_is_read_goes_on_from_where_it_is() {
                 let step = partition.next_step(now);
                 let mut bytes = Vec::new();
                 log_entry::begin(step, &mut bytes);
-                partition.take(step);
-                before.take(Entry::read(step.slot, &bytes).unwrap().step());
+                partition.advance(step).unwrap();
+                before.advance(Entry::read(step.slot, &bytes).unwrap().step()).unwrap();
                 assert_eq!(before, partition, "slot {slot} at {nanos}");
             }
         }

@@ -410,7 +410,7 @@ mod tests {
         let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };
         let mut partition = Partition::new(cell().partition());
         if slot > 0 {
-            partition.take(STEP);
+            partition.advance(STEP).unwrap();
         }
         let mut shard = Shard::new(secret(), vec![partition], stores, 1 << 20, 1 << 20);
         let catalog = Catalog::default().create("t", TableSettings::default()).unwrap();

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use jeton_core::codec::Reader;
 use jeton_core::{
     BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, DedupRecord, Durability, Generation, Hashes,
-    IdKey, IdStatus, LogItem, LogPosition, OpId, OperationDecision, Partition, PartitionId, RecomputeError,
-    Secret, StateReader, StateWriter, Table, TableId, Timestamp, Value, Verdict, complete, limits, log_entry,
-    mutated,
+    IdKey, IdStatus, LogItem, LogPosition, Moment, OpId, OperationDecision, Partition, PartitionId,
+    RecomputeError, ReplayError, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete,
+    limits, log_entry, mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
@@ -177,7 +177,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
         let step = entry.step();
         let new = slot > owned.partition.slot();
         if new {
-            owned.partition.take(step);
+            owned.partition.advance(step).map_err(|error| place(&error))?;
         }
         for decided in entry {
             let (operation, mut decision) = match decided.map_err(|error| place(&error))? {
@@ -206,11 +206,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         RecomputeError::Recall(why) => RecoveryError::Unread { partition: id.0, slot, why },
                     })?;
                     let mut absorb = Replaying { memory: &mut self.memory, index_has };
-                    owned.partition.apply(table, &operation, hashes, &decision, &mut absorb);
+                    let applied = owned.partition.apply(table, &operation, hashes, &decision, &mut absorb);
+                    applied.map_err(|error| place(&error))?;
                 }
             } else if !mutated!(ReplaySkipsFilter) {
                 let mut absorb = Replaying { memory: &mut self.memory, index_has };
-                jeton_core::restore_dedup(table, &operation, hashes, &decision, step.time, &mut absorb);
+                jeton_core::restore_dedup(table, &operation, hashes, &decision, step.time, &mut absorb)
+                    .map_err(|error| place(&error))?;
             }
         }
         Ok(())
@@ -298,13 +300,14 @@ impl<V: Values, D: Disk> Shard<V, D> {
                         let verdict = partition.decide(step, table, operation, *hashes, &mut self.memory);
                         if let Ok(Verdict::Fresh(decision)) = &verdict {
                             if open.is_none() {
-                                partition.take(step);
+                                follows(partition.advance(step));
                                 owned.batch = self.batch;
                                 log_entry::begin(step, &mut entry);
                                 open = Some((step, id));
                             }
                             log_entry::push(operation, decision, &mut entry);
-                            partition.apply(table, operation, *hashes, decision, &mut self.memory);
+                            let memory = &mut self.memory;
+                            follows(partition.apply(table, operation, *hashes, decision, memory));
                         }
                         // Neither a filter nor a session tells which batch an id came with: the latest of its partition, at worst.
                         let vague = matches!(verdict, Ok(Verdict::ProbablySeen))
@@ -445,16 +448,14 @@ impl<V: Values, D: Disk> Shard<V, D> {
             Err(refusal) => return (0, Err(refusal)),
             Ok(BranchVerdict::Fresh(branch_step)) => {
                 if open.is_none() {
-                    partition.take(step);
+                    follows(partition.advance(step));
                     owned.batch = self.batch;
                     log_entry::begin(step, entry);
                     *open = Some((step, id));
                 }
                 log_entry::push_branch(&branch_step, entry);
                 let counted = counted(partition, &branch_step, step);
-                if let Err(error) = partition.apply_branch(&branch_step, key, &mut self.memory) {
-                    unreachable!("what was decided just now follows from what there is: {error}");
-                }
+                follows(partition.apply_branch(&branch_step, key, &mut self.memory));
                 Ok(match branch_step {
                     BranchLogItem::Held(_) => BranchResponse::Held { fresh: true },
                     BranchLogItem::Settled { ending, .. } => {
@@ -570,6 +571,13 @@ impl<V: Values, D: Disk> Shard<V, D> {
     /// The rows of a freeze are in the value store.
     pub fn values_stored(&mut self, freeze: u64) {
         self.memory.cache.complete(freeze);
+    }
+}
+
+/// A decision that this shard has just made follows from its own state; only a replayed one may not.
+fn follows(applied: Result<(), ReplayError>) {
+    if let Err(error) = applied {
+        unreachable!("a decision made here does not apply: {error}");
     }
 }
 

@@ -180,10 +180,10 @@ impl World {
             log_entry::begin(step, &mut bytes);
             log_entry::push(operation, decision, &mut bytes);
             self.log.push((id, step.slot, bytes));
-            partition.take(step);
+            partition.advance(step).unwrap();
             let table = self.catalog.get(TABLE).unwrap();
             let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
-            partition.apply(table, operation, hashes, decision, &mut self.store);
+            partition.apply(table, operation, hashes, decision, &mut self.store).unwrap();
         }
         verdict
     }
@@ -223,7 +223,7 @@ impl World {
             log_entry::begin(step, &mut bytes);
             log_entry::push_branch(branch_step, &mut bytes);
             self.log.push((id, step.slot, bytes));
-            partition.take(step);
+            partition.advance(step).unwrap();
             partition.apply_branch(branch_step, key, &mut self.store).unwrap();
         }
         verdict
@@ -337,7 +337,7 @@ impl World {
         for (id, slot, bytes) in &self.log[checkpoint.log..] {
             let partition = world.partitions.entry(*id).or_insert_with(|| Partition::new(*id));
             let entry = Entry::read(*slot, bytes).unwrap();
-            partition.take(entry.step());
+            partition.advance(entry.step()).unwrap();
             for one in entry {
                 let (operation, mut decision) = match one.unwrap() {
                     LogItem::Operation(operation, decision) => (operation, decision),
@@ -350,7 +350,7 @@ impl World {
                 complete(&operation, &mut decision, &mut world.store).unwrap();
                 let table = world.catalog.get(TABLE).unwrap();
                 let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
-                partition.apply(table, &operation, hashes, &decision, &mut world.store);
+                partition.apply(table, &operation, hashes, &decision, &mut world.store).unwrap();
             }
         }
         world

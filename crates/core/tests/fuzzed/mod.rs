@@ -3,7 +3,6 @@
 
 #![allow(dead_code, reason = "each target uses its part")]
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use jeton_core::codec::Reader;
@@ -158,8 +157,8 @@ fn entry_of_a_log(data: &[u8]) {
     };
     let catalog = Catalog::default().create("clicks", settings).expect("a table");
     let mut partition = Partition::new(first);
-    let (mut store, mut clients) = (Store::default(), HashSet::new());
-    partition.take(step);
+    let mut store = Store::default();
+    partition.advance(step).expect("slot 1 of an empty partition");
     for logged in &decided {
         let (operation, decision) = match logged {
             LogItem::Operation(operation, decision) => (operation, decision),
@@ -172,24 +171,12 @@ fn entry_of_a_log(data: &[u8]) {
         };
         let mut decision = decision.clone();
         let Some(table) = catalog.get(operation.table()) else { continue };
-        // What contradicts the catalogue or what was decided before is asserted, and no question of bytes: an era that is not yet, a
-        // client that numbers its operations anew.
-        if let DedupLocation::Filter { era } | DedupLocation::Index { era, .. } = decision.memory
-            && era > table.present().number
-        {
-            continue;
-        }
-        if let Some(OpId::Sequenced { client, .. }) = operation.id()
-            && !clients.insert(client.clone())
-        {
-            continue;
-        }
-        // What contradicts the values ends a recovery, with an error.
+        // An entry that contradicts the values, the catalogue or an earlier entry is an error, never a panic.
         if complete(operation, &mut decision, &mut store).is_err() {
             continue;
         }
         let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
-        partition.apply(table, operation, hashes, &decision, &mut store);
+        let _ = partition.apply(table, operation, hashes, &decision, &mut store);
     }
     // It goes on from there.
     let row = partition.encode();
