@@ -29,6 +29,7 @@ macro_rules! mutated {
     };
 }
 
+mod driver;
 mod identifiers;
 mod jeton;
 mod mariadb;
@@ -39,6 +40,8 @@ mod postgres;
 mod query_error;
 mod settings;
 mod statement_class;
+mod xa_branch;
+mod xa_resource;
 
 pub use jeton::Jeton;
 pub use mariadb::MariaDb;

@@ -66,7 +66,7 @@ impl Settings {
     }
 
     /// Whether a branch is of our cluster, in this database. A trial is everybody's who has the same number: whoever comes across one that was left ends it.
-    pub(crate) fn is_ours(&self, name: &Xid) -> bool {
+    pub(crate) fn is_own(&self, name: &Xid) -> bool {
         let is_of_us = match name.executor {
             CoordinatorId::TRIAL => name.cluster.number == self.cluster.number,
             _ => name.cluster == self.cluster,

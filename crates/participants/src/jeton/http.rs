@@ -122,10 +122,10 @@ impl Http {
     }
 
     async fn lease(&self, settings: &Settings) -> Result<PooledConnection<Connection>, ResourceError> {
-        let room = self.pool.room().await;
-        let mut room = room.map_err(|_| settings.passing("no connection came free in time"))?;
-        if let Some(connection) = room.idle_one.take().filter(|connection| !connection.is_closed()) {
-            return Ok(room.lease(connection, true));
+        let slot = self.pool.slot().await;
+        let mut slot = slot.map_err(|_| settings.passing("no connection became free in time"))?;
+        if let Some(connection) = slot.idle_one.take().filter(|connection| !connection.is_closed()) {
+            return Ok(slot.fill(connection, true));
         }
         let opening = async {
             let unreachable =
@@ -138,7 +138,7 @@ impl Http {
             tokio::spawn(connection);
             Ok(sender)
         };
-        Ok(room.lease(settings.in_time(settings.wait_max, opening).await?, false))
+        Ok(slot.fill(settings.in_time(settings.wait_max, opening).await?, false))
     }
 }
 

@@ -104,7 +104,7 @@ impl Inner {
         let ours = |listed: Listed| {
             let name = Xid::from_gid(&listed.branch).ok()?;
             let age = Some(Duration::from_millis(listed.age_ms));
-            self.settings.is_ours(&name).then_some(PreparedBranch { name, age })
+            self.settings.is_own(&name).then_some(PreparedBranch { name, age })
         };
         Ok(self.list().await?.into_iter().filter_map(ours).collect())
     }
