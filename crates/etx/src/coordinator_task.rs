@@ -1,10 +1,13 @@
 //! A work that runs: the steps of the machine, carried out on databases and registers.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use jeton_register::Registers;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
@@ -13,7 +16,6 @@ use crate::backoff::Backoff;
 use crate::coordinator::Coordinator;
 use crate::decision_log::{DecisionLookup, RegistersFull};
 use crate::failure_detector::PeerStatus;
-use crate::future_set::FutureSet;
 use crate::logic::{Branches, ProcedureCall};
 use crate::{
     ANSWER_BYTES_MAX, AttemptId, AttemptNumber, Branch, ClientOutcome, CoordinatorAction, CoordinatorId,
@@ -70,7 +72,8 @@ pub(crate) async fn run<R: Registers>(
     let context = Context { server: Arc::clone(&server), question, executor, request, kept: Kept::default() };
     fault!("taken");
     let (mut work, mut steps) = CoordinatorState::begin(question, executor, is_first_time);
-    let mut under_way = FutureSet::default();
+    // One task polls all actions: a task for each would add a thread switch to every action.
+    let mut in_flight = FuturesUnordered::new();
     loop {
         let executing = Some(work.attempt()).filter(|attempt| work.is_executing(*attempt));
         server.note(question.request, executing);
@@ -84,14 +87,14 @@ pub(crate) async fn run<R: Registers>(
                     let _nobody_may_be_waiting = tell.send(Some(ending));
                     fault!("answered");
                 }
-                step => under_way.begin(context.clone().perform(step)),
+                step => in_flight.push(AssertUnwindSafe(context.clone().perform(step)).catch_unwind()),
             }
         }
-        match under_way.next().await {
+        match in_flight.next().await {
             Some(Ok((attempt, event))) => steps = work.on(attempt, event),
-            // A step that panics has not happened, as far as anybody knows. What it leaves is found by sweeps, and the client asks again.
+            // The result of an action that panicked is unknown. Recovery resolves its branches, and the client retries.
             Some(Err(_)) => {
-                tracing::error!("a step of a transaction panicked");
+                tracing::error!("an action of a transaction panicked");
                 steps = Vec::new();
             }
             None => break,

@@ -10,11 +10,12 @@
 //!   disagree.
 //! - *V.1* an answer was computed from the request; *V.2* a database commits only if all have voted yes.
 
-/// A point at which a test can make the process die.
+/// A failpoint: does nothing unless the feature `failpoints` is on.
 macro_rules! fault {
-    ($($point:tt)*) => {
-        $crate::failpoints::pass(format_args!($($point)*))
-    };
+    ($($point:tt)*) => {{
+        #[cfg(feature = "failpoints")]
+        $crate::failpoints::pass(format_args!($($point)*));
+    }};
 }
 
 mod answered_watermarks;
@@ -28,9 +29,9 @@ mod decision;
 mod decision_codec;
 mod decision_gc;
 mod decision_log;
+#[cfg(feature = "failpoints")]
 pub mod failpoints;
 mod failure_detector;
-mod future_set;
 mod logic;
 mod protocol;
 mod recovery_task;

@@ -1,12 +1,14 @@
 //! The business logic: what a request does in the databases, and what it answers.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 
-use crate::future_set::FutureSet;
 use crate::{
     AttemptId, Branch, DecisionLocation, Participant, ProcedureResult, QueryResult, RequestId, Resource,
     ResourceError, Value,
@@ -84,18 +86,19 @@ impl Branches {
 
     /// Begins branches in several databases, at the same time.
     pub async fn begin(&mut self, resources: &[u8]) -> Result<(), ResourceError> {
-        let mut beginning = FutureSet::default();
+        let mut beginning = FuturesUnordered::new();
         for number in resources.iter().copied().filter(|number| !self.begun.contains_key(number)) {
             let resource = self.resources.get(usize::from(number)).ok_or_else(|| unknown(number))?;
             let (resource, attempt) = (Arc::clone(resource), self.attempt);
-            beginning.begin(async move { (number, resource.begin(attempt).await) });
+            let begin = async move { (number, resource.begin(attempt).await) };
+            beginning.push(AssertUnwindSafe(begin).catch_unwind());
         }
         let mut failed = None;
         while let Some(begun) = beginning.next().await {
             match begun {
                 Ok((number, Ok(branch))) => drop(self.begun.insert(number, branch)),
                 Ok((_, Err(failure))) => failed = Some(failure),
-                // A mistake in an adapter costs this try, not the work.
+                // A panic in an adapter aborts this attempt only.
                 Err(_) => {
                     let (resource, why) = ("an adapter".to_owned(), "it panicked".to_owned());
                     failed = Some(ResourceError::Passing { resource, why });

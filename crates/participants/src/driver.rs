@@ -38,6 +38,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     const BEGIN_WITH_STATEMENT: bool;
     /// Whether the engine accepts nothing but a rollback after an error in a transaction.
     const ERROR_FAILS_TRANSACTION: bool;
+    /// SQL function that returns the schema of the tables.
+    const CURRENT_SCHEMA: &'static str;
     /// The text of the boolean value true in a result.
     const TRUE: &'static str;
 

@@ -19,6 +19,10 @@ use crate::xa_branch::XaBranch;
 /// can be resolved while all branches wait for each other.
 const CONTROL_CONNECTIONS: usize = 4;
 
+/// Tables that had another name in earlier versions.
+const RENAMED_TABLES: &[(&str, &str)] =
+    &[("etx_mark", "etx_commit_marker"), ("etx_forgotten", "etx_retention")];
+
 /// Rows deleted per statement.
 const DELETE_BATCH: usize = 1_000;
 
@@ -106,6 +110,41 @@ impl<D: Driver> Database<D> {
                 }
             }
         }
+    }
+
+    /// Gives the tables of an earlier version their present names. Fails if both names exist, because a server of the
+    /// earlier version may have written to the old table.
+    pub async fn rename_old_tables(&self) -> Result<(), ResourceError> {
+        for (old, new) in RENAMED_TABLES {
+            if !self.has_table(old).await? {
+                continue;
+            }
+            if self.has_table(new).await? {
+                let why = format!("the tables {old} and {new} both exist");
+                let remedy = "stop all servers of the earlier version; if the new table is empty, drop it and \
+                              start again; if the old table is empty, drop that one";
+                return Err(self.settings.setup(why, remedy));
+            }
+            let rename = self.query(&format!("ALTER TABLE {old} RENAME TO {new}")).await;
+            // Another server may have renamed it at the same moment.
+            if let Err(error) = rename
+                && self.has_table(old).await?
+            {
+                let why = format!("the table {old} cannot be renamed to {new}: {}", error.error);
+                let remedy = "let the earlier version resolve its prepared branches, stop its servers and start \
+                              again";
+                return Err(self.settings.setup(why, remedy));
+            }
+        }
+        Ok(())
+    }
+
+    async fn has_table(&self, table: &str) -> Result<bool, ResourceError> {
+        let query = format!(
+            "SELECT 1 FROM information_schema.tables WHERE table_name = '{table}' AND table_schema = {}",
+            D::CURRENT_SCHEMA
+        );
+        Ok(!self.query(&query).await?.is_empty())
     }
 
     pub async fn read_decision(

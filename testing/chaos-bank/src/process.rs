@@ -31,7 +31,7 @@ pub struct Process {
 /// The program, which is built if need be.
 pub fn program() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo).args(["build", "--quiet", "-p", "jeton-cli"]).status();
+    let built = Command::new(cargo).args(["build", "--quiet", "-p", "jeton-cli", "--features", "failpoints"]).status();
     if !built.context("cargo cannot be run")?.success() {
         bail!("jeton cannot be built");
     }

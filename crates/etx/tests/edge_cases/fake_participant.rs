@@ -38,6 +38,8 @@ impl Door {
 pub struct Fake {
     number: u8,
     books: Mutex<Books>,
+    /// The call that panics next, once.
+    pub panics_in: Mutex<Option<&'static str>>,
     pub votes: Door,
     pub commits: Door,
 }
@@ -50,11 +52,23 @@ pub struct Books {
 
 impl Fake {
     pub fn new(number: u8) -> Arc<Self> {
-        Arc::new(Self { number, books: Mutex::default(), votes: Door::open(), commits: Door::open() })
+        Arc::new(Self {
+            number,
+            books: Mutex::default(),
+            panics_in: Mutex::default(),
+            votes: Door::open(),
+            commits: Door::open(),
+        })
     }
 
     pub fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().expect("nobody panics with the books open")
+    }
+
+    fn panic_if_planned(&self, call: &str) {
+        let planned =
+            self.panics_in.lock().expect("the lock is released before the panic").take_if(|one| *one == call);
+        assert!(planned.is_none(), "a planned panic in {call}");
     }
 
     fn end(&self, name: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
@@ -91,6 +105,7 @@ impl Resource for Shared {
     }
 
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
+        self.0.panic_if_planned("begin");
         let name = Xid {
             cluster: CLUSTER.into(),
             request: attempt.request,
@@ -155,6 +170,7 @@ impl Branch for FakeBranch {
 
     async fn vote(&mut self) -> Vote {
         self.fake.votes.pass().await;
+        self.fake.panic_if_planned("vote");
         self.fake.books().prepared.insert(self.name);
         Vote::Yes
     }

@@ -216,3 +216,27 @@ async fn a_human_gets_what_is_decided() {
     assert!(resolved.len() == 1 && resolved[0].ended == Ok(Outcome::Commit), "{resolved:?}");
     assert_eq!((stage.committed(), stage.prepared()), ([1, 0], [0, 0]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn panic_in_begin_aborts_one_attempt() {
+    let stage = Stage::build(|| BEGIN);
+    *stage.fakes[1].panics_in.lock().unwrap() = Some("begin");
+    let id = RequestId { session: session(0), sequence: 1 };
+    assert_eq!(stage.issue(id, "work").await.unwrap(), Ok(DONE));
+    assert_eq!((stage.committed(), stage.prepared()), ([1, 1], [0, 0]));
+    let attempts: Vec<_> = stage.fakes[0].books().committed.iter().map(|name| name.attempt).collect();
+    assert_eq!(attempts, [AttemptNumber(2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_in_vote_leaves_the_outcome_to_a_retry() {
+    let stage = Stage::build(|| BEGIN);
+    *stage.fakes[1].panics_in.lock().unwrap() = Some("vote");
+    let id = RequestId { session: session(0), sequence: 1 };
+    assert_eq!(stage.issue(id, "work").await.unwrap(), Err(SubmitError::BrokeOff));
+    // The vote of the other participant was not disturbed.
+    assert_eq!(stage.prepared(), [1, 0]);
+    assert_eq!(stage.issue(id, "work").await.unwrap(), Ok(DONE));
+    stage.sweep().await;
+    assert_eq!((stage.committed(), stage.prepared()), ([1, 1], [0, 0]));
+}

@@ -20,7 +20,7 @@ pub fn insert_sql(
     let RequestId { session, sequence } = request;
     format!(
         "INSERT INTO etx_decision VALUES ({cluster}, x'{session:032x}', {sequence}, {}, \
-         IF((SELECT below FROM etx_forgotten WHERE cluster = {cluster} LOCK IN SHARE MODE) <= x'{session:032x}', \
+         IF((SELECT below FROM etx_retention WHERE cluster = {cluster} LOCK IN SHARE MODE) <= x'{session:032x}', \
          x'{decision}', NULL))",
         attempt.0
     )
@@ -38,9 +38,9 @@ pub fn read_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber)
     let RequestId { session, sequence } = request;
     let cluster = settings.cluster.number;
     format!(
-        "SELECT HEX(decision), below > x'{session:032x}' FROM etx_forgotten LEFT JOIN etx_decision \
-         ON etx_decision.cluster = etx_forgotten.cluster AND session = x'{session:032x}' \
-         AND sequence = {sequence} AND attempt = {} WHERE etx_forgotten.cluster = {cluster}",
+        "SELECT HEX(decision), below > x'{session:032x}' FROM etx_retention LEFT JOIN etx_decision \
+         ON etx_decision.cluster = etx_retention.cluster AND session = x'{session:032x}' \
+         AND sequence = {sequence} AND attempt = {} WHERE etx_retention.cluster = {cluster}",
         attempt.0
     )
 }
@@ -48,7 +48,7 @@ pub fn read_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber)
 pub fn raise_retention_sql(settings: &Settings, below: u128) -> String {
     let cluster = settings.cluster.number;
     format!(
-        "UPDATE etx_forgotten SET below = x'{below:032x}' WHERE cluster = {cluster} AND below < x'{below:032x}'"
+        "UPDATE etx_retention SET below = x'{below:032x}' WHERE cluster = {cluster} AND below < x'{below:032x}'"
     )
 }
 
@@ -56,7 +56,7 @@ pub fn delete_expired_sql(settings: &Settings, below: u128, batch: usize) -> [St
     let cluster = settings.cluster.number;
     let (from, to) = markers_below(settings.cluster, below);
     [
-        format!("etx_mark WHERE gid >= '{from}' AND gid < '{to}' ORDER BY gid"),
+        format!("etx_commit_marker WHERE gid >= '{from}' AND gid < '{to}' ORDER BY gid"),
         format!(
             "etx_decision WHERE cluster = {cluster} AND session < x'{below:032x}' \
              ORDER BY cluster, session, sequence, attempt"

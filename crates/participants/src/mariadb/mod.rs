@@ -48,6 +48,7 @@ impl Driver for MariaDbDriver {
     const REFUSED_STATEMENT: &'static str = "1399";
     const BEGIN_WITH_STATEMENT: bool = false;
     const ERROR_FAILS_TRANSACTION: bool = false;
+    const CURRENT_SCHEMA: &'static str = "DATABASE()";
     const TRUE: &'static str = "1";
 
     fn new(url: &str, settings: &Settings) -> Result<Self, ResourceError> {
@@ -156,7 +157,7 @@ impl Driver for MariaDbDriver {
     ) -> Result<Vote, QueryError> {
         let marker = match mutated!(MarkOmitted) {
             true => String::new(),
-            false => format!("INSERT INTO etx_mark (gid) VALUES ('{}');", xid.gid()),
+            false => format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}');", xid.gid()),
         };
         let xid = xid_sql(xid);
         let prepare = format!("{marker} XA END {xid}; XA PREPARE {xid}");

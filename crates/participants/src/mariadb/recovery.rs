@@ -47,7 +47,7 @@ impl Database<MariaDbDriver> {
         let markers = self
             .query(&format!(
                 "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; \
-                 SELECT gid, GREATEST(TIMESTAMPDIFF(SECOND, at, CURRENT_TIMESTAMP), 0) FROM etx_mark WHERE gid IN ({})",
+                 SELECT gid, GREATEST(TIMESTAMPDIFF(SECOND, at, CURRENT_TIMESTAMP), 0) FROM etx_commit_marker WHERE gid IN ({})",
                 gids.join(", ")
             ))
             .await?;
@@ -150,7 +150,7 @@ impl Database<MariaDbDriver> {
 
     /// A locking read sees an uncommitted marker too.
     async fn marker(&self, gid: &str) -> Result<Marker, ResourceError> {
-        let read = format!("SELECT 1 FROM etx_mark WHERE gid = '{gid}' LOCK IN SHARE MODE NOWAIT");
+        let read = format!("SELECT 1 FROM etx_commit_marker WHERE gid = '{gid}' LOCK IN SHARE MODE NOWAIT");
         match self.query(&read).await {
             Ok(rows) if rows.is_empty() => Ok(Marker::Absent),
             Ok(_) => Ok(Marker::Committed),

@@ -8,14 +8,14 @@ use crate::settings::Settings;
 use crate::xa_resource::Database;
 
 const TABLES: &[&str] = &[
-    "CREATE TABLE IF NOT EXISTS etx_mark (
+    "CREATE TABLE IF NOT EXISTS etx_commit_marker (
         gid varchar(160) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
         at timestamp NOT NULL DEFAULT current_timestamp) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS etx_decision (
         cluster int unsigned NOT NULL, session binary(16) NOT NULL, sequence int unsigned NOT NULL,
         attempt tinyint unsigned NOT NULL, decision longblob NOT NULL,
         PRIMARY KEY (cluster, session, sequence, attempt)) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS etx_forgotten (
+    "CREATE TABLE IF NOT EXISTS etx_retention (
         cluster int unsigned NOT NULL PRIMARY KEY, below binary(16) NOT NULL) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS etx_deployment (
         cluster int unsigned NOT NULL PRIMARY KEY, deployment int unsigned NOT NULL) ENGINE=InnoDB",
@@ -67,6 +67,7 @@ impl Database<MariaDbDriver> {
             warnings
                 .push("the binary log is on: XA is not replicated safely, so a replica may differ".into());
         }
+        self.rename_old_tables().await?;
         self.create_tables().await?;
         self.check_privileges().await?;
         let pooled = self.acquire_control().await?;
@@ -82,17 +83,17 @@ impl Database<MariaDbDriver> {
     async fn create_tables(&self) -> Result<(), ResourceError> {
         let cluster = self.settings.cluster.number;
         let existing = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() \
-                     AND TABLE_NAME IN ('etx_mark', 'etx_decision', 'etx_forgotten', 'etx_deployment')";
+                     AND TABLE_NAME IN ('etx_commit_marker', 'etx_decision', 'etx_retention', 'etx_deployment')";
         // If the tables exist, the privilege to create them is not needed.
         if first(&self.query(existing).await?) != Some("4") {
             for table in TABLES {
                 self.query(table).await?;
             }
         }
-        let row = format!("SELECT 1 FROM etx_forgotten WHERE cluster = {cluster}");
+        let row = format!("SELECT 1 FROM etx_retention WHERE cluster = {cluster}");
         if self.query(&row).await?.is_empty() {
             let zero = "0".repeat(32);
-            self.query(&format!("INSERT IGNORE INTO etx_forgotten VALUES ({cluster}, x'{zero}')")).await?;
+            self.query(&format!("INSERT IGNORE INTO etx_retention VALUES ({cluster}, x'{zero}')")).await?;
         }
         Ok(())
     }
@@ -121,10 +122,10 @@ impl Database<MariaDbDriver> {
         };
         let (xid, gid) = (xid_sql(&xid), xid.gid());
         let statements = format!(
-            "XA START {xid}; INSERT INTO etx_mark (gid) VALUES ('{gid}'); \
+            "XA START {xid}; INSERT INTO etx_commit_marker (gid) VALUES ('{gid}'); \
              XA END {xid}; XA PREPARE {xid}; XA ROLLBACK {xid}; XA RECOVER; \
-             DELETE FROM etx_mark WHERE gid = ''; DELETE FROM etx_decision WHERE cluster = 0 AND sequence = 0; \
-             UPDATE etx_forgotten SET below = below WHERE cluster = 0 AND 1 = 0; \
+             DELETE FROM etx_commit_marker WHERE gid = ''; DELETE FROM etx_decision WHERE cluster = 0 AND sequence = 0; \
+             UPDATE etx_retention SET below = below WHERE cluster = 0 AND 1 = 0; \
              INSERT INTO etx_decision SELECT * FROM etx_decision WHERE 1 = 0; \
              INSERT INTO etx_deployment SELECT * FROM etx_deployment WHERE 1 = 0"
         );

@@ -30,7 +30,7 @@ pub fn write_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber
         "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({}, 1); \
          INSERT INTO etx_decision SELECT {key}, \
          CASE WHEN below <= '{session}' THEN '\\x{decision}'::bytea END \
-         FROM etx_forgotten WHERE cluster = {cluster} ON CONFLICT DO NOTHING; {read}; COMMIT",
+         FROM etx_retention WHERE cluster = {cluster} ON CONFLICT DO NOTHING; {read}; COMMIT",
         Xid::FORMAT
     )
 }
@@ -40,8 +40,8 @@ pub fn read_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber)
     let (cluster, session) = (settings.cluster.number, uuid(request.session));
     let key = key(settings, request, attempt);
     format!(
-        "SELECT encode(decision, 'hex'), below > '{session}' FROM etx_forgotten LEFT JOIN etx_decision \
-         ON (etx_decision.cluster, session, sequence, attempt) = ({key}) WHERE etx_forgotten.cluster = {cluster}"
+        "SELECT encode(decision, 'hex'), below > '{session}' FROM etx_retention LEFT JOIN etx_decision \
+         ON (etx_decision.cluster, session, sequence, attempt) = ({key}) WHERE etx_retention.cluster = {cluster}"
     )
 }
 
@@ -54,7 +54,7 @@ pub fn raise_retention_sql(settings: &Settings, below: u128) -> String {
     let (cluster, session) = (settings.cluster.number, uuid(below));
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({}, 1); \
-         UPDATE etx_forgotten SET below = '{session}' WHERE cluster = {cluster} AND below < '{session}'; COMMIT",
+         UPDATE etx_retention SET below = '{session}' WHERE cluster = {cluster} AND below < '{session}'; COMMIT",
         Xid::FORMAT
     )
 }
@@ -69,7 +69,7 @@ pub fn delete_expired_sql(settings: &Settings, below: u128, batch: usize) -> [St
         )
     };
     [
-        delete("etx_mark", format!("gid >= '{from}' AND gid < '{to}'")),
+        delete("etx_commit_marker", format!("gid >= '{from}' AND gid < '{to}'")),
         delete("etx_decision", format!("cluster = {cluster} AND session < '{session}'")),
     ]
 }

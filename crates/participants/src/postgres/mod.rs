@@ -48,6 +48,7 @@ impl Driver for PostgresDriver {
     const REFUSED_STATEMENT: &'static str = "2D000";
     const BEGIN_WITH_STATEMENT: bool = true;
     const ERROR_FAILS_TRANSACTION: bool = true;
+    const CURRENT_SCHEMA: &'static str = "current_schema()";
     const TRUE: &'static str = "t";
 
     fn new(url: &str, settings: &Settings) -> Result<Self, ResourceError> {

@@ -88,7 +88,7 @@ impl Database<PostgresDriver> {
     }
 
     async fn has_marker(&self, gid: &str) -> Result<bool, ResourceError> {
-        Ok(!self.query(&format!("SELECT 1 FROM etx_mark WHERE gid = '{gid}'")).await?.is_empty())
+        Ok(!self.query(&format!("SELECT 1 FROM etx_commit_marker WHERE gid = '{gid}'")).await?.is_empty())
     }
 
     /// Terminates the sessions of an incarnation of a server that meet a condition, and waits until they are gone.

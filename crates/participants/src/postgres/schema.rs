@@ -11,12 +11,12 @@ use crate::xa_resource::Database;
 
 /// Branch names have a binary collation, so that the names of old sessions are a contiguous range.
 const TABLES: &str = r#"
-CREATE TABLE IF NOT EXISTS etx_mark (
+CREATE TABLE IF NOT EXISTS etx_commit_marker (
     gid text COLLATE "C" PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());
 CREATE TABLE IF NOT EXISTS etx_decision (
     cluster bigint, session uuid, sequence bigint, attempt smallint, decision bytea NOT NULL,
     PRIMARY KEY (cluster, session, sequence, attempt));
-CREATE TABLE IF NOT EXISTS etx_forgotten (cluster bigint PRIMARY KEY, below uuid NOT NULL);
+CREATE TABLE IF NOT EXISTS etx_retention (cluster bigint PRIMARY KEY, below uuid NOT NULL);
 CREATE TABLE IF NOT EXISTS etx_deployment (cluster bigint PRIMARY KEY, deployment bigint NOT NULL);
 "#;
 
@@ -29,10 +29,10 @@ CREATE TABLE IF NOT EXISTS etx_deployment (cluster bigint PRIMARY KEY, deploymen
 pub fn prepared_statements(cluster: u32) -> String {
     format!(
         "PREPARE etx_changed AS SELECT 1 / (pg_current_xact_id_if_assigned() IS NOT NULL)::int; \
-         PREPARE etx_vote (text) AS INSERT INTO etx_mark (gid) VALUES ($1); \
+         PREPARE etx_vote (text) AS INSERT INTO etx_commit_marker (gid) VALUES ($1); \
          PREPARE etx_share AS SELECT pg_advisory_xact_lock_shared({}, 1); \
          PREPARE etx_decide (uuid, bigint, smallint, bytea) AS INSERT INTO etx_decision \
-         SELECT {cluster}, $1, $2, $3, CASE WHEN below <= $1 THEN $4 END FROM etx_forgotten WHERE cluster = {cluster}",
+         SELECT {cluster}, $1, $2, $3, CASE WHEN below <= $1 THEN $4 END FROM etx_retention WHERE cluster = {cluster}",
         Xid::FORMAT
     )
 }
@@ -85,6 +85,7 @@ impl Database<PostgresDriver> {
                     .into(),
             );
         }
+        self.rename_old_tables().await?;
         self.create_tables().await?;
         self.check_privileges().await?;
         Ok(warnings)
@@ -95,13 +96,13 @@ impl Database<PostgresDriver> {
         let cluster = self.settings.cluster.number;
         let create = format!(
             "BEGIN; SELECT pg_advisory_xact_lock({}, 2); {TABLES} \
-             INSERT INTO etx_forgotten VALUES ({cluster}, '00000000-0000-0000-0000-000000000000') \
+             INSERT INTO etx_retention VALUES ({cluster}, '00000000-0000-0000-0000-000000000000') \
              ON CONFLICT DO NOTHING; COMMIT",
             Xid::FORMAT
         );
-        let missing = "SELECT count(*) FROM (VALUES ('etx_mark'), ('etx_decision'), ('etx_forgotten'), ('etx_deployment')) \
+        let missing = "SELECT count(*) FROM (VALUES ('etx_commit_marker'), ('etx_decision'), ('etx_retention'), ('etx_deployment')) \
                      AS needed(name) WHERE to_regclass(name) IS NULL";
-        let row = format!("SELECT 1 FROM etx_forgotten WHERE cluster = {cluster}");
+        let row = format!("SELECT 1 FROM etx_retention WHERE cluster = {cluster}");
         // If the tables exist, the privilege to create them is not needed.
         if first(&self.query(missing).await?) == Some("0") && !self.query(&row).await?.is_empty() {
             return Ok(());
@@ -130,13 +131,13 @@ impl Database<PostgresDriver> {
         };
         let gid = xid.gid();
         let prepare = format!(
-            "BEGIN; SAVEPOINT etx; RELEASE etx; INSERT INTO etx_mark (gid) VALUES ('{gid}'); \
+            "BEGIN; SAVEPOINT etx; RELEASE etx; INSERT INTO etx_commit_marker (gid) VALUES ('{gid}'); \
              PREPARE TRANSACTION '{gid}'"
         );
         pooled.connection.run(&self.settings, &prepare).await?;
         self.resolve(&xid, Outcome::Abort).await?;
-        let statements = "BEGIN; DELETE FROM etx_mark WHERE false; DELETE FROM etx_decision WHERE false; \
-                      UPDATE etx_forgotten SET below = below WHERE false; \
+        let statements = "BEGIN; DELETE FROM etx_commit_marker WHERE false; DELETE FROM etx_decision WHERE false; \
+                      UPDATE etx_retention SET below = below WHERE false; \
                       INSERT INTO etx_decision TABLE etx_decision LIMIT 0; \
                       INSERT INTO etx_deployment TABLE etx_deployment LIMIT 0; ROLLBACK";
         pooled.connection.run(&self.settings, statements).await?;

@@ -168,7 +168,7 @@ pub async fn what_is_forgotten_is_not_decided_again(fixture: &mut Fixture) -> Re
     // Back is not forward, and marks go too.
     fixture.other.forget(old.request.session).await?;
     ensure!(fixture.own.read_decision(old.request, AttemptNumber::FIRST).await.is_err());
-    let mark = format!("SELECT 1 FROM etx_mark WHERE gid = '{}'", marked_name.gid());
+    let mark = format!("SELECT 1 FROM etx_commit_marker WHERE gid = '{}'", marked_name.gid());
     ensure!(!fixture.raw(&mark).await?.is_empty());
     fixture.other.forget(marked_name.request.session + 1).await?;
     ensure!(fixture.raw(&mark).await?.is_empty());

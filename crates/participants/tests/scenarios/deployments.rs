@@ -42,6 +42,30 @@ pub async fn branches_of_strangers_are_not_listed(fixture: &mut Fixture) -> Resu
     fixture.expect_balance(account, 1).await
 }
 
+pub async fn tables_of_an_earlier_version_are_renamed(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let branch = prepared_deposit(fixture, account).await?;
+    let xid = branch.name();
+    branch.decide(Outcome::Commit).await?;
+    fixture.raw("ALTER TABLE etx_commit_marker RENAME TO etx_mark").await?;
+    fixture.raw("ALTER TABLE etx_retention RENAME TO etx_forgotten").await?;
+    let checks = (0..4).map(|_| fixture.ensure_schema());
+    for checked in futures_util::future::join_all(checks).await {
+        checked?;
+    }
+    let rows = fixture.raw(&format!("SELECT 1 FROM etx_commit_marker WHERE gid = '{}'", xid.gid())).await?;
+    ensure!(rows.len() == 1, "the commit marker is lost: {rows:?}");
+    let rows = fixture.raw(&format!("SELECT below FROM etx_retention WHERE cluster = {CLUSTER}")).await?;
+    ensure!(rows.len() == 1, "the retention limit is lost: {rows:?}");
+
+    fixture.raw("CREATE TABLE etx_mark (gid int)").await?;
+    let refused = fixture.ensure_schema().await;
+    fixture.raw("DROP TABLE etx_mark").await?;
+    let Err(why @ ResourceError::Setup { .. }) = &refused else { anyhow::bail!("{refused:?}") };
+    ensure!(why.to_string().contains("etx_mark and etx_commit_marker both exist"), "{why}");
+    Ok(())
+}
+
 /// `jeton init` does not know the deployment yet, and may die in its trial.
 pub async fn a_trial_that_was_left_is_ended_by_whoever_has_the_number(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;

@@ -157,6 +157,15 @@ impl Fixture {
         })
     }
 
+    /// Creates and checks the tables, as `jeton init` does.
+    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
+        let url = self.server.url_by(self.server.address());
+        match self.engine {
+            Engine::Postgres => Postgres::new(&url, settings())?.ensure_schema().await,
+            Engine::MariaDb { .. } => MariaDb::new(&url, settings())?.ensure_schema().await,
+        }
+    }
+
     /// Claims the number of a cluster for a deployment.
     pub async fn claim(&self, settings: Settings) -> Result<(), ResourceError> {
         let url = self.server.url_by(self.server.address());

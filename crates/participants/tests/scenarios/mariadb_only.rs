@@ -173,7 +173,7 @@ pub async fn a_branch_that_does_not_begin_does_nothing(fixture: &mut Fixture) ->
     let name = branch.name();
     // Another has the name already.
     let xid = format!("'{}','{}',{}", name.gtrid(), name.bqual(), Xid::FORMAT);
-    let note = format!("INSERT INTO etx_mark (gid) VALUES ('{}')", name.gid());
+    let note = format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}')", name.gid());
     fixture.raw(&format!("XA START {xid}; {note}; XA END {xid}; XA PREPARE {xid}")).await?;
     let done = fixture.deposit(&mut branch, account).await;
     drop(branch);
@@ -187,12 +187,12 @@ pub async fn a_vote_without_its_mark_is_no(fixture: &mut Fixture) -> Result<()> 
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
     let name = branch.name();
-    fixture.raw(&format!("INSERT INTO etx_mark (gid) VALUES ('{}')", name.gid())).await?;
+    fixture.raw(&format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}')", name.gid())).await?;
     let vote = branch.vote().await;
     let is_prepared = fixture.is_prepared(&name).await?;
     drop(branch);
     ensure!(matches!(vote, Vote::No(_)) && !is_prepared, "it votes {vote:?}");
-    fixture.raw(&format!("DELETE FROM etx_mark WHERE gid = '{}'", name.gid())).await?;
+    fixture.raw(&format!("DELETE FROM etx_commit_marker WHERE gid = '{}'", name.gid())).await?;
     fixture.expect_balance(account, 0).await
 }
 

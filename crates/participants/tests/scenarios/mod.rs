@@ -72,6 +72,7 @@ pub const COMMON: &[(&str, Scenario)] = scenarios![
     decisions::what_is_forgotten_is_not_decided_again,
     deployments::a_number_is_claimed_by_one_deployment,
     deployments::branches_of_strangers_are_not_listed,
+    deployments::tables_of_an_earlier_version_are_renamed,
     deployments::a_trial_that_was_left_is_ended_by_whoever_has_the_number,
 ];
 
