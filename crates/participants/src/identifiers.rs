@@ -46,10 +46,11 @@ mod tests {
     #[test]
     fn markers_of_older_sessions_are_a_range() {
         let gid = |cluster: Cluster, session| {
-            let executor = CoordinatorId { server: 1, incarnation: 2, work: 3 };
+            let coordinator = CoordinatorId { server: 1, incarnation: 2, work: 3 };
             let request = RequestId { session, sequence: 1 };
-            let (attempt, home) = (AttemptNumber::FIRST, DecisionLocation::Registers);
-            Xid { cluster, request, attempt, home, executor, resource: 0, connection: 4 }.gid()
+            let (attempt, decision_location) = (AttemptNumber::FIRST, DecisionLocation::Registers);
+            Xid { cluster, request, attempt, decision_location, coordinator, resource: 0, connection: 4 }
+                .gid()
         };
         let of = |number, deployment| Cluster { number, deployment };
         let (from, to) = markers_below(of(7, 1), 100);

@@ -58,7 +58,7 @@ impl<D: Driver> XaBranch<D> {
     }
 
     fn lost(&self) -> QueryError {
-        self.database.settings.passing("the connection is lost").into()
+        self.database.settings.transient("the connection is lost").into()
     }
 
     fn invalid_state(&self, why: &str) -> ResourceError {
@@ -96,7 +96,7 @@ impl<D: Driver> XaBranch<D> {
     /// Replaces a connection that died while it was idle. Whatever was executed on it is rolled back with it.
     async fn reconnect(&mut self) -> Result<(), ResourceError> {
         self.connection = None;
-        let pooled = self.database.acquire_for_branch(self.xid.executor).await?;
+        let pooled = self.database.acquire_for_branch(self.xid.coordinator).await?;
         self.xid.connection = D::id(&pooled.connection);
         self.connection = Some(pooled);
         Ok(())
@@ -219,7 +219,7 @@ impl<D: Driver> Branch for XaBranch<D> {
         };
         let result = self.execute_open(is_first, statement, parameters).await;
         self.state = match &result {
-            Err(error) if !mutated!(ErrorForgiven) => State::Failed(error.clone()),
+            Err(error) if !mutated!(ErrorIgnored) => State::Failed(error.clone()),
             _ => State::Open,
         };
         if let Ok(executed) = &result {

@@ -69,7 +69,7 @@ impl<D: Driver> Database<D> {
         pool: &Pool<D::Connection>,
     ) -> Result<PooledConnection<D::Connection>, ResourceError> {
         let slot = pool.slot().await;
-        let mut slot = slot.map_err(|_| self.settings.passing("no connection became free in time"))?;
+        let mut slot = slot.map_err(|_| self.settings.transient("no connection became free in time"))?;
         match slot.idle_one.take().filter(D::is_open) {
             Some(connection) => Ok(slot.fill(connection, true)),
             None => Ok(slot.fill(self.driver.connect(&self.settings).await?, false)),
@@ -160,7 +160,7 @@ impl<D: Driver> Database<D> {
     fn parse_decision(&self, rows: &TextRows) -> Result<Option<Vec<u8>>, ResourceError> {
         match rows.last().map(Vec::as_slice) {
             Some([Some(text), _]) => {
-                let unreadable = || self.settings.passing("a decision cannot be decoded");
+                let unreadable = || self.settings.transient("a decision cannot be decoded");
                 unhex(text).map(Some).ok_or_else(unreadable)
             }
             Some([None, Some(is_forgotten)]) if is_forgotten == D::TRUE => Err(self.settings.forgotten()),
@@ -181,17 +181,17 @@ impl<D: Driver> Resource for XaResource<D> {
 
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
         let settings = &self.database.settings;
-        let pooled = self.database.acquire_for_branch(attempt.executor).await?;
+        let pooled = self.database.acquire_for_branch(attempt.coordinator).await?;
         let xid = Xid {
             cluster: settings.cluster,
             request: attempt.request,
             attempt: attempt.number,
-            home: attempt.home,
-            executor: attempt.executor,
+            decision_location: attempt.decision_location,
+            coordinator: attempt.coordinator,
             resource: settings.number,
             connection: D::id(&pooled.connection),
         };
-        let decides_here = attempt.home == DecisionLocation::Resource(settings.number);
+        let decides_here = attempt.decision_location == DecisionLocation::Resource(settings.number);
         Ok(Box::new(XaBranch::new(Arc::clone(&self.database), pooled, xid, decides_here)))
     }
 
@@ -219,7 +219,7 @@ impl<D: Driver> Resource for XaResource<D> {
         match database.query(&write).await {
             Ok(rows) => {
                 let recorded = database.parse_decision(&rows)?;
-                recorded.ok_or_else(|| database.settings.passing("a decision that was written is missing"))
+                recorded.ok_or_else(|| database.settings.transient("a decision that was written is missing"))
             }
             Err(error) if D::classify(&error) == ErrorClass::Forgotten => Err(database.settings.forgotten()),
             Err(error) => Err(error.into()),
@@ -243,10 +243,10 @@ impl<D: Driver> Resource for XaResource<D> {
         Ok(())
     }
 
-    async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
+    async fn fence(&self, coordinator: CoordinatorId) -> Result<(), ResourceError> {
         if mutated!(FenceOmitted) {
             return Ok(());
         }
-        D::fence(&self.database, executor).await
+        D::fence(&self.database, coordinator).await
     }
 }

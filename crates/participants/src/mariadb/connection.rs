@@ -48,7 +48,7 @@ impl Connection {
             .run(settings, &format!("SELECT GET_LOCK(IF(RELEASE_ALL_LOCKS() >= 0, '{lock}', ''), 0)"))
             .await?;
         if first(&taken) != Some("1") {
-            return Err(settings.passing("another session has the lock of this one").into());
+            return Err(settings.transient("another session has the lock of this one").into());
         }
         self.lock = lock;
         Ok(())
@@ -79,7 +79,7 @@ impl Connection {
         };
         match tokio::time::timeout(settings.answer_max(), answer).await {
             Ok(answer) => answer.map_err(|error: mysql_async::Error| query_error(settings, &error)),
-            Err(_) => Err(settings.passing("no response in time").into()),
+            Err(_) => Err(settings.transient("no response in time").into()),
         }
     }
 
@@ -109,7 +109,7 @@ impl Connection {
         };
         let (rows, changed) = match tokio::time::timeout(settings.answer_max(), answer).await {
             Ok(answer) => answer.map_err(|error: mysql_async::Error| query_error(settings, &error))?,
-            Err(_) => return Err(settings.passing("no response in time").into()),
+            Err(_) => return Err(settings.transient("no response in time").into()),
         };
         let rows: Result<Vec<Row>, String> = rows.into_iter().map(read_row).collect();
         let rows = rows.map_err(|why| refusal("column", why))?;

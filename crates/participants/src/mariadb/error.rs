@@ -28,11 +28,11 @@ pub fn query_error(settings: &Settings, error: &Error) -> QueryError {
         ) => return QueryError { is_lost: false, ..settings.statement("parameters", error).into() },
         Error::Url(error) => return settings.setup(error, "correct the URL").into(),
         // The connection is lost, or the response was not understood: the result of the statement is unknown.
-        error => return settings.passing(error).into(),
+        error => return settings.transient(error).into(),
     };
     let why = format_args!("{} [{}]", error.message, error.code).to_string();
-    let kind = if is_passing(error.code) {
-        settings.passing(why)
+    let kind = if is_transient(error.code) {
+        settings.transient(why)
     } else if let Some(remedy) = remedy(error.code) {
         settings.setup(why, remedy)
     } else {
@@ -53,7 +53,7 @@ fn is_lost(code: u16) -> bool {
 }
 
 /// Whether a retry may succeed.
-fn is_passing(code: u16) -> bool {
+fn is_transient(code: u16) -> bool {
     // Full disk, memory; connection limits; locks, deadlocks, also those of XA; a row that changed; timeouts.
     let codes =
         [1020, 1021, 1037, 1038, 1041, 1040, 1203, 1226, 1205, 1213, 1402, 1613, 1614, 1969, 1129, 4031];
@@ -80,10 +80,10 @@ mod tests {
     #[test]
     fn error_codes_are_classified() {
         for code in [1205, 1213, 1040, 2006, 2013, 1053, 1927, 1969] {
-            assert!(is_passing(code), "{code}");
+            assert!(is_transient(code), "{code}");
         }
         for code in [1062, 1064, 1397, 1048, 1452] {
-            assert!(!is_passing(code) && !is_lost(code) && remedy(code).is_none(), "{code}");
+            assert!(!is_transient(code) && !is_lost(code) && remedy(code).is_none(), "{code}");
         }
         assert!(!is_lost(1205) && remedy(1142).is_some());
     }

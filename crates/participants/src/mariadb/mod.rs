@@ -155,7 +155,7 @@ impl Driver for MariaDbDriver {
         xid: &Xid,
         _has_changed: bool,
     ) -> Result<Vote, QueryError> {
-        let marker = match mutated!(MarkOmitted) {
+        let marker = match mutated!(MarkerOmitted) {
             true => String::new(),
             false => format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}');", xid.gid()),
         };

@@ -127,7 +127,7 @@ impl Database<MariaDbDriver> {
                         format!("the storage engine has the branch {gid}, and MariaDB does not list it");
                     self.settings.setup(why, "restart MariaDB; the branch is listed then and can be resolved")
                 } else {
-                    self.settings.passing(format_args!("the branch {gid} could not be resolved in time"))
+                    self.settings.transient(format_args!("the branch {gid} could not be resolved in time"))
                 });
             }
         }
@@ -140,7 +140,7 @@ impl Database<MariaDbDriver> {
     /// Terminates the session of a branch, and waits until the storage engine has noticed. The latter cannot be observed;
     /// it takes microseconds unless the machine is busy.
     async fn wait_for_session_end(&self, xid: &Xid) -> Result<(), ResourceError> {
-        if mutated!(UnknownIsDone) || mutated!(PartingNotAwaited) {
+        if mutated!(UnknownIsDone) || mutated!(SessionEndNotAwaited) {
             return Ok(());
         }
         self.end_session(xid).await?;
@@ -169,7 +169,7 @@ impl Database<MariaDbDriver> {
 
     /// Terminates the session of a branch.
     pub async fn end_session(&self, xid: &Xid) -> Result<(), ResourceError> {
-        let lock = lock_name(&self.settings, xid.executor, xid.connection);
+        let lock = lock_name(&self.settings, xid.coordinator, xid.connection);
         self.end_sessions(&format!(
             "SELECT IS_USED_LOCK('{lock}') FROM DUAL WHERE IS_USED_LOCK('{lock}') IS NOT NULL"
         ))
@@ -193,7 +193,7 @@ impl Database<MariaDbDriver> {
                 }
             }
             if !deadline.again().await {
-                return Err(self.settings.passing("a terminated session does not end"));
+                return Err(self.settings.transient("a terminated session does not end"));
             }
         }
     }

@@ -38,7 +38,7 @@ impl Database<MariaDbDriver> {
         let server = server.first().cloned().unwrap_or_default();
         let server: Vec<&str> = server.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
         let [version, database, read_only, flush, binlog] = server[..] else {
-            return Err(settings.passing("it does not report its settings"));
+            return Err(settings.transient("it does not report its settings"));
         };
         if !version.contains("MariaDB") || is_old(version) {
             let why = format!("it is {version}");
@@ -102,7 +102,7 @@ impl Database<MariaDbDriver> {
     async fn check_privileges(&self) -> Result<(), ResourceError> {
         // Resolve the branch of an interrupted check. The branch of a check in flight belongs to its session and stays.
         for left in
-            self.prepared().await?.into_iter().filter(|left| left.name.executor == CoordinatorId::TRIAL)
+            self.prepared().await?.into_iter().filter(|left| left.name.coordinator == CoordinatorId::TRIAL)
         {
             if let Err(error) = self.query(&format!("XA ROLLBACK {}", xid_sql(&left.name))).await
                 && error.is_lost
@@ -115,8 +115,8 @@ impl Database<MariaDbDriver> {
             cluster: self.settings.cluster,
             request: RequestId { session: 0, sequence: 0 },
             attempt: AttemptNumber::FIRST,
-            home: DecisionLocation::Registers,
-            executor: CoordinatorId::TRIAL,
+            decision_location: DecisionLocation::Registers,
+            coordinator: CoordinatorId::TRIAL,
             resource: self.settings.number,
             connection: pooled.connection.id,
         };

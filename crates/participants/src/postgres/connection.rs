@@ -58,7 +58,7 @@ impl Connection {
         );
         let answer = connection.run(settings, &session).await?;
         let process = first(&answer).and_then(|text| text.parse().ok());
-        connection.process = process.ok_or_else(|| settings.passing("the session has no process id"))?;
+        connection.process = process.ok_or_else(|| settings.transient("the session has no process id"))?;
         Ok(connection)
     }
 
@@ -91,7 +91,7 @@ impl Connection {
         let answer = tokio::time::timeout(settings.answer_max(), self.client.simple_query(sql)).await;
         let messages = match answer {
             Ok(answer) => answer.map_err(|error| query_error(settings, &error))?,
-            Err(_) => return Err(settings.passing("no response in time").into()),
+            Err(_) => return Err(settings.transient("no response in time").into()),
         };
         let rows = messages.into_iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => {
@@ -114,7 +114,7 @@ impl Connection {
         let answer = self.query(settings, begin, sql, values);
         match tokio::time::timeout(settings.answer_max(), answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(settings.passing("no response in time").into()),
+            Err(_) => Err(settings.transient("no response in time").into()),
         }
     }
 

@@ -17,7 +17,7 @@ pub const NOT_IN_PREREQUISITE_STATE: &str = "55000";
 pub fn query_error(settings: &Settings, error: &Error) -> QueryError {
     let Some(error) = error.as_db_error() else {
         // The connection is lost, or the response was not understood: the result of the statement is unknown.
-        return settings.passing(with_cause(error)).into();
+        return settings.transient(with_cause(error)).into();
     };
     let code = error.code().code();
     let why = match error.detail() {
@@ -26,8 +26,8 @@ pub fn query_error(settings: &Settings, error: &Error) -> QueryError {
     };
     // The text of the severity depends on the language of the database.
     let is_statement_error = error.parsed_severity() == Some(Severity::Error);
-    let error_kind = if is_passing(code) || is_stale_plan(code, error.routine()) {
-        settings.passing(format_args!("{why} [{code}]"))
+    let error_kind = if is_transient(code) || is_stale_plan(code, error.routine()) {
+        settings.transient(format_args!("{why} [{code}]"))
     } else if let Some(remedy) = remedy(code, &why) {
         settings.setup(format_args!("{why} [{code}]"), remedy)
     } else {
@@ -44,7 +44,7 @@ fn with_cause(error: &Error) -> String {
 }
 
 /// Whether a retry may succeed.
-fn is_passing(code: &str) -> bool {
+fn is_transient(code: &str) -> bool {
     // Connection; resources such as connections and memory; system errors such as a full disk.
     let classes = ["08", "53", "58"];
     // Serialization failure, deadlock, unknown completion; lock not available, object in use; statement timeout,
@@ -80,10 +80,10 @@ mod tests {
     #[test]
     fn error_codes_are_classified() {
         for code in ["40001", "40P01", "55P03", "57P01", "57P03", "08006", "53300", "57014"] {
-            assert!(is_passing(code), "{code}");
+            assert!(is_transient(code), "{code}");
         }
         for code in ["23505", "42601", "22P02", "42501", "55000", "0A000"] {
-            assert!(!is_passing(code), "{code}");
+            assert!(!is_transient(code), "{code}");
         }
         assert!(is_stale_plan("0A000", Some("RevalidateCachedQuery")));
         assert!(!is_stale_plan("0A000", Some("PrepareTransaction")) && !is_stale_plan("0A000", None));

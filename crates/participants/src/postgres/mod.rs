@@ -201,7 +201,7 @@ impl Driver for PostgresDriver {
 
     async fn end_session(database: &Database<Self>, xid: &Xid) -> Result<(), ResourceError> {
         let condition = format!("AND pid = {}", xid.connection);
-        database.end_sessions(xid.executor, &condition).await
+        database.end_sessions(xid.coordinator, &condition).await
     }
 
     async fn fence(database: &Database<Self>, coordinator: CoordinatorId) -> Result<(), ResourceError> {

@@ -77,7 +77,7 @@ impl Database<PostgresDriver> {
                 }
             }
             if !deadline.again().await {
-                return Err(self.settings.passing(error));
+                return Err(self.settings.transient(error));
             }
         }
     }
@@ -105,7 +105,7 @@ impl Database<PostgresDriver> {
         let deadline = PollDeadline::new(self.settings.answer_max());
         while first(&self.query(&end).await?) != Some("0") {
             if !deadline.again().await {
-                return Err(self.settings.passing("a terminated session does not end"));
+                return Err(self.settings.transient("a terminated session does not end"));
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ impl Database<PostgresDriver> {
         let server = server.first().cloned().unwrap_or_default();
         let server: Vec<&str> = server.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
         let [standby, new_enough, prepared_max, fsync, replicas] = server[..] else {
-            return Err(self.settings.passing("it does not report its settings"));
+            return Err(self.settings.transient("it does not report its settings"));
         };
         if standby == "t" {
             return Err(self.settings.setup("it is a standby", "use the address of the primary"));
@@ -114,7 +114,7 @@ impl Database<PostgresDriver> {
     async fn check_privileges(&self) -> Result<(), ResourceError> {
         // Resolve the branch of an interrupted check. A check in flight tolerates this.
         for left in
-            self.prepared().await?.into_iter().filter(|left| left.name.executor == CoordinatorId::TRIAL)
+            self.prepared().await?.into_iter().filter(|left| left.name.coordinator == CoordinatorId::TRIAL)
         {
             self.resolve(&left.name, Outcome::Abort).await?;
         }
@@ -124,8 +124,8 @@ impl Database<PostgresDriver> {
             cluster: self.settings.cluster,
             request,
             attempt: AttemptNumber::FIRST,
-            home: DecisionLocation::Registers,
-            executor: CoordinatorId::TRIAL,
+            decision_location: DecisionLocation::Registers,
+            coordinator: CoordinatorId::TRIAL,
             resource: self.settings.number,
             connection: pooled.connection.process,
         };
