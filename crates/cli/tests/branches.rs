@@ -95,7 +95,7 @@ fn adapter(address: &str) -> Jeton {
 fn attempt(sequence: u32) -> AttemptId {
     let request = RequestId { session: 0x0192_8f00_dead_7000_8000_0000_0000_00ff, sequence };
     let executor = CoordinatorId { server: 1, incarnation: 2, work: u64::from(sequence) };
-    AttemptId { request, number: AttemptNumber::FIRST, executor, home: DecisionLocation::Registers }
+    AttemptId { request, number: AttemptNumber::FIRST, coordinator: executor, decision_location: DecisionLocation::Registers }
 }
 
 /// Counters of several partitions.
@@ -137,7 +137,7 @@ async fn an_abort_that_overtakes_its_vote_is_obeyed() {
     scenario.jeton.decide(&branch.name(), Outcome::Abort).await.unwrap();
     scenario.kill_and_start();
     let vote = branch.vote().await;
-    assert!(matches!(vote, Vote::No(ResourceError::Passing { .. })), "{vote:?}");
+    assert!(matches!(vote, Vote::No(ResourceError::Transient { .. })), "{vote:?}");
     assert!(scenario.held().await.is_empty());
     branch.decide(Outcome::Abort).await.unwrap();
     // What nobody ever held is not called committed.
@@ -156,7 +156,7 @@ async fn what_is_promised_is_kept_back() {
     assert!(matches!(vote, Vote::Yes), "{vote:?}");
     let (second, vote) = scenario.voted(3, &["ADD default stock -3 MIN 0", "ADD default sold 3"]).await;
     assert!(
-        matches!(vote, Vote::No(ResourceError::Passing { .. })),
+        matches!(vote, Vote::No(ResourceError::Transient { .. })),
         "the first may yet be aborted: {vote:?}"
     );
     scenario.jeton.decide(&second, Outcome::Abort).await.unwrap();
@@ -198,9 +198,9 @@ async fn a_branch_sends_nothing_before_its_vote() {
     // Without the server nothing has to be ended of what never voted; the rest is doubt.
     failing.decide(Outcome::Abort).await.unwrap();
     let vote = writing.vote().await;
-    assert!(matches!(vote, Vote::No(ResourceError::Passing { .. })), "{vote:?}");
+    assert!(matches!(vote, Vote::No(ResourceError::Transient { .. })), "{vote:?}");
     let lost = writing.decide(Outcome::Abort).await;
-    assert!(matches!(lost, Err(ResourceError::Passing { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(ResourceError::Transient { .. })), "{lost:?}");
     scenario.start();
     assert!(scenario.held().await.is_empty());
     assert!(matches!(

@@ -1,21 +1,25 @@
-//! Which requests of which sessions this server has answered, so far as their numbers go on without a gap.
+//! Watermarks of answered requests: the sequence number below which this server has answered all requests of
+//! a session.
 //!
-//! A decision is forgotten early when its client says that it has the answer. Should that not be true, of a client that is mistaken or means harm, a commit would be forgotten before it is carried
-//! out, and count as aborted. So a server goes by what it has seen itself: an answer is given when all is carried out.
+//! A client acknowledges answers, so that their decisions can be forgotten early. If a faulty or malicious
+//! client acknowledges too early, a commit could be forgotten before it is carried out, and would count as
+//! aborted. So a server forgets only what it has answered itself: an answer is given after all branches are
+//! committed.
 //!
-//! What must hold: nothing is in here that was not answered; what is left out only stays until its session is old. So the table has a limit.
+//! Invariant: the table contains answered requests only. A request that is missing is kept until its session
+//! expires, so the table can be bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::RequestId;
 
-/// Sessions that are remembered, those that were begun last.
+/// Sessions in the table; the newest ones stay.
 const SESSIONS_MAX: usize = 65_536;
 
-/// Numbers beyond a gap that are remembered of a session: those of requests that are under way at the same time.
+/// Sequence numbers beyond a gap per session: requests in flight at the same time.
 const BEYOND_MAX: usize = 256;
 
-/// The table.
+/// The table of watermarks.
 #[derive(Debug, Default)]
 pub(crate) struct AnsweredWatermarks {
     sessions: BTreeMap<u128, Numbers>,
@@ -23,14 +27,14 @@ pub(crate) struct AnsweredWatermarks {
 
 #[derive(Debug, Default)]
 struct Numbers {
-    /// All below this were answered.
+    /// All requests below this sequence number were answered.
     below: u32,
-    /// These too.
+    /// Answered requests above a gap.
     beyond: BTreeSet<u32>,
 }
 
 impl AnsweredWatermarks {
-    /// A request was answered.
+    /// Records that a request was answered.
     pub(crate) fn note(&mut self, request: RequestId) {
         let RequestId { session, sequence } = request;
         let numbers = self.sessions.entry(session).or_default();
@@ -48,7 +52,8 @@ impl AnsweredWatermarks {
         }
     }
 
-    /// Up to which request of a session all were answered, and were acknowledged up to `through`; nothing if there is none.
+    /// The last request of a session, at most `through`, up to which all requests were answered; `None` if
+    /// there is none.
     pub(crate) fn up_to(&self, session: u128, through: u32) -> Option<u32> {
         let last = self.sessions.get(&session)?.below.checked_sub(1)?;
         Some(last.min(through))

@@ -1,8 +1,8 @@
-//! The wait between two attempts at something that must come about at last.
+//! The delay between retries of an operation that must succeed eventually.
 
 use std::time::Duration;
 
-/// Grows from one attempt to the next, up to a limit; whoever waits says what for, at first and then from time to time.
+/// A delay that doubles with every retry, up to a limit. The first retry and every 32nd are logged.
 #[derive(Debug, Default)]
 pub struct Backoff {
     attempts: u32,
@@ -12,12 +12,12 @@ impl Backoff {
     const MIN: Duration = Duration::from_millis(10);
     const MAX: Duration = Duration::from_secs(1);
 
-    /// Waits, for the next attempt.
+    /// Waits before the next retry.
     pub async fn after(&mut self, what: &str, why: &str) {
         self.attempts += 1;
-        // The first and then one of 32, which at the longest pause is twice a minute.
+        // At the longest delay, every 32nd retry is one in about half a minute.
         if self.attempts % 32 == 1 {
-            tracing::warn!(attempts = self.attempts, why, "{what}; it is tried again");
+            tracing::warn!(attempts = self.attempts, why, "{what}; retrying");
         }
         tokio::time::sleep(self.length()).await;
     }

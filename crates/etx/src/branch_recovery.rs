@@ -1,14 +1,16 @@
-//! What becomes of a branch that is found prepared in a database.
+//! Recovery of a branch that is found prepared in a database.
 //!
-//! Its executor may be at work, or dead, or have lost sight of it: a vote that was under way when the connection broke can still come about, after
-//! everybody was told that the try is void. So the databases are swept, for ever, and each branch found is looked into.
+//! Its coordinator may be running, may be dead, or may not know of the branch: a prepare that was in flight
+//! when the connection broke can take effect after the attempt was aborted. So the recovery task lists the
+//! prepared branches of all databases periodically and resolves each.
 //!
-//! What must hold: a branch is ended only by what stands about its try. If nothing stands, and the executor seems dead, it is first written
-//! that the try is void; and what then stands is obeyed, for the executor may have been faster.
+//! Invariant: only the recorded decision of an attempt ends a branch. If there is none and the coordinator is
+//! suspected, recovery first records an abort. It then obeys the recorded decision, because the coordinator
+//! may have been faster.
 
 use crate::{AttemptNumber, CoordinatorId, Decision, Outcome, Xid};
 
-/// A look into one prepared branch.
+/// The recovery of one prepared branch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchRecovery {
     branch: Xid,
@@ -17,103 +19,106 @@ pub struct BranchRecovery {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Phase {
-    Looking,
-    Asking,
+    Reading,
+    CheckingCoordinator,
     Proposing,
-    ListingAgain,
+    CheckingPrepared,
     Ending,
-    Over,
+    Ended,
 }
 
-/// What happened.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryEvent {
-    /// This stands about the try; or nothing yet.
-    Stands(Option<Decision>),
-    /// What stood is forgotten. Commits are not forgotten before they are carried out, so if the branch is still prepared, it was no commit.
+    /// The recorded decision of the attempt, if there is one.
+    Recorded(Option<Decision>),
+    /// The decision is forgotten. A commit is forgotten only after it is carried out, so a branch that is
+    /// still prepared was not committed.
     Forgotten,
     /// Whether the branch is prepared now.
     Listed {
-        /// Whether it is.
+        /// `false` if it has ended.
         is_prepared: bool,
     },
-    /// Whether the executor is still at work on this try, as far as can be told.
-    Executor {
-        /// Whether it is.
+    /// Whether the coordinator is still executing this attempt.
+    Coordinator {
+        /// `false` if it is idle, restarted or suspected.
         is_working: bool,
     },
     /// The branch has ended.
     Ended,
 }
 
-/// What to do next. Each is told of by [`RecoveryEvent`] when it is done.
+/// The next action. A [`RecoveryEvent`] reports its result.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoveryAction {
-    /// Look what stands about the try.
-    Look(AttemptNumber),
-    /// Look whether the branch is still prepared.
-    ListAgain(Xid),
-    /// Find out whether the executor is at work.
-    AskFor(CoordinatorId, AttemptNumber),
-    /// Write that the try is void, if nothing stands, until it is known what stands.
+    /// Read the decision of the attempt.
+    ReadDecision(AttemptNumber),
+    /// Check whether the branch is still prepared.
+    CheckPrepared(Xid),
+    /// Ask whether the coordinator is executing the attempt.
+    CheckCoordinator(CoordinatorId, AttemptNumber),
+    /// Record an abort unless there is a decision, and read the recorded decision. Retries until it is known.
     ProposeAbort(AttemptNumber),
-    /// End the branch, until it is sure.
+    /// Commit or roll back the branch. Retries until it has ended.
     End(Xid, Outcome),
 }
 
 impl BranchRecovery {
-    /// Looks into a branch.
+    /// Starts the recovery of a branch.
     pub fn begin(branch: Xid) -> (Self, RecoveryAction) {
-        (Self { branch, phase: Phase::Looking }, RecoveryAction::Look(branch.attempt))
+        (Self { branch, phase: Phase::Reading }, RecoveryAction::ReadDecision(branch.attempt))
     }
 
-    /// The branch.
+    /// The branch in recovery.
     pub fn branch(&self) -> &Xid {
         &self.branch
     }
 
-    /// Whether there is nothing more to do: the branch has ended, or is in good hands.
-    pub fn is_over(&self) -> bool {
-        self.phase == Phase::Over
+    /// Whether no action is left: the branch has ended, or its coordinator is executing.
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
     }
 
-    /// Takes in what happened.
-    pub fn on(&mut self, found: RecoveryEvent) -> Option<RecoveryAction> {
-        let Xid { executor, attempt, .. } = self.branch;
-        match (self.phase, found) {
-            (Phase::Looking | Phase::Proposing, RecoveryEvent::Stands(Some(decision))) => {
+    /// Handles the result of the last action.
+    pub fn on(&mut self, event: RecoveryEvent) -> Option<RecoveryAction> {
+        let Xid { coordinator, attempt, .. } = self.branch;
+        match (self.phase, event) {
+            (Phase::Reading | Phase::Proposing, RecoveryEvent::Recorded(Some(decision))) => {
                 self.end(decision.outcome(&self.branch))
             }
-            // It may have been committed, answered and acknowledged since it was listed.
-            (Phase::Looking | Phase::Proposing, RecoveryEvent::Forgotten) => {
+            // The branch may have been committed, answered and acknowledged since it was listed.
+            (Phase::Reading | Phase::Proposing, RecoveryEvent::Forgotten) => {
                 let branch = self.branch;
-                self.go(Phase::ListingAgain, RecoveryAction::ListAgain(branch))
+                self.enter(Phase::CheckingPrepared, RecoveryAction::CheckPrepared(branch))
             }
-            (Phase::ListingAgain, RecoveryEvent::Listed { is_prepared: true }) => self.end(Outcome::Abort),
-            (Phase::Looking, RecoveryEvent::Stands(None)) => {
-                self.go(Phase::Asking, RecoveryAction::AskFor(executor, attempt))
+            (Phase::CheckingPrepared, RecoveryEvent::Listed { is_prepared: true }) => {
+                self.end(Outcome::Abort)
             }
-            (Phase::Asking, RecoveryEvent::Executor { is_working: true })
-            | (Phase::ListingAgain, RecoveryEvent::Listed { is_prepared: false })
+            (Phase::Reading, RecoveryEvent::Recorded(None)) => {
+                self.enter(Phase::CheckingCoordinator, RecoveryAction::CheckCoordinator(coordinator, attempt))
+            }
+            (Phase::CheckingCoordinator, RecoveryEvent::Coordinator { is_working: true })
+            | (Phase::CheckingPrepared, RecoveryEvent::Listed { is_prepared: false })
             | (Phase::Ending, RecoveryEvent::Ended) => {
-                self.phase = Phase::Over;
+                self.phase = Phase::Ended;
                 None
             }
-            (Phase::Asking, RecoveryEvent::Executor { is_working: false }) => {
-                self.go(Phase::Proposing, RecoveryAction::ProposeAbort(attempt))
+            (Phase::CheckingCoordinator, RecoveryEvent::Coordinator { is_working: false }) => {
+                self.enter(Phase::Proposing, RecoveryAction::ProposeAbort(attempt))
             }
             _ => None,
         }
     }
 
-    fn go(&mut self, phase: Phase, next: RecoveryAction) -> Option<RecoveryAction> {
+    fn enter(&mut self, phase: Phase, next: RecoveryAction) -> Option<RecoveryAction> {
         self.phase = phase;
         Some(next)
     }
 
     fn end(&mut self, outcome: Outcome) -> Option<RecoveryAction> {
         let branch = self.branch;
-        self.go(Phase::Ending, RecoveryAction::End(branch, outcome))
+        self.enter(Phase::Ending, RecoveryAction::End(branch, outcome))
     }
 }
 
@@ -122,24 +127,25 @@ mod tests {
     use super::*;
     use crate::{DecisionLocation, RequestId};
 
-    /// Between the list and the look the executor may have committed the branch, and the client may have acknowledged the answer.
+    /// Between the list and the read of the decision the coordinator may have committed the branch, and the
+    /// client may have acknowledged the answer.
     #[test]
-    fn what_is_forgotten_is_rolled_back_only_if_it_is_still_prepared() {
+    fn forgotten_branch_is_aborted_only_if_still_prepared() {
         let branch = Xid {
             cluster: 1.into(),
             request: RequestId { session: 2, sequence: 3 },
             attempt: AttemptNumber::FIRST,
-            home: DecisionLocation::Registers,
-            executor: CoordinatorId { server: 1, incarnation: 2, work: 3 },
+            decision_location: DecisionLocation::Registers,
+            coordinator: CoordinatorId { server: 1, incarnation: 2, work: 3 },
             resource: 0,
             connection: 4,
         };
         for (is_prepared, next) in [(true, Some(RecoveryAction::End(branch, Outcome::Abort))), (false, None)]
         {
-            let (mut sweep, _) = BranchRecovery::begin(branch);
-            assert_eq!(sweep.on(RecoveryEvent::Forgotten), Some(RecoveryAction::ListAgain(branch)));
-            assert_eq!(sweep.on(RecoveryEvent::Listed { is_prepared }), next);
-            assert_eq!(sweep.is_over(), !is_prepared);
+            let (mut recovery, _) = BranchRecovery::begin(branch);
+            assert_eq!(recovery.on(RecoveryEvent::Forgotten), Some(RecoveryAction::CheckPrepared(branch)));
+            assert_eq!(recovery.on(RecoveryEvent::Listed { is_prepared }), next);
+            assert_eq!(recovery.has_ended(), !is_prepared);
         }
     }
 }

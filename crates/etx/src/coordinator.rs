@@ -1,4 +1,5 @@
-//! A server at work: requests come in, are worked on once at a time, and are answered; what others left behind is swept up.
+//! The coordinator of a server: executes each request once, answers it, and recovers the branches of other
+//! servers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,44 +19,45 @@ use crate::{AttemptNumber, ClientOutcome, Cluster, CoordinatorId, RequestId, Res
 
 const GRACE_MAX: Duration = Duration::from_secs(3600);
 
-/// How a server is set up.
+/// Settings of a coordinator.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Those who share databases and do not know of each other are told apart by this.
+    /// Identifies the cluster among others that share its databases.
     pub cluster: Cluster,
-    /// The number of this server among those of the cluster.
+    /// The number of this server in the cluster.
     pub server: u16,
-    /// Drawn at random at each start: what has another incarnation is of a server that is no more.
+    /// A random number, different at each start. Another incarnation of this server is not running any more.
     pub incarnation: u64,
-    /// How long the business logic may take.
-    pub compute_max: Duration,
-    /// How often the databases are swept.
-    pub sweep_every: Duration,
-    /// How many requests are worked on at the same time.
-    pub works_max: usize,
-    /// For how long decisions are kept, counted from the date of a session. What is older is refused.
+    /// Limit for one execution of a procedure.
+    pub procedure_timeout: Duration,
+    /// Interval between two recovery runs.
+    pub recovery_interval: Duration,
+    /// Limit of requests in flight.
+    pub max_in_flight: usize,
+    /// Retention of decisions, counted from the date of a session. Requests of older sessions are refused.
     pub window: Duration,
-    /// How far the date of a session may be ahead.
+    /// Tolerance for session dates in the future.
     pub ahead_max: Duration,
-    /// The time, in milliseconds since 1970.
+    /// The clock, in milliseconds since 1970.
     pub now: fn() -> u64,
 }
 
 impl Options {
-    /// For how long decisions are kept beyond the window: what was taken up within it has come to its end by then.
+    /// How long decisions are kept beyond the window, so that requests which were accepted within the window
+    /// have finished.
     pub(crate) fn grace(&self) -> Duration {
         (self.window / 8).min(GRACE_MAX)
     }
 
-    /// Those that fit most.
+    /// Default settings.
     pub fn new(cluster: impl Into<Cluster>, server: u16, incarnation: u64) -> Self {
         Self {
             cluster: cluster.into(),
             server,
             incarnation,
-            compute_max: Duration::from_secs(30),
-            sweep_every: Duration::from_secs(1),
-            works_max: 1024,
+            procedure_timeout: Duration::from_secs(30),
+            recovery_interval: Duration::from_secs(1),
+            max_in_flight: 1024,
             window: Duration::from_secs(24 * 3600),
             ahead_max: Duration::from_secs(60),
             now: || {
@@ -66,58 +68,59 @@ impl Options {
     }
 }
 
-/// Why there is no answer.
+/// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// Too many are under way.
-    #[error("too many transactions are under way; ask again with the same id")]
+    /// Too many requests are in flight.
+    #[error("too many transactions are in flight; retry with the same id")]
     Busy,
-    /// There is no such procedure.
+    /// The procedure is not declared.
     #[error("there is no such procedure")]
     Unknown,
-    /// There can be no such request.
+    /// The parameters are invalid.
     #[error("{0}")]
     Invalid(String),
-    /// It is too old: whether it took effect is no longer known.
+    /// The session is too old: whether the request took effect is no longer known.
     #[error(
-        "the session is older than the window of {0:?}: whether this took effect is no longer known, and it is not done now"
+        "the session is older than the window of {0:?}: whether this request took effect is no longer known, and it is \
+         not executed now"
     )]
     Old(Duration),
-    /// It is dated in the future.
-    #[error("the session is dated {0:?} ahead of this server's clock: set the clock right")]
+    /// The session is dated in the future.
+    #[error("the session is dated {0:?} ahead of this server's clock: correct the clock")]
     FromFuture(Duration),
-    /// The same request is under way with other words.
-    #[error("the same id is under way with another request")]
+    /// A request with the same id and other content is in flight.
+    #[error("the same id is in flight with another request")]
     Mismatch,
-    /// The work broke off, by a mistake in this program. What it left will be ended; whether it took effect is told to whoever asks again.
-    #[error("the work on it broke off; ask again with the same id")]
-    BrokeOff,
+    /// An action panicked, which is a bug. Recovery resolves the branches; a retry returns the outcome.
+    #[error("the execution was interrupted; retry with the same id")]
+    Interrupted,
 }
 
-/// A server of e-Transactions.
+/// The coordinator of one server.
 pub struct Coordinator<R> {
     pub(crate) options: Options,
     pub(crate) decisions: DecisionLog<R>,
     pub(crate) resources: Arc<[Arc<dyn Resource>]>,
     pub(crate) logic: Arc<dyn ProcedureLogic>,
     pub(crate) peers: Arc<dyn Peers>,
-    works: Mutex<HashMap<RequestId, InFlight>>,
+    in_flight: Mutex<HashMap<RequestId, InFlight>>,
     answered: Mutex<AnsweredWatermarks>,
     next_work: AtomicU64,
 }
 
-/// A request that is worked on here.
+/// A request in flight on this server.
 struct InFlight {
-    executor: CoordinatorId,
-    asked: u128,
-    /// The try in which the executor may have branches.
+    coordinator: CoordinatorId,
+    request_hash: u128,
+    /// The attempt in which the coordinator may have branches.
     executing: Option<AttemptNumber>,
-    ending: watch::Receiver<Option<ClientOutcome>>,
+    outcome: watch::Receiver<Option<ClientOutcome>>,
 }
 
 impl<R: Registers> Coordinator<R> {
-    /// A server. Its sweeps begin with [`Coordinator::sweep_for_ever`].
+    /// Creates a coordinator. [`Coordinator::run_recovery`] starts its recovery task.
     pub fn new(
         options: Options,
         registers: Arc<R>,
@@ -132,29 +135,34 @@ impl<R: Registers> Coordinator<R> {
             resources,
             logic,
             peers,
-            works: Mutex::default(),
+            in_flight: Mutex::default(),
             answered: Mutex::default(),
             next_work: AtomicU64::new(1),
         })
     }
 
-    /// Does what is asked, exactly once, and returns the one answer; if it was done before, that answer. Whoever asks twice waits twice for the same work.
+    /// Executes a request exactly once and returns its answer. A repeated request gets the same answer; a
+    /// concurrent one waits for the same execution.
     ///
-    /// The work goes on when the future is dropped.
+    /// The execution continues if the future is dropped.
     pub async fn issue(
         self: &Arc<Self>,
         id: RequestId,
         request: ProcedureCall,
         is_first_time: bool,
     ) -> Result<ClientOutcome, SubmitError> {
-        let home = self.logic.home(&request.procedure).ok_or(SubmitError::Unknown)?;
+        let decision_location =
+            self.logic.decision_location(&request.procedure).ok_or(SubmitError::Unknown)?;
         self.logic.check(&request).map_err(SubmitError::Invalid)?;
         self.check_date(id)?;
-        let asked = fingerprint(&request);
-        let mut ending =
-            self.attach(TransactionRequest { request: id, home, asked }, request, is_first_time)?;
-        let ended = ending.wait_for(Option::is_some).await;
-        ended.ok().and_then(|ended| ended.clone()).ok_or(SubmitError::BrokeOff)
+        let request_hash = fingerprint(&request);
+        let mut outcome = self.attach(
+            TransactionRequest { request: id, decision_location, request_hash },
+            request,
+            is_first_time,
+        )?;
+        let finished = outcome.wait_for(Option::is_some).await;
+        finished.ok().and_then(|finished| finished.clone()).ok_or(SubmitError::Interrupted)
     }
 
     fn check_date(&self, id: RequestId) -> Result<(), SubmitError> {
@@ -171,74 +179,79 @@ impl<R: Registers> Coordinator<R> {
 
     fn attach(
         self: &Arc<Self>,
-        question: TransactionRequest,
+        transaction: TransactionRequest,
         request: ProcedureCall,
         is_first_time: bool,
     ) -> Result<watch::Receiver<Option<ClientOutcome>>, SubmitError> {
-        let mut works = self.works();
-        if let Some(work) = works.get(&question.request) {
-            return if work.asked == question.asked {
-                Ok(work.ending.clone())
+        let mut in_flight = self.in_flight();
+        if let Some(work) = in_flight.get(&transaction.request) {
+            return if work.request_hash == transaction.request_hash {
+                Ok(work.outcome.clone())
             } else {
                 Err(SubmitError::Mismatch)
             };
         }
-        if works.len() >= self.options.works_max {
+        if in_flight.len() >= self.options.max_in_flight {
             return Err(SubmitError::Busy);
         }
         let Options { server, incarnation, .. } = self.options;
-        let executor =
+        let coordinator =
             CoordinatorId { server, incarnation, work: self.next_work.fetch_add(1, Ordering::Relaxed) };
-        let (tell, ending) = watch::channel(None);
+        let (sender, outcome) = watch::channel(None);
         let executing = is_first_time.then_some(AttemptNumber::FIRST);
-        let under_way = InFlight { executor, asked: question.asked, executing, ending: ending.clone() };
-        works.insert(question.request, under_way);
-        drop(works);
-        tokio::spawn(run(Arc::clone(self), question, executor, request, is_first_time, tell));
-        Ok(ending)
+        let entry = InFlight {
+            coordinator,
+            request_hash: transaction.request_hash,
+            executing,
+            outcome: outcome.clone(),
+        };
+        in_flight.insert(transaction.request, entry);
+        drop(in_flight);
+        tokio::spawn(run(Arc::clone(self), transaction, coordinator, request, is_first_time, sender));
+        Ok(outcome)
     }
 
-    /// Who works here on a try.
+    /// The coordinator on this server that executes an attempt.
     pub fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
-        let works = self.works();
-        works.get(&request).filter(|work| work.executing == Some(attempt)).map(|work| work.executor)
+        let in_flight = self.in_flight();
+        in_flight.get(&request).filter(|work| work.executing == Some(attempt)).map(|work| work.coordinator)
     }
 
-    pub(crate) fn is_at_work_below(&self, session: u128) -> bool {
-        self.works().keys().any(|request| request.session < session)
+    pub(crate) fn has_in_flight_below(&self, session: u128) -> bool {
+        self.in_flight().keys().any(|request| request.session < session)
     }
 
-    /// How an executor is doing, of this server or another.
-    pub(crate) async fn sign(
+    /// The status of a coordinator on this server or another.
+    pub(crate) async fn peer_status(
         &self,
-        executor: CoordinatorId,
+        coordinator: CoordinatorId,
         request: RequestId,
         attempt: AttemptNumber,
     ) -> PeerStatus {
-        if executor.server != self.options.server {
-            self.peers.sign(executor, request, attempt).await
-        } else if executor.incarnation != self.options.incarnation {
-            PeerStatus::Gone
-        } else if self.is_working(executor, request, attempt) {
+        if coordinator.server != self.options.server {
+            self.peers.status(coordinator, request, attempt).await
+        } else if coordinator.incarnation != self.options.incarnation {
+            PeerStatus::Restarted
+        } else if self.is_working(coordinator, request, attempt) {
             PeerStatus::Working
         } else {
             PeerStatus::NotWorking
         }
     }
 
-    /// Whether this very executor works here on a try.
-    pub fn is_working(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> bool {
-        self.executing(request, attempt) == Some(executor)
+    /// Whether this coordinator executes the attempt on this server.
+    pub fn is_working(&self, coordinator: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> bool {
+        self.executing(request, attempt) == Some(coordinator)
     }
 
-    pub(crate) fn note(&self, request: RequestId, executing: Option<AttemptNumber>) {
-        if let Some(work) = self.works().get_mut(&request) {
+    pub(crate) fn set_executing(&self, request: RequestId, executing: Option<AttemptNumber>) {
+        if let Some(work) = self.in_flight().get_mut(&request) {
             work.executing = executing;
         }
     }
 
     pub(crate) fn end(&self, request: RequestId) {
-        self.works().remove(&request);
+        self.in_flight().remove(&request);
     }
 
     pub(crate) fn resource(&self, number: u8) -> Option<&Arc<dyn Resource>> {
@@ -246,17 +259,17 @@ impl<R: Registers> Coordinator<R> {
     }
 
     pub(crate) fn answered(&self) -> MutexGuard<'_, AnsweredWatermarks> {
-        // Every change of the table is whole before a panic could come.
+        // No panic can interrupt a change of the table.
         self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn works(&self) -> MutexGuard<'_, HashMap<RequestId, InFlight>> {
-        // Every change of the table is whole before a panic could come.
-        self.works.lock().unwrap_or_else(PoisonError::into_inner)
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<RequestId, InFlight>> {
+        // No panic can interrupt a change of the table.
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is asked, as a number: the name of the procedure and the parameters as they came.
+/// The hash of a request: procedure name and parameters as they were received.
 fn fingerprint(request: &ProcedureCall) -> u128 {
     let mut bytes = Vec::with_capacity(8 + request.procedure.len() + request.parameters.len());
     bytes.extend_from_slice(&(request.procedure.len() as u64).to_be_bytes());

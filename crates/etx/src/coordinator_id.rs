@@ -1,20 +1,22 @@
-//! Who works on a try.
+//! The identity of a coordinator.
 
-/// One piece of work on one try. No two are ever the same: a server draws an incarnation at random each time it starts, and counts.
+/// One execution of one attempt. Ids are unique: a server draws a random incarnation at each start and
+/// numbers its executions.
 ///
-/// A decision to commit names the executor whose branches are meant. So servers that work on the same try, because one thinks
-/// the other dead, need not be kept from it.
+/// A commit decision names the coordinator whose branches it commits. So several servers may execute the same
+/// attempt if one suspects the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoordinatorId {
-    /// The application server.
+    /// The number of the server in its cluster.
     pub server: u16,
-    /// Which life of it.
+    /// The incarnation of the server.
     pub incarnation: u64,
-    /// Which work of that life.
+    /// The number of the execution within the incarnation.
     pub work: u64,
 }
 
 impl CoordinatorId {
-    /// Who tries out whether a database can prepare branches at all. Its branches are its own business, and nobody else sweeps them up.
+    /// The coordinator of the privilege check of `jeton init`. Only that check resolves its branches;
+    /// recovery ignores them.
     pub const TRIAL: Self = Self { server: u16::MAX, incarnation: u64::MAX, work: 0 };
 }

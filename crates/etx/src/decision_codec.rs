@@ -1,14 +1,15 @@
-//! A decision as the bytes of a register. They stay for as long as requests are remembered, so old ones must be read by new servers.
+//! The encoding of a decision in a register. Decisions are kept for the whole window, so new servers must
+//! decode old ones.
 
 use bytes::{BufMut, Bytes};
 
 use crate::decision::{Commit, Decision, Participant, ProcedureResult};
 use crate::{ANSWER_BYTES_MAX, CoordinatorId};
 
-/// What the bytes begin with.
+/// The first byte of the encoding.
 const VERSION: u8 = 1;
 
-/// Databases of one transaction.
+/// Limit of branches per transaction.
 const BRANCHES_MAX: usize = 64;
 
 const ABORT: u8 = 0;
@@ -16,29 +17,29 @@ const DONE: u8 = 1;
 const REFUSED: u8 = 2;
 const FAILED: u8 = 3;
 
-/// Bytes that are no decision of ours.
+/// The bytes are not a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the bytes of a decision: {0}")]
 pub struct Malformed(&'static str);
 
 impl Decision {
-    /// The bytes.
+    /// Encodes the decision.
     pub fn encode(&self) -> Vec<u8> {
         let Self::Commit(commit) = self else { return vec![VERSION, ABORT] };
-        assert!(commit.branches.len() <= BRANCHES_MAX, "more branches than a transaction may have");
+        assert!(commit.branches.len() <= BRANCHES_MAX, "a transaction has at most BRANCHES_MAX branches");
         let (kind, body) = match &commit.answer {
             ProcedureResult::Done(body) => (DONE, body),
             ProcedureResult::Refused(body) => (REFUSED, body),
             ProcedureResult::Failed(body) => (FAILED, body),
         };
-        assert!(body.len() <= ANSWER_BYTES_MAX, "a longer answer than may be kept");
+        assert!(body.len() <= ANSWER_BYTES_MAX, "the coordinator limits the answer to ANSWER_BYTES_MAX");
         let mut out = Vec::with_capacity(64 + body.len());
         out.put_u8(VERSION);
         out.put_u8(kind);
-        out.put_u16(commit.executor.server);
-        out.put_u64(commit.executor.incarnation);
-        out.put_u64(commit.executor.work);
-        out.put_u128(commit.asked);
+        out.put_u16(commit.coordinator.server);
+        out.put_u64(commit.coordinator.incarnation);
+        out.put_u64(commit.coordinator.work);
+        out.put_u128(commit.request_hash);
         out.put_u8(commit.branches.len() as u8);
         for branch in &commit.branches {
             out.put_u8(branch.resource);
@@ -48,7 +49,7 @@ impl Decision {
         out
     }
 
-    /// The decision of these bytes.
+    /// Decodes a decision.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut rest = Rest(bytes);
         if rest.take::<1>()? != [VERSION] {
@@ -58,12 +59,12 @@ impl Decision {
         if kind == ABORT {
             return if rest.0.is_empty() { Ok(Self::Abort) } else { Err(Malformed("too long")) };
         }
-        let executor = CoordinatorId {
+        let coordinator = CoordinatorId {
             server: u16::from_be_bytes(rest.take()?),
             incarnation: u64::from_be_bytes(rest.take()?),
             work: u64::from_be_bytes(rest.take()?),
         };
-        let asked = u128::from_be_bytes(rest.take()?);
+        let request_hash = u128::from_be_bytes(rest.take()?);
         let [count] = rest.take()?;
         if usize::from(count) > BRANCHES_MAX {
             return Err(Malformed("too many branches"));
@@ -84,7 +85,7 @@ impl Decision {
             FAILED => ProcedureResult::Failed(body),
             _ => return Err(Malformed("an unknown kind")),
         };
-        Ok(Self::Commit(Commit { executor, branches, asked, answer }))
+        Ok(Self::Commit(Commit { coordinator, branches, request_hash, answer }))
     }
 }
 
@@ -104,12 +105,12 @@ mod tests {
 
     fn commit(answer: ProcedureResult) -> Decision {
         Decision::Commit(Commit {
-            executor: CoordinatorId { server: 3, incarnation: u64::MAX, work: 1 },
+            coordinator: CoordinatorId { server: 3, incarnation: u64::MAX, work: 1 },
             branches: vec![
                 Participant { resource: 0, connection: 7 },
                 Participant { resource: 2, connection: u64::MAX },
             ],
-            asked: 1 << 100,
+            request_hash: 1 << 100,
             answer,
         })
     }
@@ -125,7 +126,7 @@ mod tests {
         ] {
             let bytes = decision.encode();
             assert_eq!(Decision::decode(&bytes), Ok(decision.clone()));
-            // An answer may be of any length; all before it may not.
+            // The fields before the answer have a bounded length; the answer is not allocated in advance.
             let fixed = bytes.len().min(2 + 18 + 16 + 1 + 18);
             for length in 0..fixed {
                 assert_ne!(Decision::decode(&bytes[..length]), Ok(decision.clone()), "{length}");

@@ -1,13 +1,18 @@
-//! How decisions are forgotten: those that the client has acknowledged, and those of sessions older than the window.
+//! Deletion of decisions: those that the client has acknowledged, and those of sessions older than the
+//! window.
 //!
-//! What must hold: a commit is not forgotten while a branch of it may be prepared, because what is forgotten counts as aborted.
+//! Invariant: a commit is not forgotten while one of its branches may be prepared, because a forgotten
+//! decision counts as an abort.
 //!
-//! - A client acknowledges what it was answered, and it is answered when all branches are committed. It is not believed: only what this server answered itself is forgotten
-//!   early ([`AnsweredWatermarks`](crate::answered_watermarks::Answered)).
-//! - Sessions are forgotten when they are older than the window and a time of grace, and only after every database has said that it has no branch of one. What such a session
-//!   begins later is not committed: a commit is proposed only when its branches are prepared, and not for a session that is older than the window and half of the grace
-//!   ([`Coordinator::nears_retention_limit`]). So whatever is committed of an old session was prepared when the databases were asked, by a wide margin: half of the grace
-//!   is for clocks that differ.
+//! - A client acknowledges answers, which it gets after all branches are committed. The client is not
+//!   trusted: only requests that this server answered itself are forgotten early
+//!   ([`AnsweredWatermarks`](crate::answered_watermarks::AnsweredWatermarks)).
+//! - Sessions are forgotten when they are older than the window plus a grace period, and only after every
+//!   database has reported that it has no prepared branch of them. Later work of such a session is not
+//!   committed: a commit is proposed only after its branches are prepared, and not for a session older than
+//!   the window plus half of the grace period ([`Coordinator::nears_retention_limit`]). So every committed
+//!   branch of an expired session was prepared when the databases were asked. Half of the grace period allows for
+//!   clock differences.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,19 +26,20 @@ use crate::{CoordinatorId, PreparedBranch, RequestId};
 /// The bits of a session below its date.
 const UNDATED_BITS: u32 = 80;
 
-/// When a session was begun, in milliseconds since 1970. A session is dated as a UUIDv7 is.
+/// The date of a session, in milliseconds since 1970. A session is dated as a UUIDv7 is.
 pub(crate) fn date_of(session: u128) -> u64 {
     (session >> UNDATED_BITS) as u64
 }
 
-/// The least session of a moment.
+/// The smallest session of a date.
 fn first_of(millis: u64) -> u128 {
     u128::from(millis) << UNDATED_BITS
 }
 
 impl<R: Registers> Coordinator<R> {
-    /// Forgets the decisions about all requests of a session up to this one: the client has their answers, and will not ask for them again. Only of those that this server
-    /// answered, and that are in the registers: where a database keeps them, they stay until the session is old.
+    /// Forgets the decisions of all requests of a session up to `through`: the client has their answers and
+    /// will not retry them. Only decisions of requests that this server answered, and that are in the
+    /// registers; decisions in a database stay until the session expires.
     pub async fn acknowledge(&self, session: u128, through: u32) -> Result<(), String> {
         let Some(through) = self.answered().up_to(session, through) else { return Ok(()) };
         let trimmed =
@@ -42,37 +48,37 @@ impl<R: Registers> Coordinator<R> {
         trimmed.map_err(|why| why.to_string())
     }
 
-    /// Forgets sessions that are older than the window, from time to time, for ever.
-    pub async fn retire_for_ever(self: Arc<Self>, every: Duration) {
+    /// Forgets expired sessions periodically, until shutdown.
+    pub async fn run_retention(self: Arc<Self>, every: Duration) {
         loop {
             tokio::time::sleep(every).await;
             if let Err(why) = self.retire().await {
-                tracing::info!(%why, "old sessions are not forgotten yet");
+                tracing::info!(%why, "expired sessions are not forgotten yet");
             }
         }
     }
 
-    /// Forgets sessions that are older than the window, unless something of one may still be prepared.
+    /// Forgets sessions older than the window, unless one of their branches may be prepared.
     pub async fn retire(&self) -> Result<(), String> {
         let below = first_of(self.oldest(self.options.window.saturating_add(self.options.grace())));
         for resource in self.resources.iter() {
             let prepared = resource.prepared().await.map_err(|why| why.to_string())?;
-            let is_old = |standing: &&PreparedBranch| {
-                standing.name.request.session < below && standing.name.executor != CoordinatorId::TRIAL
+            let is_old = |listed: &&PreparedBranch| {
+                listed.name.request.session < below && listed.name.coordinator != CoordinatorId::TRIAL
             };
             if let Some(left) = prepared.iter().find(is_old) {
                 return Err(format!(
-                    "{} has the branch {} of an old session",
+                    "{} has the branch {} of an expired session",
                     resource.name(),
                     left.name.gid()
                 ));
             }
         }
-        if self.is_at_work_below(below) {
-            return Err("a request of an old session is under way".into());
+        if self.has_in_flight_below(below) {
+            return Err("a request of an expired session is in flight".into());
         }
         fault!("retiring");
-        // The registers first: from then on nothing is decided about them any more.
+        // The registers first: from then on nothing is decided for these sessions.
         let retired = self.decisions.registers().retire(Space::Transaction, below).await;
         fault!("retired");
         retired.map_err(|why| why.to_string())?;
@@ -82,13 +88,13 @@ impl<R: Registers> Coordinator<R> {
         Ok(())
     }
 
-    /// Whether a session is so old that nothing of it may be committed any more: it may be forgotten before the commit is carried out.
+    /// Whether a session is too old for a commit: it could be forgotten before the commit is carried out.
     pub(crate) fn nears_retention_limit(&self, request: RequestId) -> bool {
         let limit = self.options.window.saturating_add(self.options.grace() / 2);
         date_of(request.session) < self.oldest(limit)
     }
 
-    /// The date of what is so old now.
+    /// The date that is `age` ago.
     fn oldest(&self, age: Duration) -> u64 {
         (self.options.now)().saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
     }

@@ -1,37 +1,37 @@
-//! Where decisions are kept: in the registers that the servers share, or in a database of the request.
+//! The decision log: decisions in the registers that the servers share, or in a database of the request.
 
 use std::sync::Arc;
 
 use jeton_register::{Batch, Log, Registers, Slot, Written};
 
 use crate::backoff::Backoff;
-use crate::{AttemptNumber, Decision, DecisionLocation, RequestId, Resource, ResourceError, TRIES_MAX};
+use crate::{ATTEMPTS_MAX, AttemptNumber, Decision, DecisionLocation, RequestId, Resource, ResourceError};
 
-/// What is known about a try.
+/// The recorded decision of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecisionLookup {
-    /// This stands; or nothing yet.
-    Stands(Option<Decision>),
-    /// What stood is forgotten.
+    /// The recorded decision, if there is one.
+    Recorded(Option<Decision>),
+    /// The decision is forgotten.
     Forgotten,
 }
 
-/// The registers have no room for a decision, and nothing was written.
+/// The registers are full, and nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the registers are full: {0}")]
 pub struct RegistersFull(String);
 
-/// Why a decision is not known to be written.
+/// Why a write of a decision is not confirmed.
 enum Unwritten {
-    /// It is not.
+    /// The registers are full; nothing was written.
     NoRoom(RegistersFull),
-    /// It may be, or may be the next time.
-    Trouble { may_be_written: bool, why: String },
+    /// Any other error. A retry may succeed.
+    Error { may_be_written: bool, why: String },
 }
 
 impl Unwritten {
-    fn trouble(why: impl ToString) -> Self {
-        Self::Trouble { may_be_written: false, why: why.to_string() }
+    fn error(why: impl ToString) -> Self {
+        Self::Error { may_be_written: false, why: why.to_string() }
     }
 }
 
@@ -39,33 +39,31 @@ impl From<jeton_register::Failure> for Unwritten {
     fn from(why: jeton_register::Failure) -> Self {
         match why {
             jeton_register::Failure::Full(why) => Self::NoRoom(RegistersFull(why)),
-            jeton_register::Failure::Unknown(_) => {
-                Self::Trouble { may_be_written: true, why: why.to_string() }
-            }
-            why => Self::trouble(why),
+            jeton_register::Failure::Unknown(_) => Self::Error { may_be_written: true, why: why.to_string() },
+            why => Self::error(why),
         }
     }
 }
 
-/// All places of decisions.
+/// All decision locations.
 pub struct DecisionLog<R> {
     registers: Arc<R>,
     resources: Arc<[Arc<dyn Resource>]>,
 }
 
-/// The register of a try: the sessions have logs, and each request of a session has as many slots as it may have tries.
+/// The register of an attempt: a session has a log, and each of its requests has a slot per attempt.
 fn register(request: RequestId, attempt: AttemptNumber) -> (Log, Slot) {
-    let slot = u64::from(request.sequence) * u64::from(TRIES_MAX) + u64::from(attempt.0);
+    let slot = u64::from(request.sequence) * u64::from(ATTEMPTS_MAX) + u64::from(attempt.0);
     (Log::transaction(request.session), Slot(slot))
 }
 
-/// The last slot that a request of this number may have.
+/// The last slot of a request.
 pub(crate) fn last_slot(sequence: u32) -> u64 {
-    (u64::from(sequence) + 1) * u64::from(TRIES_MAX)
+    (u64::from(sequence) + 1) * u64::from(ATTEMPTS_MAX)
 }
 
 impl<R: Registers> DecisionLog<R> {
-    /// Decisions in these registers and databases.
+    /// A decision log in these registers and databases.
     pub fn new(registers: Arc<R>, resources: Arc<[Arc<dyn Resource>]>) -> Self {
         Self { registers, resources }
     }
@@ -75,36 +73,37 @@ impl<R: Registers> DecisionLog<R> {
         &self.registers
     }
 
-    /// What stands about a try, asked until there is an answer. That nothing stands is no more than a hint.
-    pub async fn look(
+    /// Reads the decision of an attempt, and retries until there is a response. The absence of a decision is
+    /// only a hint.
+    pub async fn read(
         &self,
         request: RequestId,
-        home: DecisionLocation,
+        decision_location: DecisionLocation,
         attempt: AttemptNumber,
     ) -> DecisionLookup {
-        let mut pause = Backoff::default();
+        let mut backoff = Backoff::default();
         loop {
-            match self.look_once(request, home, attempt).await {
-                Ok(known) => return known,
-                Err(why) => pause.after("what stands about a try cannot be read", &why).await,
+            match self.read_once(request, decision_location, attempt).await {
+                Ok(lookup) => return lookup,
+                Err(why) => backoff.after("the decision of an attempt cannot be read", &why).await,
             }
         }
     }
 
-    /// The same, or why it cannot be told now.
-    pub(crate) async fn look_once(
+    /// Reads the decision once.
+    pub(crate) async fn read_once(
         &self,
         request: RequestId,
-        home: DecisionLocation,
+        decision_location: DecisionLocation,
         attempt: AttemptNumber,
     ) -> Result<DecisionLookup, String> {
-        match home {
+        match decision_location {
             DecisionLocation::Registers => {
                 let (log, slot) = register(request, attempt);
                 match self.registers.read(log, slot, 1).await {
                     Ok(found) => match found.into_iter().find(|(place, _)| *place == slot) {
                         Some((_, bytes)) => decoded(&bytes),
-                        None => Ok(DecisionLookup::Stands(None)),
+                        None => Ok(DecisionLookup::Recorded(None)),
                     },
                     Err(jeton_register::Failure::Trimmed { .. }) => Ok(DecisionLookup::Forgotten),
                     Err(why) => Err(why.to_string()),
@@ -113,7 +112,7 @@ impl<R: Registers> DecisionLog<R> {
             DecisionLocation::Resource(number) => {
                 match self.resource(number)?.read_decision(request, attempt).await {
                     Ok(Some(bytes)) => decoded(&bytes),
-                    Ok(None) => Ok(DecisionLookup::Stands(None)),
+                    Ok(None) => Ok(DecisionLookup::Recorded(None)),
                     Err(ResourceError::Forgotten { .. }) => Ok(DecisionLookup::Forgotten),
                     Err(why) => Err(why.to_string()),
                 }
@@ -121,54 +120,55 @@ impl<R: Registers> DecisionLog<R> {
         }
     }
 
-    /// Writes a decision, if none stands, until it is known what does. If there is no room for it, that is told at once, for what it is about must not be held up so long; and only if it
-    /// is certain that none of the writes has come about, or will.
+    /// Records a decision unless there is one, and returns the recorded decision. Retries until it is known.
+    /// Full registers are reported at once, because the branches must not stay prepared meanwhile, but only
+    /// if none of the writes can take effect.
     pub async fn propose(
         &self,
         request: RequestId,
-        home: DecisionLocation,
+        decision_location: DecisionLocation,
         attempt: AttemptNumber,
         decision: &Decision,
     ) -> Result<DecisionLookup, RegistersFull> {
-        let mut pause = Backoff::default();
+        let mut backoff = Backoff::default();
         let mut may_be_written = false;
         loop {
-            let why = match self.write(request, home, attempt, decision).await {
-                Ok(known) => return Ok(known),
+            let why = match self.write(request, decision_location, attempt, decision).await {
+                Ok(lookup) => return Ok(lookup),
                 Err(Unwritten::NoRoom(full)) if !may_be_written => return Err(full),
                 Err(Unwritten::NoRoom(full)) => full.to_string(),
-                Err(Unwritten::Trouble { may_be_written: may_be, why }) => {
+                Err(Unwritten::Error { may_be_written: may_be, why }) => {
                     may_be_written |= may_be;
                     why
                 }
             };
-            pause.after("a decision cannot be written", &why).await;
+            backoff.after("a decision cannot be recorded", &why).await;
         }
     }
 
-    /// Writes a decision, if none stands; what stands, or why it cannot be told now.
+    /// Records a decision unless there is one, and returns the recorded decision. Does not retry.
     pub(crate) async fn propose_once(
         &self,
         request: RequestId,
-        home: DecisionLocation,
+        decision_location: DecisionLocation,
         attempt: AttemptNumber,
         decision: &Decision,
     ) -> Result<DecisionLookup, String> {
-        self.write(request, home, attempt, decision).await.map_err(|unwritten| match unwritten {
+        self.write(request, decision_location, attempt, decision).await.map_err(|unwritten| match unwritten {
             Unwritten::NoRoom(full) => full.to_string(),
-            Unwritten::Trouble { why, .. } => why,
+            Unwritten::Error { why, .. } => why,
         })
     }
 
     async fn write(
         &self,
         request: RequestId,
-        home: DecisionLocation,
+        decision_location: DecisionLocation,
         attempt: AttemptNumber,
         decision: &Decision,
     ) -> Result<DecisionLookup, Unwritten> {
         let bytes = decision.encode();
-        match home {
+        match decision_location {
             DecisionLocation::Registers => {
                 let (log, slot) = register(request, attempt);
                 let permit = self.registers.admit(1, bytes.len())?;
@@ -176,18 +176,18 @@ impl<R: Registers> DecisionLog<R> {
                 batch.push(log, slot, &bytes);
                 let written = self.registers.write(batch, permit).await?;
                 match written.into_iter().next() {
-                    Some(Written::Fresh) => Ok(DecisionLookup::Stands(Some(decision.clone()))),
-                    Some(Written::Taken(stands)) => decoded(&stands).map_err(Unwritten::trouble),
+                    Some(Written::Fresh) => Ok(DecisionLookup::Recorded(Some(decision.clone()))),
+                    Some(Written::Taken(recorded)) => decoded(&recorded).map_err(Unwritten::error),
                     Some(Written::Trimmed) => Ok(DecisionLookup::Forgotten),
-                    None => Err(Unwritten::trouble("an engine did not answer for a register")),
+                    None => Err(Unwritten::error("the registers returned no result for a write")),
                 }
             }
             DecisionLocation::Resource(number) => {
-                let resource = self.resource(number).map_err(Unwritten::trouble)?;
+                let resource = self.resource(number).map_err(Unwritten::error)?;
                 match resource.write_decision(request, attempt, &bytes).await {
-                    Ok(stands) => decoded(&stands).map_err(Unwritten::trouble),
+                    Ok(recorded) => decoded(&recorded).map_err(Unwritten::error),
                     Err(ResourceError::Forgotten { .. }) => Ok(DecisionLookup::Forgotten),
-                    Err(why) => Err(Unwritten::trouble(why)),
+                    Err(why) => Err(Unwritten::error(why)),
                 }
             }
         }
@@ -195,13 +195,13 @@ impl<R: Registers> DecisionLog<R> {
 
     fn resource(&self, number: u8) -> Result<&Arc<dyn Resource>, String> {
         let resource = self.resources.get(usize::from(number));
-        resource.ok_or_else(|| format!("there is no database {number} among those of this server"))
+        resource.ok_or_else(|| format!("database {number} is not declared on this server"))
     }
 }
 
 fn decoded(bytes: &[u8]) -> Result<DecisionLookup, String> {
     Decision::decode(bytes)
-        .map(|decision| DecisionLookup::Stands(Some(decision)))
+        .map(|decision| DecisionLookup::Recorded(Some(decision)))
         .map_err(|why| why.to_string())
 }
 
@@ -213,7 +213,7 @@ mod tests {
     fn every_try_of_every_request_has_a_register_of_its_own() {
         let slots = |sequence| {
             let request = RequestId { session: 9, sequence };
-            (1..=TRIES_MAX).map(move |attempt| register(request, AttemptNumber(attempt)).1)
+            (1..=ATTEMPTS_MAX).map(move |attempt| register(request, AttemptNumber(attempt)).1)
         };
         let mut all: Vec<Slot> = [0, 1, 2, u32::MAX].into_iter().flat_map(slots).collect();
         assert!(all.is_sorted() && all[0] > Slot::ZERO);

@@ -1,35 +1,42 @@
-//! The other servers, as far as a server must know of them: who works on what, and who seems dead.
+//! The failure detector: which coordinators of other servers are executing, and which are suspected.
 
 use async_trait::async_trait;
 
 use crate::{AttemptNumber, CoordinatorId, RequestId};
 
-/// How another server is doing.
+/// The status of a coordinator on another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerStatus {
-    /// It says that this executor works on the try.
+    /// Its server reports that it is executing the attempt.
     Working,
-    /// It says that it does not. It lives, and has ended what it had of the try, or left it to sweeps.
+    /// Its server reports that it is not executing the attempt: it has finished, or has left its branches to
+    /// recovery.
     NotWorking,
-    /// It says that it has another incarnation by now: the executor is no more.
-    Gone,
-    /// It says nothing, but not for so long that it is taken for dead.
-    Silent,
-    /// It has said nothing for so long that it is taken for dead. That may be wrong, which costs time and nothing else.
+    /// Its server reports another incarnation: the coordinator is dead.
+    Restarted,
+    /// Its server does not respond, but not long enough to be suspected.
+    Unreachable,
+    /// Its server has not responded for the failure timeout. The suspicion may be wrong, which costs time
+    /// only.
     Suspected,
 }
 
-/// How to reach the other servers.
+/// Access to the other servers.
 #[async_trait]
 pub trait Peers: Send + Sync {
-    /// Who of the others works on a try, as far as they answer within a moment.
+    /// The coordinator on another server that executes an attempt, among the servers that respond in time.
     async fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId>;
 
-    /// How the server of an executor is doing.
-    async fn sign(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> PeerStatus;
+    /// The status of a coordinator.
+    async fn status(
+        &self,
+        coordinator: CoordinatorId,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> PeerStatus;
 }
 
-/// No others: a server that is alone. Executors of other servers are those of machines that are no more.
+/// A single server without peers. Coordinators of other servers are dead.
 #[derive(Debug, Clone, Copy)]
 pub struct NoPeers;
 
@@ -39,7 +46,7 @@ impl Peers for NoPeers {
         None
     }
 
-    async fn sign(&self, _: CoordinatorId, _: RequestId, _: AttemptNumber) -> PeerStatus {
-        PeerStatus::Gone
+    async fn status(&self, _: CoordinatorId, _: RequestId, _: AttemptNumber) -> PeerStatus {
+        PeerStatus::Restarted
     }
 }

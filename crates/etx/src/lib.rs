@@ -1,20 +1,24 @@
-//! e-Transactions: a request takes effect exactly once across databases, and its client gets the one committed answer.
+//! e-Transactions: a request takes effect exactly once across databases, and its client gets the one
+//! committed answer.
 //!
-//! After Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication* (HPL-2000-46). A request is tried by application servers,
-//! at first one, later any; a try does its work in one branch in each database, all of them vote, and what becomes of the try is written into a
-//! write-once register, with the answer. Whoever finds it there carries it out. What differs from the paper's pseudo-code, and why, is in `docs/etx.md`.
+//! After Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication* (HPL-2000-46). A
+//! server coordinates a request; after a failure any other server can take over. An attempt has one branch in
+//! each database. All branches vote, and the decision is recorded in a write-once register together with the
+//! answer. Every server that reads the decision carries it out. `docs/etx.md` lists the differences from the
+//! paper's pseudocode and their reasons.
 //!
-//! What must hold, in the paper's names:
-//! - *T.1* a client that goes on asking gets an answer; *T.2* a database that voted learns the outcome.
-//! - *A.1* an answer is given only if every database has committed; *A.2* of the tries of a request one commits at most; *A.3* no two databases
-//!   disagree.
+//! Properties, with the names of the paper:
+//! - *T.1* a client that keeps retrying gets an answer; *T.2* a database that voted learns the outcome.
+//! - *A.1* an answer is given only if every database has committed; *A.2* at most one attempt of a request
+//!   commits; *A.3* no two databases disagree.
 //! - *V.1* an answer was computed from the request; *V.2* a database commits only if all have voted yes.
 
-/// A point at which a test can make the process die.
+/// A failpoint: does nothing unless the feature `failpoints` is on.
 macro_rules! fault {
-    ($($point:tt)*) => {
-        $crate::failpoints::pass(format_args!($($point)*))
-    };
+    ($($point:tt)*) => {{
+        #[cfg(feature = "failpoints")]
+        $crate::failpoints::pass(format_args!($($point)*));
+    }};
 }
 
 mod answered_watermarks;
@@ -28,9 +32,9 @@ mod decision;
 mod decision_codec;
 mod decision_gc;
 mod decision_log;
+#[cfg(feature = "failpoints")]
 pub mod failpoints;
 mod failure_detector;
-mod future_set;
 mod logic;
 mod protocol;
 mod recovery_task;
@@ -53,7 +57,7 @@ pub use protocol::{
     ClientOutcome, CoordinatorAction, CoordinatorState, Event, ExecutionResult, TransactionRequest,
     VoteResult,
 };
-pub use request::{AttemptId, AttemptNumber, DecisionLocation, RequestId, TRIES_MAX};
+pub use request::{ATTEMPTS_MAX, AttemptId, AttemptNumber, DecisionLocation, RequestId};
 pub use resource::{Branch, PreparedBranch, Resource, ResourceError, Vote};
 pub use transaction_service::{
     InDoubt, InDoubtBranch, ResolvedBranch, TransactionService, TransactionStatus,
@@ -61,5 +65,5 @@ pub use transaction_service::{
 pub use value::{Dialect, QueryResult, Row, Value};
 pub use xid::{ForeignXid, Xid};
 
-/// The longest answer that is kept.
+/// Limit of the size of an answer, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;

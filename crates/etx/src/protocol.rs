@@ -1,265 +1,284 @@
-//! The work of a server on a request: from the first look at what stands about it to the answer.
+//! The state machine of a coordinator: from the first read of the decision to the answer.
 //!
-//! A pure machine: it is told what happened ([`Event`]) and tells what to do next ([`CoordinatorAction`]). The server carries the steps out on databases and
-//! registers; the model checker carries them out on its own, in every order, with everything that can fail in between.
+//! It has no I/O: it handles an [`Event`] and returns the next [`CoordinatorAction`]s. The coordinator task
+//! carries the actions out on databases and registers; the model checker carries them out in every order,
+//! with all failures in between.
 //!
-//! What must hold:
+//! Invariants:
 //! - A commit is proposed only if all branches that changed something have voted yes.
-//! - Nothing is answered before what stands is carried out everywhere. (A.1)
-//! - A try is begun only when the one before it stands as aborted. (A.2)
-//! - It is never this machine that knows the outcome, only what stands. Its own proposal counts as little as another's.
+//! - Nothing is answered before the recorded decision is carried out everywhere. (A.1)
+//! - An attempt begins only after the one before is recorded as aborted. (A.2)
+//! - Only the recorded decision determines the outcome. A proposal of this coordinator is not different from
+//!   one of another.
 
 use crate::decision::{Commit, Decision, Participant, ProcedureResult};
 use crate::{AttemptId, AttemptNumber, CoordinatorId, DecisionLocation, RequestId};
 
-/// What is asked for.
+/// A request, as the coordinator sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionRequest {
-    /// The name of the request.
+    /// The id of the request.
     pub request: RequestId,
-    /// Where decisions about it are kept.
-    pub home: DecisionLocation,
-    /// What is asked, as a hash.
-    pub asked: u128,
+    /// Where its decisions are recorded.
+    pub decision_location: DecisionLocation,
+    /// The hash of procedure and parameters.
+    pub request_hash: u128,
 }
 
-/// A server's work on a request.
+/// The state of a coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoordinatorState {
-    question: TransactionRequest,
-    executor: CoordinatorId,
+    transaction: TransactionRequest,
+    coordinator: CoordinatorId,
     attempt: AttemptNumber,
     phase: Phase,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Phase {
-    /// What stands about the try?
-    Looking,
-    /// Nothing does. Is another server at it?
-    Asking,
-    /// One is; what it does will show.
-    Attached(CoordinatorId),
-    /// It seems dead, and its sessions are ended.
+    /// Reading the decision of the attempt.
+    Reading,
+    /// There is none. Searching for another coordinator of the attempt.
+    Searching,
+    /// Waiting for the decision of another coordinator.
+    Waiting(CoordinatorId),
+    /// Terminating the sessions of a suspected coordinator.
     Fencing,
-    /// The business logic is at work in the databases.
-    Computing,
-    /// The databases are asked whether they can commit.
-    Voting { open: Vec<Participant>, yes: Vec<Participant>, at_home: bool, answer: ProcedureResult },
-    /// A decision is proposed. `own` says whether there are branches of ours in this try.
+    /// Executing the procedure in the databases.
+    Executing,
+    /// Waiting for votes. `has_last_agent`: a branch commits together with the decision.
+    Voting { open: Vec<Participant>, yes: Vec<Participant>, has_last_agent: bool, answer: ProcedureResult },
+    /// A decision is proposed. `own`: this coordinator has branches in the attempt.
     Proposing { own: bool },
-    /// What stands is that the try is void; our branches of it are rolled back.
-    Undoing,
-    /// What stands is carried out.
-    Finishing { open: Vec<Participant>, undoing: bool, answer: ProcedureResult },
-    /// Over.
-    Over,
+    /// The attempt is aborted; rolling back the branches of this coordinator.
+    RollingBack,
+    /// Carrying out the recorded commit.
+    Finishing { open: Vec<Participant>, rolling_back: bool, answer: ProcedureResult },
+    /// The client is answered.
+    Ended,
 }
 
-/// What happened.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Event {
-    /// This stands about the try; or nothing yet.
-    Stands(Option<Decision>),
-    /// What stood about the request is forgotten, for it is too old.
+    /// The recorded decision of the attempt, if there is one.
+    Recorded(Option<Decision>),
+    /// The request is too old; its decision is forgotten.
     Forgotten,
-    /// There is no room to write a decision, and none was written by this executor.
+    /// The registers are full, and this coordinator has not recorded a decision.
     NoRoom,
-    /// Who else works on the try, as far as others say.
-    Others(Option<CoordinatorId>),
-    /// The other server seems to be dead.
+    /// Another coordinator of the attempt, as far as other servers report one.
+    OtherCoordinator(Option<CoordinatorId>),
+    /// The other coordinator is suspected.
     Suspected,
-    /// Its sessions were ended, as far as that could be.
+    /// Its sessions are terminated in the reachable databases.
     Fenced,
-    /// The business logic has come to its end.
-    Computed(ExecutionResult),
-    /// What a database said when it was asked.
+    /// The procedure has ended.
+    Executed(ExecutionResult),
+    /// The vote of a branch.
     Voted(Participant, VoteResult),
-    /// The branches of ours that nobody wants are rolled back, or will be by whoever finds them.
-    Undone,
-    /// A branch has been committed, for sure.
+    /// The branches of this coordinator are rolled back, or recovery will roll them back.
+    RolledBack,
+    /// A branch is committed.
     Committed(Participant),
 }
 
-/// How the business logic came to its end.
+/// How the execution of a procedure ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExecutionResult {
-    /// With an answer, and with effects in these branches.
+    /// With an answer, and with changes in these branches.
     Done {
         /// The branches that it began.
         branches: Vec<Participant>,
         /// The answer.
         answer: ProcedureResult,
     },
-    /// It did not: a deadlock, a lost connection, a time that ran out. It may the next time.
+    /// It failed, and may succeed in another attempt: a deadlock, a lost connection, a timeout.
     Failed,
 }
 
-/// What a database says when it is asked whether it can commit.
+/// The vote of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VoteResult {
-    /// It can, whatever happens.
+    /// The branch is prepared.
     Yes,
-    /// There is nothing to commit; the branch is over.
+    /// The branch changed nothing and has ended.
     Unchanged,
-    /// It cannot.
+    /// The branch cannot commit.
     No,
 }
 
-/// What to do next. Each is told of by an [`Event`] when it is done.
+/// The next action. An [`Event`] reports its result.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CoordinatorAction {
-    /// Look what stands about the try: [`Event::Stands`] or [`Event::Forgotten`].
-    Look(AttemptNumber),
-    /// Ask the other servers who works on the try: [`Event::Others`].
-    AskOthers(AttemptNumber),
-    /// Look again and again what stands about the try, and watch the executor: [`Event::Stands`], or [`Event::Suspected`].
-    Await(AttemptNumber, CoordinatorId),
-    /// End the sessions of the executor's server in all databases, if it seems dead: [`Event::Fenced`].
+    /// Read the decision of the attempt: [`Event::Recorded`] or [`Event::Forgotten`].
+    ReadDecision(AttemptNumber),
+    /// Ask the other servers for a coordinator of the attempt: [`Event::OtherCoordinator`].
+    FindCoordinator(AttemptNumber),
+    /// Poll for the decision of the attempt and monitor the other coordinator: [`Event::Recorded`] or
+    /// [`Event::Suspected`].
+    AwaitDecision(AttemptNumber, CoordinatorId),
+    /// Terminate the sessions of the other coordinator's server in all databases if it is suspected:
+    /// [`Event::Fenced`].
     Fence(AttemptNumber, CoordinatorId),
-    /// Run the business logic: [`Event::Computed`].
-    Compute(AttemptId),
-    /// Ask a database for its vote: [`Event::Voted`].
+    /// Execute the procedure: [`Event::Executed`].
+    Execute(AttemptId),
+    /// Prepare a branch: [`Event::Voted`].
     Vote(AttemptId, Participant),
-    /// Write the decision, if none stands, again and again until it is known what stands: [`Event::Stands`] or [`Event::Forgotten`]. Or [`Event::NoRoom`].
+    /// Record the decision unless there is one, and retry until the recorded decision is known:
+    /// [`Event::Recorded`], [`Event::Forgotten`] or [`Event::NoRoom`].
     Propose(AttemptNumber, Decision),
-    /// The same, in one with committing the branch in the database that keeps the decisions. If something else stands, the branch is rolled back.
+    /// The same, atomically with the commit of the branch in the database that records the decision. If
+    /// another decision is recorded, the branch is rolled back.
     CommitDeciding(AttemptId, Commit),
-    /// Roll back every branch of the attempt that is not committed: [`Event::Undone`].
-    Undo(AttemptId),
-    /// Commit a branch, ours or another's, until it is sure: [`Event::Committed`].
+    /// Roll back every branch of the attempt that is not committed: [`Event::RolledBack`].
+    RollBack(AttemptId),
+    /// Commit a branch of any coordinator, and retry until it is committed: [`Event::Committed`].
     Commit(AttemptId, Participant),
-    /// Tell the client.
+    /// Answer the client.
     Answer(ClientOutcome),
 }
 
 impl CoordinatorAction {
-    /// The try that it is about, and that its event is of; none for an answer, which has no event.
+    /// The attempt of the action and of its event; `None` for an answer, which has no event.
     pub fn attempt(&self) -> Option<AttemptNumber> {
         match self {
-            Self::Look(attempt)
-            | Self::AskOthers(attempt)
-            | Self::Await(attempt, _)
+            Self::ReadDecision(attempt)
+            | Self::FindCoordinator(attempt)
+            | Self::AwaitDecision(attempt, _)
             | Self::Fence(attempt, _)
             | Self::Propose(attempt, _) => Some(*attempt),
-            Self::Compute(own)
+            Self::Execute(own)
             | Self::Vote(own, _)
             | Self::CommitDeciding(own, _)
-            | Self::Undo(own)
+            | Self::RollBack(own)
             | Self::Commit(own, _) => Some(own.number),
             Self::Answer(_) => None,
         }
     }
 }
 
-/// What the client is told.
+/// The outcome for the client.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClientOutcome {
-    /// The one answer to the request.
+    /// The answer to the request.
     Answer(ProcedureResult),
-    /// Every try failed; nothing has taken effect, and nothing will.
+    /// Every attempt failed. Nothing has taken effect, and nothing will.
     GivenUp,
-    /// The request was answered when it was asked with other words.
+    /// A request with the same id and other content was answered.
     Mismatch,
     /// The request is too old: whether it took effect is no longer known.
     Forgotten,
-    /// There is no room to decide anything. To be asked again, with the same id.
+    /// The registers are full. The client retries with the same id.
     NoRoom,
 }
 
 impl CoordinatorState {
-    /// Takes a request on. The executor must never have worked on it before.
+    /// Begins a request. `coordinator` must be new.
     ///
-    /// One that is asked for the first time, as far as the client knows, is worked on at once. Should something stand about it all the same,
-    /// or another be at it, that shows when the decision is proposed; looking first would cost every request what hardly any needs.
+    /// A request that the client sends for the first time is executed at once. If a decision is recorded all
+    /// the same, or another coordinator executes the request, that shows when the decision is proposed. A
+    /// read beforehand would cost every request a round trip that hardly any needs.
     pub fn begin(
-        question: TransactionRequest,
-        executor: CoordinatorId,
+        transaction: TransactionRequest,
+        coordinator: CoordinatorId,
         is_first_time: bool,
     ) -> (Self, Vec<CoordinatorAction>) {
-        let mut work = Self { question, executor, attempt: AttemptNumber::FIRST, phase: Phase::Looking };
-        let steps = if is_first_time {
-            work.go(Phase::Computing, CoordinatorAction::Compute(work.own()))
+        let mut state =
+            Self { transaction, coordinator, attempt: AttemptNumber::FIRST, phase: Phase::Reading };
+        let actions = if is_first_time {
+            state.enter(Phase::Executing, CoordinatorAction::Execute(state.own()))
         } else {
-            vec![CoordinatorAction::Look(AttemptNumber::FIRST)]
+            vec![CoordinatorAction::ReadDecision(AttemptNumber::FIRST)]
         };
-        (work, steps)
+        (state, actions)
     }
 
-    /// Who works.
-    pub fn executor(&self) -> CoordinatorId {
-        self.executor
+    /// The id of this coordinator.
+    pub fn coordinator(&self) -> CoordinatorId {
+        self.coordinator
     }
 
-    /// The try that it has come to.
+    /// The current attempt.
     pub fn attempt(&self) -> AttemptNumber {
         self.attempt
     }
 
-    /// Whether the executor may have branches, or a proposal under way, in this try. Others must then leave its branches alone.
+    /// Whether this coordinator may have branches or a proposal in flight in the attempt. Others must then
+    /// leave its branches alone.
     pub fn is_executing(&self, attempt: AttemptNumber) -> bool {
-        let at_work = match self.phase {
-            Phase::Computing | Phase::Voting { .. } | Phase::Undoing => true,
+        let is_executing = match self.phase {
+            Phase::Executing | Phase::Voting { .. } | Phase::RollingBack => true,
             Phase::Proposing { own } => own,
-            Phase::Finishing { undoing, .. } => undoing,
-            Phase::Looking | Phase::Asking | Phase::Attached(_) | Phase::Fencing | Phase::Over => false,
+            Phase::Finishing { rolling_back, .. } => rolling_back,
+            Phase::Reading | Phase::Searching | Phase::Waiting(_) | Phase::Fencing | Phase::Ended => false,
         };
-        at_work && attempt == self.attempt
+        is_executing && attempt == self.attempt
     }
 
     /// Whether the client has been answered.
-    pub fn is_over(&self) -> bool {
-        self.phase == Phase::Over
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
     }
 
-    /// Takes in what happened about a try. What is of another try, or does not fit the phase any more, comes too late and means nothing: a vote that was under way when
-    /// a try was given up must not be taken for a vote of the next.
+    /// Handles an event of an attempt. An event of another attempt, or one that does not fit the phase, is
+    /// late and ignored: a vote that was in flight when an attempt was aborted must not count for the next
+    /// one.
     pub fn on(&mut self, attempt: AttemptNumber, event: Event) -> Vec<CoordinatorAction> {
         if attempt != self.attempt {
             return Vec::new();
         }
-        let phase = std::mem::replace(&mut self.phase, Phase::Over);
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         match (phase, event) {
             (
-                Phase::Looking | Phase::Attached(_) | Phase::Proposing { own: false },
-                Event::Stands(Some(decision)),
-            ) => self.settle(decision, false),
-            (Phase::Proposing { own: true }, Event::Stands(Some(decision))) => self.settle(decision, true),
-            (Phase::Looking, Event::Stands(None)) => {
-                self.go(Phase::Asking, CoordinatorAction::AskOthers(self.attempt))
+                Phase::Reading | Phase::Waiting(_) | Phase::Proposing { own: false },
+                Event::Recorded(Some(decision)),
+            ) => self.carry_out(decision, false),
+            (Phase::Proposing { own: true }, Event::Recorded(Some(decision))) => {
+                self.carry_out(decision, true)
             }
-            (Phase::Looking | Phase::Attached(_) | Phase::Proposing { own: false }, Event::Forgotten) => {
+            (Phase::Reading, Event::Recorded(None)) => {
+                self.enter(Phase::Searching, CoordinatorAction::FindCoordinator(self.attempt))
+            }
+            (Phase::Reading | Phase::Waiting(_) | Phase::Proposing { own: false }, Event::Forgotten) => {
                 vec![CoordinatorAction::Answer(ClientOutcome::Forgotten)]
             }
             (Phase::Proposing { own: true }, Event::Forgotten) => {
-                vec![CoordinatorAction::Undo(self.own()), CoordinatorAction::Answer(ClientOutcome::Forgotten)]
+                vec![
+                    CoordinatorAction::RollBack(self.own()),
+                    CoordinatorAction::Answer(ClientOutcome::Forgotten),
+                ]
             }
-            // What we have is committed by nothing but a decision of ours. Others are not to wait for it until there is room.
+            // Only a decision of this coordinator commits its branches. They must not block others until the
+            // registers have room.
             (Phase::Proposing { own: true }, Event::NoRoom) => {
-                vec![CoordinatorAction::Undo(self.own()), CoordinatorAction::Answer(ClientOutcome::NoRoom)]
+                vec![
+                    CoordinatorAction::RollBack(self.own()),
+                    CoordinatorAction::Answer(ClientOutcome::NoRoom),
+                ]
             }
             (Phase::Proposing { own: false }, Event::NoRoom) => {
                 vec![CoordinatorAction::Answer(ClientOutcome::NoRoom)]
             }
-            (Phase::Asking, Event::Others(None)) => {
-                self.go(Phase::Computing, CoordinatorAction::Compute(self.own()))
+            (Phase::Searching, Event::OtherCoordinator(None)) => {
+                self.enter(Phase::Executing, CoordinatorAction::Execute(self.own()))
             }
-            (Phase::Asking, Event::Others(Some(other))) => {
-                self.go(Phase::Attached(other), CoordinatorAction::Await(self.attempt, other))
+            (Phase::Searching, Event::OtherCoordinator(Some(other))) => {
+                self.enter(Phase::Waiting(other), CoordinatorAction::AwaitDecision(self.attempt, other))
             }
-            (Phase::Attached(other), Event::Suspected) => {
-                self.go(Phase::Fencing, CoordinatorAction::Fence(self.attempt, other))
+            (Phase::Waiting(other), Event::Suspected) => {
+                self.enter(Phase::Fencing, CoordinatorAction::Fence(self.attempt, other))
             }
             (Phase::Fencing, Event::Fenced) => self.propose_abort(false),
-            (Phase::Computing, Event::Computed(computed)) => self.computed(computed),
-            (Phase::Voting { open, yes, at_home, answer }, Event::Voted(branch, voice)) => {
-                self.voted(open, yes, at_home, answer, branch, voice)
+            (Phase::Executing, Event::Executed(executed)) => self.executed(executed),
+            (Phase::Voting { open, yes, has_last_agent, answer }, Event::Voted(branch, vote)) => {
+                self.voted(open, yes, has_last_agent, answer, branch, vote)
             }
-            (Phase::Undoing, Event::Undone) => self.try_again(),
-            (Phase::Finishing { open, answer, .. }, Event::Undone) => self.finish(open, false, answer),
-            (Phase::Finishing { mut open, undoing, answer }, Event::Committed(branch)) => {
+            (Phase::RollingBack, Event::RolledBack) => self.next_attempt(),
+            (Phase::Finishing { open, answer, .. }, Event::RolledBack) => self.finish(open, false, answer),
+            (Phase::Finishing { mut open, rolling_back, answer }, Event::Committed(branch)) => {
                 open.retain(|other| *other != branch);
-                self.finish(open, undoing, answer)
+                self.finish(open, rolling_back, answer)
             }
             (phase, _) => {
                 self.phase = phase;
@@ -269,125 +288,135 @@ impl CoordinatorState {
     }
 
     fn own(&self) -> AttemptId {
-        self.of(self.executor)
+        self.of(self.coordinator)
     }
 
-    fn of(&self, executor: CoordinatorId) -> AttemptId {
-        let TransactionRequest { request, home, .. } = self.question;
-        AttemptId { request, number: self.attempt, executor, home }
+    fn of(&self, coordinator: CoordinatorId) -> AttemptId {
+        let TransactionRequest { request, decision_location, .. } = self.transaction;
+        AttemptId { request, number: self.attempt, coordinator, decision_location }
     }
 
-    fn go(&mut self, phase: Phase, step: CoordinatorAction) -> Vec<CoordinatorAction> {
+    fn enter(&mut self, phase: Phase, action: CoordinatorAction) -> Vec<CoordinatorAction> {
         self.phase = phase;
-        vec![step]
+        vec![action]
     }
 
-    fn computed(&mut self, computed: ExecutionResult) -> Vec<CoordinatorAction> {
-        match computed {
+    fn executed(&mut self, executed: ExecutionResult) -> Vec<CoordinatorAction> {
+        match executed {
             ExecutionResult::Failed => self.propose_abort(true),
-            // What has no effects leaves none: whatever its branches hold is rolled back.
+            // An answer without changes: the branches are rolled back.
             ExecutionResult::Done { answer, .. } if !answer.has_effects() => {
                 let commit = self.commit(Vec::new(), answer);
-                self.go(
+                self.enter(
                     Phase::Proposing { own: true },
                     CoordinatorAction::Propose(self.attempt, Decision::Commit(commit)),
                 )
             }
             ExecutionResult::Done { branches, answer } => {
-                let is_home =
-                    |branch: &Participant| self.question.home == DecisionLocation::Resource(branch.resource);
-                let at_home = branches.iter().any(is_home);
-                let open: Vec<_> = branches.into_iter().filter(|branch| !is_home(branch)).collect();
-                self.vote(open, Vec::new(), at_home, answer)
+                let decides_here = |branch: &Participant| {
+                    self.transaction.decision_location == DecisionLocation::Resource(branch.resource)
+                };
+                let has_last_agent = branches.iter().any(decides_here);
+                let open: Vec<_> = branches.into_iter().filter(|branch| !decides_here(branch)).collect();
+                self.vote(open, Vec::new(), has_last_agent, answer)
             }
         }
     }
 
-    /// Asks all databases at once, or proposes to commit if there is none to ask.
+    /// Requests all votes, or proposes a commit if there is no branch to prepare.
     fn vote(
         &mut self,
         open: Vec<Participant>,
         yes: Vec<Participant>,
-        at_home: bool,
+        has_last_agent: bool,
         answer: ProcedureResult,
     ) -> Vec<CoordinatorAction> {
         if open.is_empty() {
-            return self.propose_commit(yes, at_home, answer);
+            return self.propose_commit(yes, has_last_agent, answer);
         }
         let own = self.own();
-        let steps = open.iter().map(|branch| CoordinatorAction::Vote(own, *branch)).collect();
-        self.phase = Phase::Voting { open, yes, at_home, answer };
-        steps
+        let actions = open.iter().map(|branch| CoordinatorAction::Vote(own, *branch)).collect();
+        self.phase = Phase::Voting { open, yes, has_last_agent, answer };
+        actions
     }
 
     fn voted(
         &mut self,
         mut open: Vec<Participant>,
         mut yes: Vec<Participant>,
-        at_home: bool,
+        has_last_agent: bool,
         answer: ProcedureResult,
         branch: Participant,
-        voice: VoteResult,
+        vote: VoteResult,
     ) -> Vec<CoordinatorAction> {
-        let Some(place) = open.iter().position(|other| *other == branch) else {
-            self.phase = Phase::Voting { open, yes, at_home, answer };
+        let Some(index) = open.iter().position(|other| *other == branch) else {
+            self.phase = Phase::Voting { open, yes, has_last_agent, answer };
             return Vec::new();
         };
-        open.remove(place);
-        match voice {
+        open.remove(index);
+        match vote {
             VoteResult::No => return self.propose_abort(true),
             VoteResult::Yes => yes.push(branch),
             VoteResult::Unchanged => {}
         }
         if open.is_empty() {
             yes.sort_unstable();
-            return self.propose_commit(yes, at_home, answer);
+            return self.propose_commit(yes, has_last_agent, answer);
         }
-        self.phase = Phase::Voting { open, yes, at_home, answer };
+        self.phase = Phase::Voting { open, yes, has_last_agent, answer };
         Vec::new()
     }
 
     fn commit(&self, branches: Vec<Participant>, answer: ProcedureResult) -> Commit {
-        Commit { executor: self.executor, branches, asked: self.question.asked, answer }
+        Commit {
+            coordinator: self.coordinator,
+            branches,
+            request_hash: self.transaction.request_hash,
+            answer,
+        }
     }
 
     fn propose_commit(
         &mut self,
         yes: Vec<Participant>,
-        at_home: bool,
+        has_last_agent: bool,
         answer: ProcedureResult,
     ) -> Vec<CoordinatorAction> {
         let commit = self.commit(yes, answer);
-        let step = if at_home {
+        let action = if has_last_agent {
             CoordinatorAction::CommitDeciding(self.own(), commit)
         } else {
             CoordinatorAction::Propose(self.attempt, Decision::Commit(commit))
         };
-        self.go(Phase::Proposing { own: true }, step)
+        self.enter(Phase::Proposing { own: true }, action)
     }
 
     fn propose_abort(&mut self, own: bool) -> Vec<CoordinatorAction> {
-        self.go(Phase::Proposing { own }, CoordinatorAction::Propose(self.attempt, Decision::Abort))
+        self.enter(Phase::Proposing { own }, CoordinatorAction::Propose(self.attempt, Decision::Abort))
     }
 
-    /// Obeys what stands. `own` says whether there are branches of ours in the try.
-    fn settle(&mut self, decision: Decision, own: bool) -> Vec<CoordinatorAction> {
+    /// Carries out the recorded decision. `own`: this coordinator has branches in the attempt.
+    fn carry_out(&mut self, decision: Decision, own: bool) -> Vec<CoordinatorAction> {
         match decision {
-            Decision::Abort if own => self.go(Phase::Undoing, CoordinatorAction::Undo(self.own())),
-            Decision::Abort => self.try_again(),
-            Decision::Commit(commit) if commit.asked != self.question.asked => {
-                let mut steps = if own { vec![CoordinatorAction::Undo(self.own())] } else { Vec::new() };
-                steps.push(CoordinatorAction::Answer(ClientOutcome::Mismatch));
-                steps
+            Decision::Abort if own => self.enter(Phase::RollingBack, CoordinatorAction::RollBack(self.own())),
+            Decision::Abort => self.next_attempt(),
+            Decision::Commit(commit) if commit.request_hash != self.transaction.request_hash => {
+                let mut actions =
+                    if own { vec![CoordinatorAction::RollBack(self.own())] } else { Vec::new() };
+                actions.push(CoordinatorAction::Answer(ClientOutcome::Mismatch));
+                actions
             }
             Decision::Commit(commit) => {
-                // What of ours does not count goes: all of it if another has won, and after a refusal.
-                let undoing = own && (commit.executor != self.executor || commit.branches.is_empty());
-                let theirs = self.of(commit.executor);
-                let mut steps = if undoing { vec![CoordinatorAction::Undo(self.own())] } else { Vec::new() };
-                steps.extend(commit.branches.iter().map(|branch| CoordinatorAction::Commit(theirs, *branch)));
-                steps.extend(self.finish(commit.branches, undoing, commit.answer));
-                steps
+                // Roll our branches back if another coordinator won, or if the transaction was refused.
+                let rolling_back =
+                    own && (commit.coordinator != self.coordinator || commit.branches.is_empty());
+                let theirs = self.of(commit.coordinator);
+                let mut actions =
+                    if rolling_back { vec![CoordinatorAction::RollBack(self.own())] } else { Vec::new() };
+                actions
+                    .extend(commit.branches.iter().map(|branch| CoordinatorAction::Commit(theirs, *branch)));
+                actions.extend(self.finish(commit.branches, rolling_back, commit.answer));
+                actions
             }
         }
     }
@@ -395,22 +424,22 @@ impl CoordinatorState {
     fn finish(
         &mut self,
         open: Vec<Participant>,
-        undoing: bool,
+        rolling_back: bool,
         answer: ProcedureResult,
     ) -> Vec<CoordinatorAction> {
-        if open.is_empty() && !undoing {
+        if open.is_empty() && !rolling_back {
             return vec![CoordinatorAction::Answer(ClientOutcome::Answer(answer))];
         }
-        self.phase = Phase::Finishing { open, undoing, answer };
+        self.phase = Phase::Finishing { open, rolling_back, answer };
         Vec::new()
     }
 
-    fn try_again(&mut self) -> Vec<CoordinatorAction> {
+    fn next_attempt(&mut self) -> Vec<CoordinatorAction> {
         match self.attempt.next() {
             None => vec![CoordinatorAction::Answer(ClientOutcome::GivenUp)],
             Some(next) => {
                 self.attempt = next;
-                self.go(Phase::Looking, CoordinatorAction::Look(next))
+                self.enter(Phase::Reading, CoordinatorAction::ReadDecision(next))
             }
         }
     }

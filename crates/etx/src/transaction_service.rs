@@ -1,4 +1,4 @@
-//! A server as those see it who ask it: clients, other servers, and humans who want to know what is stuck.
+//! The interface of a coordinator for clients, other servers and operators.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::{
     RequestId, Resource, Xid,
 };
 
-/// How long a look into all databases may take.
-const LOOK_MAX: Duration = Duration::from_secs(10);
+/// Timeout of queries to one database or register.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a human waits for the end of a branch.
-const RESOLVE_MAX: Duration = Duration::from_secs(30);
+/// Timeout of the resolution of one branch.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server of e-Transactions, whatever its registers are.
+/// A coordinator, for any kind of registers.
 #[async_trait]
 pub trait TransactionService: Send + Sync {
-    /// Which server this is, and which life of it.
+    /// The number of this server, and its incarnation.
     fn identity(&self) -> (u16, u64);
 
     /// See [`Coordinator::issue`].
@@ -41,63 +41,64 @@ pub trait TransactionService: Send + Sync {
     /// See [`Coordinator::executing`].
     fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId>;
 
-    /// What stands about a request.
+    /// The recorded decisions of a request.
     async fn status(&self, request: RequestId) -> Result<TransactionStatus, String>;
 
-    /// All branches that are prepared, with what is known about each; and which databases could not be asked.
+    /// All prepared branches with their status, and the databases that are unreachable.
     async fn in_doubt(&self) -> InDoubt;
 
-    /// Ends a request that is stuck. If nothing stands about a try that has prepared branches, it is written first that it is void, whoever works on it; then what
-    /// stands is carried out. So nobody can make databases differ with it, and the worst it does is to cost a try.
+    /// Resolves the prepared branches of a request. For an attempt without a decision it first records an
+    /// abort, even if a coordinator is executing it; then it carries out the recorded decision. So the
+    /// databases stay consistent, and the worst effect is an aborted attempt.
     async fn resolve(&self, request: RequestId) -> Vec<ResolvedBranch>;
 }
 
-/// What stands about a request.
+/// The recorded decisions of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TransactionStatus {
-    /// The tries about which something stands, in order.
-    pub tries: Vec<(DecisionLocation, AttemptNumber, Decision)>,
-    /// Who works here on the next try.
-    pub at_work: Option<CoordinatorId>,
-    /// Whether it is too old for anything to be known.
+    /// The attempts with a decision, in order.
+    pub attempts: Vec<(DecisionLocation, AttemptNumber, Decision)>,
+    /// The coordinator on this server that executes the next attempt.
+    pub coordinator: Option<CoordinatorId>,
+    /// Whether the request is too old for its decisions to be known.
     pub is_forgotten: bool,
 }
 
-/// What is prepared.
+/// The prepared branches of all databases.
 #[derive(Debug, Clone, Default)]
 pub struct InDoubt {
-    /// The branches.
+    /// The prepared branches.
     pub branches: Vec<InDoubtBranch>,
-    /// Databases that could not be asked, and why.
-    pub silent: Vec<(String, String)>,
+    /// Unreachable databases, each with its error.
+    pub unreachable: Vec<(String, String)>,
 }
 
-/// A prepared branch.
+/// A prepared branch with its status.
 #[derive(Debug, Clone)]
 pub struct InDoubtBranch {
-    /// The database.
+    /// The name of the database.
     pub database: String,
-    /// The branch.
+    /// The branch name.
     pub branch: Xid,
-    /// How long it has been prepared, if the database knows.
+    /// Time since the prepare, if the database reports it.
     pub age: Option<Duration>,
-    /// What stands about its try; an error if that cannot be told.
-    pub stands: Result<DecisionLookup, String>,
-    /// How its executor is doing.
-    pub executor: PeerStatus,
-    /// What it keeps others from, as far as the database tells.
+    /// The recorded decision of its attempt; an error if it cannot be read.
+    pub decision: Result<DecisionLookup, String>,
+    /// The status of its coordinator.
+    pub coordinator_status: PeerStatus,
+    /// Its locks, as far as the database reports them.
     pub locks: Vec<String>,
 }
 
-/// What became of a branch of a request that was stuck.
+/// The result of the resolution of one branch.
 #[derive(Debug, Clone)]
 pub struct ResolvedBranch {
-    /// The database.
+    /// The name of the database.
     pub database: String,
-    /// The branch.
+    /// The branch name.
     pub branch: Xid,
-    /// How it ended, or why it did not.
-    pub ended: Result<Outcome, String>,
+    /// The outcome, or the error.
+    pub outcome: Result<Outcome, String>,
 }
 
 #[async_trait]
@@ -124,30 +125,31 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
     }
 
     async fn status(&self, request: RequestId) -> Result<TransactionStatus, String> {
-        let looking = async {
-            let mut story = TransactionStatus::default();
-            for home in self.homes() {
+        let query = async {
+            let mut status = TransactionStatus::default();
+            for decision_location in self.decision_locations() {
                 let mut next = Some(AttemptNumber::FIRST);
                 while let Some(attempt) = next {
-                    story.at_work = story.at_work.or_else(|| Coordinator::executing(self, request, attempt));
-                    next = match self.decisions.look_once(request, home, attempt).await? {
-                        DecisionLookup::Stands(None) => None,
+                    status.coordinator =
+                        status.coordinator.or_else(|| Coordinator::executing(self, request, attempt));
+                    next = match self.decisions.read_once(request, decision_location, attempt).await? {
+                        DecisionLookup::Recorded(None) => None,
                         DecisionLookup::Forgotten => {
-                            story.is_forgotten = true;
+                            status.is_forgotten = true;
                             None
                         }
-                        DecisionLookup::Stands(Some(decision)) => {
-                            let is_void = decision == Decision::Abort;
-                            story.tries.push((home, attempt, decision));
-                            attempt.next().filter(|_| is_void)
+                        DecisionLookup::Recorded(Some(decision)) => {
+                            let is_aborted = decision == Decision::Abort;
+                            status.attempts.push((decision_location, attempt, decision));
+                            attempt.next().filter(|_| is_aborted)
                         }
                     };
                 }
             }
-            Ok(story)
+            Ok(status)
         };
-        tokio::time::timeout(LOOK_MAX, looking).await.unwrap_or_else(|_| {
-            Err(format!("there was no answer from registers and databases within {LOOK_MAX:?}"))
+        tokio::time::timeout(QUERY_TIMEOUT, query).await.unwrap_or_else(|_| {
+            Err(format!("no response from registers and databases within {QUERY_TIMEOUT:?}"))
         })
     }
 
@@ -155,16 +157,16 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
         let mut found = InDoubt::default();
         for resource in self.resources.iter() {
             let name = resource.name().to_owned();
-            match tokio::time::timeout(LOOK_MAX, resource.prepared()).await {
+            match tokio::time::timeout(QUERY_TIMEOUT, resource.prepared()).await {
                 Ok(Ok(prepared)) => {
-                    for standing in prepared {
-                        if let Some(doubt) = self.doubt(&**resource, standing).await {
-                            found.branches.push(doubt);
+                    for listed in prepared {
+                        if let Some(in_doubt_branch) = self.in_doubt_branch(&**resource, listed).await {
+                            found.branches.push(in_doubt_branch);
                         }
                     }
                 }
-                Ok(Err(why)) => found.silent.push((name, why.to_string())),
-                Err(_) => found.silent.push((name, format!("no answer within {LOOK_MAX:?}"))),
+                Ok(Err(why)) => found.unreachable.push((name, why.to_string())),
+                Err(_) => found.unreachable.push((name, format!("no response within {QUERY_TIMEOUT:?}"))),
             }
         }
         found
@@ -172,45 +174,62 @@ impl<R: Registers> TransactionService for Arc<Coordinator<R>> {
 
     async fn resolve(&self, request: RequestId) -> Vec<ResolvedBranch> {
         let mut resolved = Vec::new();
-        for doubt in self.in_doubt().await.branches {
-            if doubt.branch.request != request {
+        for in_doubt_branch in self.in_doubt().await.branches {
+            if in_doubt_branch.branch.request != request {
                 continue;
             }
-            let ending = tokio::time::timeout(RESOLVE_MAX, self.force_resolve(doubt.branch)).await;
-            let ended = match ending {
-                Ok(ended) => ended.map_err(|why| why.to_string()),
-                Err(_) => Err(format!("it did not end within {RESOLVE_MAX:?}; sweeps go on with it")),
+            let resolving =
+                tokio::time::timeout(RESOLVE_TIMEOUT, self.force_resolve(in_doubt_branch.branch)).await;
+            let outcome = match resolving {
+                Ok(outcome) => outcome.map_err(|why| why.to_string()),
+                Err(_) => Err(format!("not resolved within {RESOLVE_TIMEOUT:?}; recovery continues")),
             };
-            let ended = ended.and_then(|ended| ended.ok_or_else(|| "it had ended before".to_owned()));
-            resolved.push(ResolvedBranch { database: doubt.database, branch: doubt.branch, ended });
+            let outcome =
+                outcome.and_then(|outcome| outcome.ok_or_else(|| "it had ended already".to_owned()));
+            resolved.push(ResolvedBranch {
+                database: in_doubt_branch.database,
+                branch: in_doubt_branch.branch,
+                outcome,
+            });
         }
         resolved
     }
 }
 
 impl<R: Registers> Coordinator<R> {
-    /// Where decisions may be: in the registers, and in each database that keeps some.
-    fn homes(&self) -> impl Iterator<Item = DecisionLocation> {
+    /// All decision locations: the registers, and each database that can record decisions.
+    fn decision_locations(&self) -> impl Iterator<Item = DecisionLocation> {
         let databases = self.resources.iter().zip(0_u8..).filter(|(resource, _)| resource.keeps_decisions());
         std::iter::once(DecisionLocation::Registers)
             .chain(databases.map(|(_, number)| DecisionLocation::Resource(number)))
     }
 
-    /// What is known about a prepared branch; nothing if it is none of ours.
-    async fn doubt(&self, resource: &dyn Resource, standing: PreparedBranch) -> Option<InDoubtBranch> {
-        let PreparedBranch { name: branch, age } = standing;
-        if branch.cluster != self.options.cluster || branch.executor == CoordinatorId::TRIAL {
+    /// The status of a prepared branch; `None` if it belongs to another cluster.
+    async fn in_doubt_branch(
+        &self,
+        resource: &dyn Resource,
+        listed: PreparedBranch,
+    ) -> Option<InDoubtBranch> {
+        let PreparedBranch { name: branch, age } = listed;
+        if branch.cluster != self.options.cluster || branch.coordinator == CoordinatorId::TRIAL {
             return None;
         }
-        let look = self.decisions.look_once(branch.request, branch.home, branch.attempt);
-        let stands = match tokio::time::timeout(LOOK_MAX, look).await {
-            Ok(stands) => stands,
-            Err(_) => Err(format!("no answer within {LOOK_MAX:?}")),
+        let read = self.decisions.read_once(branch.request, branch.decision_location, branch.attempt);
+        let decision = match tokio::time::timeout(QUERY_TIMEOUT, read).await {
+            Ok(decision) => decision,
+            Err(_) => Err(format!("no response within {QUERY_TIMEOUT:?}")),
         };
-        let executor = self.sign(branch.executor, branch.request, branch.attempt).await;
-        // That it cannot be told what it locks is not worth an error.
-        let locks = tokio::time::timeout(LOOK_MAX, resource.locks(&branch)).await;
+        let coordinator_status = self.peer_status(branch.coordinator, branch.request, branch.attempt).await;
+        // An error here only leaves the list of locks empty.
+        let locks = tokio::time::timeout(QUERY_TIMEOUT, resource.locks(&branch)).await;
         let locks = locks.ok().and_then(Result::ok).unwrap_or_default();
-        Some(InDoubtBranch { database: resource.name().to_owned(), branch, age, stands, executor, locks })
+        Some(InDoubtBranch {
+            database: resource.name().to_owned(),
+            branch,
+            age,
+            decision,
+            coordinator_status,
+            locks,
+        })
     }
 }

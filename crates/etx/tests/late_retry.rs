@@ -1,4 +1,4 @@
-//! Whoever comes late to a request with many tries behind it is answered without waiting for each of them again.
+//! A late retry of a request with many aborted attempts is answered without a delay per attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use jeton_etx::{
 };
 use jeton_register::memory::Memory;
 
-/// Logic that is never run: all is decided.
+/// A procedure that is never executed: all attempts are decided.
 struct Decided;
 
 #[async_trait]
 impl ProcedureLogic for Decided {
-    fn home(&self, _: &str) -> Option<DecisionLocation> {
+    fn decision_location(&self, _: &str) -> Option<DecisionLocation> {
         Some(DecisionLocation::Registers)
     }
 
-    async fn compute(&self, _: &ProcedureCall, _: &mut Branches) -> Result<ProcedureResult, ResourceError> {
+    async fn execute(&self, _: &ProcedureCall, _: &mut Branches) -> Result<ProcedureResult, ResourceError> {
         Ok(ProcedureResult::Failed(Bytes::from_static(b"it was computed again")))
     }
 }
@@ -36,12 +36,12 @@ async fn tries_that_are_decided_are_passed_without_a_pause() {
     let options = Options { window: Duration::MAX, ..Options::new(1, 1, 1) };
     let server =
         Coordinator::new(options, registers.clone(), resources.clone(), Arc::new(Decided), Arc::new(NoPeers));
-    // What is asked is known by its hash, which the server alone makes: so it is taken from a first answer.
+    // Only the server computes the hash of a request, so it is taken from a first answer.
     let other = RequestId { session: 1, sequence: 1 };
     server.issue(other, request.clone(), false).await.unwrap();
     let decisions = DecisionLog::new(registers, resources);
-    let DecisionLookup::Stands(Some(Decision::Commit(first))) =
-        decisions.look(other, DecisionLocation::Registers, AttemptNumber::FIRST).await
+    let DecisionLookup::Recorded(Some(Decision::Commit(first))) =
+        decisions.read(other, DecisionLocation::Registers, AttemptNumber::FIRST).await
     else {
         panic!("nothing stands")
     };
@@ -52,8 +52,13 @@ async fn tries_that_are_decided_are_passed_without_a_pause() {
             .unwrap();
     }
     let answer = ProcedureResult::Done(Bytes::from_static(b"{}"));
-    let executor = CoordinatorId { server: 9, incarnation: 9, work: 9 };
-    let commit = Commit { executor, branches: Vec::new(), asked: first.asked, answer: answer.clone() };
+    let coordinator = CoordinatorId { server: 9, incarnation: 9, work: 9 };
+    let commit = Commit {
+        coordinator,
+        branches: Vec::new(),
+        request_hash: first.request_hash,
+        answer: answer.clone(),
+    };
     decisions
         .propose(id, DecisionLocation::Registers, AttemptNumber(TRIES), &Decision::Commit(commit))
         .await

@@ -1,6 +1,8 @@
-//! What a branch costs beside the same statement in a plain transaction, and in one that is prepared and committed with nothing else.
+//! Latency of a branch compared with the same statement in a plain transaction, and in one that is only
+//! prepared and committed.
 //!
-//! `cargo run --release -p jeton-participants --example latency [rounds]`: medians of rounds in which everybody has a turn, on real engines on this machine.
+//! `cargo run --release -p jeton-participants --example latency [rounds]` prints medians of interleaved
+//! rounds on real engines on this machine.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +32,7 @@ impl Times {
 
     fn print(mut self, engine: &str) {
         for (who, times) in &mut self.0 {
-            // The first are those of connections and caches.
+            // The first tenth is warm-up.
             let mut times = times.split_off(times.len() / 10);
             times.sort_unstable();
             println!("{engine}: {who}: {:.3} ms", times[times.len() / 2].as_secs_f64() * 1e3);
@@ -38,17 +40,17 @@ impl Times {
     }
 }
 
-fn attempt(number: u64, home: DecisionLocation) -> AttemptId {
+fn attempt(number: u64, decision_location: DecisionLocation) -> AttemptId {
     let request = RequestId { session: 1 << 90 | u128::from(number), sequence: 1 };
     AttemptId {
         request,
         number: AttemptNumber::FIRST,
-        executor: CoordinatorId { server: 1, incarnation: 1, work: number },
-        home,
+        coordinator: CoordinatorId { server: 1, incarnation: 1, work: number },
+        decision_location,
     }
 }
 
-/// A round of ours: with a decision, and with a vote.
+/// A round with a branch: with a decision, and with a vote.
 async fn ours(resource: &dyn Resource, sql: &str, round: u64, times: &mut Times) -> Result<()> {
     let since = Instant::now();
     let mut branch = resource.begin(attempt(round * 2, DecisionLocation::Resource(0))).await?;

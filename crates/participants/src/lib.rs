@@ -1,19 +1,24 @@
-//! PostgreSQL, MariaDB and Jeton itself as participants of e-Transactions.
+//! PostgreSQL, MariaDB and Jeton as participants of e-Transactions.
 //!
-//! Each is a [`Resource`](jeton_etx::Resource). [`Jeton`] is made for this, and says itself how it keeps what it must. The two others have ways to say yes and mean no; what is done about each of them is said where it is done, and
-//! `tests/` shows on the real engines that it helps. What must hold is said in [`jeton_etx::Resource`]; how it comes to hold:
+//! Each is a [`Resource`](jeton_etx::Resource), which states the guarantees. [`Jeton`] was built for them.
+//! PostgreSQL and MariaDB report success without effect in some states; the code that protects against each
+//! case documents it, and `tests/` shows on the real engines that it works. How the guarantees are met:
 //!
-//! - *A lost branch never votes yes.* The vote begins with a statement that fails where there is no sound transaction ([`Postgres`]); after any error nothing is
-//!   executed any more ([`MariaDb`]).
-//! - *A commit is known.* Every branch that is prepared holds a row, its mark. "No such branch" means committed if the mark is there.
-//! - *A connection is branchless or it belongs to a branch.* It goes back to the pool only when the branch on it ended by an answer of the database. Otherwise it
-//!   is closed. No session is ever reset.
-//! - *A session has the name of its server, in this life of it.* So those of a server that hangs are found, and ended by others.
-//! - *Outside of a branch nothing is written.* A branch begins with its first statement ([`Postgres`]: in one breath, in a session that writes only in what it begins to write).
+//! - *A lost branch never votes yes.* The vote begins with a statement that fails outside of a valid
+//!   transaction ([`Postgres`]); after an error nothing more is executed ([`MariaDb`]).
+//! - *A commit is known.* Every prepared branch contains a row, its commit marker. "No such branch" means
+//!   committed if the marker exists.
+//! - *A connection is idle or belongs to one branch.* It returns to the pool only after the database
+//!   confirmed the end of its branch. Otherwise it is closed. No session is ever reset.
+//! - *A session is labelled with its server and incarnation.* So other servers can find and terminate the
+//!   sessions of a suspected server.
+//! - *Outside of a branch nothing is written.* A branch begins with its first statement ([`Postgres`]: in one
+//!   round trip, in a session that is read-only otherwise).
 //!
-//! Not for MySQL, Galera, or a MariaDB whose replicas matter: what XA does there is different, or is not replicated well.
+//! MySQL, Galera and MariaDB with replicas are not supported: XA works differently there, or is not
+//! replicated safely.
 
-/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+/// Whether a planted bug is active here. Constant `false` without the feature `mutations`.
 #[cfg(feature = "mutations")]
 macro_rules! mutated {
     ($name:ident) => {
@@ -21,7 +26,7 @@ macro_rules! mutated {
     };
 }
 
-/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+/// Whether a planted bug is active here. Constant `false` without the feature `mutations`.
 #[cfg(not(feature = "mutations"))]
 macro_rules! mutated {
     ($name:ident) => {
@@ -29,6 +34,7 @@ macro_rules! mutated {
     };
 }
 
+mod driver;
 mod identifiers;
 mod jeton;
 mod mariadb;
@@ -39,6 +45,8 @@ mod postgres;
 mod query_error;
 mod settings;
 mod statement_class;
+mod xa_branch;
+mod xa_resource;
 
 pub use jeton::Jeton;
 pub use mariadb::MariaDb;

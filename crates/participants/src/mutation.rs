@@ -1,4 +1,5 @@
-//! Planted bugs, for tests of the tests: each is a trap of an engine that we would fall into without what we do about it.
+//! Planted bugs, which the scenarios must detect. Each removes the protection against one pitfall of an
+//! engine.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -6,35 +7,38 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mutation {
-    /// PostgreSQL: the vote does not look whether there is a sound transaction. `PREPARE` of a failed one says that all is well.
+    /// PostgreSQL: the vote does not check for a valid transaction. `PREPARE TRANSACTION` of a failed one
+    /// reports success.
     UnguardedVote = 1,
-    /// MariaDB: a statement that failed is forgiven. `XA PREPARE` prepares the rest.
-    ErrorForgiven,
+    /// MariaDB: a branch continues after a failed statement. `XA PREPARE` prepares the rest.
+    ErrorIgnored,
     /// Both: "no such branch" counts as committed.
     UnknownIsDone,
-    /// MariaDB: the session is reset while it holds a prepared branch. `XA COMMIT` then says that all is well.
+    /// MariaDB: the session is reset while it has a prepared branch. `XA COMMIT` then reports success without
+    /// effect.
     SessionReset,
-    /// MariaDB: what was rolled back once is not looked for again. After a crash it is prepared again.
+    /// MariaDB: a branch that was rolled back is not listed again. After a crash it is prepared again.
     RollbackTrusted,
-    /// MariaDB: no mark. A branch that changed nothing is gone with its connection, though it voted.
-    MarkOmitted,
-    /// MariaDB: a branch is ended in the moment in which its session goes. `XA COMMIT` then says that all is well.
-    PartingNotAwaited,
-    /// MariaDB's driver: an error of any statement of a message but the first is shown only to who asks once more. A vote of several statements that failed
-    /// looks like a yes.
+    /// MariaDB: no commit marker. A branch that changed nothing is lost with its connection after its yes
+    /// vote.
+    MarkerOmitted,
+    /// MariaDB: a branch is resolved while its session ends. `XA COMMIT` then reports success without effect.
+    SessionEndNotAwaited,
+    /// MariaDB's client library: an error of any statement of a message but the first is reported only by the
+    /// next read. A failed prepare of several statements looks like a yes vote.
     LateErrorIgnored,
-    /// Both: the sessions of a server that hangs are not ended. What they have open is in everybody's way.
+    /// Both: the sessions of a suspected server are not terminated. Its open branches block others.
     FenceOmitted,
 }
 
 static ACTIVE: AtomicU8 = AtomicU8::new(0);
 
-/// Plants one, or none.
+/// Activates a planted bug, or none.
 pub fn plant(mutation: Option<Mutation>) {
     ACTIVE.store(mutation.map_or(0, |mutation| mutation as u8), Ordering::SeqCst);
 }
 
-/// Whether it is planted.
+/// Whether a planted bug is active.
 pub(crate) fn is_active(mutation: Mutation) -> bool {
     ACTIVE.load(Ordering::SeqCst) == mutation as u8
 }

@@ -1,62 +1,61 @@
-//! How databases are asked for something, and how long and how often a condition is looked at that cannot be awaited.
+//! Results and errors of queries, and polling for conditions that cannot be awaited.
 
 use std::time::{Duration, Instant};
 
 use jeton_etx::ResourceError;
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(3);
 
-/// Looks at something again and again, within a limit.
+/// The end of a polling loop.
 pub struct PollDeadline {
-    since: Instant,
-    limit: Duration,
+    started: Instant,
+    timeout: Duration,
 }
 
 impl PollDeadline {
-    pub fn new(limit: Duration) -> Self {
-        Self { since: Instant::now(), limit }
+    pub fn new(timeout: Duration) -> Self {
+        Self { started: Instant::now(), timeout }
     }
 
-    /// Waits for the next look; `false` when the limit is reached.
+    /// Waits for the next poll; `false` after the timeout.
     pub async fn again(&self) -> bool {
-        if self.since.elapsed() >= self.limit {
+        if self.started.elapsed() >= self.timeout {
             return false;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         true
     }
 }
 
-/// Why a database did not do what it was asked.
+/// An error of a query.
 #[derive(Debug)]
 pub struct QueryError {
-    /// Its code for the error; empty if the error is not its own.
+    /// The error code of the database; empty if the database did not report the error.
     pub code: String,
-    /// Whether the connection is of no more use, and what was asked may have been done all the same.
+    /// Whether the connection is unusable. The statement may have been executed all the same.
     pub is_lost: bool,
-    /// The error in general terms.
-    pub failure: ResourceError,
-    /// The table that it is about, where the database says so.
+    /// The same error for callers of the resource.
+    pub error: ResourceError,
+    /// The table of a violated constraint, if the database reports it.
     pub table: String,
 }
 
 impl From<QueryError> for ResourceError {
-    fn from(trouble: QueryError) -> Self {
-        trouble.failure
+    fn from(error: QueryError) -> Self {
+        error.error
     }
 }
 
 impl From<ResourceError> for QueryError {
-    fn from(failure: ResourceError) -> Self {
-        Self { code: String::new(), is_lost: true, failure, table: String::new() }
+    fn from(error: ResourceError) -> Self {
+        Self { code: String::new(), is_lost: true, error, table: String::new() }
     }
 }
 
-/// What a plain query returns: rows of text.
+/// The rows of a query without parameters, as text.
 pub type TextRows = Vec<Vec<Option<String>>>;
 
 /// The first column of the first row.
-pub fn first(texts: &TextRows) -> Option<&str> {
-    texts.first()?.first()?.as_deref()
+pub fn first(rows: &TextRows) -> Option<&str> {
+    rows.first()?.first()?.as_deref()
 }

@@ -1,32 +1,32 @@
-//! What is the same for all connections to one database.
+//! Settings of a database, and constructors of its errors.
 
 use std::time::Duration;
 
 use jeton_etx::{Cluster, CoordinatorId, ResourceError, Xid};
 
-/// A database among those of a cluster.
+/// Settings of a database of a cluster.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What it is called.
+    /// The name in the configuration.
     pub name: String,
-    /// The cluster, as in [`Xid::cluster`](jeton_etx::BranchName::cluster).
+    /// The cluster, as in [`Xid::cluster`].
     pub cluster: Cluster,
     /// The number of the database in the cluster.
     pub number: u8,
-    /// How many branches can be open at once.
+    /// Limit of open branches.
     pub branches_max: usize,
-    /// How long a branch waits for a connection, and a connection for the database.
+    /// Timeout for a free connection, and for opening one.
     pub wait_max: Duration,
-    /// How long a statement waits for a lock. MariaDB counts in seconds, from one on.
+    /// Lock timeout of a statement. MariaDB has whole seconds, at least one.
     pub lock_max: Duration,
-    /// How long a statement may take.
+    /// Timeout of a statement.
     pub statement_max: Duration,
-    /// How long a branch may do nothing before it votes.
+    /// Timeout of an idle branch before its vote.
     pub idle_max: Duration,
 }
 
 impl Settings {
-    /// Those that fit most.
+    /// Default settings.
     pub fn new(name: &str, cluster: impl Into<Cluster>, number: u8) -> Self {
         Self {
             name: name.to_owned(),
@@ -40,13 +40,13 @@ impl Settings {
         }
     }
 
-    /// When an answer is not waited for any more: the database itself should have given up long before.
+    /// Timeout for a response: longer than the statement timeout of the database itself.
     pub(crate) fn answer_max(&self) -> Duration {
         self.statement_max + Duration::from_secs(5)
     }
 
-    pub(crate) fn passing(&self, why: impl std::fmt::Display) -> ResourceError {
-        ResourceError::Passing { resource: self.name.clone(), why: why.to_string() }
+    pub(crate) fn transient(&self, why: impl std::fmt::Display) -> ResourceError {
+        ResourceError::Transient { resource: self.name.clone(), why: why.to_string() }
     }
 
     pub(crate) fn statement(&self, code: impl Into<String>, why: impl std::fmt::Display) -> ResourceError {
@@ -65,16 +65,17 @@ impl Settings {
         ResourceError::Forgotten { resource: self.name.clone() }
     }
 
-    /// Whether a branch is of our cluster, in this database. A trial is everybody's who has the same number: whoever comes across one that was left ends it.
-    pub(crate) fn is_ours(&self, name: &Xid) -> bool {
-        let is_of_us = match name.executor {
+    /// Whether a branch belongs to our cluster, in this database. The branch of an interrupted privilege
+    /// check belongs to every deployment with the same cluster number: the next check resolves it.
+    pub(crate) fn is_own(&self, name: &Xid) -> bool {
+        let is_of_us = match name.coordinator {
             CoordinatorId::TRIAL => name.cluster.number == self.cluster.number,
             _ => name.cluster == self.cluster,
         };
         is_of_us && name.resource == self.number
     }
 
-    /// Whether the deployment that has our number in the database is ours.
+    /// Checks that the deployment recorded in the database is ours.
     pub(crate) fn claimed(&self, by: Option<&str>) -> Result<(), ResourceError> {
         let Cluster { number, deployment } = self.cluster;
         match by {
@@ -82,21 +83,22 @@ impl Settings {
             Some(by) => Err(self.setup(
                 format_args!("cluster {number} is deployment {by} here, and this one is {deployment}"),
                 format!(
-                    "if these are two deployments, give this one another number of cluster; if its registers were exchanged, bring them back, or see \
-                     \"Other registers\" in docs/transactions.md before you DELETE FROM etx_deployment WHERE cluster = {number}"
+                    "if these are two deployments, give this one another cluster number; if the registers were replaced, \
+                     restore them, or see \"Other registers\" in docs/transactions.md before you \
+                     DELETE FROM etx_deployment WHERE cluster = {number}"
                 ),
             )),
-            None => Err(self.passing("it does not say whose it is")),
+            None => Err(self.transient("the deployment was not recorded")),
         }
     }
 
-    /// A future with a limit of time.
+    /// Runs a future with a timeout.
     pub(crate) async fn in_time<T>(
         &self,
         limit: Duration,
         work: impl Future<Output = Result<T, ResourceError>>,
     ) -> Result<T, ResourceError> {
-        let late = || self.passing(format_args!("no answer within {limit:?}"));
+        let late = || self.transient(format_args!("no response within {limit:?}"));
         tokio::time::timeout(limit, work).await.map_err(|_| late())?
     }
 }

@@ -1,9 +1,9 @@
-//! What a statement looks like from outside.
+//! Classification of statements by their first word.
 //!
-//! A branch begins and ends by our words only. What else would end it is refused before it is sent: in some states an engine obeys, and the work is
-//! committed on its own.
+//! Only the coordinator begins and ends a branch. Statements that would end it are refused before they are
+//! sent: in some states an engine executes them and commits the branch on its own.
 
-/// Statements that end a transaction, begin one, or change how it ends.
+/// Statements that begin or end a transaction, or change how it ends.
 const CONTROL: &[&str] = &[
     "ABORT",
     "BEGIN",
@@ -27,7 +27,7 @@ const CONTROL: &[&str] = &[
     "DECLARE",
 ];
 
-/// Statements before which MariaDB commits on its own.
+/// Statements before which MariaDB commits implicitly.
 const COMMITTING: &[&str] = &[
     "ALTER",
     "ANALYZE",
@@ -54,28 +54,29 @@ const COMMITTING: &[&str] = &[
     "UNLOCK",
 ];
 
-/// Whether the statement would take the transaction out of our hands.
+/// Whether the statement controls the transaction.
 pub fn is_control(statement: &str) -> bool {
     CONTROL.contains(&first_word(statement).as_str())
 }
 
-/// Whether MariaDB would commit before it.
+/// Whether MariaDB commits implicitly before the statement.
 pub fn commits_by_itself(statement: &str) -> bool {
     COMMITTING.contains(&first_word(statement).as_str())
 }
 
-/// Whether it only reads, to all appearance.
+/// Whether the statement appears to be read-only.
 pub fn is_reading(statement: &str) -> bool {
     ["SELECT", "SHOW", "EXPLAIN", "DESCRIBE", "VALUES"].contains(&first_word(statement).as_str())
 }
 
-/// Whether a statement has this word, a name of a table say, in any case.
+/// Whether a statement contains a word, such as a table name, in any case.
 pub fn mentions(statement: &str, word: &str) -> bool {
     let parts = statement.split(|letter: char| !(letter.is_alphanumeric() || letter == '_' || letter == '$'));
     parts.into_iter().any(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// The first word, in capitals, past comments and brackets. A comment that MariaDB executes (`/*!`) is a word that nobody may begin with.
+/// The first word in upper case, after comments and parentheses. A comment that MariaDB executes (`/*!`)
+/// counts as a word that no statement may begin with.
 fn first_word(statement: &str) -> String {
     let mut rest = statement;
     loop {

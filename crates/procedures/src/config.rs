@@ -1,4 +1,4 @@
-//! A procedure as it is written in a file.
+//! The declaration of a procedure in a configuration file.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,28 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcedureConfig {
-    /// What it is for.
+    /// A description for readers.
     #[serde(default)]
     pub about: String,
-    /// What it is asked with.
+    /// The parameters by name.
     #[serde(default)]
     pub parameters: BTreeMap<String, DeclaredParameter>,
-    /// The database that keeps its decisions; "registers" for the registers.
+    /// The database that records its decisions, or "registers".
     pub decided_in: Option<String>,
-    /// What it does, in this order.
+    /// The steps, in order of execution.
     pub steps: Vec<StepConfig>,
-    /// The members of its answer, and where each comes from: `step.column`, `step.rows`, `:parameter`.
+    /// The members of its answer and their sources: `step.column`, `step.rows`, `:parameter`.
     #[serde(default)]
     pub returns: BTreeMap<String, String>,
 }
 
-/// A parameter: its kind, or its kind with bounds.
+/// A parameter: its type, or its type with bounds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum DeclaredParameter {
-    /// Only the kind.
+    /// The type without bounds.
     Kind(String),
-    /// The kind, and what it must be besides.
+    /// The type with bounds.
     Bounded(BoundedParameter),
 }
 
@@ -37,15 +37,15 @@ pub enum DeclaredParameter {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoundedParameter {
-    /// The kind: integer, number, text or boolean.
+    /// The type: integer, number, text or boolean.
     pub kind: String,
-    /// The least number.
+    /// The minimum of a number.
     pub min: Option<i64>,
-    /// The greatest number.
+    /// The maximum of a number.
     pub max: Option<i64>,
-    /// The most bytes of a text.
+    /// The maximum length of a text, in bytes.
     pub bytes_max: Option<usize>,
-    /// Whether it may be left out, or null.
+    /// Whether it may be missing or null.
     #[serde(default)]
     pub optional: bool,
 }
@@ -54,24 +54,24 @@ pub struct BoundedParameter {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepConfig {
-    /// What it is called in guards and in what is returned.
+    /// The name of the step in guards and in the answer.
     #[serde(default)]
     pub name: String,
-    /// Where.
+    /// The name of the database.
     pub database: String,
-    /// The statement. Parameters are in it as `:name`.
+    /// The statement. `:name` denotes a parameter.
     pub run: String,
-    /// What must be true after it.
+    /// Conditions that must hold after the step.
     #[serde(default)]
     pub require: Vec<GuardConfig>,
 }
 
-/// What must be true after a step.
+/// A condition that must hold after a step.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuardConfig {
-    /// Such as `rows = 1` or `balance >= 0`.
+    /// The condition, such as `rows = 1` or `balance >= 0`.
     pub that: String,
-    /// Why the request is refused if it is not.
+    /// The message of the refusal if the condition does not hold.
     pub otherwise: String,
 }

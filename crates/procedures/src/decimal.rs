@@ -1,8 +1,9 @@
-//! Numbers of databases, compared without rounding.
+//! Comparison of decimal numbers of databases without rounding.
 
 use std::cmp::Ordering;
 
-/// Compares two numbers as databases spell them: digits, perhaps a sign and a point. Nothing if one is none.
+/// Compares two numbers as databases format them: digits with an optional sign and point. `None` if one is
+/// not a number.
 pub fn compare(left: &str, right: &str) -> Option<Ordering> {
     let (left, right) = (Digits::read(left)?, Digits::read(right)?);
     Some(match (left.is_negative(), right.is_negative()) {
@@ -41,7 +42,7 @@ impl<'a> Digits<'a> {
 
     fn compare_size(&self, other: &Self) -> Ordering {
         let whole = self.whole.len().cmp(&other.whole.len()).then_with(|| self.whole.cmp(other.whole));
-        // Without zeros at the end, a part that goes on is greater than the same that ends.
+        // Without trailing zeros, a longer fraction is greater than its prefix.
         whole.then_with(|| self.part.cmp(other.part))
     }
 }

@@ -1,4 +1,4 @@
-//! A guard: what must be true after a step.
+//! A guard: a condition that must hold after a step.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use jeton_etx::{QueryResult, Value};
 use crate::decimal;
 use crate::operand::{Operand, Scope};
 
-/// A comparison, and why the request is refused if it does not hold.
+/// A comparison, and the message of the refusal if it does not hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guard {
     left: Operand,
     sign: Sign,
     right: Operand,
-    /// What the client is told.
+    /// The message for the client.
     pub otherwise: String,
 }
 
@@ -28,7 +28,7 @@ enum Sign {
     AtLeast,
 }
 
-/// The longer first: `<=` begins with `<`.
+/// Longer operators first: `<` is a prefix of `<=`.
 const SIGNS: [(&str, Sign); 7] = [
     ("<=", Sign::AtMost),
     (">=", Sign::AtLeast),
@@ -40,7 +40,7 @@ const SIGNS: [(&str, Sign); 7] = [
 ];
 
 impl Guard {
-    /// Reads a guard that stands after the last step of the scope.
+    /// Parses a guard of the last step in the scope.
     pub fn read(that: &str, otherwise: &str, scope: &Scope<'_>) -> Result<Self, String> {
         if otherwise.trim().is_empty() {
             return Err("it is not said what the client is told otherwise".into());
@@ -57,11 +57,11 @@ impl Guard {
         Ok(Self { left, sign, right, otherwise: otherwise.to_owned() })
     }
 
-    /// Whether it holds. What cannot be compared does not.
+    /// Whether it holds. Values that cannot be compared do not satisfy a guard.
     pub fn holds(&self, done: &[QueryResult], parameters: &BTreeMap<String, Value>) -> bool {
         let (left, right) = (self.left.value(done, parameters), self.right.value(done, parameters));
         if left == Value::Null || right == Value::Null {
-            // Nothing is as large as nothing; of what is not there, only that can be said.
+            // Null equals null. Every other comparison with null is false.
             return match self.sign {
                 Sign::Equal => left == right,
                 Sign::Different => left != right,
@@ -90,7 +90,7 @@ fn compare(left: &Value, right: &Value) -> Option<Ordering> {
         (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
         (Value::Bytes(left), Value::Bytes(right)) => Some(left.cmp(right)),
         (Value::Bool(left), Value::Bool(right)) => Some(left.cmp(right)),
-        // MariaDB has no truth but 1 and 0.
+        // MariaDB represents booleans as 1 and 0.
         (Value::Bool(truth), Value::Integer(number)) => Some(i64::from(*truth).cmp(number)),
         (Value::Integer(number), Value::Bool(truth)) => Some(number.cmp(&i64::from(*truth))),
         (Value::Float(left), right) => left.partial_cmp(&float(right)?),

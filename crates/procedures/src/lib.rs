@@ -1,12 +1,15 @@
-//! Transactions that are declared instead of programmed: for people who write SQL and not Rust.
+//! Declared procedures: transactions written in SQL and configuration instead of Rust.
 //!
-//! A procedure has a name, parameters with their kinds, steps, and what it returns. A step is a statement in one database, with guards: what must be true after it.
-//! If one is not, the request is *refused*, in the words of the guard; nothing it did stays, and every retry gets the same refusal.
+//! A procedure has a name, typed parameters, steps, and a result. A step is a statement in one database with
+//! guards: conditions that must hold after it. If a guard does not hold, the request is *refused* with the
+//! message of the guard; its changes are rolled back, and every retry gets the same refusal.
 //!
-//! What must hold:
-//! - A procedure that is taken cannot go wrong by its own words later: names, places of parameters and guards are checked when it is read.
-//! - A parameter is never part of the text of a statement. It goes to the database as a value.
-//! - Where decisions are kept follows from the procedure alone: in its database if it has one, in the registers if it has several, unless it says otherwise.
+//! Invariants:
+//! - Names, placeholders and guards of a procedure are checked when it is loaded, so a loaded procedure
+//!   cannot fail for these reasons.
+//! - A parameter is never part of the text of a statement. It is sent to the database as a value.
+//! - The decision location depends on the procedure alone: its database if it uses one, the registers if it
+//!   uses several, unless it declares another one.
 
 mod config;
 mod decimal;

@@ -1,4 +1,4 @@
-//! What a guard compares, and what a procedure returns: a column, a number of rows, a parameter, a literal.
+//! The operands of guards and results: a column, a row count, a parameter, a literal.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,29 @@ use jeton_etx::{QueryResult, Value};
 
 use crate::statement::name_of;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
     /// A column of the first row of a step.
     Column(usize, String),
-    /// How many rows a step met.
+    /// The row count of a step.
     Rows(usize),
     /// A parameter.
     Parameter(String),
-    /// Itself.
+    /// A literal value.
     Literal(Value),
 }
 
-/// What is known where an operand is written.
+/// The names that an operand can refer to.
 pub struct Scope<'a> {
-    /// The names of the steps up to here.
+    /// The steps so far.
     pub steps: &'a [String],
-    /// The names of the parameters.
+    /// The parameters.
     pub parameters: &'a [String],
 }
 
 impl Operand {
-    /// Reads an operand that stands after the last step of the scope.
+    /// Parses an operand of the last step in the scope.
     pub fn read(text: &str, scope: &Scope<'_>) -> Result<Self, String> {
         let text = text.trim();
         if let Some(literal) = literal(text) {
@@ -58,7 +58,7 @@ impl Operand {
         }
     }
 
-    /// Its value. No row, or no such column in it, is null.
+    /// The value. It is null if there is no row or no such column.
     pub fn value(&self, done: &[QueryResult], parameters: &BTreeMap<String, Value>) -> Value {
         match self {
             Self::Literal(value) => value.clone(),

@@ -1,4 +1,4 @@
-//! A parameter: what a client may give.
+//! Types and bounds of parameters.
 
 use jeton_etx::Value;
 use serde_json::Value as Json;
@@ -6,13 +6,13 @@ use serde_json::Value as Json;
 use crate::config::{BoundedParameter, DeclaredParameter};
 use crate::decimal;
 
-/// The most bytes of a text, if nothing else is said.
+/// Default limit of a text, in bytes.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// The longest number: more digits than databases keep by default.
+/// Limit of the length of a number, in bytes: more digits than databases store by default.
 const NUMBER_BYTES_MAX: usize = 1000;
 
-/// A parameter.
+/// A parameter with its type and bounds.
 #[derive(Debug, Clone)]
 pub struct Parameter {
     pub name: String,
@@ -32,7 +32,7 @@ enum Kind {
 }
 
 impl Parameter {
-    /// Reads a declaration.
+    /// Parses a declaration.
     pub fn read(name: &str, declared: &DeclaredParameter) -> Result<Self, String> {
         if name.is_empty() || crate::statement::name_of(name) != name {
             return Err("a name is letters, digits and _, and begins with no digit".into());
@@ -71,7 +71,7 @@ impl Parameter {
         })
     }
 
-    /// The value for the databases, or why it is none.
+    /// Converts a JSON value for the databases, or returns what is wrong with it.
     pub fn value(&self, given: Option<&Json>) -> Result<Value, String> {
         let wrong = |what: &str| Err(format!("{}: {what}", self.name));
         let value = match (self.kind, given) {
@@ -81,7 +81,7 @@ impl Parameter {
                 Some(number) => Value::Integer(number),
                 None => return wrong("it is a whole number of 64 bits"),
             },
-            // For programs whose numbers end at 2^53.
+            // For clients whose integers end at 2^53.
             (Kind::Integer, Some(Json::String(text))) => match text.parse() {
                 Ok(number) => Value::Integer(number),
                 Err(_) => return wrong("it is a whole number of 64 bits"),
@@ -106,7 +106,7 @@ impl Parameter {
         self.bounded(&value).map_or(Ok(value), |why| wrong(&why))
     }
 
-    /// Why a number is not within the bounds, if it is not.
+    /// Returns the violated bound of a number.
     fn bounded(&self, value: &Value) -> Option<String> {
         let text = match value {
             Value::Integer(number) => number.to_string(),

@@ -1,4 +1,4 @@
-//! A procedure that was read: what it does with a request.
+//! A loaded procedure and its execution.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::registry::Database;
 use crate::statement::Statement;
 use crate::value::json;
 
-/// The parameter that every procedure has: the id of the request, for a row that tells what it was for.
+/// The parameter that every procedure has: the request id, for rows that refer to the request.
 const REQUEST: &str = "request";
 
 const STEPS_MAX: usize = 64;
 
-/// A procedure.
+/// A loaded procedure.
 #[derive(Debug, Clone)]
 pub struct Procedure {
-    pub home: DecisionLocation,
+    pub decision_location: DecisionLocation,
     parameters: Vec<Parameter>,
     steps: Vec<Step>,
     returns: Vec<(String, Operand)>,
-    /// The databases, each once.
+    /// The numbers of its databases, each once.
     databases: Vec<u8>,
 }
 
@@ -76,11 +76,11 @@ impl Procedure {
         let mut used: Vec<u8> = steps.iter().map(|step| step.database).collect();
         used.sort_unstable();
         used.dedup();
-        let home = home(declared, databases, &used)?;
-        Ok(Self { home, parameters, steps, returns, databases: used })
+        let decision_location = decision_location(declared, databases, &used)?;
+        Ok(Self { decision_location, parameters, steps, returns, databases: used })
     }
 
-    /// The parameters as values, or why they are none.
+    /// Converts the parameters of a request, or returns what is wrong with them.
     pub fn parameters(&self, given: &Map<String, Json>) -> Result<BTreeMap<String, Value>, String> {
         if let Some(unknown) =
             given.keys().find(|name| !self.parameters.iter().any(|known| known.name == **name))
@@ -94,7 +94,7 @@ impl Procedure {
         self.parameters.iter().map(value).collect()
     }
 
-    /// Does the steps, in order, in branches.
+    /// Executes the steps in order, in branches.
     pub async fn run(
         &self,
         mut parameters: BTreeMap<String, Value>,
@@ -142,8 +142,12 @@ fn find<'a>(databases: &'a [Database], name: &str) -> Result<&'a Database, Strin
     })
 }
 
-/// Where decisions are kept. In the database if there is one that can: that saves a vote and a register.
-fn home(declared: &ProcedureConfig, databases: &[Database], used: &[u8]) -> Result<DecisionLocation, String> {
+/// The decision location. A single database that can record decisions saves a vote and a register.
+fn decision_location(
+    declared: &ProcedureConfig,
+    databases: &[Database],
+    used: &[u8],
+) -> Result<DecisionLocation, String> {
     match declared.decided_in.as_deref() {
         Some("registers") => return Ok(DecisionLocation::Registers),
         Some(name) => {

@@ -1,4 +1,4 @@
-//! All procedures of a server, as its business logic.
+//! All procedures of a server, as its [`ProcedureLogic`].
 
 use std::collections::BTreeMap;
 
@@ -11,37 +11,37 @@ use serde_json::{Map, Value as Json};
 use crate::config::ProcedureConfig;
 use crate::procedure::Procedure;
 
-/// A database that procedures can name.
+/// A database that procedures can use.
 #[derive(Debug, Clone)]
 pub struct Database {
-    /// What it is called.
+    /// The name in the configuration.
     pub name: String,
-    /// Its number among the databases of the cluster.
+    /// The number of the database in the cluster.
     pub number: u8,
-    /// How its statements have their parameters.
+    /// The placeholder syntax of its statements.
     pub dialect: Dialect,
-    /// Whether it can keep decisions.
+    /// Whether it can record decisions.
     pub keeps_decisions: bool,
 }
 
-/// What is wrong with a declaration.
+/// An error in a declaration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("procedure {procedure:?}: {why}")]
 pub struct DeclarationError {
-    /// The procedure.
+    /// The name of the procedure.
     pub procedure: String,
-    /// What is wrong with it.
+    /// What is wrong.
     pub why: String,
 }
 
-/// The procedures.
+/// The loaded procedures.
 #[derive(Debug, Clone, Default)]
 pub struct ProcedureRegistry {
     procedures: BTreeMap<String, Procedure>,
 }
 
 impl ProcedureRegistry {
-    /// Reads all procedures.
+    /// Loads all procedures.
     pub fn read(
         declared: &BTreeMap<String, ProcedureConfig>,
         databases: &[Database],
@@ -60,9 +60,9 @@ impl ProcedureRegistry {
         Ok(Self { procedures: declared.iter().map(read).collect::<Result<_, _>>()? })
     }
 
-    /// The names of the procedures, and where decisions about each are kept.
-    pub fn homes(&self) -> impl Iterator<Item = (&str, DecisionLocation)> {
-        self.procedures.iter().map(|(name, procedure)| (name.as_str(), procedure.home))
+    /// The names of the procedures with their decision locations.
+    pub fn decision_locations(&self) -> impl Iterator<Item = (&str, DecisionLocation)> {
+        self.procedures.iter().map(|(name, procedure)| (name.as_str(), procedure.decision_location))
     }
 }
 
@@ -73,8 +73,8 @@ fn given(request: &ProcedureCall) -> Result<Map<String, Json>, String> {
 
 #[async_trait]
 impl ProcedureLogic for ProcedureRegistry {
-    fn home(&self, procedure: &str) -> Option<DecisionLocation> {
-        self.procedures.get(procedure).map(|procedure| procedure.home)
+    fn decision_location(&self, procedure: &str) -> Option<DecisionLocation> {
+        self.procedures.get(procedure).map(|procedure| procedure.decision_location)
     }
 
     fn check(&self, request: &ProcedureCall) -> Result<(), String> {
@@ -84,7 +84,7 @@ impl ProcedureLogic for ProcedureRegistry {
         }
     }
 
-    async fn compute(
+    async fn execute(
         &self,
         request: &ProcedureCall,
         branches: &mut Branches,
@@ -97,7 +97,7 @@ impl ProcedureLogic for ProcedureRegistry {
         };
         match parameters {
             Ok((procedure, parameters)) => procedure.run(parameters, branches).await,
-            // Checked before; a request that comes here all the same is answered, once and for all.
+            // The parameters were checked before. A request that fails here all the same gets a final answer.
             Err(why) => Ok(ProcedureResult::Failed(why.into())),
         }
     }
@@ -142,19 +142,19 @@ mod tests {
 
     #[test]
     fn where_decisions_are_follows_from_the_procedure() {
-        let homes = |text: &str| read(text).unwrap().home("transfer");
-        assert_eq!(homes(TRANSFER), Some(DecisionLocation::Registers));
+        let decision_locations = |text: &str| read(text).unwrap().decision_location("transfer");
+        assert_eq!(decision_locations(TRANSFER), Some(DecisionLocation::Registers));
         let here = TRANSFER.replace("about = ", "decided_in = \"ledger\"\nabout = ");
-        assert_eq!(homes(&here), Some(DecisionLocation::Resource(0)));
+        assert_eq!(decision_locations(&here), Some(DecisionLocation::Resource(0)));
         let alone = TRANSFER.replace("database = \"stock\"", "database = \"ledger\"");
-        assert_eq!(homes(&alone), Some(DecisionLocation::Resource(0)));
+        assert_eq!(decision_locations(&alone), Some(DecisionLocation::Resource(0)));
         let elsewhere = TRANSFER.replace("database = \"ledger\"", "database = \"stock\"");
         assert_eq!(
-            homes(&elsewhere),
+            decision_locations(&elsewhere),
             Some(DecisionLocation::Registers),
             "a database that keeps no decisions"
         );
-        assert_eq!(read(TRANSFER).unwrap().home("nothing"), None);
+        assert_eq!(read(TRANSFER).unwrap().decision_location("nothing"), None);
     }
 
     #[test]

@@ -1,20 +1,21 @@
-//! A statement with named parameters, as a database wants it.
+//! A statement with named parameters, translated for a database.
 //!
-//! `:name` is a parameter, except in literals, quoted names and comments, and where it is an operator (`::` casts in PostgreSQL, `:=` assigns in MariaDB).
+//! `:name` is a parameter, except in literals, quoted names and comments, and in operators (`::` casts in
+//! PostgreSQL, `:=` assigns in MariaDB).
 
 use jeton_etx::Dialect;
 
 /// A statement for one database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// Its text, with the marks of its dialect in place of the names.
+    /// The text with the placeholders of its dialect.
     pub text: String,
-    /// The name for each mark, in order.
+    /// The parameter of each placeholder, in order.
     pub parameters: Vec<String>,
 }
 
 impl Statement {
-    /// Reads a statement.
+    /// Parses a statement.
     pub fn read(text: &str, dialect: Dialect) -> Result<Self, String> {
         let mut statement = Self { text: String::with_capacity(text.len()), parameters: Vec::new() };
         let mut rest = text;
@@ -67,7 +68,7 @@ impl Statement {
     }
 }
 
-/// The name at the beginning of a text, which may be empty.
+/// The identifier at the start of a text; may be empty.
 pub fn name_of(text: &str) -> &str {
     let is_part = |(at, letter): (usize, char)| {
         letter == '_' || letter.is_ascii_alphabetic() || (at > 0 && letter.is_ascii_digit())
@@ -81,7 +82,7 @@ fn is_numbered(rest: &str, dialect: Dialect) -> bool {
     dialect == Dialect::Numbered && digit.is_some_and(|digit| digit.is_ascii_digit())
 }
 
-/// The length of what is at the beginning and in which nothing is a parameter: a literal, a quoted name, a comment.
+/// The length of a literal, quoted name or comment at the start, which contains no parameters.
 fn opaque(rest: &str, dialect: Dialect) -> Result<Option<usize>, String> {
     let until = |open: usize, close: &str| {
         let end = rest[open..].find(close).map(|at| open + at + close.len());
@@ -90,7 +91,8 @@ fn opaque(rest: &str, dialect: Dialect) -> Result<Option<usize>, String> {
     let line = rest.find('\n').unwrap_or(rest.len());
     match rest.as_bytes() {
         [quote @ (b'\'' | b'"' | b'`'), ..] => {
-            // PostgreSQL has escapes only in E'...'; a backslash that is taken for one too many would end the literal late.
+            // PostgreSQL has backslash escapes only in E'...'. A backslash taken for an escape by mistake
+            // would extend the literal.
             let escapes = dialect == Dialect::Question && *quote != b'`';
             quoted(rest, char::from(*quote), escapes).map(Some)
         }
@@ -106,7 +108,7 @@ fn opaque(rest: &str, dialect: Dialect) -> Result<Option<usize>, String> {
     }
 }
 
-/// The length of a literal with its quotes. A quote in it is doubled.
+/// The length of a literal with its quotes. A quote inside is doubled.
 fn quoted(rest: &str, quote: char, escapes: bool) -> Result<usize, String> {
     let mut letters = rest.char_indices().skip(1).peekable();
     while let Some((at, letter)) = letters.next() {

@@ -1,17 +1,17 @@
-//! Values of databases as JSON.
+//! Conversion of database values to JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jeton_etx::Value;
 use serde_json::{Number, Value as Json};
 
-/// A value in an answer. Exact numbers with a fraction are texts, so that no reader rounds them; bytes are base64.
+/// A value in an answer. Exact decimals are strings, so that no reader rounds them; byte strings are base64.
 pub fn json(value: Value) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Bool(truth) => Json::Bool(truth),
         Value::Integer(number) => Json::Number(number.into()),
-        // What is no number in JSON is told in words.
+        // JSON has no infinities and no NaN: they are strings.
         Value::Float(number) => {
             Number::from_f64(number).map_or_else(|| Json::String(number.to_string()), Json::Number)
         }

@@ -70,11 +70,11 @@ struct Transfers;
 
 #[async_trait]
 impl ProcedureLogic for Transfers {
-    fn home(&self, procedure: &str) -> Option<DecisionLocation> {
+    fn decision_location(&self, procedure: &str) -> Option<DecisionLocation> {
         Procedure::named(procedure).map(Procedure::home)
     }
 
-    async fn compute(
+    async fn execute(
         &self,
         request: &ProcedureCall,
         branches: &mut Branches,
@@ -153,7 +153,7 @@ impl<R: Registers> EtxClient<R> {
         let others = registers.split_off(1);
         let own = registers.pop().context("a server without registers")?;
         let server = Coordinator::new(options, own, resources, Arc::new(Transfers), Arc::new(NoPeers));
-        tokio::spawn(Arc::clone(&server).sweep_for_ever());
+        tokio::spawn(Arc::clone(&server).run_recovery());
         let milliseconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
         let random = u128::from(getrandom::u64().context("no random number")?);
         // Dated, as a UUIDv7 is; the last bits count the clients.

@@ -1,4 +1,4 @@
-//! The books: what the databases hold, against what the tellers were told.
+//! The audit: compares the databases with the answers that the tellers got.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,28 +13,30 @@ use crate::cluster::Cluster;
 use crate::http_client;
 use crate::workload::{ACCOUNTS, OPENING, PROCEDURES, Transfer, Workload, issue_once};
 
-/// How long after the last fault everything must be in order.
+/// Limit after the last fault for all answers, and for the end of all prepared branches.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether something is prepared. MariaDB tells what it told before, for ever, if it is asked for its transactions again within a tenth of a second.
+/// Interval of checks for prepared branches. MariaDB refreshes `innodb_trx` only if it was not read for 0.1
+/// s.
 const LOOK: Duration = Duration::from_millis(150);
 
-/// Answers that are asked for a second time at the end.
+/// Number of answers that are requested again at the end.
 const REPLAYS: usize = 200;
 
-/// Old sessions are forgotten: their answers are not asked for again.
+/// Answers of older sessions are not requested again, because they may be forgotten.
 const REPLAY_AGE_MAX: Duration = Duration::from_secs(30);
 
-/// What is in the databases.
+/// The contents of the databases.
 struct Found {
     sum: i64,
-    /// For each request the amounts in the ledger of PostgreSQL, and of MariaDB.
+    /// The amounts per request in the ledger of PostgreSQL and in that of MariaDB.
     ledgers: [BTreeMap<String, Vec<i64>>; 2],
-    /// The transfers between the databases that Jeton has counted, and what they moved.
+    /// Number and sum of the transfers between the databases, as counted in Jeton.
     audit: [i64; 2],
 }
 
-/// Waits until tellers have their answers and nothing is prepared, then checks the books. What is wrong.
+/// Waits until the tellers have their answers and nothing is prepared, then audits the databases. Returns the
+/// violations.
 pub async fn settle(
     world: &mut Cluster,
     tellers: &Workload,
@@ -68,7 +70,7 @@ pub async fn settle(
     let clean = mended.elapsed();
     let found = read(world).await?;
     compare(&journal, &found, &mut faults);
-    // Any of them must know the answers, those too that were started last.
+    // All servers must know the answers, also those that started last.
     if let Err(why) = world.await_ready(SETTLED_WITHIN.saturating_sub(mended.elapsed())).await {
         faults.push(why.to_string());
     }
@@ -126,7 +128,7 @@ fn compare(journal: &[Transfer], found: &Found, faults: &mut Vec<String>) {
     }
 }
 
-/// Asks again for what was answered lately: the answer must be the same, to the byte. How many were.
+/// Requests recent answers again: they must be identical. Returns their number.
 async fn replay(journal: &[Transfer], urls: &[String], faults: &mut Vec<String>) -> usize {
     let lately = journal.iter().rev().filter(|transfer| {
         !transfer.is_acknowledged && transfer.answer.is_some() && transfer.asked.elapsed() < REPLAY_AGE_MAX
@@ -168,7 +170,7 @@ fn tell(journal: &[Transfer], answered: Duration, clean: Duration, replayed: usi
     );
 }
 
-/// What is prepared, in both databases.
+/// The prepared branches of both databases.
 pub async fn prepared(world: &Cluster) -> Result<Vec<String>> {
     let (client, connection) = tokio_postgres::connect(&world.postgres.url(), NoTls).await?;
     tokio::spawn(connection);
@@ -195,7 +197,7 @@ pub async fn prepared(world: &Cluster) -> Result<Vec<String>> {
     Ok(prepared)
 }
 
-/// What MariaDB tells about its transactions, for whoever looks into what went wrong.
+/// MariaDB's report of its transactions, for diagnosis.
 async fn innodb(world: &Cluster) -> Result<String> {
     let mut client = mysql_async::Conn::from_url(world.mariadb.url()).await?;
     let status: Option<(String, String, String)> = client.query_first("SHOW ENGINE INNODB STATUS").await?;

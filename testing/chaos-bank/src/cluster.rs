@@ -1,4 +1,4 @@
-//! The bank: three databases behind networks that can be broken, and three application servers.
+//! The cluster under test: three databases behind proxies, and three application servers.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::workload::{ACCOUNTS, OPENING};
 
 const SERVERS: usize = 3;
 
-/// How long a start may take.
+/// Limit of a start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A database of the bank, in the order of their numbers.
@@ -43,10 +43,10 @@ impl Database {
 pub struct Cluster {
     pub postgres: Postgres,
     pub mariadb: MariaDb,
-    /// Between the servers and each of the databases; and the registers, if those are in PostgreSQL.
+    /// Proxies in front of each database, and of the registers if those are in PostgreSQL.
     pub networks: Vec<Proxy>,
     pub servers: Vec<Process>,
-    /// The Jeton with the counters.
+    /// The Jeton server with the counters.
     pub audit: Process,
     folder: Option<TempDir>,
     started: Instant,
@@ -131,7 +131,7 @@ impl Cluster {
         self.servers.iter().map(Process::url).collect()
     }
 
-    /// The one between the servers and PostgreSQL.
+    /// The proxy in front of PostgreSQL.
     pub fn ledger_network(&self) -> &Proxy {
         &self.networks[0]
     }
@@ -152,7 +152,7 @@ impl Cluster {
         }
     }
 
-    /// Ends it in order, and starts it again.
+    /// Shuts a database down in order and starts it again.
     pub fn restart(&mut self, database: Database) -> Result<()> {
         match database {
             Database::Postgres => self.postgres.restart(),
@@ -161,7 +161,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until all servers are ready, and the Jeton.
+    /// Waits until all servers are ready.
     pub async fn await_ready(&mut self, patience: Duration) -> Result<()> {
         for server in self.servers.iter_mut().chain([&mut self.audit]) {
             server.await_ready(patience).await?;
@@ -169,7 +169,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Writes down what was done, beside the logs.
+    /// Appends a line to the log of the nemesis.
     pub fn note(&self, what: &str) {
         let Some(folder) = &self.folder else { return };
         let file =
@@ -179,7 +179,7 @@ impl Cluster {
             file.and_then(|mut file| writeln!(file, "{now} {:>7.2?} {what}", self.started.elapsed()));
     }
 
-    /// Lets everything go on that was stopped, and starts what is dead.
+    /// Resumes everything that is stopped, and starts everything that is dead.
     pub fn mend(&mut self) -> Result<()> {
         for network in &self.networks {
             network.release();
@@ -209,7 +209,7 @@ impl Cluster {
         }
     }
 
-    /// Leaves all files where they are, for whoever looks into what went wrong.
+    /// Keeps all files, for diagnosis.
     pub fn keep(&mut self) {
         if let Some(folder) = self.folder.take() {
             println!("the logs are kept in {}", folder.keep().display());

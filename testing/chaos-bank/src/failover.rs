@@ -1,4 +1,5 @@
-//! How long a client waits whose server dies: at each point of a request's way, and when it leads Raft; from the death to the answer of another server.
+//! Measures failover: the time from the death of a server, at each failpoint or as Raft leader, to the answer
+//! of another server.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use crate::http_client;
 use crate::rng::Rng;
 use crate::workload::{Transfer, issue_once, new_session};
 
-/// The points on the way of every transfer between the databases.
+/// The failpoints of every transfer between the databases.
 const POINTS: [&str; 14] = [
     "taken",
     "begun",
@@ -28,16 +29,16 @@ const POINTS: [&str; 14] = [
     "committed-1",
 ];
 
-/// How often at each point.
+/// Measurements per failpoint.
 const TIMES: usize = 5;
 
-/// How often a leader dies, and how far into a transfer at most, in milliseconds.
+/// Kills of a Raft leader, and the latest moment of a kill within a transfer, in milliseconds.
 const LEADERS: usize = 20;
 const INTO_MAX: u64 = 12;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Measures and tells. Registers of some kinds are led by one of the servers; then the deaths of leaders are measured, too.
+/// Measures and prints. With registers that have a leader, its death is measured too.
 pub async fn measure(world: &mut Cluster, are_led: bool) -> Result<()> {
     let mut chance = Rng::new(1);
     let mut all = Vec::new();
@@ -72,7 +73,7 @@ pub async fn measure(world: &mut Cluster, are_led: bool) -> Result<()> {
     Ok(())
 }
 
-/// The server dies at a point of its work.
+/// Kills the server at a failpoint.
 async fn once(world: &mut Cluster, point: &str, chance: &mut Rng) -> Result<Duration> {
     world.servers[0].start(Some(&format!("{point}:0:kill:0")))?;
     world.servers[0].await_ready(PATIENCE).await?;
@@ -83,7 +84,7 @@ async fn once(world: &mut Cluster, point: &str, chance: &mut Rng) -> Result<Dura
     answered(&urls[1..], &transfer).await
 }
 
-/// The server that leads the registers is killed while it works. Nothing if it was faster.
+/// Kills the leader of the registers during a transfer. `None` if the transfer was faster.
 async fn leader_dies(world: &mut Cluster, chance: &mut Rng) -> Result<Option<Duration>> {
     world.mend()?;
     for server in &mut world.servers {
@@ -103,7 +104,7 @@ async fn leader_dies(world: &mut Cluster, chance: &mut Rng) -> Result<Option<Dur
     }
 }
 
-/// The place of the server that all know as the leader.
+/// The index of the server that all servers report as leader.
 async fn leader(world: &Cluster) -> Result<usize> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -137,10 +138,10 @@ fn transfer(chance: &mut Rng) -> Transfer {
     }
 }
 
-/// How long it takes from now on until one of these answers.
+/// The time until one of these servers answers.
 async fn answered(urls: &[String], transfer: &Transfer) -> Result<Duration> {
     let died = Instant::now();
-    // As the clients do: all others at the same time, and the first answer counts.
+    // As clients do: send to all other servers at once, and take the first answer.
     while died.elapsed() < PATIENCE {
         let mut asking = JoinSet::new();
         for url in urls {

@@ -1,4 +1,4 @@
-//! The deeds of the nemesis, and in which order they are done.
+//! The faults of the nemesis and their order.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use crate::fault_plan::{FaultAction, PlannedFault};
 use crate::fault_points;
 use crate::rng::Rng;
 
-/// A thing to do.
+/// A fault.
 #[derive(Debug)]
 pub enum Fault {
-    /// A server is started, and this becomes of it.
+    /// Starts a server with these planned faults.
     Life(Vec<PlannedFault>),
     KillServer,
     StopServer,
@@ -43,7 +43,8 @@ impl Fault {
     }
 }
 
-/// Each point once for a server to die at and once for a database, and another deed after every two lives.
+/// Each failpoint once with the death of a server and once with that of a database, and another fault after
+/// every two.
 pub fn deck(chance: &mut Rng, networks: usize) -> VecDeque<Fault> {
     let mut lives = lives(chance);
     let mut others = vec![Fault::KillServer, Fault::StopServer, Fault::KillAllServers, Fault::RestartServers];
@@ -62,8 +63,9 @@ pub fn deck(chance: &mut Rng, networks: usize) -> VecDeque<Fault> {
     deck
 }
 
-/// Lives that end at all points, and databases that die at all points. The start of a database takes longer than that of a server: so that both come far in a short
-/// time, one dies in every second life of those, and the rest afterwards, for which no server needs to die.
+/// Plans that cover all failpoints with the death of a server and of a database. A database takes longer to
+/// start than a server; so half of the server plans contain the death of a database, and the remaining ones
+/// come at the end, without the death of a server.
 fn lives(chance: &mut Rng) -> Vec<Vec<PlannedFault>> {
     let mut losses = fault_points::all();
     chance.shuffle(&mut losses);
@@ -90,7 +92,7 @@ fn lives(chance: &mut Rng) -> Vec<Vec<PlannedFault>> {
     lives
 }
 
-/// A database dies: mostly the one that the point is about.
+/// The death of a database, mostly the one of the failpoint.
 fn loss(point: String, chance: &mut Rng) -> PlannedFault {
     let own = fault_points::database(&point).filter(|_| chance.below(4) > 0);
     let database = own.unwrap_or_else(|| chance.below(Database::ALL.len() as u64) as usize);

@@ -1,4 +1,5 @@
-//! A life of a server, from its start to its death at a point of its work; on its way it may stand at other points, while it sleeps or a database dies.
+//! The faults of one server process: it stops at failpoints while it is paused or a database is killed, and
+//! dies at the last one.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,31 +11,31 @@ use crate::fault_points::PathToPoint;
 use crate::report::Report;
 use crate::rng::Rng;
 
-/// How long a start may take.
+/// Limit of a start.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longer than it takes until a server is taken for dead.
+/// Longer than the failure timeout.
 pub const ASLEEP: Duration = Duration::from_millis(2500);
 
-/// How often it is looked where a server is: its state is told by nobody.
+/// Interval at which the state of a server process is polled.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How often another server dies, where one must.
+/// Interval between deaths of other servers, where a failpoint needs one.
 const DEATHS: Duration = Duration::from_millis(400);
 
-/// How long others are kept at work, where that must be: longer than impatient tellers wait.
+/// How long other servers are delayed, where a failpoint needs it: longer than the impatient tellers wait.
 const HELD: Duration = Duration::from_millis(500);
 
-/// What becomes of a server at a point.
+/// What happens to a server at a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultAction {
     Dies,
     Sleeps,
-    /// It is stopped until the database has been killed.
+    /// The server is stopped until the database has been killed.
     Bereaved(Database),
 }
 
-/// A point, and what becomes of a server there.
+/// A failpoint, and what happens there.
 #[derive(Debug)]
 pub struct PlannedFault {
     point: String,
@@ -48,20 +49,21 @@ impl PlannedFault {
         let passes = if PathToPoint::to(&point) == PathToPoint::Work { chance.below(5) } else { 0 };
         let micros = match fate {
             FaultAction::Dies if chance.below(3) == 0 => 1 + chance.below(3000),
-            // The transaction must be at the point when the database dies.
+            // The transaction must be at the failpoint when the database dies.
             FaultAction::Dies | FaultAction::Sleeps | FaultAction::Bereaved(_) => 0,
         };
         Self { point, fate, passes, micros }
     }
 
-    /// As a server is told about it.
+    /// The fault in the format of `JETON_FAULT`.
     fn planned(&self) -> String {
         let deed = if self.fate == FaultAction::Dies { "kill" } else { "stop" };
         format!("{}:{}:{deed}:{}", self.point, self.passes, self.micros)
     }
 }
 
-/// A server is started anew and comes to one stand after the other. If it does not come to one, it begins another life with the rest.
+/// Starts a server with a list of faults and waits for each. If it does not reach one, it is started again
+/// with the rest.
 pub async fn live(
     world: &mut Cluster,
     victim: usize,
@@ -71,14 +73,14 @@ pub async fn live(
 ) -> Result<()> {
     let mut stands = VecDeque::from(stands);
     while !stands.is_empty() {
-        // Whoever died with the life before is needed: without most of them, Raft has no answers.
+        // Start the servers that died before: without a majority, Raft does not respond.
         world.mend()?;
         let planned: Vec<String> = stands.iter().map(PlannedFault::planned).collect();
         world.servers[victim].start(Some(&planned.join(",")))?;
         while let Some(stand) = stands.pop_front() {
             if !come(world, victim, &stand.point).await? {
                 world.note(&format!("server {} did not come to {}", victim + 1, stand.point));
-                // It must not come there later, when nobody expects it.
+                // Prevent it from reaching the failpoint later.
                 world.servers[victim].kill();
                 break;
             }
@@ -88,7 +90,7 @@ pub async fn live(
     Ok(())
 }
 
-/// What becomes of a server that stands at a point.
+/// Carries out the action for a server at a failpoint.
 async fn suffer(
     world: &mut Cluster,
     victim: usize,
@@ -99,7 +101,7 @@ async fn suffer(
     let PlannedFault { point, fate, .. } = stand;
     match fate {
         FaultAction::Dies => {
-            // The first of its threads is gone before the others are.
+            // The main thread is gone before the other threads.
             let dying = Instant::now();
             while world.servers[victim].is_running() {
                 ensure!(dying.elapsed() < PATIENCE, "server {} lives on beyond {point}", victim + 1);
@@ -118,7 +120,7 @@ async fn suffer(
         FaultAction::Bereaved(database) => {
             world.kill(database);
             ensure!(world.servers[victim].is_at_rest(), "server {} went on from {point}", victim + 1);
-            // The server may find nobody there, or somebody who knows of none of its sessions.
+            // The server may find no database, or one that has restarted.
             let is_alone = chance.below(2) == 0;
             let whom = if is_alone { "nobody" } else { "its next life" };
             let (number, name) = (victim + 1, database.name());
@@ -138,7 +140,8 @@ async fn suffer(
     Ok(())
 }
 
-/// Waits until the server stands at a point or has died there; whatever else must happen for that is made to happen. Whether it came.
+/// Waits until the server has stopped or died at a failpoint, and provokes it if necessary. Returns whether
+/// it did.
 async fn come(world: &mut Cluster, victim: usize, point: &str) -> Result<bool> {
     let way = PathToPoint::to(point);
     let begun = Instant::now();
@@ -151,7 +154,7 @@ async fn come(world: &mut Cluster, victim: usize, point: &str) -> Result<bool> {
         }
         match ready {
             None => {
-                // It may come to the point before it is ready.
+                // The server may reach the failpoint before it is ready.
                 let is_ready = tokio::select! {
                     is_ready = server.is_ready() => is_ready,
                     () = server.rest() => false,
@@ -176,7 +179,8 @@ async fn come(world: &mut Cluster, victim: usize, point: &str) -> Result<bool> {
     Ok(is_there)
 }
 
-/// Others die, or are kept at work before they die, if nobody comes to the point otherwise. So much time has passed, with so many deaths.
+/// Kills or delays other servers if the failpoint is not reached otherwise. `passed` is the time so far,
+/// `deaths` the number of kills.
 async fn urge(
     world: &mut Cluster,
     victim: usize,
@@ -190,7 +194,7 @@ async fn urge(
         PathToPoint::Delay => (HELD + DEATHS) * *deaths + HELD,
     };
     let other = (victim + 1 + *deaths as usize % 2) % world.servers.len();
-    // Who is not at work leaves nothing behind; and without two of three, Raft has no answers.
+    // An idle server leaves nothing behind; and without two of three, Raft does not respond.
     if passed >= due && world.servers[other].is_ready().await {
         world.servers[other].start(None)?;
         *deaths += 1;

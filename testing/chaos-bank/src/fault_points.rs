@@ -1,28 +1,28 @@
-//! The named points of a server's work, and what brings a server to them.
+//! The failpoints, and how a server reaches them.
 
 use std::time::Duration;
 
 use jeton_etx::failpoints::POINTS;
 
-/// How long a server may take to come to a point.
+/// Limit until a server reaches a failpoint.
 const REACHED_WITHIN: Duration = Duration::from_secs(4);
 
-/// The same, where it is a matter of the clock: old sessions are forgotten each sixth second.
+/// The same for periodic work: expired sessions are forgotten every six seconds.
 const RETIRED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Databases of the bank.
 const DATABASES: usize = 3;
 
-/// How a server comes to a point.
+/// How a server reaches a failpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PathToPoint {
     /// With every request.
     Work,
-    /// When another server has died, or a try has failed.
+    /// After the death of another server, or a failed attempt.
     Death,
-    /// When another server is at work for too long, and dies.
+    /// When another server is delayed and then dies.
     Delay,
-    /// From time to time.
+    /// Periodically.
     Clock,
 }
 
@@ -37,7 +37,7 @@ impl PathToPoint {
         }
     }
 
-    /// How long it may take.
+    /// Limit until the failpoint is reached.
     pub fn patience(self) -> Duration {
         match self {
             Self::Clock => RETIRED_WITHIN,
@@ -46,7 +46,7 @@ impl PathToPoint {
     }
 }
 
-/// All points, with the number of the database where they have one.
+/// All failpoints; those of a database with its number.
 pub fn all() -> Vec<String> {
     let of = |point: &&str| match point.strip_suffix('*') {
         Some(stem) => (0..DATABASES).map(|database| format!("{stem}{database}")).collect(),
@@ -55,7 +55,7 @@ pub fn all() -> Vec<String> {
     POINTS.iter().flat_map(of).collect()
 }
 
-/// The database whose part in the work a point is about, if it is about one.
+/// The database of a failpoint, if it belongs to one.
 pub fn database(point: &str) -> Option<usize> {
     point.rsplit_once('-')?.1.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! A question over HTTP.
+//! A small HTTP client.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-/// How long an answer is waited for.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 static CLIENT: LazyLock<Client<HttpConnector, Full<Bytes>>> = LazyLock::new(|| {
@@ -21,17 +21,17 @@ static CLIENT: LazyLock<Client<HttpConnector, Full<Bytes>>> = LazyLock::new(|| {
     Client::builder(TokioExecutor::new()).build(connector)
 });
 
-/// The status and the body of what is there.
+/// Sends a GET; returns status and body.
 pub async fn get(url: &str) -> Result<(u16, Bytes)> {
     ask(Method::GET, url, &[], Bytes::new()).await
 }
 
-/// Makes what is there as the body says.
+/// Sends a PUT with a body.
 pub async fn put(url: &str, body: &str) -> Result<(u16, Bytes)> {
     ask(Method::PUT, url, &[], body.to_owned().into()).await
 }
 
-/// The status and the body of an answer to a request with these headers and this body.
+/// Sends a POST with headers and a body; returns status and body.
 pub async fn post(url: &str, headers: &[(&str, String)], body: String) -> Result<(u16, Bytes)> {
     ask(Method::POST, url, headers, body.into()).await
 }

@@ -1,10 +1,13 @@
-//! A bank on PostgreSQL and MariaDB: three application servers move money between the two, and you may kill what you like.
+//! A bank on PostgreSQL and MariaDB: three application servers transfer money between the two, while
+//! processes are killed.
 //!
-//! `cargo run -p jeton-chaos-bank` starts databases and servers, has tellers transfer money without a pause, and offers a menu of things to kill. With `--faults 300` it is for five minutes
-//! the nemesis that chooses, and at the end the books are checked: the sum is what it was, every transfer was answered, and is in both ledgers once or
-//! in none, and nothing is left prepared. With `--failover` it is measured how long a client waits whose server dies at each point of its work.
+//! `cargo run -p jeton-chaos-bank` starts databases and servers, runs tellers that transfer money
+//! continuously, and offers a menu of faults. With `--faults 300` the nemesis injects faults for five
+//! minutes. At the end the databases are audited: the sum is unchanged, every transfer is answered and is in
+//! both ledgers once or in none, and nothing is prepared. `--failover` measures how long a client waits when
+//! its server dies at each failpoint.
 //!
-//! What must hold: what the check says is read from the databases themselves, past everything that it checks.
+//! The audit reads the databases directly, not through the system under test.
 
 mod audit;
 mod cluster;
@@ -32,39 +35,39 @@ use crate::workload::Workload;
 /// A bank on PostgreSQL and MariaDB whose transfers take effect exactly once
 #[derive(Parser)]
 struct Bank {
-    /// Kill things for so many seconds, then check the books
+    /// Inject faults for this many seconds, then audit the databases
     #[arg(long, value_name = "SECONDS", conflicts_with = "failover")]
     faults: Option<u64>,
 
-    /// Measure how long a client waits whose server dies
+    /// Measure how long a client waits when its server dies
     #[arg(long)]
     failover: bool,
 
-    /// At how many of the named points a server must have been killed, or it is a failure
+    /// Fail unless servers were killed at this many failpoints
     #[arg(long, value_name = "N", default_value_t = 0, requires = "faults")]
     points_min: usize,
 
-    /// At how many of the named points a database must have been killed, or it is a failure
+    /// Fail unless databases were killed at this many failpoints
     #[arg(long, value_name = "N", default_value_t = 0, requires = "faults")]
     database_points_min: usize,
 
-    /// Where the servers keep their decisions
+    /// Where the servers record their decisions
     #[arg(long, default_value = "raft")]
     registers: Backend,
 
-    /// What chance begins with; another one chooses other faults
+    /// Seed of the random faults
     #[arg(long)]
     seed: Option<u64>,
 
-    /// Tellers at work
+    /// Number of tellers
     #[arg(long, default_value_t = 8)]
     tellers: u64,
 }
 
-/// Where decisions are kept.
+/// Where decisions are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Backend {
-    /// In the memory and on the disks of the servers themselves.
+    /// In memory and on the disks of the servers, by Raft.
     Raft,
     /// In the PostgreSQL of the bank.
     Postgres,

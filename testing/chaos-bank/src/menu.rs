@@ -1,4 +1,4 @@
-//! The menu: kill something, and watch.
+//! The interactive menu of faults.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,7 +16,7 @@ Kill something:
   p m     PostgreSQL, MariaDB  cp cm      cut connections to one    d   what is in doubt
   q       stop, and check the books";
 
-/// Offers things to kill until somebody has had enough.
+/// Offers faults until the user quits.
 pub async fn offer(world: &mut Cluster, tellers: &Workload) -> Result<()> {
     println!("{MENU}");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
@@ -29,7 +29,7 @@ pub async fn offer(world: &mut Cluster, tellers: &Workload) -> Result<()> {
                     "q" => return Ok(()),
                     chosen => perform(world, chosen).await?,
                 },
-                // Nobody is left to choose.
+                // End of input.
                 None => return Ok(()),
             },
             _ = tick.tick() => {
@@ -41,7 +41,7 @@ pub async fn offer(world: &mut Cluster, tellers: &Workload) -> Result<()> {
     }
 }
 
-/// Who is up.
+/// The state of all processes.
 fn states(world: &mut Cluster) -> String {
     let word = |is_up| if is_up { "up" } else { "dead" };
     let servers = world.servers.iter_mut().map(|server| {

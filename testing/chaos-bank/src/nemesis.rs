@@ -1,4 +1,4 @@
-//! The nemesis: kills servers and databases at every named point of a server's work, stops them, and cuts connections.
+//! The nemesis: kills servers and databases at every failpoint, pauses them, and cuts connections.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::fault_plan::{self, ASLEEP, PATIENCE};
 use crate::report::Report;
 use crate::rng::Rng;
 
-/// Does one thing after the other, for so long.
+/// Injects one fault after the other, for `duration`.
 pub async fn torment(world: &mut Cluster, duration: Duration, seed: u64) -> Result<Report> {
     let begun = Instant::now();
     let mut chance = Rng::new(seed);
@@ -30,13 +30,13 @@ pub async fn torment(world: &mut Cluster, duration: Duration, seed: u64) -> Resu
         world.note(&format!("server {}: {deed:?}", victim + 1));
         perform(world, deed, victim, &mut report, &mut chance).await?;
         if is_life && matches!(left.front(), Some(Fault::Life(_))) {
-            // The next life of the same server is to end as well: it need not be begun twice.
+            // The next plan starts the same server.
             continue;
         }
         victim = chance.below(world.servers.len() as u64) as usize;
         world.mend()?;
         world.await_ready(PATIENCE).await?;
-        // Some work between two faults, of no special length.
+        // Some normal operation between two faults.
         tokio::time::sleep(Duration::from_millis(chance.below(300))).await;
     }
     report.elapsed = begun.elapsed();

@@ -1,4 +1,4 @@
-//! An application server: `jeton serve` as a process of its own.
+//! An application server: a `jeton serve` process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,36 @@ use jeton_testbed::{Server, Signal, bound_command};
 
 use crate::http_client;
 
-/// How often it is looked what a server does: that is told by nobody.
+/// Interval at which the state of a process is polled.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A server that can be killed and started again.
 pub struct Process {
     pub number: usize,
     pub address: SocketAddr,
-    /// What is there as soon as it is ready.
+    /// The path that responds as soon as the server is ready.
     ready: String,
     program: PathBuf,
     config: PathBuf,
     data: PathBuf,
     log: PathBuf,
-    /// Where in the log this life begins.
+    /// The length of the log when the process was started.
     log_from: usize,
     running: Option<Server>,
 }
 
-/// The program, which is built if need be.
+/// Builds the program and returns its path.
 pub fn program() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo).args(["build", "--quiet", "-p", "jeton-cli"]).status();
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "-p", "jeton-cli", "--features", "failpoints"])
+        .status();
     if !built.context("cargo cannot be run")?.success() {
         bail!("jeton cannot be built");
     }
     let own = std::env::current_exe()?;
     let folder = own.parent().context("no folder")?;
-    // A test is in a folder below that of the programs.
+    // Test binaries are in a folder below that of the programs.
     let found = [folder, folder.parent().unwrap_or(folder)].map(|folder| folder.join("jeton")).into_iter();
     found.into_iter().find(|path| path.is_file()).context("there is no jeton beside this program")
 }
@@ -58,7 +60,7 @@ impl Process {
         }
     }
 
-    /// A server of counters, and of nothing else.
+    /// A server with counters only.
     pub fn of_counters(program: &Path, folder: &Path, address: SocketAddr) -> Result<Self> {
         let config = folder.join("audit.toml");
         std::fs::write(&config, "")?;
@@ -71,7 +73,7 @@ impl Process {
         format!("http://{}", self.address)
     }
 
-    /// Starts it, with a fault that is planned if there is one. It may not be ready yet.
+    /// Starts it, with planned faults if there are any. Does not wait until it is ready.
     pub fn start(&mut self, fault: Option<&str>) -> Result<()> {
         self.kill();
         let mut command = bound_command(&self.program, None, Signal::KILL);
@@ -86,7 +88,7 @@ impl Process {
         Ok(())
     }
 
-    /// Ends it in order, and starts it again.
+    /// Shuts it down in order and starts it again.
     pub fn restart(&mut self) -> Result<()> {
         if let Some(server) = self.running.take() {
             server.stop(Signal::TERM);
@@ -94,12 +96,12 @@ impl Process {
         self.start(None)
     }
 
-    /// Whether it takes transactions.
+    /// Whether it accepts transactions.
     pub async fn is_ready(&self) -> bool {
         matches!(http_client::get(&format!("{}{}", self.url(), self.ready)).await, Ok((200, _)))
     }
 
-    /// Waits until it takes transactions.
+    /// Waits until it accepts transactions.
     pub async fn await_ready(&mut self, patience: Duration) -> Result<()> {
         let begun = Instant::now();
         while !self.is_ready().await {
@@ -133,23 +135,23 @@ impl Process {
         }
     }
 
-    /// Whether it does nothing more: it is stopped, or has ended.
+    /// Whether the process is stopped or has ended.
     pub fn is_at_rest(&self) -> bool {
         let Some(server) = &self.running else { return true };
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process())).unwrap_or_default();
-        // After the name, which is in brackets; nothing is left of one that has been awaited.
+        // The state follows the name, which is in parentheses. An awaited process has no entry.
         let state = stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next());
         matches!(state, None | Some('T' | 'Z' | 'X'))
     }
 
-    /// Until it does nothing more.
+    /// Waits until the process is stopped or has ended.
     pub async fn rest(&self) {
         while !self.is_at_rest() {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// The points at which it was made to die or to stop in this life.
+    /// The failpoints at which it was killed or stopped since its start.
     pub fn faults_met(&self) -> Vec<String> {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(text.get(self.log_from..).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What the nemesis has done.
+//! Statistics of the injected faults.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use crate::fault_points;
 #[derive(Default)]
 pub struct Report {
     deeds: BTreeMap<String, usize>,
-    /// The points at which a server was killed. Where it was only stopped does not count.
+    /// The failpoints at which a server was killed. Stops do not count.
     pub servers: BTreeMap<String, usize>,
-    /// The points at which a database was killed, while a server stood there.
+    /// The failpoints at which a database was killed while a server was stopped there.
     pub databases: BTreeMap<String, Vec<Database>>,
     pub elapsed: Duration,
 }
 
 impl Report {
-    /// One more of these was done.
+    /// Counts a fault.
     pub fn count(&mut self, deed: impl Into<String>) {
         *self.deeds.entry(deed.into()).or_default() += 1;
     }

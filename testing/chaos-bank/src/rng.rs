@@ -1,6 +1,6 @@
-//! Chance from a seed: SplitMix64.
+//! A seeded random number generator: SplitMix64.
 
-/// A source of numbers.
+/// The generator.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
@@ -17,12 +17,12 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below a limit.
+    /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.number() % limit.max(1)
     }
 
-    /// Puts things in another order.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for at in (1..things.len()).rev() {
             let other = self.below(at as u64 + 1) as usize;

@@ -1,4 +1,4 @@
-//! Tellers: each moves money again and again, asks until it is answered, and writes down what it was told.
+//! The workload: tellers that transfer money, retry until they are answered, and record the answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,19 @@ use tokio::task::JoinSet;
 use crate::http_client;
 use crate::rng::Rng;
 
-/// Accounts in each database, from 0 on.
+/// Accounts in each database, numbered from 0.
 pub const ACCOUNTS: u64 = 100;
 
-/// What is in each account at the beginning.
+/// The opening balance of each account.
 pub const OPENING: i64 = 1000;
 
-/// Requests of a session: sessions are dated, and old ones are forgotten.
+/// Requests per session. Sessions are dated, and old ones are forgotten.
 const SESSION_LENGTH: u32 = 50;
 
-/// How long a teller waits before it asks another server.
+/// Delay before a teller sends to another server.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// How long an impatient teller waits for an answer at first. Then two servers have the same request.
+/// First timeout of an impatient teller. After it, two servers have the same request.
 const IMPATIENT: Duration = Duration::from_millis(200);
 
 /// The procedures, and whether each moves money in PostgreSQL and in MariaDB.
@@ -35,7 +35,7 @@ pub const PROCEDURES: [(&str, bool, bool); 5] = [
     ("balance", false, false),
 ];
 
-/// A transfer that was asked for.
+/// A transfer that was requested.
 #[derive(Debug, Clone)]
 pub struct Transfer {
     pub session: u128,
@@ -43,16 +43,16 @@ pub struct Transfer {
     pub procedure: &'static str,
     pub body: String,
     pub amount: i64,
-    /// The answer, as it came.
+    /// The answer, as it was received.
     pub answer: Option<String>,
     pub took: Duration,
     pub asked: Instant,
-    /// Whether it was told that the answer has arrived: then it may be forgotten.
+    /// Whether the answer was acknowledged: the server may then forget it.
     pub is_acknowledged: bool,
 }
 
 impl Transfer {
-    /// As the databases have it.
+    /// The request id, as the databases store it.
     pub fn key(&self) -> String {
         format!("{:032x}:{}", self.session, self.sequence)
     }
@@ -63,7 +63,7 @@ impl Transfer {
     }
 }
 
-/// All tellers, and their journals.
+/// All tellers and their journals.
 pub struct Workload {
     urls: Vec<String>,
     journal: Mutex<Vec<Transfer>>,
@@ -76,7 +76,7 @@ impl Workload {
         Self { urls, journal: Mutex::default(), is_over: AtomicBool::new(false), answered: AtomicU64::new(0) }
     }
 
-    /// Lets so many tellers work until they are told to stop.
+    /// Starts `tellers` tellers, which run until [`stop`](Self::stop).
     pub fn begin(self: Arc<Self>, tellers: u64, seed: u64) -> JoinSet<()> {
         let mut at_work = JoinSet::new();
         for number in 0..tellers {
@@ -85,7 +85,7 @@ impl Workload {
         at_work
     }
 
-    /// Lets them end with what they have begun.
+    /// Lets the tellers finish their current transfers.
     pub fn stop(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
@@ -117,12 +117,13 @@ impl Workload {
         }
     }
 
-    /// Asks until there is an answer, one server after the other.
+    /// Retries until there is an answer, one server after the other.
     async fn issue(&self, transfer: &Transfer, first: usize) -> String {
         for attempt in first.. {
             let url = &self.urls[attempt % self.urls.len()];
             let asked = issue_once(url, transfer, attempt == first);
-            // Every fourth; and less so each time, that a slow machine comes to an end.
+            // Every fourth teller is impatient; its timeout grows, so that it makes progress on a slow
+            // machine.
             let asked = if first % 4 == 3 {
                 let patience = IMPATIENT * 2_u32.saturating_pow((attempt - first).min(8) as u32);
                 tokio::time::timeout(patience, asked).await.unwrap_or(Ok((0, String::new())))
@@ -131,7 +132,7 @@ impl Workload {
             };
             match asked {
                 Ok((200, answer)) => return answer,
-                // What will never be an answer is one, and the books will show it.
+                // A final error counts as an answer; the audit will show it.
                 Ok((status @ (400..=408 | 410..=499), answer)) => return format!("{status} {answer}"),
                 Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
             }
@@ -140,7 +141,7 @@ impl Workload {
     }
 }
 
-/// Asks one server once.
+/// Sends a request to one server once.
 pub async fn issue_once(url: &str, transfer: &Transfer, is_first_time: bool) -> Result<(u16, String)> {
     let key = format!("\"{}\"", transfer.key());
     let mut headers = vec![("idempotency-key", key), ("jeton-first-time", is_first_time.to_string())];
@@ -152,12 +153,12 @@ pub async fn issue_once(url: &str, transfer: &Transfer, is_first_time: bool) -> 
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// A transfer that chance chooses.
+/// A random transfer.
 pub fn transfer(session: u128, sequence: u32, chance: &mut Rng) -> Transfer {
     let (procedure, _, _) = PROCEDURES[chance.below(PROCEDURES.len() as u64) as usize];
     let amount = if procedure == "balance" { 0 } else { 1 + chance.below(OPENING as u64 / 3) as i64 };
     let from = chance.below(ACCOUNTS);
-    // Not to itself: that would be no transfer.
+    // Not to the same account.
     let to = (from + 1 + chance.below(ACCOUNTS - 1)) % ACCOUNTS;
     let body = match procedure {
         "balance" => json!({ "account": from }),

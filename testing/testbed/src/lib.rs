@@ -1,10 +1,12 @@
-//! Real databases for tests and benchmarks, from the system's packages: started in a folder, killed, paused, and started again.
+//! Real databases for tests and benchmarks, from the system's packages: start, kill, pause and restart.
 //!
-//! What must hold:
-//! - Nothing outlives the process that started it, even if that one is killed. (One exception: a PostgreSQL that is [paused](Postgres::pause) at that moment.)
-//! - A killed database is dead when `kill` returns, all of its processes: the next start finds nobody in its way.
-//! - What answers to `start` is ready by its own answer.
+//! Invariants:
+//! - No server outlives the process that started it, even if that process is killed. Exception: a PostgreSQL that is
+//!   [paused](Database::pause) at that moment.
+//! - All processes of a database are dead when `kill` returns, so that nothing disturbs the next start.
+//! - `start` returns when the database accepts sessions.
 
+mod database;
 mod mariadb;
 mod postgres;
 mod process_tree;
@@ -13,6 +15,7 @@ mod server;
 mod spawner;
 mod workdir;
 
+pub use database::Database;
 pub use mariadb::MariaDb;
 pub use postgres::{Postgres, USER as POSTGRES_USER, version as postgres_version};
 pub use proxy::Proxy;

@@ -2,18 +2,20 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use rustix::process::Signal;
 
-use crate::server::{Server, User, bound_command, run};
+use crate::database::{Database, Flavour};
+use crate::server::{User, bound_command, run};
 
-/// The user that the package made, for whom is not allowed to run it as himself.
+/// The system user of the package, for tests that run as root.
 const OWNER: &str = "mysql";
 
-/// What is not as it comes. The package's own settings are not read: they are for another instance.
+/// Settings that differ from the defaults. The configuration files of the package are not read.
 const SETTINGS: &[&str] = &[
     "--innodb-flush-log-at-trx-commit=1",
     "--innodb-log-file-size=16M",
@@ -23,133 +25,80 @@ const SETTINGS: &[&str] = &[
     "--skip-name-resolve",
 ];
 
-/// The program: Debian keeps it where only root looks.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The server program. Debian installs it outside of the path of ordinary users.
 fn program() -> &'static Path {
     let usual = Path::new("/usr/sbin/mariadbd");
     if usual.is_file() { usual } else { Path::new("mariadbd") }
 }
 
 /// A MariaDB with a folder and an address of its own.
-pub struct MariaDb {
-    server: Option<Server>,
-    folder: PathBuf,
-    address: SocketAddr,
+pub type MariaDb = Database<MariaDbFlavour>;
+
+pub struct MariaDbFlavour {
     settings: Vec<String>,
 }
 
 impl MariaDb {
-    /// Makes a database called `jeton` in a folder, and starts it, with a binary log or without. The settings (`--name=value`) are added to ours, and win. The
-    /// folder must be one that other users may pass through.
+    /// Creates a database called `jeton` in a folder and starts it, with or without a binary log. `settings`
+    /// (`--name=value`) override the defaults of the testbed. Other users must be able to traverse the folder.
     pub fn start(folder: &Path, binlog: bool, settings: &[&str]) -> Result<Self> {
-        let mut mariadb = Self {
-            server: None,
-            folder: folder.to_owned(),
-            address: crate::free_address()?,
-            settings: SETTINGS.iter().chain(settings).map(|setting| (*setting).to_owned()).collect(),
-        };
+        let mut settings: Vec<String> =
+            SETTINGS.iter().chain(settings).map(|one| (*one).to_owned()).collect();
         if binlog {
-            mariadb.settings.extend(["--log-bin=binlog", "--sync-binlog=1", "--server-id=1"].map(Into::into));
+            settings.extend(["--log-bin=binlog", "--sync-binlog=1", "--server-id=1"].map(Into::into));
         }
-        let user = User::unless_allowed(OWNER);
-        User::make_folder(user, &mariadb.data())?;
-        let mut command = bound_command("mariadb-install-db".as_ref(), user, Signal::KILL);
-        command.args(["--no-defaults", "--basedir=/usr", "--skip-test-db", "--innodb-log-file-size=16M"]);
-        command.args(["--auth-root-authentication-method=normal", "--skip-name-resolve"]);
-        command.arg(format!("--datadir={}", mariadb.data().display())).current_dir("/");
-        run("mariadb-install-db", command)?;
-        // A database is a folder.
-        User::make_folder(user, &mariadb.data().join("jeton"))?;
-        mariadb.launch()?;
-        Ok(mariadb)
+        Self::create(folder, MariaDbFlavour { settings })
     }
 
-    fn data(&self) -> PathBuf {
-        self.folder.join("mariadb")
-    }
-
-    fn launch(&mut self) -> Result<()> {
-        let mut command = bound_command(program(), User::unless_allowed(OWNER), Signal::KILL);
-        command.arg("--no-defaults").arg(format!("--datadir={}", self.data().display()));
-        command.arg(format!("--port={}", self.address.port())).args(&self.settings);
-        command.arg(format!("--socket={}", self.data().join("socket").display()));
-        command.arg(format!("--pid-file={}", self.data().join("pid").display())).current_dir("/");
-        let log = self.folder.join("mariadb.log");
-        let mut server = Server::start("MariaDB", command, Signal::KILL, log)?;
-        server.await_ready(|| greet(self.address))?;
-        self.server = Some(server);
-        Ok(())
-    }
-
-    /// Where it listens, now and after every start.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// What a client connects with, as text.
-    pub fn url(&self) -> String {
-        Self::url_by(self.address)
-    }
-
-    /// What a client connects with that goes by another address, such as that of a [`Proxy`](crate::Proxy).
-    pub fn url_by(address: SocketAddr) -> String {
-        format!("mysql://root@{address}/jeton")
-    }
-
-    /// Its process, while it runs.
-    pub fn process(&self) -> Option<u32> {
-        self.server.as_ref().map(Server::process)
-    }
-
-    /// Adds a setting (`--name=value`) as of the next start.
+    /// Adds a setting (`--name=value`) for the next start.
     pub fn set(&mut self, setting: &str) {
-        self.settings.push(setting.to_owned());
-    }
-
-    /// Kills it.
-    pub fn kill(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.kill();
-        }
-    }
-
-    /// Ends it in order.
-    pub fn stop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop(Signal::TERM);
-        }
-    }
-
-    /// Starts it where it was, after it was ended in order if it still ran.
-    pub fn restart(&mut self) -> Result<()> {
-        self.stop();
-        self.launch()
-    }
-
-    /// Stops it where it is; connections stay open.
-    pub fn pause(&self) {
-        if let Some(server) = &self.server {
-            server.pause();
-        }
-    }
-
-    /// Lets it go on.
-    pub fn resume(&self) {
-        if let Some(server) = &self.server {
-            server.resume();
-        }
+        self.flavour.settings.push(setting.to_owned());
     }
 }
 
-/// Waits for the first words of a session: it sends them when it is ready.
-fn greet(address: SocketAddr) -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(5);
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut hello = [0; 5];
-    stream.read_exact(&mut hello)?;
-    // After the length: the version of the protocol, or 255 for an error.
-    if hello[4] != 10 {
-        bail!("MariaDB answers {}", hello[4]);
+impl Flavour for MariaDbFlavour {
+    const NAME: &'static str = "MariaDB";
+    const FOLDER: &'static str = "mariadb";
+    const SHUTDOWN: Signal = Signal::TERM;
+    const PARENT_DEATH: Signal = Signal::KILL;
+
+    fn initialize(&self, data: &Path) -> Result<()> {
+        let user = User::unless_allowed(OWNER);
+        User::make_folder(user, data)?;
+        let mut command = bound_command("mariadb-install-db".as_ref(), user, Signal::KILL);
+        command.args(["--no-defaults", "--basedir=/usr", "--skip-test-db", "--innodb-log-file-size=16M"]);
+        command.args(["--auth-root-authentication-method=normal", "--skip-name-resolve"]);
+        command.arg(format!("--datadir={}", data.display())).current_dir("/");
+        run("mariadb-install-db", command)?;
+        // A folder in the data folder is a database.
+        User::make_folder(user, &data.join("jeton"))
     }
-    Ok(())
+
+    fn command(&self, data: &Path, port: u16) -> Result<Command> {
+        let mut command = bound_command(program(), User::unless_allowed(OWNER), Self::PARENT_DEATH);
+        command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
+        command.arg(format!("--port={port}")).args(&self.settings);
+        command.arg(format!("--socket={}", data.join("socket").display()));
+        command.arg(format!("--pid-file={}", data.join("pid").display())).current_dir("/");
+        Ok(command)
+    }
+
+    /// Waits for the greeting, which the server sends when it is ready.
+    fn probe(address: SocketAddr) -> Result<()> {
+        let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
+        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+        let mut greeting = [0; 5];
+        stream.read_exact(&mut greeting)?;
+        // The byte after the header is the protocol version, or 255 for an error.
+        if greeting[4] != 10 {
+            bail!("MariaDB responds with {}", greeting[4]);
+        }
+        Ok(())
+    }
+
+    fn url(address: SocketAddr) -> String {
+        format!("mysql://root@{address}/jeton")
+    }
 }

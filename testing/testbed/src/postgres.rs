@@ -10,15 +10,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 
-use crate::server::{Server, User, bound_command, run};
+use crate::database::{Database, Flavour};
+use crate::server::{User, bound_command, run};
 
-/// Who may do everything in it, without a password.
+/// The superuser of the database. It has no password.
 pub const USER: &str = "tester";
 
-/// The user that the package made, for whom is not allowed to run it as himself.
+/// The system user of the package, for tests that run as root.
 const OWNER: &str = "postgres";
 
-/// What is not as it comes.
+/// Settings that differ from the defaults.
 const SETTINGS: &[(&str, &str)] = &[
     ("fsync", "on"),
     ("synchronous_commit", "on"),
@@ -28,15 +29,16 @@ const SETTINGS: &[(&str, &str)] = &[
     ("unix_socket_directories", ""),
 ];
 
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A PostgreSQL with a folder and an address of its own.
-pub struct Postgres {
-    server: Option<Server>,
-    folder: PathBuf,
-    address: SocketAddr,
+pub type Postgres = Database<PostgresFlavour>;
+
+pub struct PostgresFlavour {
     settings: BTreeMap<String, String>,
 }
 
-/// The folder with its programs: Debian keeps the versions apart, and none of them in the path.
+/// The folder of the programs. Debian installs each version in a folder outside of the path.
 fn programs() -> Result<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions
@@ -50,129 +52,74 @@ fn programs() -> Result<PathBuf> {
     newest.map(|(_, folder)| folder).or_else(in_path).context("PostgreSQL is not installed (no `initdb`)")
 }
 
-/// The version that is installed, in its own words.
+/// The output of `postgres --version`.
 pub fn version() -> String {
-    let says = |folder: PathBuf| Command::new(folder.join("postgres")).arg("--version").output().ok();
-    let output = programs().ok().and_then(says).map(|output| output.stdout).unwrap_or_default();
+    let run = |folder: PathBuf| Command::new(folder.join("postgres")).arg("--version").output().ok();
+    let output = programs().ok().and_then(run).map(|output| output.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&output);
     text.lines().next().unwrap_or("PostgreSQL is not installed").to_owned()
 }
 
 impl Postgres {
-    /// Makes a database in a folder, and starts it. The settings are added to ours, and win. The folder must be one that other
-    /// users may pass through.
+    /// Creates a database in a folder and starts it. `settings` override the defaults of the testbed. Other users must
+    /// be able to traverse the folder.
     pub fn start(folder: &Path, settings: &[(&str, &str)]) -> Result<Self> {
-        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let mut postgres = Self {
-            server: None,
-            folder: folder.to_owned(),
-            address: crate::free_address()?,
-            settings: SETTINGS.iter().chain(settings).map(own).collect(),
-        };
-        let user = User::unless_allowed(OWNER);
-        User::make_folder(user, &postgres.data())?;
-        let mut command = bound_command(&programs()?.join("initdb"), user, Signal::KILL);
-        command.args(["-U", USER, "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync", "-D"]);
-        command.arg(postgres.data()).current_dir("/");
-        run("initdb", command)?;
-        postgres.launch()?;
-        Ok(postgres)
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let settings = SETTINGS.iter().chain(settings).map(owned).collect();
+        Self::create(folder, PostgresFlavour { settings })
     }
 
-    fn data(&self) -> PathBuf {
-        self.folder.join("postgres")
-    }
-
-    fn launch(&mut self) -> Result<()> {
-        let program = programs()?.join("postgres");
-        let mut command = bound_command(&program, User::unless_allowed(OWNER), Signal::QUIT);
-        command.arg("-D").arg(self.data()).arg("-p").arg(self.address.port().to_string()).current_dir("/");
-        for (name, value) in &self.settings {
-            command.arg("-c").arg(format!("{name}={value}"));
-        }
-        let log = self.folder.join("postgres.log");
-        let mut server = Server::start("PostgreSQL", command, Signal::QUIT, log)?;
-        server.await_ready(|| greet(self.address))?;
-        self.server = Some(server);
-        Ok(())
-    }
-
-    /// Where it listens, now and after every start.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// What a client connects with, as text.
-    pub fn url(&self) -> String {
-        Self::url_by(self.address)
-    }
-
-    /// What a client connects with that goes by another address, such as that of a [`Proxy`](crate::Proxy).
-    pub fn url_by(address: SocketAddr) -> String {
-        format!("postgresql://{USER}@{address}/postgres")
-    }
-
-    /// The first of its processes, while it runs.
-    pub fn process(&self) -> Option<u32> {
-        self.server.as_ref().map(Server::process)
-    }
-
-    /// Changes a setting as of the next start.
+    /// Changes a setting for the next start.
     pub fn set(&mut self, name: &str, value: &str) {
-        self.settings.insert(name.to_owned(), value.to_owned());
-    }
-
-    /// Kills all of its processes at once.
-    pub fn kill(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.kill();
-        }
-    }
-
-    /// Ends it in order: transactions are rolled back, connections closed.
-    pub fn stop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop(Signal::INT);
-        }
-    }
-
-    /// Starts it where it was, after it was ended in order if it still ran.
-    pub fn restart(&mut self) -> Result<()> {
-        self.stop();
-        self.launch()
-    }
-
-    /// Stops all of its processes where they are; connections stay open.
-    pub fn pause(&self) {
-        if let Some(server) = &self.server {
-            server.pause();
-        }
-    }
-
-    /// Lets them go on.
-    pub fn resume(&self) {
-        if let Some(server) = &self.server {
-            server.resume();
-        }
+        self.flavour.settings.insert(name.to_owned(), value.to_owned());
     }
 }
 
-/// Opens a session and closes it.
-fn greet(address: SocketAddr) -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(5);
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let words = format!("user\0{USER}\0database\0postgres\0\0");
-    let mut hello = (words.len() as u32 + 8).to_be_bytes().to_vec();
-    hello.extend(196_608_u32.to_be_bytes());
-    hello.extend(words.as_bytes());
-    stream.write_all(&hello)?;
-    let mut kind = [0];
-    stream.read_exact(&mut kind)?;
-    // `R`: who we are is fine. `E`: it is starting up, or ending.
-    if kind != *b"R" {
-        bail!("PostgreSQL answers `{}`", kind[0] as char);
+impl Flavour for PostgresFlavour {
+    const NAME: &'static str = "PostgreSQL";
+    const FOLDER: &'static str = "postgres";
+    const SHUTDOWN: Signal = Signal::INT;
+    const PARENT_DEATH: Signal = Signal::QUIT;
+
+    fn initialize(&self, data: &Path) -> Result<()> {
+        let user = User::unless_allowed(OWNER);
+        User::make_folder(user, data)?;
+        let mut command = bound_command(&programs()?.join("initdb"), user, Signal::KILL);
+        command.args(["-U", USER, "-A", "trust", "--no-locale", "-E", "UTF8", "--no-sync", "-D"]);
+        command.arg(data).current_dir("/");
+        run("initdb", command)
     }
-    stream.write_all(b"X\0\0\0\x04")?;
-    Ok(())
+
+    fn command(&self, data: &Path, port: u16) -> Result<Command> {
+        let program = programs()?.join("postgres");
+        let mut command = bound_command(&program, User::unless_allowed(OWNER), Self::PARENT_DEATH);
+        command.arg("-D").arg(data).arg("-p").arg(port.to_string()).current_dir("/");
+        for (name, value) in &self.settings {
+            command.arg("-c").arg(format!("{name}={value}"));
+        }
+        Ok(command)
+    }
+
+    /// Opens a session and closes it.
+    fn probe(address: SocketAddr) -> Result<()> {
+        let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
+        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+        let parameters = format!("user\0{USER}\0database\0postgres\0\0");
+        let mut startup = (parameters.len() as u32 + 8).to_be_bytes().to_vec();
+        startup.extend(196_608_u32.to_be_bytes());
+        startup.extend(parameters.as_bytes());
+        stream.write_all(&startup)?;
+        let mut kind = [0];
+        stream.read_exact(&mut kind)?;
+        // `R`: authenticated. `E`: an error, such as starting up or shutting down.
+        if kind != *b"R" {
+            bail!("PostgreSQL responds with `{}`", kind[0] as char);
+        }
+        stream.write_all(b"X\0\0\0\x04")?;
+        Ok(())
+    }
+
+    fn url(address: SocketAddr) -> String {
+        format!("postgresql://{USER}@{address}/postgres")
+    }
 }

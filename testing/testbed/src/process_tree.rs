@@ -1,28 +1,29 @@
 //! A process and its descendants.
 //!
-//! The backends of PostgreSQL are in process groups of their own: a signal to the group of the first process does not reach them.
+//! PostgreSQL puts its backends into process groups of their own, so a signal to the group of the root process does not
+//! reach them.
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Sends a signal to a process and to all its descendants. The first process is stopped before the others are looked for: it can
-/// start no more of them.
+/// Sends a signal to a process and all its descendants. The root process is stopped first, so that it starts no more
+/// children while they are listed.
 pub fn signal(process: u32, signal: Signal) -> Vec<u32> {
     send(process, Signal::STOP);
-    let family = members(process);
-    // The eldest last: the others do not see it go before their own turn has come.
-    for member in family.iter().rev() {
-        send(*member, signal);
+    let processes = descendants(process);
+    // The root last, so that its children do not react to its end.
+    for process in processes.iter().rev() {
+        send(*process, signal);
     }
-    family
+    processes
 }
 
-/// Whether a process is there, and not only as a record of how it ended.
+/// Whether a process exists and is not a zombie.
 pub fn is_alive(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, fields)| !fields.trim_start().starts_with('Z'))
 }
 
-/// Whether none of the threads of a process runs any more: all are stopped, or gone. A signal to stop reaches them one after the other.
+/// Whether all threads of a process are stopped or gone. A stop signal reaches the threads one after the other.
 pub fn is_stopped(process: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok()).all(|stat| {
@@ -32,30 +33,30 @@ pub fn is_stopped(process: u32) -> bool {
 
 fn send(process: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
-        let _gone_already = kill_process(pid, signal);
+        let _already_exited = kill_process(pid, signal);
     }
 }
 
 /// The process and all its descendants, parents before their children.
-fn members(process: u32) -> Vec<u32> {
+fn descendants(process: u32) -> Vec<u32> {
     let all: Vec<(u32, u32)> = std::fs::read_dir("/proc")
         .into_iter()
         .flatten()
         .flatten()
-        .filter_map(|entry| parentage(&std::fs::read_to_string(entry.path().join("stat")).ok()?))
+        .filter_map(|entry| parse_stat(&std::fs::read_to_string(entry.path().join("stat")).ok()?))
         .collect();
-    let mut family = vec![process];
-    let mut at = 0;
-    while let Some(&member) = family.get(at) {
-        family.extend(all.iter().filter(|(_, parent)| *parent == member).map(|(child, _)| child));
-        at += 1;
+    let mut tree = vec![process];
+    let mut next = 0;
+    while let Some(&process) = tree.get(next) {
+        tree.extend(all.iter().filter(|(_, parent)| *parent == process).map(|(child, _)| child));
+        next += 1;
     }
-    family
+    tree
 }
 
-/// Process and parent of a line of `/proc/<process>/stat`.
-fn parentage(stat: &str) -> Option<(u32, u32)> {
-    // The name is in brackets and may hold spaces.
+/// The process id and the parent id in `/proc/<process>/stat`.
+fn parse_stat(stat: &str) -> Option<(u32, u32)> {
+    // The name is in parentheses and may contain spaces.
     let (head, tail) = stat.rsplit_once(')')?;
     Some((head.split_once(' ')?.0.parse().ok()?, tail.split_whitespace().nth(1)?.parse().ok()?))
 }
@@ -65,25 +66,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parent_is_read_past_a_name_with_spaces() {
-        assert_eq!(parentage("42 (a (b) c) S 7 42 42 0"), Some((42, 7)));
+    fn stat_with_spaces_in_the_name_is_parsed() {
+        assert_eq!(parse_stat("42 (a (b) c) S 7 42 42 0"), Some((42, 7)));
         assert!(is_alive(std::process::id()) && !is_stopped(std::process::id()));
-        assert_eq!(members(u32::MAX), [u32::MAX]);
+        assert_eq!(descendants(u32::MAX), [u32::MAX]);
     }
 
     #[test]
-    fn grandchildren_in_groups_of_their_own_are_reached() {
+    fn grandchildren_in_other_groups_are_signalled() {
         let mut child = std::process::Command::new("sh")
             .args(["-c", "setsid sh -c 'sleep 600; true' & sleep 600; true"])
             .spawn()
             .unwrap();
-        while members(child.id()).len() < 4 {
+        while descendants(child.id()).len() < 4 {
             std::thread::yield_now();
         }
-        let family = signal(child.id(), Signal::KILL);
+        let processes = signal(child.id(), Signal::KILL);
         child.wait().unwrap();
-        assert!(family.len() >= 4, "{family:?}");
-        while family.iter().any(|member| is_alive(*member)) {
+        assert!(processes.len() >= 4, "{processes:?}");
+        while processes.iter().any(|process| is_alive(*process)) {
             std::thread::yield_now();
         }
     }

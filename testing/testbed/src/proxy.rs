@@ -1,4 +1,4 @@
-//! A network that can be broken: connections go through it to a server, are held up, and are cut.
+//! A TCP proxy that can delay and cut connections.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Forwards connections to a server. Dropped, it cuts them all.
+/// Forwards connections to a server. Dropping it cuts all connections.
 pub struct Proxy {
     address: SocketAddr,
     state: Arc<State>,
@@ -18,47 +18,47 @@ pub struct Proxy {
 }
 
 struct State {
-    weather: watch::Sender<Weather>,
+    faults: watch::Sender<Faults>,
     open: AtomicUsize,
-    ever: AtomicUsize,
+    accepted: AtomicUsize,
 }
 
-/// What the network does.
+/// The faults in effect.
 #[derive(Clone, Copy, Default)]
-struct Weather {
-    /// Connections of an earlier one are cut.
+struct Faults {
+    /// Connections of an earlier epoch are cut.
     epoch: u64,
     holds_requests: bool,
-    holds_answers: bool,
+    holds_responses: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     Request,
-    Answer,
+    Response,
 }
 
-impl Weather {
-    fn holds(&self, way: Way) -> bool {
-        match way {
-            Way::Request => self.holds_requests,
-            Way::Answer => self.holds_answers,
+impl Faults {
+    fn holds(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::Request => self.holds_requests,
+            Direction::Response => self.holds_responses,
         }
     }
 }
 
 impl Proxy {
-    /// Begins to forward to a server, which need not be there yet.
+    /// Starts to forward to a server, which need not run yet.
     pub async fn start(to: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (weather, _) = watch::channel(Weather::default());
-        let state = Arc::new(State { weather, open: AtomicUsize::new(0), ever: AtomicUsize::new(0) });
+        let (faults, _) = watch::channel(Faults::default());
+        let state = Arc::new(State { faults, open: AtomicUsize::new(0), accepted: AtomicUsize::new(0) });
         let accepting = tokio::spawn({
             let state = Arc::clone(&state);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    state.ever.fetch_add(1, Ordering::SeqCst);
+                    state.accepted.fetch_add(1, Ordering::SeqCst);
                     state.open.fetch_add(1, Ordering::SeqCst);
                     let state = Arc::clone(&state);
                     tokio::spawn(async move {
@@ -71,44 +71,44 @@ impl Proxy {
         Ok(Self { address, state, accepting })
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Cuts all connections, those that are held too. New ones are accepted.
+    /// Cuts all connections, also delayed ones. New connections are accepted.
     pub fn cut(&self) {
-        self.state.weather.send_modify(|weather| weather.epoch += 1);
+        self.state.faults.send_modify(|faults| faults.epoch += 1);
     }
 
-    /// Forwards nothing more, either way; connections stay open.
+    /// Delays requests and responses. Connections stay open.
     pub fn hold(&self) {
         self.change(true, true);
     }
 
-    /// Forwards what clients ask and not what they are answered.
+    /// Delays responses and forwards requests.
     pub fn hold_answers(&self) {
         self.change(false, true);
     }
 
-    /// Forwards again, what was held first.
+    /// Forwards the delayed bytes and all later ones.
     pub fn release(&self) {
         self.change(false, false);
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn count(&self) -> usize {
         self.state.open.load(Ordering::SeqCst)
     }
 
-    /// How many there have been.
+    /// The number of connections accepted since the start.
     pub fn count_ever(&self) -> usize {
-        self.state.ever.load(Ordering::SeqCst)
+        self.state.accepted.load(Ordering::SeqCst)
     }
 
-    fn change(&self, holds_requests: bool, holds_answers: bool) {
-        self.state.weather.send_modify(|weather| {
-            (weather.holds_requests, weather.holds_answers) = (holds_requests, holds_answers);
+    fn change(&self, holds_requests: bool, holds_responses: bool) {
+        self.state.faults.send_modify(|faults| {
+            (faults.holds_requests, faults.holds_responses) = (holds_requests, holds_responses);
         });
     }
 }
@@ -120,11 +120,11 @@ impl Drop for Proxy {
     }
 }
 
-/// Until one of the two is gone, or the connection is cut.
+/// Forwards until one side closes or the connection is cut.
 async fn forward(mut client: TcpStream, to: SocketAddr, state: &State) {
-    let mut cut = state.weather.subscribe();
+    let mut cut = state.faults.subscribe();
     let epoch = cut.borrow_and_update().epoch;
-    let (asks, answers) = (state.weather.subscribe(), state.weather.subscribe());
+    let (requests, responses) = (state.faults.subscribe(), state.faults.subscribe());
     let both = async {
         let mut server = TcpStream::connect(to).await?;
         client.set_nodelay(true)?;
@@ -132,15 +132,15 @@ async fn forward(mut client: TcpStream, to: SocketAddr, state: &State) {
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.split();
         tokio::select! {
-            done = pass(&mut from_client, &mut to_server, Way::Request, asks) => done,
-            done = pass(&mut from_server, &mut to_client, Way::Answer, answers) => done,
+            done = pass(&mut from_client, &mut to_server, Direction::Request, requests) => done,
+            done = pass(&mut from_server, &mut to_client, Direction::Response, responses) => done,
         }
     };
     let is_cut = async {
-        drop(cut.wait_for(|weather| weather.epoch > epoch).await);
+        drop(cut.wait_for(|faults| faults.epoch > epoch).await);
     };
     tokio::select! {
-        // First: what is cut while it is held passes nothing, not even if it is released at the same moment.
+        // `is_cut` first: a delayed connection that is cut forwards nothing, even if it is released at the same moment.
         biased;
         () = is_cut => {}
         _gone = both => {}
@@ -150,8 +150,8 @@ async fn forward(mut client: TcpStream, to: SocketAddr, state: &State) {
 async fn pass(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    way: Way,
-    mut weather: watch::Receiver<Weather>,
+    direction: Direction,
+    mut faults: watch::Receiver<Faults>,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -159,7 +159,7 @@ async fn pass(
         if count == 0 {
             return Ok(());
         }
-        drop(weather.wait_for(|weather| !weather.holds(way)).await);
+        drop(faults.wait_for(|faults| !faults.holds(direction)).await);
         to.write_all(&buffer[..count]).await?;
     }
 }
@@ -183,28 +183,28 @@ mod tests {
         address
     }
 
-    async fn ask(stream: &mut TcpStream, word: &[u8; 2]) -> std::io::Result<()> {
+    async fn echo_once(stream: &mut TcpStream, word: &[u8; 2]) -> std::io::Result<()> {
         stream.write_all(word).await?;
-        let mut answer = [0; 2];
-        stream.read_exact(&mut answer).await?;
-        assert_eq!(&answer, word);
+        let mut response = [0; 2];
+        stream.read_exact(&mut response).await?;
+        assert_eq!(&response, word);
         Ok(())
     }
 
     #[tokio::test]
-    async fn connections_are_forwarded_held_released_and_cut() {
+    async fn connections_are_forwarded_delayed_and_cut() {
         let proxy = Proxy::start(echo().await).await.unwrap();
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-        ask(&mut stream, b"ab").await.unwrap();
+        echo_once(&mut stream, b"ab").await.unwrap();
         assert_eq!((proxy.count(), proxy.count_ever()), (1, 1));
 
         for hold in [Proxy::hold, Proxy::hold_answers] {
             hold(&proxy);
             {
-                let held = ask(&mut stream, b"cd");
+                let held = echo_once(&mut stream, b"cd");
                 tokio::pin!(held);
                 let waited = tokio::time::timeout(Duration::from_millis(50), &mut held).await;
-                assert!(waited.is_err(), "nothing comes while it is held");
+                assert!(waited.is_err(), "no response arrives while requests or responses are delayed");
                 proxy.release();
                 held.await.unwrap();
             }
@@ -220,9 +220,9 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-        ask(&mut stream, b"gh").await.unwrap();
+        echo_once(&mut stream, b"gh").await.unwrap();
         assert_eq!((proxy.count(), proxy.count_ever()), (1, 2));
         drop(proxy);
-        ask(&mut stream, b"ij").await.unwrap_err();
+        echo_once(&mut stream, b"ij").await.unwrap_err();
     }
 }

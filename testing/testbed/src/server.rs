@@ -1,4 +1,4 @@
-//! A server as a process of ours: started in a folder, awaited, and ended whatever happens.
+//! A server as a child process, which is ended in every case.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{process_tree, spawner};
 
-/// How long a server may take to answer for the first time, and to go when it is told to.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit for the start and for the shutdown of a server.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often a condition of another process is looked at: it cannot be awaited.
-const LOOK: Duration = Duration::from_millis(10);
+/// Interval at which the state of another process is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How often it is looked, a millisecond apart, whether all are stopped.
-const STOP_LOOKS: usize = 2_000;
+/// Polls, a millisecond apart, until all processes are stopped.
+const STOP_POLLS: usize = 2_000;
 
-/// A running server. Dropped, it is told to go, and killed with all its processes if it does not.
+/// A running server. Dropping it shuts it down, and kills all its processes after a timeout.
 pub struct Server {
     name: &'static str,
     child: Child,
@@ -27,20 +27,20 @@ pub struct Server {
     log: PathBuf,
 }
 
-/// Another user to run as.
+/// A system user to run a server as.
 #[derive(Clone, Copy)]
 pub struct User {
-    /// Its name.
+    /// The login name.
     pub name: &'static str,
 }
 
 impl User {
-    /// The user, if we are allowed to become it and would otherwise be one that databases refuse to run as.
+    /// The user, if this process runs as root: databases refuse to.
     pub fn unless_allowed(name: &'static str) -> Option<Self> {
         rustix::process::geteuid().is_root().then_some(Self { name })
     }
 
-    /// Makes a folder and gives it to a user.
+    /// Creates a folder that belongs to a user.
     pub(crate) fn make_folder(user: Option<Self>, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)?;
         if let Some(user) = user {
@@ -50,7 +50,7 @@ impl User {
         Ok(())
     }
 
-    /// The number of the user or of its group.
+    /// The id of the user (`-u`) or of its group (`-g`).
     fn number(self, which: &str) -> Result<u32> {
         let output = Command::new("id").args([which, self.name]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -58,8 +58,8 @@ impl User {
     }
 }
 
-/// A command that dies with this process, even if this one is killed: `setpriv` replaces itself by the program. It
-/// tells the kernel about the parent after the change of user, which would make the kernel forget it.
+/// A command that dies with this process, even if this process is killed. `setpriv` sets the parent death signal after
+/// the change of user, which clears the signal, and then replaces itself by the program.
 pub fn bound_command(program: &Path, user: Option<User>, stop: Signal) -> Command {
     let mut command = Command::new("setpriv");
     let signal = if stop == Signal::QUIT { "QUIT" } else { "KILL" };
@@ -71,21 +71,21 @@ pub fn bound_command(program: &Path, user: Option<User>, stop: Signal) -> Comman
     command
 }
 
-/// Runs a command to its end.
+/// Runs a command and waits for its exit.
 pub(crate) fn run(name: &str, mut command: Command) -> Result<()> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = spawner::spawn(command).and_then(Child::wait_with_output);
     let output = output.with_context(|| format!("cannot start {name}"))?;
     if !output.status.success() {
-        // Mostly a folder above that its user may not pass.
-        let words = [output.stdout, output.stderr].concat();
-        bail!("{name}: {}", String::from_utf8_lossy(&words).trim());
+        // The usual cause is a parent folder that the user may not traverse.
+        let text = [output.stdout, output.stderr].concat();
+        bail!("{name}: {}", String::from_utf8_lossy(&text).trim());
     }
     Ok(())
 }
 
 impl Server {
-    /// Starts a command in a process group of its own; what it says goes to the end of a file.
+    /// Starts a command in a process group of its own, and appends its output to a file.
     pub fn start(name: &'static str, mut command: Command, stop: Signal, log: PathBuf) -> Result<Self> {
         use std::os::unix::process::CommandExt;
         let file = OpenOptions::new().create(true).append(true).open(&log);
@@ -95,7 +95,7 @@ impl Server {
         Ok(Self { name, child, stop, log })
     }
 
-    /// Waits until it is ready by its own answer.
+    /// Polls `ready` until it succeeds.
     pub fn await_ready(&mut self, mut ready: impl FnMut() -> Result<()>) -> Result<()> {
         let started = Instant::now();
         loop {
@@ -104,66 +104,70 @@ impl Server {
                 Err(error) => error,
             };
             if let Some(status) = self.child.try_wait()? {
-                bail!("{} ended with {status}: {}", self.name, self.last_words());
+                bail!("{} ended with {status}: {}", self.name, self.log_tail());
             }
-            if started.elapsed() > PATIENCE {
-                bail!("{} does not answer within {PATIENCE:?} ({error:#}): {}", self.name, self.last_words());
+            if started.elapsed() > TIMEOUT {
+                bail!(
+                    "{} did not become ready within {TIMEOUT:?} ({error:#}): {}",
+                    self.name,
+                    self.log_tail()
+                );
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// The end of what it said.
-    fn last_words(&self) -> String {
+    /// The last lines of the log.
+    fn log_tail(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(8)..].join(" / ")
     }
 
-    /// Its process.
+    /// The process id.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it is gone, by itself or by another.
+    /// Whether the process has exited.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills it with all its processes, and waits until none is left.
+    /// Kills all processes of the server and waits until they are gone.
     pub fn kill(mut self) {
-        self.kill_family();
+        self.kill_all();
     }
 
-    /// Stops all its processes where they are.
+    /// Suspends all processes of the server.
     pub fn pause(&self) {
-        let family = process_tree::signal(self.child.id(), Signal::STOP);
-        // One that waits for a disk stops when that has answered; so long as it is limited.
-        for _ in 0..STOP_LOOKS {
-            if family.iter().all(|member| process_tree::is_stopped(*member)) {
+        let processes = process_tree::signal(self.child.id(), Signal::STOP);
+        // A process in uninterruptible sleep stops after its I/O; the wait is bounded.
+        for _ in 0..STOP_POLLS {
+            if processes.iter().all(|process| process_tree::is_stopped(*process)) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Lets them go on.
+    /// Resumes suspended processes.
     pub fn resume(&self) {
         process_tree::signal(self.child.id(), Signal::CONT);
     }
 
-    /// Ends it with a signal, and waits until it is gone.
+    /// Sends a signal and waits for the exit.
     pub fn stop(mut self, signal: Signal) {
         self.stop = signal;
     }
 
-    fn kill_family(&mut self) {
-        let family = process_tree::signal(self.child.id(), Signal::KILL);
-        let _its_status = self.child.wait();
-        // The others are children of somebody else by now.
-        while family.iter().any(|member| process_tree::is_alive(*member)) {
-            std::thread::sleep(LOOK);
+    fn kill_all(&mut self) {
+        let processes = process_tree::signal(self.child.id(), Signal::KILL);
+        let _status = self.child.wait();
+        // The other processes have another parent by now, so they cannot be waited for.
+        while processes.iter().any(|process| process_tree::is_alive(*process)) {
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -174,16 +178,16 @@ impl Drop for Server {
             return;
         }
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _gone_already = kill_process(pid, self.stop);
+            let _already_exited = kill_process(pid, self.stop);
         }
         self.resume();
         let started = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
-            if started.elapsed() > PATIENCE {
-                self.kill_family();
+            if started.elapsed() > TIMEOUT {
+                self.kill_all();
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -193,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_ends_at_once_is_not_waited_for() {
+    fn early_exit_is_reported_at_once() {
         let folder = crate::folder().unwrap();
         let mut command = bound_command(Path::new("sh"), None, Signal::TERM);
         command.args(["-c", "echo no room; exit 3"]);
@@ -204,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_outlives_the_thread_that_started_it() {
+    fn server_outlives_the_thread_that_started_it() {
         let folder = crate::folder().unwrap();
         let log = folder.path().join("log");
         let mut command = bound_command(Path::new("sleep"), None, Signal::KILL);
         command.arg("600");
         let start = move || Server::start("a sleeper", command, Signal::KILL, log).unwrap();
         let mut server = std::thread::spawn(start).join().unwrap();
-        // The signal would be there before the thread has been joined, and the end soon after.
+        // A parent death signal would arrive before the join returns, and end the process soon after.
         std::thread::sleep(Duration::from_millis(100));
         assert!(server.child.try_wait().unwrap().is_none());
         let process = server.process();

@@ -1,4 +1,4 @@
-//! Where a server is: its folder and its address.
+//! Folders and addresses for servers.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -7,24 +7,24 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-/// Ports that the system gives to nobody by itself: a server that is down for a moment finds its port free.
+/// Below the ephemeral range, so that the system does not assign the port of a server that restarts.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// A folder that goes when it is dropped, and that other users may pass through: databases run as users of their own.
+/// A temporary folder that other users may traverse, because databases run as users of their own. It is deleted on drop.
 pub fn folder() -> Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("jeton-").permissions(std::fs::Permissions::from_mode(0o711));
-    builder.tempdir().context("no temporary folder")
+    builder.tempdir().context("cannot create a temporary folder")
 }
 
-/// An address that nobody listens at, never the same twice from one process.
+/// A free address, different at every call in one process.
 pub fn free_address() -> Result<SocketAddr> {
-    static TRIED: AtomicU16 = AtomicU16::new(0);
+    static NEXT: AtomicU16 = AtomicU16::new(0);
     let ports = PORTS.end - PORTS.start;
-    // Processes begin at different places, so that they do not try the same ports at the same time.
+    // Processes start at different ports, so that they do not try the same ones at the same time.
     let first = (std::process::id().wrapping_mul(7_919) % u32::from(ports)) as u16;
     for _ in 0..ports {
-        let step = TRIED.fetch_add(1, Ordering::Relaxed) % ports;
+        let step = NEXT.fetch_add(1, Ordering::Relaxed) % ports;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORTS.start + (first + step) % ports));
         if TcpListener::bind(address).is_ok() {
             return Ok(address);

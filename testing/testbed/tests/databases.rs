@@ -1,4 +1,4 @@
-//! What the testbed promises of real databases.
+//! Kill, pause and restart of real databases.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ async fn mariadb(url: &str) -> Result<mysql_async::Conn, mysql_async::Error> {
 const SHORT: Duration = Duration::from_millis(300);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_is_killed_paused_and_started_again() {
+async fn postgres_survives_kill_pause_and_restart() {
     let folder = folder().unwrap();
     let mut database = Postgres::start(folder.path(), &[]).unwrap();
     let client = postgres(&database.url()).await.unwrap();
@@ -38,11 +38,11 @@ async fn postgres_is_killed_paused_and_started_again() {
     assert_eq!(count, 2);
 
     database.pause();
-    let asked = tokio::spawn(async move { client.batch_execute("SELECT 1").await.map(|()| client) });
+    let pending = tokio::spawn(async move { client.batch_execute("SELECT 1").await.map(|()| client) });
     tokio::time::sleep(SHORT).await;
-    assert!(!asked.is_finished());
+    assert!(!pending.is_finished());
     database.resume();
-    let client = asked.await.unwrap().unwrap();
+    let client = pending.await.unwrap().unwrap();
 
     let proxy = Proxy::start(database.address()).await.unwrap();
     let away = postgres(&Postgres::url_by(proxy.address())).await.unwrap();
@@ -59,7 +59,7 @@ async fn postgres_is_killed_paused_and_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mariadb_is_killed_paused_and_started_again() {
+async fn mariadb_survives_kill_pause_and_restart() {
     for binlog in [false, true] {
         let folder = folder().unwrap();
         let mut database = MariaDb::start(folder.path(), binlog, &[]).unwrap();
@@ -82,19 +82,19 @@ async fn mariadb_is_killed_paused_and_started_again() {
         assert_eq!(logged, Some(binlog.into()));
 
         database.pause();
-        let asked = tokio::spawn(async move { client.query_drop("SELECT 1").await });
+        let pending = tokio::spawn(async move { client.query_drop("SELECT 1").await });
         tokio::time::sleep(SHORT).await;
-        assert!(!asked.is_finished());
+        assert!(!pending.is_finished());
         database.resume();
-        asked.await.unwrap().unwrap();
+        pending.await.unwrap().unwrap();
     }
 }
 
-/// Set for the process that is to be killed: where it starts its databases.
+/// Set in the child process that the test kills: the folder for its databases.
 const CHILD: &str = "JETON_TESTBED_CHILD";
 
 #[test]
-fn databases_die_with_who_started_them() {
+fn databases_die_with_their_parent_process() {
     if let Some(folder) = std::env::var_os(CHILD) {
         let postgres = Postgres::start(folder.as_ref(), &[]).unwrap();
         let mariadb = MariaDb::start(folder.as_ref(), false, &[]).unwrap();
@@ -103,7 +103,7 @@ fn databases_die_with_who_started_them() {
     }
     let folder = folder().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "databases_die_with_who_started_them", "--nocapture"])
+        .args(["--exact", "databases_die_with_their_parent_process", "--nocapture"])
         .env(CHILD, folder.path())
         .stdout(Stdio::piped())
         .spawn()

@@ -80,9 +80,9 @@ impl Default for Cluster {
             secret_file: None,
             window: DurationValue(options.window),
             suspect_after: DurationValue(std::time::Duration::from_secs(2)),
-            sweep_every: DurationValue(options.sweep_every),
-            compute_max: DurationValue(options.compute_max),
-            works_max: options.works_max,
+            sweep_every: DurationValue(options.recovery_interval),
+            compute_max: DurationValue(options.procedure_timeout),
+            works_max: options.max_in_flight,
         }
     }
 }

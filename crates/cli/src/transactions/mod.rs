@@ -56,9 +56,9 @@ pub async fn begin(
     let book = book(declared, &databases::open(declared, cluster.cluster.into())?)?;
     let incarnation = getrandom::u64().map_err(|why| anyhow!("there is no randomness: {why}"))?;
     let options = Options {
-        compute_max: cluster.compute_max.0,
-        sweep_every: cluster.sweep_every.0,
-        works_max: cluster.works_max,
+        procedure_timeout: cluster.compute_max.0,
+        recovery_interval: cluster.sweep_every.0,
+        max_in_flight: cluster.works_max,
         window: cluster.window.0,
         ..Options::new(cluster.cluster, server, incarnation)
     };
@@ -265,7 +265,7 @@ async fn make_ready<R: Registers>(setup: &mut Setup, registers: &R) -> Result<Ve
         }
     }
     loop {
-        match decision_location::check(registers, setup.book.homes()).await {
+        match decision_location::check(registers, setup.book.decision_locations()).await {
             Ok(moved) => return moved.map_or(Ok(databases), Err),
             Err(why) => tracing::warn!(%why, "the registers are not ready"),
         }
@@ -303,8 +303,8 @@ fn open_desk<R: Registers>(
     let retire_every = (options.window / 10).clamp(Duration::from_secs(1), Duration::from_secs(600));
     let resources = databases.iter().map(OpenedDatabase::resource).collect();
     let server = Coordinator::new(options, registers, resources, Arc::new(book), others);
-    tokio::spawn(server.clone().sweep_for_ever());
-    tokio::spawn(server.clone().retire_for_ever(retire_every));
+    tokio::spawn(server.clone().run_recovery());
+    tokio::spawn(server.clone().run_retention(retire_every));
     if let Some(peers) = peers {
         tokio::spawn(peers.listen_for_ever());
     }

@@ -185,7 +185,7 @@ impl Peers for HttpPeers {
         answers.into_iter().find_map(|said| said.ok()?.executor())
     }
 
-    async fn sign(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> PeerStatus {
+    async fn status(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> PeerStatus {
         let Some(other) = self.others.iter().find(|other| other.number == executor.server) else {
             // It is not of this cluster any more.
             return PeerStatus::Suspected;
@@ -193,9 +193,9 @@ impl Peers for HttpPeers {
         match self.ask(other, request, attempt).await {
             Ok(said) if said.executor() == Some(executor) => PeerStatus::Working,
             Ok(said) if said.incarnation() == Some(executor.incarnation) => PeerStatus::NotWorking,
-            Ok(_) => PeerStatus::Gone,
+            Ok(_) => PeerStatus::Restarted,
             Err(_) if self.is_suspected(other) => PeerStatus::Suspected,
-            Err(_) => PeerStatus::Silent,
+            Err(_) => PeerStatus::Unreachable,
         }
     }
 }

@@ -109,7 +109,7 @@ pub fn what_is_old_has_left_every_place(bank: &Bank) {
     cluster.must(&["tx", "issue", "transfer", &from, &to, "amount=40", "--id", &transfer]);
     cluster.must(&["tx", "issue", "deposit", &to, "amount=1", "--id", &deposit]);
     let number = cluster.number;
-    let marks = format!("SELECT gid FROM etx_mark WHERE gid LIKE 'etx1:{number:08x}%'");
+    let marks = format!("SELECT gid FROM etx_commit_marker WHERE gid LIKE 'etx1:{number:08x}%'");
     let decisions = format!("SELECT attempt FROM etx_decision WHERE cluster = {number}");
     let register = format!("SELECT slot FROM jeton_register WHERE log = '{transfer}'");
     let left = || {

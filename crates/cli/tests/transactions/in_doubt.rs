@@ -16,8 +16,8 @@ pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account:
     let attempt = |work| AttemptId {
         request: RequestId { session, sequence: 0 },
         number: AttemptNumber::FIRST,
-        executor: CoordinatorId { server: 9, incarnation: 0xdead, work },
-        home: DecisionLocation::Registers,
+        coordinator: CoordinatorId { server: 9, incarnation: 0xdead, work },
+        decision_location: DecisionLocation::Registers,
     };
     bank.runtime.block_on(async {
         let postgres = Postgres::new(&bank.postgres.url(), Settings::new("ledger", cluster, 0)).unwrap();

@@ -1,4 +1,4 @@
-//! A database in memory that can be held up, and registers that can be full.
+//! An in-memory database that can be blocked, and registers that can be full.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use tokio::sync::watch;
 
 pub const CLUSTER: u32 = 5;
 
-/// A door that whoever comes waits at while it is shut.
-pub struct Door(watch::Sender<bool>);
+/// A gate: callers wait while it is closed.
+pub struct Gate(watch::Sender<bool>);
 
-impl Door {
+impl Gate {
     fn open() -> Self {
         Self(watch::Sender::new(true))
     }
@@ -31,38 +31,52 @@ impl Door {
 
     async fn pass(&self) {
         let passed = self.0.subscribe().wait_for(|is_open| *is_open).await.is_ok();
-        assert!(passed, "a door without a house");
+        assert!(passed, "the fake owns the sender");
     }
 }
 
 pub struct Fake {
     number: u8,
-    books: Mutex<Books>,
-    pub votes: Door,
-    pub commits: Door,
+    state: Mutex<State>,
+    /// The call that panics next, once.
+    pub panics_in: Mutex<Option<&'static str>>,
+    pub votes: Gate,
+    pub commits: Gate,
 }
 
 #[derive(Default)]
-pub struct Books {
+pub struct State {
     pub prepared: BTreeSet<Xid>,
     pub committed: BTreeSet<Xid>,
 }
 
 impl Fake {
     pub fn new(number: u8) -> Arc<Self> {
-        Arc::new(Self { number, books: Mutex::default(), votes: Door::open(), commits: Door::open() })
+        Arc::new(Self {
+            number,
+            state: Mutex::default(),
+            panics_in: Mutex::default(),
+            votes: Gate::open(),
+            commits: Gate::open(),
+        })
     }
 
-    pub fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().expect("nobody panics with the books open")
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test panics while it has the lock")
+    }
+
+    fn panic_if_planned(&self, call: &str) {
+        let planned =
+            self.panics_in.lock().expect("the lock is released before the panic").take_if(|one| *one == call);
+        assert!(planned.is_none(), "a planned panic in {call}");
     }
 
     fn end(&self, name: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
-        let mut books = self.books();
+        let mut state = self.state();
         match outcome {
-            Outcome::Abort => drop(books.prepared.remove(name)),
-            Outcome::Commit if books.prepared.remove(name) => drop(books.committed.insert(*name)),
-            Outcome::Commit if books.committed.contains(name) => {}
+            Outcome::Abort => drop(state.prepared.remove(name)),
+            Outcome::Commit if state.prepared.remove(name) => drop(state.committed.insert(*name)),
+            Outcome::Commit if state.committed.contains(name) => {}
             Outcome::Commit => {
                 let (resource, why) = ("a fake".to_owned(), "it was rolled back".to_owned());
                 return Err(ResourceError::Damage { resource, gid: name.gid(), why });
@@ -72,7 +86,7 @@ impl Fake {
     }
 }
 
-/// It has the traits of the crate, for which it must be shared.
+/// Implements the traits of the crate for a shared fake.
 pub struct Shared(pub Arc<Fake>);
 
 struct FakeBranch {
@@ -91,12 +105,13 @@ impl Resource for Shared {
     }
 
     async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
+        self.0.panic_if_planned("begin");
         let name = Xid {
             cluster: CLUSTER.into(),
             request: attempt.request,
             attempt: attempt.number,
-            home: attempt.home,
-            executor: attempt.executor,
+            decision_location: attempt.decision_location,
+            coordinator: attempt.coordinator,
             resource: self.0.number,
             connection: 1,
         };
@@ -104,7 +119,7 @@ impl Resource for Shared {
     }
 
     async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
-        Ok(self.0.books().prepared.iter().map(|name| PreparedBranch { name: *name, age: None }).collect())
+        Ok(self.0.state().prepared.iter().map(|name| PreparedBranch { name: *name, age: None }).collect())
     }
 
     async fn locks(&self, _: &Xid) -> Result<Vec<String>, ResourceError> {
@@ -121,11 +136,11 @@ impl Resource for Shared {
         _: AttemptNumber,
         _: &[u8],
     ) -> Result<Vec<u8>, ResourceError> {
-        Err(passing("it keeps no decisions"))
+        Err(transient("decisions are not recorded here"))
     }
 
     async fn read_decision(&self, _: RequestId, _: AttemptNumber) -> Result<Option<Vec<u8>>, ResourceError> {
-        Err(passing("it keeps no decisions"))
+        Err(transient("decisions are not recorded here"))
     }
 
     async fn forget(&self, _: u128) -> Result<(), ResourceError> {
@@ -155,12 +170,13 @@ impl Branch for FakeBranch {
 
     async fn vote(&mut self) -> Vote {
         self.fake.votes.pass().await;
-        self.fake.books().prepared.insert(self.name);
+        self.fake.panic_if_planned("vote");
+        self.fake.state().prepared.insert(self.name);
         Vote::Yes
     }
 
     async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, ResourceError> {
-        Err(passing("it keeps no decisions"))
+        Err(transient("decisions are not recorded here"))
     }
 
     async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
@@ -171,20 +187,20 @@ impl Branch for FakeBranch {
     }
 }
 
-pub fn passing(why: &str) -> ResourceError {
-    ResourceError::Passing { resource: "a fake".to_owned(), why: why.to_owned() }
+pub fn transient(why: &str) -> ResourceError {
+    ResourceError::Transient { resource: "a fake".to_owned(), why: why.to_owned() }
 }
 
-/// Executes the parameters as a statement, in both databases.
+/// Executes the parameters as a statement in both databases.
 pub struct Both;
 
 #[async_trait]
 impl ProcedureLogic for Both {
-    fn home(&self, _: &str) -> Option<DecisionLocation> {
+    fn decision_location(&self, _: &str) -> Option<DecisionLocation> {
         Some(DecisionLocation::Registers)
     }
 
-    async fn compute(
+    async fn execute(
         &self,
         request: &ProcedureCall,
         branches: &mut Branches,
@@ -197,17 +213,17 @@ impl ProcedureLogic for Both {
     }
 }
 
-/// Registers that have no room while they are told so.
+/// Registers that can be switched to full.
 #[derive(Default)]
-pub struct Narrow {
+pub struct BoundedRegisters {
     inner: Memory,
     pub is_full: AtomicBool,
 }
 
-impl Registers for Narrow {
+impl Registers for BoundedRegisters {
     fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, jeton_register::Failure> {
         match self.is_full.load(Ordering::SeqCst) {
-            true => Err(jeton_register::Failure::Full("they are narrow".into())),
+            true => Err(jeton_register::Failure::Full("they are bounded".into())),
             false => self.inner.admit(writes, bytes),
         }
     }

@@ -1,4 +1,4 @@
-//! A branch in Jeton: what it will add, until it votes.
+//! A branch in Jeton: additions that are collected until the vote.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ enum State {
     Open,
     /// A statement failed. Nothing was sent.
     Failed(ResourceError),
-    /// It was asked for its vote: it may be held.
-    Asked,
-    /// Nothing is left to do.
+    /// The prepare was sent: the branch may be prepared.
+    Preparing,
+    /// The branch has ended.
     Over,
 }
 
@@ -48,7 +48,7 @@ impl JetonBranch {
         }
     }
 
-    /// What a counter is, as it is committed, with what this branch adds.
+    /// The committed value of a counter plus the additions of this branch.
     async fn look(&self, place: &CounterRef) -> Result<Value, ResourceError> {
         let mut path = format!("/v1/tables/{}/counters/{}", encoded(&place.table), encoded(&place.counter));
         if let Some(column) = &place.column {
@@ -59,7 +59,7 @@ impl JetonBranch {
             return Err(self.shared.failure(&reply));
         }
         let added = self.additions.iter().filter(|one| one.place == *place).map(|one| i128::from(one.amount));
-        // A cell that holds bytes has no value; one that holds nothing counts as zero.
+        // A cell of bytes has no value; an empty cell counts as zero.
         let holds_bytes = reply.body["exists"] == true && reply.body["value"].is_null();
         let sum = i128::from(reply.body["value"].as_i64().unwrap_or(0)) + added.sum::<i128>();
         match i64::try_from(sum) {
@@ -87,7 +87,7 @@ impl Branch for JetonBranch {
         match &self.state {
             State::Open => {}
             State::Failed(failure) => return Err(failure.clone()),
-            State::Asked | State::Over => return Err(self.closed()),
+            State::Preparing | State::Over => return Err(self.closed()),
         }
         let executed = self.run(statement, parameters).await;
         if let Err(failure) = &executed {
@@ -100,13 +100,13 @@ impl Branch for JetonBranch {
         match &self.state {
             State::Open => {}
             State::Failed(failure) => return Vote::No(failure.clone()),
-            State::Asked | State::Over => return Vote::No(self.closed()),
+            State::Preparing | State::Over => return Vote::No(self.closed()),
         }
         if self.additions.is_empty() {
             self.state = State::Over;
             return Vote::Unchanged;
         }
-        self.state = State::Asked;
+        self.state = State::Preparing;
         let body = json!({"operations": self.additions.iter().map(Addition::to_json).collect::<Vec<_>>()});
         let path = format!("/v1/branches/{}", encoded(&self.name.gid()));
         match self.shared.ask("PUT", &path, Some(&body)).await {

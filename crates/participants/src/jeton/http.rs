@@ -1,7 +1,8 @@
-//! How a Jeton server is spoken to: one request at a time on a connection, connections kept for the next.
+//! The HTTP client: one request at a time per connection, and a pool of connections.
 //!
-//! What must hold: everything asked here may be asked twice. A connection that lay idle may be dead without our knowing, and then the same is asked on another. Everything
-//! has a limit of time, and answers one of size. The token is in no error.
+//! Invariants: every request may be sent twice, because an idle connection may be dead and the request is
+//! then repeated on another. Every request has a timeout, and every response a size limit. No error contains
+//! the token.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -16,7 +17,7 @@ use tokio::net::TcpStream;
 use crate::pool::{Pool, PooledConnection};
 use crate::settings::Settings;
 
-/// The largest answer: the list of all branches that are listed.
+/// Limit of a response, in bytes: the list of all prepared branches.
 const ANSWER_MAX: usize = 64 << 20;
 
 type Connection = SendRequest<Full<Bytes>>;
@@ -28,15 +29,15 @@ pub struct Http {
     pool: Pool<Connection>,
 }
 
-/// What was answered.
+/// A response.
 pub struct Reply {
     pub status: u16,
-    /// As JSON; nothing if it is none.
+    /// The JSON body; null if it is not JSON.
     pub body: Value,
 }
 
 impl Reply {
-    /// The name of the problem, if it is one of Jeton's.
+    /// The problem type, if the response is a problem of Jeton.
     pub fn problem(&self) -> &str {
         let kind = self.body["type"].as_str().unwrap_or_default();
         kind.strip_prefix("/problems/").unwrap_or_default()
@@ -70,7 +71,7 @@ impl Http {
         Ok(Self { address: address.to_owned(), token, pool })
     }
 
-    /// Asks for something.
+    /// Sends a request and waits for the response.
     pub async fn ask(
         &self,
         settings: &Settings,
@@ -98,9 +99,9 @@ impl Http {
                     lease.give_back();
                     return Ok(reply);
                 }
-                // It died while it lay idle.
+                // The connection died while it was idle.
                 Err(_) if lease.was_idle => {}
-                Err(why) => return Err(settings.passing(why)),
+                Err(why) => return Err(settings.transient(why)),
             }
         }
     }
@@ -122,23 +123,23 @@ impl Http {
     }
 
     async fn lease(&self, settings: &Settings) -> Result<PooledConnection<Connection>, ResourceError> {
-        let room = self.pool.room().await;
-        let mut room = room.map_err(|_| settings.passing("no connection came free in time"))?;
-        if let Some(connection) = room.idle_one.take().filter(|connection| !connection.is_closed()) {
-            return Ok(room.lease(connection, true));
+        let slot = self.pool.slot().await;
+        let mut slot = slot.map_err(|_| settings.transient("no connection became free in time"))?;
+        if let Some(connection) = slot.idle_one.take().filter(|connection| !connection.is_closed()) {
+            return Ok(slot.fill(connection, true));
         }
         let opening = async {
             let unreachable =
-                |error: &dyn std::fmt::Display| settings.passing(format_args!("{}: {error}", self.address));
+                |error: &dyn std::fmt::Display| settings.transient(format_args!("{}: {error}", self.address));
             let stream = TcpStream::connect(&self.address).await.map_err(|error| unreachable(&error))?;
             stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
             let (sender, connection) =
                 handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
-            // It ends when nobody can send on it any more.
+            // The task ends when the sender is dropped.
             tokio::spawn(connection);
             Ok(sender)
         };
-        Ok(room.lease(settings.in_time(settings.wait_max, opening).await?, false))
+        Ok(slot.fill(settings.in_time(settings.wait_max, opening).await?, false))
     }
 }
 
@@ -151,14 +152,14 @@ async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) ->
     Ok(Reply { status, body: serde_json::from_slice(&body).unwrap_or_default() })
 }
 
-/// A part of a path or query, with everything escaped that could mean something there.
+/// Percent-encodes a segment of a path or query.
 pub fn encoded(part: &str) -> String {
     use std::fmt::Write;
     part.bytes().fold(String::with_capacity(part.len()), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             text.push(char::from(byte));
         } else {
-            let _never_fails = write!(text, "%{byte:02X}");
+            let _infallible = write!(text, "%{byte:02X}");
         }
         text
     })

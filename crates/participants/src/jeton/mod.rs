@@ -1,24 +1,32 @@
 //! Jeton's own tables as a participant.
 //!
-//! A branch is a list of additions. They are collected here and sent with the vote, which is `PUT /v1/branches/{gid}`: the database holds them from then on, and whoever knows
-//! the name can commit or abort them. So before the vote there is nothing to lose, and no connection belongs to a branch.
+//! A branch is a list of additions. They are collected here and sent with the prepare, which is `PUT
+//! /v1/branches/{gid}`. From then on the database keeps them prepared, and any server that knows the name can
+//! commit or abort them. So there is nothing to lose before the vote, and no connection belongs to a branch.
 //!
-//! How what [`Resource`] asks for comes to hold:
-//! - *Yes is a promise.* What is held is an entry of the log in every partition that it concerns, and nothing is done to its counters that would not leave it room.
-//! - *A commit is known.* The database remembers how a branch ended, for seven days, and says so to whoever settles it again. What it knows nothing of was never held.
-//! - *An abort is final, with or without a fence.* It is remembered too, so a vote that it overtook is refused when it comes. That is why [`fence`](Resource::fence) has nothing to do:
-//!   there is no session to be ended, and a branch that an executor asks for after it was taken for dead, and of which nobody knew the name before, is listed like any
-//!   other and settled by what stands about its try. It keeps nobody from reading, and from writing only what would not leave it room.
-//! - Nothing is to be [forgotten](Resource::forget) by request: the database's own window does that.
+//! How the guarantees of [`Resource`] are met:
+//! - *A yes vote is durable.* A prepared branch is a log entry in every partition that it changes, and later
+//!   operations leave its counters the reserved range.
+//! - *A commit is known.* The database remembers the outcome of a branch for seven days and returns it to
+//!   every later request. An unknown branch was never prepared.
+//! - *An abort is final, with or without fencing.* The database remembers it, so a prepare that arrives after
+//!   the abort is refused. Hence [`fence`](Resource::fence) does nothing: there is no session to terminate.
+//!   If a suspected coordinator prepares a branch whose name no other server knows, recovery lists it and
+//!   resolves it by the decision of its attempt. Until then it blocks no reads, and only those writes that
+//!   would use its reserved range.
+//! - [`forget`](Resource::forget) does nothing: the window of the database expires the outcomes.
 //!
-//! Statements are words with spaces between; a word may be quoted (`'` or `"`, doubled inside), or be `?`, a parameter:
+//! A statement is a sequence of words. A word may be quoted (`'` or `"`, doubled inside) or be `?`, a
+//! parameter:
 //!
-//! - `ADD <table> <counter> <amount>`, and then any of `MIN <least>`, `MAX <most>`, `COLUMN <family:qualifier>`. Bounds are those of the counter after the whole branch. They are seen at the
-//!   vote: one that is violated is a [`ResourceError::Statement`], which will come again; one that only others' unsettled branches are in the way of passes.
-//! - `GET <table> <counter>`, with or without `COLUMN`: one row with the column `value`, as it is committed, and what this branch has added. It locks nothing: what must still be so at
-//!   the commit is said by bounds.
+//! - `ADD <table> <counter> <amount>`, followed by any of `MIN <least>`, `MAX <most>`, `COLUMN
+//!   <family:qualifier>`. Bounds apply to the counter after the whole branch and are checked at the vote. A
+//!   violated bound is a [`ResourceError::Statement`], which a retry does not change; a conflict with other
+//!   prepared branches only is transient.
+//! - `GET <table> <counter>`, with or without `COLUMN`: one row with the column `value`, the committed value
+//!   plus the additions of this branch. It takes no lock: conditions at the commit are expressed by bounds.
 //!
-//! Decisions are never kept here: counters and the rows of decisions would need one log.
+//! Decisions are never recorded here: counters and decisions would need one log.
 
 mod branch;
 mod http;
@@ -42,17 +50,17 @@ use http::{Http, Reply, encoded};
 /// A Jeton database that takes part in transactions.
 pub struct Jeton {
     shared: Arc<Inner>,
-    /// Tells the branches of this process apart where nothing else does.
+    /// Makes the branch names of this process unique.
     begun: AtomicU64,
 }
 
-/// What branches and the resource have in common.
+/// The state that the resource shares with its branches.
 pub(crate) struct Inner {
     settings: Settings,
     http: Http,
 }
 
-/// What is held, as the database lists it.
+/// The prepared branches, as the database lists them.
 #[derive(Deserialize)]
 struct List {
     branches: Vec<Listed>,
@@ -66,14 +74,15 @@ struct Listed {
 }
 
 impl Jeton {
-    /// A database by the URL of its HTTP server, `http://host:6381`. The token, if the server wants one, must give the right to add in the tables concerned, to read where
-    /// something is read, and to administer the server. Nothing is connected yet.
+    /// A database by the URL of its HTTP server, `http://host:6381`. The token, if the server requires one,
+    /// needs the right to add in the tables of the transactions, to read where a procedure reads, and to
+    /// administer the server. Does not connect yet.
     pub fn new(url: &str, token: Option<&str>, settings: Settings) -> Result<Self, ResourceError> {
         let http = Http::new(url, token, &settings)?;
         Ok(Self { shared: Arc::new(Inner { settings, http }), begun: AtomicU64::new(1) })
     }
 
-    /// Whether the database is there, and lets us list what is held.
+    /// Checks that the database is reachable and permits listing the prepared branches.
     pub async fn check(&self) -> Result<(), ResourceError> {
         self.shared.list().await.map(drop)
     }
@@ -96,7 +105,7 @@ impl Inner {
         }
         let list: Result<List, _> = serde_json::from_value(reply.body);
         Ok(list
-            .map_err(|error| self.settings.passing(format_args!("the list of branches: {error}")))?
+            .map_err(|error| self.settings.transient(format_args!("the list of branches: {error}")))?
             .branches)
     }
 
@@ -104,7 +113,7 @@ impl Inner {
         let ours = |listed: Listed| {
             let name = Xid::from_gid(&listed.branch).ok()?;
             let age = Some(Duration::from_millis(listed.age_ms));
-            self.settings.is_ours(&name).then_some(PreparedBranch { name, age })
+            self.settings.is_own(&name).then_some(PreparedBranch { name, age })
         };
         Ok(self.list().await?.into_iter().filter_map(ours).collect())
     }
@@ -132,7 +141,7 @@ impl Inner {
         }
     }
 
-    /// What an answer that is not 200 means.
+    /// The error for a response other than 200.
     fn failure(&self, reply: &Reply) -> ResourceError {
         let (kind, why) = (reply.problem(), reply.detail());
         match reply.status {
@@ -140,9 +149,9 @@ impl Inner {
                 let remedy = "give a token that may add in these tables and administer the server";
                 self.settings.setup(why, remedy)
             }
-            // Somebody who took us for dead aborted it. The next try has another name.
-            _ if kind == "branch-settled" || kind == "no-answer-yet" => self.settings.passing(why),
-            429 | 500.. => self.settings.passing(why),
+            // Another server suspected this one and aborted the branch. The next attempt has another name.
+            _ if kind == "branch-settled" || kind == "no-answer-yet" => self.settings.transient(why),
+            429 | 500.. => self.settings.transient(why),
             _ if !kind.is_empty() => self.settings.statement(kind, why),
             status => self.settings.setup(format_args!("{status}: {why}"), "give the URL of a Jeton server"),
         }
@@ -174,8 +183,8 @@ impl Resource for Jeton {
             cluster: settings.cluster,
             request: attempt.request,
             attempt: attempt.number,
-            home: attempt.home,
-            executor: attempt.executor,
+            decision_location: attempt.decision_location,
+            coordinator: attempt.coordinator,
             resource: settings.number,
             connection: self.begun.fetch_add(1, Ordering::Relaxed),
         };

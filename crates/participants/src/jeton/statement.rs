@@ -1,16 +1,16 @@
-//! What a statement says.
+//! Parser for statements.
 
 use jeton_etx::Value;
 use serde_json::json;
 
-/// What is to be done.
+/// A statement.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Statement {
     Add(Addition),
     Get(CounterRef),
 }
 
-/// Where a counter is.
+/// The address of a counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterRef {
     pub table: String,
@@ -18,7 +18,7 @@ pub struct CounterRef {
     pub column: Option<String>,
 }
 
-/// What is added to a counter.
+/// An addition to a counter.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Addition {
     pub place: CounterRef,
@@ -34,14 +34,14 @@ impl Addition {
     }
 }
 
-/// A word, and whether it was written as it is: only such a one can be a word of the language.
+/// A word, and whether it was unquoted: only unquoted words can be keywords.
 struct Word {
     text: String,
     is_plain: bool,
 }
 
 impl Statement {
-    /// Reads a statement. An error says what is wrong with it.
+    /// Parses a statement, or returns what is wrong with it.
     pub fn read(statement: &str, parameters: &[Value]) -> Result<Self, String> {
         let mut words = words(statement, parameters)?.into_iter();
         let verb = words.next().ok_or("the statement is empty")?;
@@ -148,7 +148,7 @@ mod tests {
         );
         let given = [Value::Text("MIN".into()), Value::Integer(-5), Value::Decimal("0".into())];
         assert_eq!(Statement::read("ADD stock ? ? MIN ?", &given), add("MIN", -5, Some(0), None));
-        // A question mark in quotes is a name.
+        // A quoted question mark is a name.
         assert_eq!(Statement::read("ADD stock \"?\" 1", &[]), add("?", 1, None, None));
         assert_eq!(Statement::read("GET stock apples", &[]), Ok(Statement::Get(place("stock", "apples"))));
         let column = CounterRef { column: Some("a:b".into()), ..place("stock", "apples") };

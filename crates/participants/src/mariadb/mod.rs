@@ -1,12 +1,13 @@
 //! MariaDB as a participant.
 //!
-//! A branch is an XA transaction; where its try is decided in this database, it is a plain one, for it is never prepared. A session holds a lock with
-//! the names of its server and of itself: by that it is found, and ended if need be.
+//! A branch is an XA transaction. If its decision is recorded in this database, it is a plain transaction, because it
+//! is never prepared. A session holds a user lock with the label of its server and its own number, by which other
+//! servers find and terminate it.
 //!
-//! It cannot be told from outside whether a branch changed anything, so every branch that executed a statement is marked and prepared. That is right also for one
-//! that did not: a prepared branch without a change is gone with its session.
+//! MariaDB does not report whether a branch changed anything, so every branch that executed a statement gets a commit
+//! marker and is prepared. A branch that changed nothing needs the marker too: without a change, MariaDB drops a
+//! prepared branch together with its session.
 
-mod branch;
 mod connection;
 mod decisions;
 mod error;
@@ -14,46 +15,45 @@ mod recovery;
 mod schema;
 mod value;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use jeton_etx::{
-    AttemptId, Branch, CoordinatorId, DecisionLocation, Dialect, Outcome, PreparedBranch, Resource,
-    ResourceError, Xid,
+    AttemptNumber, CoordinatorId, Dialect, Outcome, PreparedBranch, QueryResult, RequestId, ResourceError,
+    Value, Vote, Xid,
 };
-use jeton_etx::{AttemptNumber, RequestId};
 use mysql_async::{Opts, OptsBuilder};
 
-use crate::identifiers::at_work;
-use crate::pool::{Pool, PooledConnection};
+use crate::driver::{Driver, ErrorClass};
+use crate::identifiers::session_label;
 use crate::query_error::{QueryError, TextRows};
 use crate::settings::Settings;
-use branch::MariaDbBranch;
+use crate::statement_class::{commits_by_itself, is_control};
+use crate::xa_resource::{Database, XaResource};
 use connection::Connection;
 
-/// Connections beside those of branches, so that branches are ended even if all of them wait for one another.
-const CONTROL_MAX: usize = 4;
-
 /// A MariaDB database that takes part in transactions. All servers of a cluster must use the same account.
-pub struct MariaDb {
-    shared: Arc<Inner>,
-}
+pub type MariaDb = XaResource<MariaDbDriver>;
 
-/// What branches and the resource have in common.
-pub(crate) struct Inner {
-    settings: Settings,
+pub struct MariaDbDriver {
     options: Opts,
-    branches: Pool<Connection>,
-    control: Pool<Connection>,
     #[cfg(feature = "mutations")]
     rolled_back: std::sync::Mutex<std::collections::HashSet<Xid>>,
 }
 
-impl MariaDb {
-    /// A database by its URL. Nothing is connected yet.
-    pub fn new(url: &str, settings: Settings) -> Result<Self, ResourceError> {
+#[async_trait]
+impl Driver for MariaDbDriver {
+    type Connection = Connection;
+
+    const DIALECT: Dialect = Dialect::Question;
+    const INVALID_STATE: &'static str = "1399";
+    const REFUSED_STATEMENT: &'static str = "1399";
+    const BEGIN_WITH_STATEMENT: bool = false;
+    const ERROR_FAILS_TRANSACTION: bool = false;
+    const CURRENT_SCHEMA: &'static str = "DATABASE()";
+    const TRUE: &'static str = "1";
+
+    fn new(url: &str, settings: &Settings) -> Result<Self, ResourceError> {
         let options = Opts::from_url(url).map_err(|error| {
-            settings.setup(error, "give a URL such as mysql://account:password@host:3306/database")
+            settings.setup(error, "use a URL such as mysql://account:password@host:3306/database")
         })?;
         let seconds = |time: std::time::Duration| time.as_secs().max(1);
         let session = format!(
@@ -63,160 +63,197 @@ impl MariaDb {
             seconds(settings.idle_max),
             lock = seconds(settings.lock_max),
         );
-        // A socket would be another way than the one that was given.
         let options = OptsBuilder::from_opts(options)
+            // Connect to the given address, not to a local socket.
             .prefer_socket(false)
             .tcp_nodelay(true)
             .stmt_cache_size(256)
-            // Rows that were as they should be count, as they do in PostgreSQL.
+            // Count matched rows, as PostgreSQL does, not changed rows.
             .client_found_rows(true)
             .init(vec![session])
             .into();
-        let (branches, control) =
-            (Pool::new(settings.branches_max, settings.wait_max), Pool::new(CONTROL_MAX, settings.wait_max));
-        #[cfg(feature = "mutations")]
-        let rolled_back = Default::default();
-        let shared = Inner {
-            settings,
+        Ok(Self {
             options,
-            branches,
-            control,
             #[cfg(feature = "mutations")]
-            rolled_back,
+            rolled_back: Default::default(),
+        })
+    }
+
+    async fn connect(&self, settings: &Settings) -> Result<Connection, ResourceError> {
+        Connection::open(&self.options, settings).await
+    }
+
+    fn id(connection: &Connection) -> u64 {
+        connection.id
+    }
+
+    async fn label(
+        connection: &mut Connection,
+        settings: &Settings,
+        coordinator: CoordinatorId,
+    ) -> Result<(), QueryError> {
+        let lock = lock_name(settings, coordinator, connection.id);
+        connection.take_lock(settings, lock).await
+    }
+
+    async fn run(
+        connection: &mut Connection,
+        settings: &Settings,
+        sql: &str,
+    ) -> Result<TextRows, QueryError> {
+        connection.run(settings, sql).await
+    }
+
+    async fn execute(
+        connection: &mut Connection,
+        settings: &Settings,
+        begin: Option<&str>,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<QueryResult, QueryError> {
+        if let Some(begin) = begin {
+            connection.run(settings, begin).await?;
+        }
+        connection.execute(settings, sql, values).await
+    }
+
+    fn is_in_transaction(connection: &Connection) -> bool {
+        connection.is_in_transaction()
+    }
+
+    fn refusal(statement: &str) -> Option<&'static str> {
+        if is_control(statement) {
+            Some("only the coordinator begins and ends a branch")
+        } else if commits_by_itself(statement) {
+            Some("this statement commits the transaction implicitly")
+        } else {
+            None
+        }
+    }
+
+    fn begin_sql(xid: &Xid, decides_here: bool) -> String {
+        if decides_here { "START TRANSACTION".into() } else { format!("XA START {}", xid_sql(xid)) }
+    }
+
+    fn rollback_sql(xid: &Xid, decides_here: bool) -> String {
+        let xid = xid_sql(xid);
+        if decides_here { "ROLLBACK".into() } else { format!("XA END {xid}; XA ROLLBACK {xid}") }
+    }
+
+    fn end_sql(xid: &Xid, outcome: Outcome) -> String {
+        let verb = match outcome {
+            Outcome::Commit => "COMMIT",
+            Outcome::Abort => "ROLLBACK",
         };
-        Ok(Self { shared: Arc::new(shared) })
+        format!("XA {verb} {}", xid_sql(xid))
     }
 
-    /// Makes the tables that are missing, and tries out whether a branch can be prepared. Returns what is not wrong and still should be known.
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
-        self.shared.ensure_schema().await
-    }
-
-    /// Makes sure that no other deployment has our number here, and that none will: [`ResourceError::Setup`] if one has. Needs the tables.
-    pub async fn claim(&self) -> Result<(), ResourceError> {
-        self.shared.claim().await
-    }
-}
-
-impl Inner {
-    /// A connection of a pool, or a new one.
-    async fn lease(&self, pool: &Pool<Connection>) -> Result<PooledConnection<Connection>, ResourceError> {
-        let room = pool.room().await;
-        let mut room = room.map_err(|_| self.settings.passing("no connection came free in time"))?;
-        match room.idle_one.take() {
-            Some(connection) => Ok(room.lease(connection, true)),
-            None => Ok(room.lease(Connection::open(&self.options, &self.settings).await?, false)),
-        }
-    }
-
-    /// Asks something on a connection beside those of branches. It must be safe to ask it twice.
-    async fn ask(&self, sql: &str) -> Result<TextRows, QueryError> {
-        loop {
-            let mut lease = self.lease(&self.control).await?;
-            match lease.connection.run(&self.settings, sql).await {
-                Err(trouble) if trouble.is_lost && lease.was_idle => {}
-                Err(trouble) if trouble.is_lost => return Err(trouble),
-                answer => {
-                    lease.give_back();
-                    return answer;
-                }
-            }
-        }
-    }
-
-    /// A connection for a branch.
-    async fn lease_named(
-        &self,
-        executor: CoordinatorId,
-    ) -> Result<PooledConnection<Connection>, ResourceError> {
-        loop {
-            let mut lease = self.lease(&self.branches).await?;
-            let lock = self.lock_name(executor, lease.connection.id);
-            match lease.connection.take_name(&self.settings, lock).await {
-                // It died while it lay idle.
-                Err(trouble) if trouble.is_lost && lease.was_idle => {}
-                answer => return answer.map(|()| lease).map_err(ResourceError::from),
-            }
-        }
-    }
-
-    /// The lock of a session of a server. Locks are those of the whole database server, which may be several resources.
-    fn lock_name(&self, executor: CoordinatorId, connection: impl std::fmt::Display) -> String {
-        format!("{}:{:02x}:{connection}", at_work(executor), self.settings.number)
-    }
-}
-
-#[async_trait]
-impl Resource for MariaDb {
-    fn name(&self) -> &str {
-        &self.shared.settings.name
-    }
-
-    fn dialect(&self) -> Dialect {
-        Dialect::Question
-    }
-
-    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
-        let shared = &self.shared;
-        let settings = &shared.settings;
-        let lease = shared.lease_named(attempt.executor).await?;
-        let name = Xid {
-            cluster: settings.cluster,
-            request: attempt.request,
-            attempt: attempt.number,
-            home: attempt.home,
-            executor: attempt.executor,
-            resource: settings.number,
-            connection: lease.connection.id,
+    /// Writes the commit marker and prepares, in one statement.
+    async fn prepare(
+        connection: &mut Connection,
+        settings: &Settings,
+        xid: &Xid,
+        _has_changed: bool,
+    ) -> Result<Vote, QueryError> {
+        let marker = match mutated!(MarkerOmitted) {
+            true => String::new(),
+            false => format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}');", xid.gid()),
         };
-        let is_home = attempt.home == DecisionLocation::Resource(settings.number);
-        Ok(Box::new(MariaDbBranch::new(Arc::clone(shared), lease, name, is_home)))
+        let xid = xid_sql(xid);
+        let prepare = format!("{marker} XA END {xid}; XA PREPARE {xid}");
+        let prepare = if mutated!(LateErrorIgnored) { prepare } else { compound(&prepare) };
+        connection.run(settings, &prepare).await.map(|_| Vote::Yes)
     }
 
-    async fn locks(&self, branch: &Xid) -> Result<Vec<String>, ResourceError> {
-        self.shared.locks(branch).await
+    fn commit_deciding_sql(settings: &Settings, begin: Option<&str>, xid: &Xid, decision: &[u8]) -> String {
+        let write = decisions::insert_sql(settings, xid.request, xid.attempt, decision);
+        let commit = compound(&format!("{write}; COMMIT"));
+        match begin {
+            Some(begin) => format!("{begin}; {commit}"),
+            None => commit,
+        }
     }
 
-    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
-        self.shared.prepared().await
-    }
-
-    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
-        self.shared.decide(branch, outcome).await
-    }
-
-    async fn write_decision(
-        &self,
+    fn write_decision_sql(
+        settings: &Settings,
         request: RequestId,
         attempt: AttemptNumber,
         decision: &[u8],
-    ) -> Result<Vec<u8>, ResourceError> {
-        self.shared.write_decision(request, attempt, decision).await
+    ) -> String {
+        decisions::write_sql(settings, request, attempt, decision)
     }
 
-    async fn read_decision(
-        &self,
-        request: RequestId,
-        attempt: AttemptNumber,
-    ) -> Result<Option<Vec<u8>>, ResourceError> {
-        self.shared.read_decision(request, attempt).await
+    fn read_decision_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber) -> String {
+        decisions::read_sql(settings, request, attempt)
     }
 
-    async fn forget(&self, below: u128) -> Result<(), ResourceError> {
-        self.shared.forget(below).await
+    fn raise_retention_sql(settings: &Settings, below: u128) -> String {
+        decisions::raise_retention_sql(settings, below)
     }
 
-    async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
-        self.shared.fence(executor).await
+    fn delete_expired_sql(settings: &Settings, below: u128, batch: usize) -> [String; 2] {
+        decisions::delete_expired_sql(settings, below, batch)
+    }
+
+    fn claim_sql(settings: &Settings) -> String {
+        schema::claim_sql(settings)
+    }
+
+    fn classify(error: &QueryError) -> ErrorClass {
+        match error.code.as_str() {
+            error::DUPLICATE => ErrorClass::DecisionExists,
+            error::NULL => ErrorClass::Forgotten,
+            _ => ErrorClass::Other,
+        }
+    }
+
+    async fn ensure_schema(database: &Database<Self>) -> Result<Vec<String>, ResourceError> {
+        database.ensure_schema().await
+    }
+
+    async fn prepared(database: &Database<Self>) -> Result<Vec<PreparedBranch>, ResourceError> {
+        database.prepared().await
+    }
+
+    fn locks_sql(xid: &Xid) -> String {
+        recovery::locks_sql(xid)
+    }
+
+    async fn resolve(database: &Database<Self>, xid: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
+        database.resolve(xid, outcome).await
+    }
+
+    async fn end_session(database: &Database<Self>, xid: &Xid) -> Result<(), ResourceError> {
+        database.end_session(xid).await
+    }
+
+    async fn fence(database: &Database<Self>, coordinator: CoordinatorId) -> Result<(), ResourceError> {
+        database.fence(coordinator).await
+    }
+
+    #[cfg(feature = "mutations")]
+    fn on_rolled_back(&self, xid: &Xid) {
+        self.rolled_back.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*xid);
+    }
+
+    #[cfg(feature = "mutations")]
+    async fn reset(connection: &mut Connection) {
+        connection.reset().await;
     }
 }
 
-/// Statements as one: MariaDB answers once, and not after each. That is sooner, for each answer wakes who waits; and no error comes late.
-fn at_once(statements: &str) -> String {
+/// The user lock of a session. User locks belong to the whole database server, which may serve several resources.
+fn lock_name(settings: &Settings, coordinator: CoordinatorId, connection: impl std::fmt::Display) -> String {
+    format!("{}:{:02x}:{connection}", session_label(coordinator), settings.number)
+}
+
+/// Wraps statements into one compound statement. MariaDB then sends one response, which saves wakeups of the client,
+/// and reports an error of any statement at once.
+fn compound(statements: &str) -> String {
     format!("BEGIN NOT ATOMIC {statements}; END")
 }
 
-/// The name of a branch in statements.
-fn xid(name: &Xid) -> String {
-    format!("'{}','{}',{}", name.gtrid(), name.bqual(), Xid::FORMAT)
+/// The XA identifier in SQL.
+fn xid_sql(xid: &Xid) -> String {
+    format!("'{}','{}',{}", xid.gtrid(), xid.bqual(), Xid::FORMAT)
 }

@@ -1,205 +1,199 @@
-//! Branches whose connection is not ours any more: listed, ended, and kept from coming about.
+//! Prepared branches in MariaDB without their connection: listing, resolving, and ending their sessions.
 
 use std::time::Duration;
 
 use jeton_etx::{CoordinatorId, Outcome, PreparedBranch, ResourceError, Xid};
 
-use super::{Inner, error, xid};
+use super::{MariaDbDriver, error, lock_name};
+use crate::driver::Driver;
 use crate::query_error::PollDeadline;
+use crate::xa_resource::Database;
 
-/// How long after the end of a session its branches are left alone.
-const PARTING: Duration = Duration::from_millis(100);
+/// Delay between the end of a session and the resolution of its branches.
+const SESSION_END_DELAY: Duration = Duration::from_millis(100);
 
-/// Of how many branches it is looked up since when they are prepared.
+/// Branches per list whose age is read.
 const AGES_MAX: usize = 1_000;
 
-/// What the mark of a branch tells.
+/// The state of the commit marker of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum Marker {
     Committed,
     Absent,
-    /// It is written and not committed.
-    Open,
+    /// Written and not committed.
+    Uncommitted,
 }
 
-impl Inner {
-    /// MariaDB does not tell since when a branch is prepared. Its mark does, which is written with the vote and can be read before it is committed.
+/// Counts the rows that the branch has locks on. MariaDB does not report the transaction of a branch whose session has
+/// ended.
+pub fn locks_sql(xid: &Xid) -> String {
+    format!(
+        "SELECT CONCAT(trx_rows_locked, ' rows in ', trx_tables_locked, ' tables') \
+         FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {}",
+        xid.connection
+    )
+}
+
+impl Database<MariaDbDriver> {
+    /// MariaDB does not report the age of a prepared branch. The commit marker, which is written with the vote, has it;
+    /// it is read without waiting for the commit.
     pub async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
         let mut listed = self.listed().await?;
         if listed.is_empty() {
             return Ok(listed);
         }
         let gids: Vec<String> =
-            listed.iter().take(AGES_MAX).map(|standing| format!("'{}'", standing.name.gid())).collect();
-        let marks = self
-            .ask(&format!(
+            listed.iter().take(AGES_MAX).map(|branch| format!("'{}'", branch.name.gid())).collect();
+        let markers = self
+            .query(&format!(
                 "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; \
-                 SELECT gid, GREATEST(TIMESTAMPDIFF(SECOND, at, CURRENT_TIMESTAMP), 0) FROM etx_mark WHERE gid IN ({})",
+                 SELECT gid, GREATEST(TIMESTAMPDIFF(SECOND, at, CURRENT_TIMESTAMP), 0) FROM etx_commit_marker WHERE gid IN ({})",
                 gids.join(", ")
             ))
             .await?;
         let age_of = |gid: &str| {
             let row =
-                marks.iter().find(|row| row.first().is_some_and(|text| text.as_deref() == Some(gid)))?;
+                markers.iter().find(|row| row.first().is_some_and(|text| text.as_deref() == Some(gid)))?;
             row.get(1)?.as_deref()?.parse().ok().map(Duration::from_secs)
         };
-        for standing in &mut listed {
-            standing.age = age_of(&standing.name.gid());
+        for branch in &mut listed {
+            branch.age = age_of(&branch.name.gid());
         }
         Ok(listed)
     }
 
     async fn listed(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
-        let ours = |row: Vec<Option<String>>| {
+        let own = |row: Vec<Option<String>>| {
             let [Some(format), Some(length), _, Some(data)] = row.as_slice() else { return None };
             let (gtrid, bqual) = data.as_bytes().split_at_checked(length.parse().ok()?)?;
             let name = Xid::from_xid(format.parse().ok()?, gtrid, bqual).ok()?;
-            self.settings.is_ours(&name).then_some(PreparedBranch { name, age: None })
+            self.settings.is_own(&name).then_some(PreparedBranch { name, age: None })
         };
-        let listed = self.ask("XA RECOVER").await?.into_iter().filter_map(ours);
+        let listed = self.query("XA RECOVER").await?.into_iter().filter_map(own);
         #[cfg(feature = "mutations")]
-        let listed = listed.filter(|standing| {
-            let rolled_back = self.rolled_back.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            !(mutated!(RollbackTrusted) && rolled_back.contains(&standing.name))
+        let listed = listed.filter(|branch| {
+            let rolled_back =
+                self.driver.rolled_back.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            !(mutated!(RollbackTrusted) && rolled_back.contains(&branch.name))
         });
         Ok(listed.collect())
     }
 
-    /// How many rows it has locks on. MariaDB does not tell of a branch whose session has gone which transaction it is.
-    pub async fn locks(&self, name: &Xid) -> Result<Vec<String>, ResourceError> {
-        let held = format!(
-            "SELECT CONCAT(trx_rows_locked, ' rows in ', trx_tables_locked, ' tables') FROM information_schema.innodb_trx \
-             WHERE trx_mysql_thread_id = {}",
-            name.connection
-        );
-        let rows = self.ask(&held).await?;
-        Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect())
-    }
-
-    /// "No such branch" is said of one that is committed, rolled back, or was never prepared; but also of one whose session is still there, and of one that
-    /// another is just ending. The list tells the latter: a branch is on it until it has ended.
+    /// MariaDB reports "no such branch" if the branch was committed, rolled back, or never prepared, but also while its
+    /// session still exists or another session is resolving it. The list shows the latter two: a branch is listed
+    /// until it has ended.
     ///
-    /// And "done" is said, though nothing is, in the moment in which the session of the owner has let go of the branch and the engine not yet of the session. Then the branch
-    /// is on no list any more, and keeps its locks until MariaDB is started again. So that moment is waited for, and the mark is looked at in the end.
-    pub async fn decide(&self, name: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
-        let (xid, gid) = (xid(name), name.gid());
-        let word = match outcome {
-            Outcome::Commit => "COMMIT",
-            Outcome::Abort => "ROLLBACK",
-        };
-        let patience = PollDeadline::new(self.settings.statement_max);
-        let mut looks = 0;
+    /// MariaDB reports success without effect if the session of the branch has detached from it and the storage engine
+    /// has not noticed yet. The branch is then no longer listed, and keeps its locks until MariaDB restarts. So this
+    /// waits until the session has ended, and reads the commit marker at the end.
+    pub async fn resolve(&self, xid: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
+        let gid = xid.gid();
+        let deadline = PollDeadline::new(self.settings.statement_max);
+        let mut is_second_look = false;
         loop {
-            if self.is_listed(name).await? {
-                self.wait_for_session_end(name).await?;
-                match self.ask(&format!("XA {word} {xid}")).await {
-                    Ok(_) if outcome == Outcome::Abort => self.remember_rolled_back(name),
+            if self.is_listed(xid).await? {
+                self.wait_for_session_end(xid).await?;
+                match self.query(&MariaDbDriver::end_sql(xid, outcome)).await {
+                    Ok(_) if outcome == Outcome::Abort => self.driver.on_rolled_back(xid),
                     Ok(_) => {}
-                    Err(trouble) if trouble.code == error::UNKNOWN_BRANCH && mutated!(UnknownIsDone) => {
+                    Err(error) if error.code == error::UNKNOWN_BRANCH && mutated!(UnknownIsDone) => {
                         return Ok(());
                     }
-                    // Another is just ending it, or has ended it; or, without a mark, it is none of ours.
-                    Err(trouble)
-                        if [error::UNKNOWN_BRANCH, error::ROLLED_BACK].contains(&trouble.code.as_str()) => {}
-                    Err(trouble) => return Err(trouble.into()),
+                    // Another session is ending it or has ended it.
+                    Err(error)
+                        if [error::UNKNOWN_BRANCH, error::ROLLED_BACK].contains(&error.code.as_str()) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
-            // Looked at after the list: whoever ended it has done so by now.
-            let mark = self.mark(&gid).await?;
-            match (mark, outcome) {
-                (Mark::Committed, Outcome::Commit) | (Mark::Absent, Outcome::Abort) => return Ok(()),
-                (Mark::Committed, Outcome::Abort) => {
-                    return Err(self.settings.damage(gid, "it was to be rolled back and is committed"));
+            // Read the marker after the list: a branch that is not listed has been resolved.
+            let marker = self.marker(&gid).await?;
+            match (marker, outcome) {
+                (Marker::Committed, Outcome::Commit) | (Marker::Absent, Outcome::Abort) => return Ok(()),
+                (Marker::Committed, Outcome::Abort) => {
+                    return Err(self.settings.damage(gid, "the decision is abort, and it is committed"));
                 }
-                // Twice, so that no moment between the two looks is taken for the end.
-                (Mark::Absent, Outcome::Commit) if looks > 0 => {
+                // Look twice, so that a moment between the two queries is not taken for the end.
+                (Marker::Absent, Outcome::Commit) if is_second_look => {
                     let why = "it is neither prepared nor committed: it was rolled back by hand";
                     return Err(self.settings.damage(gid, why));
                 }
-                (Mark::Absent, Outcome::Commit) => looks += 1,
-                // It is being ended, or being prepared; or the engine has it and nothing else knows.
-                (Mark::Open, _) => {}
+                (Marker::Absent, Outcome::Commit) => is_second_look = true,
+                // Another session resolves or prepares it; or only the storage engine knows it.
+                (Marker::Uncommitted, _) => {}
             }
-            if !patience.again().await {
-                return Err(if mark == Mark::Open && !self.is_listed(name).await? {
-                    let why = format!("it has the branch {gid} and does not know it");
-                    self.settings.setup(why, "restart MariaDB: the branch is prepared then, and can be ended")
+            if !deadline.again().await {
+                return Err(if marker == Marker::Uncommitted && !self.is_listed(xid).await? {
+                    let why =
+                        format!("the storage engine has the branch {gid}, and MariaDB does not list it");
+                    self.settings.setup(why, "restart MariaDB; the branch is listed then and can be resolved")
                 } else {
-                    self.settings.passing(format_args!("the branch {gid} does not end"))
+                    self.settings.transient(format_args!("the branch {gid} could not be resolved in time"))
                 });
             }
         }
     }
 
-    async fn is_listed(&self, name: &Xid) -> Result<bool, ResourceError> {
-        Ok(self.listed().await?.iter().any(|standing| standing.name == *name))
+    async fn is_listed(&self, xid: &Xid) -> Result<bool, ResourceError> {
+        Ok(self.listed().await?.iter().any(|branch| branch.name == *xid))
     }
 
-    /// Ends the session that made a branch, if it is still there, and waits until the engine has noticed that it is gone. There is nothing to look at for the latter; it
-    /// is a matter of microseconds, unless the machine is busy.
-    async fn wait_for_session_end(&self, name: &Xid) -> Result<(), ResourceError> {
-        if [mutated!(UnknownIsDone), mutated!(PartingNotAwaited)].contains(&true) {
+    /// Terminates the session of a branch, and waits until the storage engine has noticed. The latter cannot be observed;
+    /// it takes microseconds unless the machine is busy.
+    async fn wait_for_session_end(&self, xid: &Xid) -> Result<(), ResourceError> {
+        if mutated!(UnknownIsDone) || mutated!(SessionEndNotAwaited) {
             return Ok(());
         }
-        self.end_session(name).await?;
-        tokio::time::sleep(PARTING).await;
+        self.end_session(xid).await?;
+        tokio::time::sleep(SESSION_END_DELAY).await;
         Ok(())
     }
 
-    /// An engine without a binary log may have it again after a crash, prepared. So it is looked for for ever, and this is for a planted bug only.
-    pub fn remember_rolled_back(&self, _name: &Xid) {
-        #[cfg(feature = "mutations")]
-        self.rolled_back.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*_name);
-    }
-
-    /// Reads with a lock, and so sees a mark that is not committed, too.
-    async fn mark(&self, gid: &str) -> Result<Mark, ResourceError> {
-        let look = format!("SELECT 1 FROM etx_mark WHERE gid = '{gid}' LOCK IN SHARE MODE NOWAIT");
-        match self.ask(&look).await {
-            Ok(rows) if rows.is_empty() => Ok(Mark::Absent),
-            Ok(_) => Ok(Mark::Committed),
-            Err(trouble) if trouble.code == error::LOCKED => Ok(Mark::Open),
-            Err(trouble) => Err(trouble.into()),
+    /// A locking read sees an uncommitted marker too.
+    async fn marker(&self, gid: &str) -> Result<Marker, ResourceError> {
+        let read = format!("SELECT 1 FROM etx_commit_marker WHERE gid = '{gid}' LOCK IN SHARE MODE NOWAIT");
+        match self.query(&read).await {
+            Ok(rows) if rows.is_empty() => Ok(Marker::Absent),
+            Ok(_) => Ok(Marker::Committed),
+            Err(error) if error.code == error::LOCKED => Ok(Marker::Uncommitted),
+            Err(error) => Err(error.into()),
         }
     }
 
-    pub async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
-        if mutated!(FenceOmitted) {
-            return Ok(());
-        }
-        let of_the_server = self.lock_name(executor, "");
+    pub async fn fence(&self, coordinator: CoordinatorId) -> Result<(), ResourceError> {
+        let prefix = lock_name(&self.settings, coordinator, "");
         self.end_sessions(&format!(
-            "SELECT ID FROM information_schema.PROCESSLIST WHERE IS_USED_LOCK(CONCAT('{of_the_server}', ID)) = ID"
+            "SELECT ID FROM information_schema.PROCESSLIST WHERE IS_USED_LOCK(CONCAT('{prefix}', ID)) = ID"
         ))
         .await
     }
 
-    /// Ends the session that a branch was made in.
-    pub async fn end_session(&self, name: &Xid) -> Result<(), ResourceError> {
-        let lock = self.lock_name(name.executor, name.connection);
+    /// Terminates the session of a branch.
+    pub async fn end_session(&self, xid: &Xid) -> Result<(), ResourceError> {
+        let lock = lock_name(&self.settings, xid.coordinator, xid.connection);
         self.end_sessions(&format!(
             "SELECT IS_USED_LOCK('{lock}') FROM DUAL WHERE IS_USED_LOCK('{lock}') IS NOT NULL"
         ))
         .await
     }
 
-    /// Ends the sessions that a query finds, and waits until they are gone: a session gives up its lock when it has let go of its branch.
+    /// Terminates the sessions that a query returns, and waits until they are gone: a session releases its lock after it
+    /// has detached from its branch.
     async fn end_sessions(&self, query: &str) -> Result<(), ResourceError> {
-        let patience = PollDeadline::new(self.settings.answer_max());
+        let deadline = PollDeadline::new(self.settings.answer_max());
         loop {
-            let found = self.ask(query).await?;
+            let found = self.query(query).await?;
             if found.is_empty() {
                 return Ok(());
             }
             for id in found.into_iter().flatten().flatten() {
-                match self.ask(&format!("KILL {id}")).await {
-                    // It went by itself.
-                    Err(trouble) if trouble.code == "1094" => {}
-                    answer => drop(answer?),
+                match self.query(&format!("KILL {id}")).await {
+                    // It has ended on its own.
+                    Err(error) if error.code == "1094" => {}
+                    result => drop(result?),
                 }
             }
-            if !patience.again().await {
-                return Err(self.settings.passing("a session that was ended does not go"));
+            if !deadline.again().await {
+                return Err(self.settings.transient("a terminated session does not end"));
             }
         }
     }

@@ -1,34 +1,44 @@
-//! Our tables in MariaDB, and whether it is set up for us.
+//! The tables in MariaDB, and the check of its setup.
 
 use jeton_etx::{AttemptNumber, Cluster, CoordinatorId, DecisionLocation, RequestId, ResourceError, Xid};
 
-use super::{Inner, xid};
+use super::{MariaDbDriver, xid_sql};
 use crate::query_error::first;
+use crate::settings::Settings;
+use crate::xa_resource::Database;
 
 const TABLES: &[&str] = &[
-    "CREATE TABLE IF NOT EXISTS etx_mark (
+    "CREATE TABLE IF NOT EXISTS etx_commit_marker (
         gid varchar(160) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
         at timestamp NOT NULL DEFAULT current_timestamp) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS etx_decision (
         cluster int unsigned NOT NULL, session binary(16) NOT NULL, sequence int unsigned NOT NULL,
         attempt tinyint unsigned NOT NULL, decision longblob NOT NULL,
         PRIMARY KEY (cluster, session, sequence, attempt)) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS etx_forgotten (
+    "CREATE TABLE IF NOT EXISTS etx_retention (
         cluster int unsigned NOT NULL PRIMARY KEY, below binary(16) NOT NULL) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS etx_deployment (
         cluster int unsigned NOT NULL PRIMARY KEY, deployment int unsigned NOT NULL) ENGINE=InnoDB",
 ];
 
-impl Inner {
+pub fn claim_sql(settings: &Settings) -> String {
+    let Cluster { number, deployment } = settings.cluster;
+    format!(
+        "INSERT IGNORE INTO etx_deployment VALUES ({number}, {deployment}); \
+         SELECT deployment FROM etx_deployment WHERE cluster = {number}"
+    )
+}
+
+impl Database<MariaDbDriver> {
     pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
         let settings = &self.settings;
         let mut warnings = Vec::new();
-        let about = "SELECT VERSION(), DATABASE(), @@read_only, @@innodb_flush_log_at_trx_commit, @@log_bin";
-        let about = self.ask(about).await?;
-        let about = about.first().cloned().unwrap_or_default();
-        let about: Vec<&str> = about.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
-        let [version, database, read_only, flush, binlog] = about[..] else {
-            return Err(settings.passing("it says nothing about itself"));
+        let server = "SELECT VERSION(), DATABASE(), @@read_only, @@innodb_flush_log_at_trx_commit, @@log_bin";
+        let server = self.query(server).await?;
+        let server = server.first().cloned().unwrap_or_default();
+        let server: Vec<&str> = server.iter().map(|text| text.as_deref().unwrap_or_default()).collect();
+        let [version, database, read_only, flush, binlog] = server[..] else {
+            return Err(settings.transient("it does not report its settings"));
         };
         if !version.contains("MariaDB") || is_old(version) {
             let why = format!("it is {version}");
@@ -38,97 +48,89 @@ impl Inner {
             return Err(settings.setup("no database is selected", "name one at the end of the URL"));
         }
         if read_only == "1" {
-            return Err(settings.setup("it is read-only", "give the address of the primary"));
+            return Err(settings.setup("it is read-only", "use the address of the primary"));
         }
-        // A build without Galera does not know the word.
-        if let Ok(rows) = self.ask("SELECT @@wsrep_on").await
+        // A build without Galera does not have the variable.
+        if let Ok(rows) = self.query("SELECT @@wsrep_on").await
             && first(&rows) == Some("1")
         {
-            return Err(
-                settings.setup("it is a Galera cluster, which has no XA", "use a MariaDB without Galera")
-            );
+            return Err(settings
+                .setup("it is a Galera cluster, which does not support XA", "use a MariaDB without Galera"));
         }
         if flush != "1" {
             warnings.push(
-                "innodb_flush_log_at_trx_commit is not 1: a vote is forgotten when the machine stops".into(),
+                "innodb_flush_log_at_trx_commit is not 1: prepared branches are lost when the machine stops"
+                    .into(),
             );
         }
         if binlog == "1" {
             warnings
-                .push("it writes a binary log: XA is not replicated safely, so a replica may differ".into());
+                .push("the binary log is on: XA is not replicated safely, so a replica may differ".into());
         }
-        self.make_tables().await?;
-        self.try_out().await?;
-        let lease = self.lease(&self.control).await?;
-        let strangers = lease.connection.strangers();
-        if !strangers.is_empty() {
-            let tables = strangers.join(", ");
-            warnings.push(format!(
-                "tables that take no part in transactions, and cannot be written to: {tables}"
-            ));
+        self.rename_old_tables().await?;
+        self.create_tables().await?;
+        self.check_privileges().await?;
+        let pooled = self.acquire_control().await?;
+        let non_transactional = pooled.connection.non_transactional();
+        if !non_transactional.is_empty() {
+            let tables = non_transactional.join(", ");
+            warnings.push(format!("these tables are not transactional and cannot be written to: {tables}"));
         }
-        lease.give_back();
+        pooled.give_back();
         Ok(warnings)
     }
 
-    async fn make_tables(&self) -> Result<(), ResourceError> {
+    async fn create_tables(&self) -> Result<(), ResourceError> {
         let cluster = self.settings.cluster.number;
-        let there = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() \
-                     AND TABLE_NAME IN ('etx_mark', 'etx_decision', 'etx_forgotten', 'etx_deployment')";
-        // Where all is there, the right to make it is not needed.
-        if first(&self.ask(there).await?) != Some("4") {
+        let existing = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() \
+                     AND TABLE_NAME IN ('etx_commit_marker', 'etx_decision', 'etx_retention', 'etx_deployment')";
+        // If the tables exist, the privilege to create them is not needed.
+        if first(&self.query(existing).await?) != Some("4") {
             for table in TABLES {
-                self.ask(table).await?;
+                self.query(table).await?;
             }
         }
-        let row = format!("SELECT 1 FROM etx_forgotten WHERE cluster = {cluster}");
-        if self.ask(&row).await?.is_empty() {
+        let row = format!("SELECT 1 FROM etx_retention WHERE cluster = {cluster}");
+        if self.query(&row).await?.is_empty() {
             let zero = "0".repeat(32);
-            self.ask(&format!("INSERT IGNORE INTO etx_forgotten VALUES ({cluster}, x'{zero}')")).await?;
+            self.query(&format!("INSERT IGNORE INTO etx_retention VALUES ({cluster}, x'{zero}')")).await?;
         }
         Ok(())
     }
 
-    pub async fn claim(&self) -> Result<(), ResourceError> {
-        let Cluster { number, deployment } = self.settings.cluster;
-        self.ask(&format!("INSERT IGNORE INTO etx_deployment VALUES ({number}, {deployment})")).await?;
-        let stands = format!("SELECT deployment FROM etx_deployment WHERE cluster = {number}");
-        self.settings.claimed(first(&self.ask(&stands).await?))
-    }
-
-    /// A branch that is prepared and rolled back: what is not allowed shows now.
-    async fn try_out(&self) -> Result<(), ResourceError> {
-        // What a trial left that did not come to its end. One that is just under way is not known to others, and stays.
+    /// Prepares a branch and rolls it back, and tries all other statements: missing privileges show now.
+    async fn check_privileges(&self) -> Result<(), ResourceError> {
+        // Resolve the branch of an interrupted check. The branch of a check in flight belongs to its session and stays.
         for left in
-            self.prepared().await?.into_iter().filter(|left| left.name.executor == CoordinatorId::TRIAL)
+            self.prepared().await?.into_iter().filter(|left| left.name.coordinator == CoordinatorId::TRIAL)
         {
-            if let Err(trouble) = self.ask(&format!("XA ROLLBACK {}", xid(&left.name))).await
-                && trouble.is_lost
+            if let Err(error) = self.query(&format!("XA ROLLBACK {}", xid_sql(&left.name))).await
+                && error.is_lost
             {
-                return Err(trouble.into());
+                return Err(error.into());
             }
         }
-        let mut lease = self.lease(&self.control).await?;
-        let name = Xid {
+        let mut pooled = self.acquire_control().await?;
+        let xid = Xid {
             cluster: self.settings.cluster,
             request: RequestId { session: 0, sequence: 0 },
             attempt: AttemptNumber::FIRST,
-            home: DecisionLocation::Registers,
-            executor: CoordinatorId::TRIAL,
+            decision_location: DecisionLocation::Registers,
+            coordinator: CoordinatorId::TRIAL,
             resource: self.settings.number,
-            connection: lease.connection.id,
+            connection: pooled.connection.id,
         };
-        let (xid, gid) = (xid(&name), name.gid());
-        let trial = format!(
-            "XA START {xid}; INSERT INTO etx_mark (gid) VALUES ('{gid}'); \
+        let (xid, gid) = (xid_sql(&xid), xid.gid());
+        let statements = format!(
+            "XA START {xid}; INSERT INTO etx_commit_marker (gid) VALUES ('{gid}'); \
              XA END {xid}; XA PREPARE {xid}; XA ROLLBACK {xid}; XA RECOVER; \
-             DELETE FROM etx_mark WHERE gid = ''; DELETE FROM etx_decision WHERE cluster = 0 AND sequence = 0; \
-             UPDATE etx_forgotten SET below = below WHERE cluster = 0 AND 1 = 0; \
+             DELETE FROM etx_commit_marker WHERE gid = ''; DELETE FROM etx_decision WHERE cluster = 0 AND sequence = 0; \
+             UPDATE etx_retention SET below = below WHERE cluster = 0 AND 1 = 0; \
              INSERT INTO etx_decision SELECT * FROM etx_decision WHERE 1 = 0; \
              INSERT INTO etx_deployment SELECT * FROM etx_deployment WHERE 1 = 0"
         );
-        lease.connection.run(&self.settings, &trial).await?;
-        lease.give_back();
+        pooled.connection.run(&self.settings, &statements).await?;
+        pooled.give_back();
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
-//! Values as MariaDB has them.
+//! Conversion of values for MariaDB.
 //!
-//! Exact numbers go as text, and MariaDB reads them exactly where they are stored; where one is compared with a column, the statement should cast
-//! it (`CAST(? AS DECIMAL(20, 2))`).
+//! Exact decimals are sent as text, which MariaDB converts exactly when it stores them. A statement that
+//! compares one with a column should cast it (`CAST(? AS DECIMAL(20, 2))`).
 
 use jeton_etx::Value;
 use mysql_async::consts::{ColumnFlags, ColumnType};
 use mysql_async::{Column, Params, Value as Raw};
 
-/// The character set of columns that hold bytes.
+/// The character set of binary columns.
 const BINARY: u16 = 63;
 
 pub fn parameters(values: &[Value]) -> Params {
@@ -25,7 +25,7 @@ pub fn parameters(values: &[Value]) -> Params {
     Params::Positional(raw.collect())
 }
 
-/// A row with the names of its columns.
+/// A row with its column names.
 pub fn read_row(row: mysql_async::Row) -> Result<jeton_etx::Row, String> {
     let columns = row.columns();
     let read = |(column, raw): (&Column, Raw)| {
@@ -40,7 +40,7 @@ fn read(column: &Column, raw: Raw) -> Option<Value> {
     Some(match raw {
         Raw::NULL => Value::Null,
         Raw::Int(number) => Value::Integer(number),
-        // The largest have no other kind.
+        // Integers above the signed range become decimals.
         Raw::UInt(number) => i64::try_from(number).map_or(Value::Decimal(number.to_string()), Value::Integer),
         Raw::Float(number) => Value::Float(number.into()),
         Raw::Double(number) => Value::Float(number),

@@ -10,30 +10,30 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, Statement};
 
-use super::error::trouble;
+use super::error::query_error;
 use super::schema;
 use super::value::{Parameter, read_row};
-use crate::identifiers::at_work;
+use crate::identifiers::session_label;
 use crate::query_error::{QueryError, TextRows, first};
 use crate::settings::Settings;
 
-/// How many statements a connection remembers how to execute.
+/// Prepared statements cached per connection.
 const STATEMENTS_MAX: usize = 256;
 
-/// A connection. Dropped, it is closed at once, whatever it waits for.
+/// A connection. Dropping it closes it at once, also while a statement is in flight.
 pub struct Connection {
     client: Client,
     statements: HashMap<String, Statement>,
     task: JoinHandle<()>,
-    /// The server that works on it, if it has the statements of votes and decisions.
-    owner: Option<String>,
-    /// The process that serves it.
+    /// The label of the server that uses it. `None` while the session lacks the prepared statements.
+    label: Option<String>,
+    /// The backend process id.
     pub process: u64,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // The client alone would wait for answers that are still to come.
+        // Dropping the client alone would wait for outstanding responses.
         self.task.abort();
     }
 }
@@ -41,14 +41,14 @@ impl Drop for Connection {
 impl Connection {
     pub async fn open(config: &Config, settings: &Settings) -> Result<Self, ResourceError> {
         let connect =
-            async { config.connect(NoTls).await.map_err(|error| trouble(settings, &error).failure) };
+            async { config.connect(NoTls).await.map_err(|error| query_error(settings, &error).error) };
         let (client, connection) = settings.in_time(settings.wait_max, connect).await?;
         let task = tokio::spawn(async move {
-            // Whoever asks something on it is told how it ended.
-            let _how_it_ended = connection.await;
+            // Pending and later queries get the error.
+            let _result = connection.await;
         });
-        let mut connection = Self { client, statements: HashMap::new(), task, owner: None, process: 0 };
-        // The last one lets a session that waits for a lock notice that nobody waits for it.
+        let mut connection = Self { client, statements: HashMap::new(), task, label: None, process: 0 };
+        // client_connection_check_interval lets a session that waits for a lock notice a closed connection.
         let session = format!(
             "SET lock_timeout = {}; SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
              SET client_connection_check_interval = 1000; SET synchronous_commit = on; SELECT pg_backend_pid()",
@@ -58,7 +58,7 @@ impl Connection {
         );
         let answer = connection.run(settings, &session).await?;
         let process = first(&answer).and_then(|text| text.parse().ok());
-        connection.process = process.ok_or_else(|| settings.passing("a session without a process"))?;
+        connection.process = process.ok_or_else(|| settings.transient("the session has no process id"))?;
         Ok(connection)
     }
 
@@ -66,40 +66,44 @@ impl Connection {
         !self.client.is_closed()
     }
 
-    /// Prepares what every branch says at its end, once: to plan it each time takes longer than to do it. From then on the session has the name of the server that works on it, and
-    /// nothing can be written but in a transaction that is begun to write.
-    pub async fn learn(&mut self, settings: &Settings, executor: CoordinatorId) -> Result<(), QueryError> {
-        let owner = at_work(executor);
-        if self.owner.as_ref() == Some(&owner) {
+    /// Labels the session with its server. The first call also prepares the statements that end every branch,
+    /// because planning them takes longer than executing them, and makes the session read-only outside of
+    /// transactions that are begun with `READ WRITE`.
+    pub async fn label(&mut self, settings: &Settings, coordinator: CoordinatorId) -> Result<(), QueryError> {
+        let label = session_label(coordinator);
+        if self.label.as_ref() == Some(&label) {
             return Ok(());
         }
-        let ours = match self.owner {
+        let prepare = match self.label {
             Some(_) => String::new(),
-            None => schema::statements(settings.cluster.number) + "; SET default_transaction_read_only = on;",
+            None => {
+                schema::prepared_statements(settings.cluster.number)
+                    + "; SET default_transaction_read_only = on;"
+            }
         };
-        self.run(settings, &format!("{ours} SET application_name = '{owner}'")).await?;
-        self.owner = Some(owner);
+        self.run(settings, &format!("{prepare} SET application_name = '{label}'")).await?;
+        self.label = Some(label);
         Ok(())
     }
 
-    /// Executes statements without parameters, in one message. They end with the first error.
+    /// Executes statements without parameters in one message, up to the first error.
     pub async fn run(&self, settings: &Settings, sql: &str) -> Result<TextRows, QueryError> {
         let answer = tokio::time::timeout(settings.answer_max(), self.client.simple_query(sql)).await;
         let messages = match answer {
-            Ok(answer) => answer.map_err(|error| trouble(settings, &error))?,
-            Err(_) => return Err(settings.passing("no answer").into()),
+            Ok(answer) => answer.map_err(|error| query_error(settings, &error))?,
+            Err(_) => return Err(settings.transient("no response in time").into()),
         };
-        let texts = messages.into_iter().filter_map(|message| match message {
+        let rows = messages.into_iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => {
                 Some((0..row.len()).map(|column| row.get(column).map(str::to_owned)).collect())
             }
             _ => None,
         });
-        Ok(texts.collect())
+        Ok(rows.collect())
     }
 
-    /// Executes a statement with parameters; before it, in the same breath, another one that begins a transaction. Should that fail, the statement fails or
-    /// writes nothing, for the session does not write outside of a transaction that is begun to write.
+    /// Executes a statement with parameters, and sends `begin` before it in the same round trip. If `begin` fails,
+    /// the statement changes nothing, because the session is read-only outside of a branch.
     pub async fn execute(
         &mut self,
         settings: &Settings,
@@ -110,7 +114,7 @@ impl Connection {
         let answer = self.query(settings, begin, sql, values);
         match tokio::time::timeout(settings.answer_max(), answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(settings.passing("no answer").into()),
+            Err(_) => Err(settings.transient("no response in time").into()),
         }
     }
 
@@ -124,7 +128,8 @@ impl Connection {
         let statement = match self.statements.get(sql) {
             Some(statement) => statement.clone(),
             None => {
-                let statement = self.client.prepare(sql).await.map_err(|error| trouble(settings, &error))?;
+                let statement =
+                    self.client.prepare(sql).await.map_err(|error| query_error(settings, &error))?;
                 if self.statements.len() >= STATEMENTS_MAX {
                     self.statements.clear();
                 }
@@ -132,15 +137,15 @@ impl Connection {
                 statement
             }
         };
-        let wrong =
+        let invalid =
             |why: String| QueryError { is_lost: false, ..settings.statement("parameters", why).into() };
         if statement.params().len() != values.len() {
             let (wanted, given) = (statement.params().len(), values.len());
-            return Err(wrong(format!("the statement has {wanted} parameters, and {given} were given")));
+            return Err(invalid(format!("the statement has {wanted} parameters, {given} were given")));
         }
         let parameters: Vec<Parameter<'_>> = values.iter().map(Parameter).collect();
         for (place, (parameter, kind)) in parameters.iter().zip(statement.params()).enumerate() {
-            parameter.check(kind).map_err(|why| wrong(format!("parameter {}: {why}", place + 1)))?;
+            parameter.check(kind).map_err(|why| invalid(format!("parameter {}: {why}", place + 1)))?;
         }
         let references = parameters.iter().map(|one| one as &(dyn ToSql + Sync));
         let answer = async {
@@ -157,18 +162,18 @@ impl Connection {
                 None => Ok(()),
             }
         };
-        // The first is sent first: they are polled in this order.
+        // `join` polls in this order, so `begin` is sent first.
         let (begun, answer) = join(begun, answer).await;
         begun?;
         let (rows, count) = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                // What it returns may have changed since it was prepared.
+                // The result columns may have changed since it was prepared.
                 self.statements.remove(sql);
-                return Err(trouble(settings, &error));
+                return Err(query_error(settings, &error));
             }
         };
         let rows: Result<Vec<Row>, String> = rows.iter().map(read_row).collect();
-        Ok(QueryResult { rows: rows.map_err(wrong)?, count })
+        Ok(QueryResult { rows: rows.map_err(invalid)?, count })
     }
 }

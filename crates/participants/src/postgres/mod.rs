@@ -1,9 +1,12 @@
 //! PostgreSQL as a participant.
 //!
-//! A branch is a transaction that ends with `PREPARE TRANSACTION`. It is the session that is known by the executor's name while the branch is open: the
-//! name is set for the transaction and goes with it.
+//! A branch is a transaction that ends with `PREPARE TRANSACTION`. The `application_name` of a session identifies
+//! the server that uses it.
+//!
+//! `PREPARE TRANSACTION` of a failed transaction, or outside of a transaction, executes a `ROLLBACK` and reports
+//! success, and the client library does not show the difference. The commit marker guards against both: a failed
+//! transaction executes nothing, and outside of a branch the sessions are read-only.
 
-mod branch;
 mod connection;
 mod decisions;
 mod error;
@@ -14,158 +17,194 @@ mod time;
 mod value;
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use jeton_etx::{
-    AttemptId, Branch, CoordinatorId, Dialect, Outcome, PreparedBranch, Resource, ResourceError, Xid,
+    AttemptNumber, CoordinatorId, Dialect, Outcome, PreparedBranch, QueryResult, RequestId, ResourceError,
+    Value, Vote, Xid,
 };
-use jeton_etx::{AttemptNumber, RequestId};
 use tokio_postgres::Config;
 
-use crate::pool::{Pool, PooledConnection};
+use crate::driver::{Driver, ErrorClass};
 use crate::query_error::{QueryError, TextRows};
 use crate::settings::Settings;
-use branch::PostgresBranch;
+use crate::statement_class::is_control;
+use crate::xa_resource::{Database, XaResource};
 use connection::Connection;
 
-/// Connections beside those of branches, so that branches are ended even if all of them wait for one another.
-const CONTROL_MAX: usize = 4;
-
 /// A PostgreSQL database that takes part in transactions. All servers of a cluster must use the same role.
-pub struct Postgres {
-    shared: Arc<Inner>,
-}
+pub type Postgres = XaResource<PostgresDriver>;
 
-/// What branches and the resource have in common.
-pub(crate) struct Inner {
-    settings: Settings,
+pub struct PostgresDriver {
     config: Config,
-    branches: Pool<Connection>,
-    control: Pool<Connection>,
-}
-
-impl Postgres {
-    /// A database by its URL or connection string. Nothing is connected yet.
-    pub fn new(url: &str, settings: Settings) -> Result<Self, ResourceError> {
-        let mut config = Config::from_str(url).map_err(|error| {
-            settings.setup(error, "give a URL such as postgresql://role:password@host:5432/database")
-        })?;
-        config.connect_timeout(settings.wait_max);
-        config.application_name("jeton");
-        let (branches, control) =
-            (Pool::new(settings.branches_max, settings.wait_max), Pool::new(CONTROL_MAX, settings.wait_max));
-        Ok(Self { shared: Arc::new(Inner { settings, config, branches, control }) })
-    }
-
-    /// Makes the tables that are missing, and tries out whether a branch can be prepared. Returns what is not wrong and still should be known.
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
-        self.shared.ensure_schema().await
-    }
-
-    /// Makes sure that no other deployment has our number here, and that none will: [`ResourceError::Setup`] if one has. Needs the tables.
-    pub async fn claim(&self) -> Result<(), ResourceError> {
-        self.shared.claim().await
-    }
-}
-
-impl Inner {
-    /// A connection of a pool, or a new one.
-    async fn lease(&self, pool: &Pool<Connection>) -> Result<PooledConnection<Connection>, ResourceError> {
-        let room = pool.room().await;
-        let mut room = room.map_err(|_| self.settings.passing("no connection came free in time"))?;
-        match room.idle_one.take().filter(Connection::is_open) {
-            Some(connection) => Ok(room.lease(connection, true)),
-            None => Ok(room.lease(Connection::open(&self.config, &self.settings).await?, false)),
-        }
-    }
-
-    /// A connection for a branch.
-    async fn lease_learned(
-        &self,
-        executor: CoordinatorId,
-    ) -> Result<PooledConnection<Connection>, ResourceError> {
-        let mut lease = self.lease(&self.branches).await?;
-        lease.connection.learn(&self.settings, executor).await?;
-        Ok(lease)
-    }
-
-    /// Asks something on a connection beside those of branches. It must be safe to ask it twice.
-    async fn ask(&self, sql: &str) -> Result<TextRows, QueryError> {
-        loop {
-            let lease = self.lease(&self.control).await?;
-            match lease.connection.run(&self.settings, sql).await {
-                Err(trouble) if trouble.is_lost && lease.was_idle => {}
-                // A transaction that failed half-way goes with its connection.
-                Err(trouble) if trouble.is_lost || sql.starts_with("BEGIN") => return Err(trouble),
-                answer => {
-                    lease.give_back();
-                    return answer;
-                }
-            }
-        }
-    }
 }
 
 #[async_trait]
-impl Resource for Postgres {
-    fn name(&self) -> &str {
-        &self.shared.settings.name
+impl Driver for PostgresDriver {
+    type Connection = Connection;
+
+    const DIALECT: Dialect = Dialect::Numbered;
+    const INVALID_STATE: &'static str = "25P01";
+    const REFUSED_STATEMENT: &'static str = "2D000";
+    const BEGIN_WITH_STATEMENT: bool = true;
+    const ERROR_FAILS_TRANSACTION: bool = true;
+    const CURRENT_SCHEMA: &'static str = "current_schema()";
+    const TRUE: &'static str = "t";
+
+    fn new(url: &str, settings: &Settings) -> Result<Self, ResourceError> {
+        let mut config = Config::from_str(url).map_err(|error| {
+            settings.setup(error, "use a URL such as postgresql://role:password@host:5432/database")
+        })?;
+        config.connect_timeout(settings.wait_max);
+        config.application_name("jeton");
+        Ok(Self { config })
     }
 
-    fn dialect(&self) -> Dialect {
-        Dialect::Numbered
+    async fn connect(&self, settings: &Settings) -> Result<Connection, ResourceError> {
+        Connection::open(&self.config, settings).await
     }
 
-    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
-        let shared = &self.shared;
-        let lease = shared.lease_learned(attempt.executor).await?;
-        let name = Xid {
-            cluster: shared.settings.cluster,
-            request: attempt.request,
-            attempt: attempt.number,
-            home: attempt.home,
-            executor: attempt.executor,
-            resource: shared.settings.number,
-            connection: lease.connection.process,
+    fn is_open(connection: &Connection) -> bool {
+        connection.is_open()
+    }
+
+    fn id(connection: &Connection) -> u64 {
+        connection.process
+    }
+
+    async fn label(
+        connection: &mut Connection,
+        settings: &Settings,
+        coordinator: CoordinatorId,
+    ) -> Result<(), QueryError> {
+        connection.label(settings, coordinator).await
+    }
+
+    async fn run(
+        connection: &mut Connection,
+        settings: &Settings,
+        sql: &str,
+    ) -> Result<TextRows, QueryError> {
+        connection.run(settings, sql).await
+    }
+
+    async fn execute(
+        connection: &mut Connection,
+        settings: &Settings,
+        begin: Option<&str>,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<QueryResult, QueryError> {
+        connection.execute(settings, begin, sql, values).await
+    }
+
+    fn refusal(statement: &str) -> Option<&'static str> {
+        is_control(statement).then_some("only the coordinator begins and ends a branch")
+    }
+
+    /// Outside of the transaction that this begins, the session is read-only.
+    fn begin_sql(_: &Xid, _decides_here: bool) -> String {
+        "BEGIN READ WRITE".into()
+    }
+
+    fn rollback_sql(_: &Xid, _decides_here: bool) -> String {
+        "ROLLBACK".into()
+    }
+
+    fn end_sql(xid: &Xid, outcome: Outcome) -> String {
+        let verb = match outcome {
+            Outcome::Commit => "COMMIT",
+            Outcome::Abort => "ROLLBACK",
         };
-        Ok(Box::new(PostgresBranch::new(Arc::clone(shared), lease, name)))
+        format!("{verb} PREPARED '{}'", xid.gid())
     }
 
-    async fn locks(&self, branch: &Xid) -> Result<Vec<String>, ResourceError> {
-        self.shared.locks(branch).await
+    /// Checks whether the transaction changed anything, unless that is known, writes the commit marker and prepares,
+    /// in one message. [`schema::prepared_statements`] has the statements.
+    async fn prepare(
+        connection: &mut Connection,
+        settings: &Settings,
+        xid: &Xid,
+        has_changed: bool,
+    ) -> Result<Vote, QueryError> {
+        let gid = xid.gid();
+        let check = if has_changed { "" } else { "SAVEPOINT etx; EXECUTE etx_changed; RELEASE etx;" };
+        let prepare = match mutated!(UnguardedVote) {
+            true => format!("PREPARE TRANSACTION '{gid}'"),
+            false => format!("{check} EXECUTE etx_vote('{gid}'); PREPARE TRANSACTION '{gid}'"),
+        };
+        match connection.run(settings, &prepare).await {
+            Ok(_) => Ok(Vote::Yes),
+            // Nothing changed. If another statement caused the error, the savepoint is gone, and this fails.
+            Err(error) if error.code == error::DIVISION_BY_ZERO => {
+                match connection.run(settings, "ROLLBACK TO etx; COMMIT").await {
+                    Ok(_) => Ok(Vote::Unchanged),
+                    Err(_) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
-        self.shared.prepared().await
+    fn commit_deciding_sql(_: &Settings, begin: Option<&str>, xid: &Xid, decision: &[u8]) -> String {
+        decisions::commit_sql(begin, xid, decision)
     }
 
-    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
-        self.shared.decide(branch, outcome).await
-    }
-
-    async fn write_decision(
-        &self,
+    fn write_decision_sql(
+        settings: &Settings,
         request: RequestId,
         attempt: AttemptNumber,
         decision: &[u8],
-    ) -> Result<Vec<u8>, ResourceError> {
-        self.shared.write_decision(request, attempt, decision).await
+    ) -> String {
+        decisions::write_sql(settings, request, attempt, decision)
     }
 
-    async fn read_decision(
-        &self,
-        request: RequestId,
-        attempt: AttemptNumber,
-    ) -> Result<Option<Vec<u8>>, ResourceError> {
-        self.shared.read_decision(request, attempt).await
+    fn read_decision_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber) -> String {
+        decisions::read_sql(settings, request, attempt)
     }
 
-    async fn forget(&self, below: u128) -> Result<(), ResourceError> {
-        self.shared.forget(below).await
+    fn raise_retention_sql(settings: &Settings, below: u128) -> String {
+        decisions::raise_retention_sql(settings, below)
     }
 
-    async fn fence(&self, executor: CoordinatorId) -> Result<(), ResourceError> {
-        self.shared.fence(executor).await
+    fn delete_expired_sql(settings: &Settings, below: u128, batch: usize) -> [String; 2] {
+        decisions::delete_expired_sql(settings, below, batch)
+    }
+
+    fn claim_sql(settings: &Settings) -> String {
+        schema::claim_sql(settings)
+    }
+
+    fn classify(error: &QueryError) -> ErrorClass {
+        match (error.code.as_str(), error.table.as_str()) {
+            (error::UNIQUE_VIOLATION, "etx_decision") => ErrorClass::DecisionExists,
+            (error::NOT_NULL_VIOLATION, "etx_decision") => ErrorClass::Forgotten,
+            _ => ErrorClass::Other,
+        }
+    }
+
+    async fn ensure_schema(database: &Database<Self>) -> Result<Vec<String>, ResourceError> {
+        database.ensure_schema().await
+    }
+
+    async fn prepared(database: &Database<Self>) -> Result<Vec<PreparedBranch>, ResourceError> {
+        database.prepared().await
+    }
+
+    fn locks_sql(xid: &Xid) -> String {
+        recovery::locks_sql(xid)
+    }
+
+    async fn resolve(database: &Database<Self>, xid: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
+        database.resolve(xid, outcome).await
+    }
+
+    async fn end_session(database: &Database<Self>, xid: &Xid) -> Result<(), ResourceError> {
+        let condition = format!("AND pid = {}", xid.connection);
+        database.end_sessions(xid.coordinator, &condition).await
+    }
+
+    async fn fence(database: &Database<Self>, coordinator: CoordinatorId) -> Result<(), ResourceError> {
+        database.end_sessions(coordinator, "").await
     }
 }

@@ -1,8 +1,8 @@
-//! Exact numbers, from their binary form: groups of four decimal digits.
+//! Decoder for binary `numeric` values: groups of four decimal digits.
 
 use std::fmt::Write;
 
-/// As PostgreSQL spells it.
+/// Formats the number as PostgreSQL does.
 pub fn read(raw: &[u8]) -> Option<String> {
     let mut fields = raw.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let (count, weight) = (fields.next()?, fields.next()? as i16);
@@ -18,7 +18,8 @@ pub fn read(raw: &[u8]) -> Option<String> {
     if groups.len() != usize::from(count) || groups.iter().any(|group| *group > 9_999) {
         return None;
     }
-    // The weight says how many groups after the first are before the point. Groups of zeros at either end are left out.
+    // The weight is the number of groups after the first and before the point. Leading and trailing zero
+    // groups are omitted.
     let group = |place: i32| {
         let index = usize::try_from(place).ok();
         index.and_then(|index| groups.get(index)).copied().unwrap_or(0)
@@ -29,14 +30,14 @@ pub fn read(raw: &[u8]) -> Option<String> {
         text.push('0');
     }
     for place in 0..=weight {
-        let _never_fails =
+        let _infallible =
             if place == 0 { write!(text, "{}", group(0)) } else { write!(text, "{:04}", group(place)) };
     }
     if scale > 0 {
         let mut fraction = String::new();
         let mut place = weight + 1;
         while fraction.len() < scale {
-            let _never_fails = write!(fraction, "{:04}", group(place));
+            let _infallible = write!(fraction, "{:04}", group(place));
             place += 1;
         }
         text.push('.');

@@ -1,10 +1,10 @@
-//! Dates and times, from their binary form: days or microseconds since the first of January 2000.
+//! Decoder for binary dates and times: days or microseconds since 2000-01-01.
 
 use tokio_postgres::types::Type;
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
-/// As PostgreSQL spells it, in UTC.
+/// Formats the value as PostgreSQL does, in UTC.
 pub fn read(kind: &Type, raw: &[u8]) -> Option<String> {
     if *kind == Type::DATE {
         let days = i32::from_be_bytes(raw.try_into().ok()?);
@@ -33,10 +33,10 @@ fn clock(micros: i64) -> String {
     if rest == 0 { text } else { format!("{text}.{}", format!("{rest:06}").trim_end_matches('0')) }
 }
 
-/// The civil date of a day: years begin in March here, so that the day that is sometimes missing is the last one.
+/// The civil date of a day. Years begin in March here, so that the leap day is the last day.
 fn date(days_since_2000: i64) -> String {
     const DAYS_PER_ERA: i64 = 146_097;
-    // From the first of March of the year 0.
+    // Days since 0000-03-01.
     let days = days_since_2000 + 730_425;
     let (era, day) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
     let year_of_era = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,7 +1,8 @@
-//! Values as PostgreSQL has them.
+//! Conversion of values for PostgreSQL.
 //!
-//! Parameters go as text, and PostgreSQL reads them as what the statement wants there: a whole number as an `int2` or as a `numeric`, text as a `uuid`, a
-//! `jsonb` or a `timestamptz`. What comes back is binary; what is none of our kinds of values is spelled as PostgreSQL spells it, in UTC.
+//! Parameters are sent as text, and PostgreSQL converts them to the type in the statement: an integer to
+//! `int2` or `numeric`, a text to `uuid`, `jsonb` or `timestamptz`. Results are binary; a type without a
+//! counterpart becomes the text that PostgreSQL would print, in UTC.
 
 use std::error::Error;
 
@@ -16,7 +17,7 @@ use super::{numeric, time};
 pub struct Parameter<'a>(pub &'a Value);
 
 impl Parameter<'_> {
-    /// Whether the value can be a parameter of this type. What depends on the digits is PostgreSQL's to say.
+    /// Whether the value can be a parameter of this type. PostgreSQL itself checks the digits.
     pub fn check(&self, kind: &Type) -> Result<(), String> {
         let is_text = [Type::TEXT, Type::VARCHAR, Type::BPCHAR, Type::UNKNOWN, Type::NAME].contains(kind);
         let is_number =
@@ -24,7 +25,7 @@ impl Parameter<'_> {
                 .contains(kind);
         let fits = match self.0 {
             Value::Null => true,
-            // The rest is what people write in quotes.
+            // All other types are written in quotes in SQL.
             Value::Text(_) => *kind != Type::BYTEA,
             Value::Bool(_) => *kind == Type::BOOL || is_text,
             Value::Integer(_) | Value::Float(_) | Value::Decimal(_) => is_number || is_text,
@@ -69,7 +70,7 @@ impl ToSql for Parameter<'_> {
     to_sql_checked!();
 }
 
-/// A column as it came: kinds that we do not know are told of by name.
+/// A column value, or the name of its unsupported type.
 struct Column(Result<Value, String>);
 
 impl<'a> FromSql<'a> for Column {
@@ -86,7 +87,7 @@ impl<'a> FromSql<'a> for Column {
     }
 }
 
-/// A row with the names of its columns.
+/// A row with its column names.
 pub fn read_row(row: &tokio_postgres::Row) -> Result<jeton_etx::Row, String> {
     let columns = row.columns().iter().enumerate();
     columns
@@ -119,13 +120,13 @@ fn read(kind: &Type, raw: &[u8]) -> Result<Value, String> {
         Type::FLOAT8 => raw.try_into().ok().map(f64::from_be_bytes).map(Value::Float).ok_or_else(broken),
         Type::NUMERIC => numeric::read(raw).map(Value::Decimal).ok_or_else(broken),
         Type::BYTEA => Ok(Value::Bytes(raw.to_vec())),
-        // A byte for the version of the format comes first.
+        // The first byte is the version of the format.
         Type::JSONB => text(raw.get(1..).ok_or_else(broken)?),
         Type::UUID => uuid(raw).map(Value::Text).ok_or_else(broken),
         Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::DATE | Type::TIME => {
             time::read(kind, raw).map(Value::Text).ok_or_else(broken)
         }
-        // Nothing: what a function without a result returns.
+        // The result of a function without one.
         Type::VOID => Ok(Value::Null),
         Type::TEXT
         | Type::VARCHAR

@@ -1,4 +1,4 @@
-//! A branch from its beginning to its end, with nothing breaking.
+//! Branches from begin to end, without connection failures.
 
 use anyhow::{Context, Result, ensure};
 use jeton_etx::{Outcome, ResourceError, Value, Vote};
@@ -14,7 +14,7 @@ pub async fn prepared_deposit(fixture: &Fixture, account: i64) -> Result<Box<dyn
     Ok(branch)
 }
 
-pub async fn a_branch_commits_after_its_vote(fixture: &mut Fixture) -> Result<()> {
+pub async fn commit_after_vote(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
     fixture.expect_balance(account, 0).await?;
@@ -26,7 +26,7 @@ pub async fn a_branch_commits_after_its_vote(fixture: &mut Fixture) -> Result<()
     Ok(())
 }
 
-pub async fn a_branch_is_rolled_back_after_its_vote(fixture: &mut Fixture) -> Result<()> {
+pub async fn rollback_after_vote(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
     let name = branch.name();
@@ -36,7 +36,7 @@ pub async fn a_branch_is_rolled_back_after_its_vote(fixture: &mut Fixture) -> Re
     fixture.expect_balance(account, 5).await
 }
 
-pub async fn a_branch_is_rolled_back_before_its_vote(fixture: &mut Fixture) -> Result<()> {
+pub async fn rollback_before_vote(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
@@ -45,8 +45,9 @@ pub async fn a_branch_is_rolled_back_before_its_vote(fixture: &mut Fixture) -> R
     fixture.expect_balance(account, 5).await
 }
 
-/// PostgreSQL says that a failed transaction is prepared; MariaDB prepares what did not fail.
-pub async fn a_failed_statement_is_never_forgiven(fixture: &mut Fixture) -> Result<()> {
+/// PostgreSQL reports that a failed transaction is prepared; MariaDB prepares the statements that did not
+/// fail.
+pub async fn failed_statement_fails_the_branch(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
@@ -62,7 +63,7 @@ pub async fn a_failed_statement_is_never_forgiven(fixture: &mut Fixture) -> Resu
     fixture.expect_balance(account, 0).await
 }
 
-pub async fn what_would_end_the_branch_is_refused(fixture: &mut Fixture) -> Result<()> {
+pub async fn control_statements_are_refused(fixture: &mut Fixture) -> Result<()> {
     for statement in ["COMMIT", "/* now */ rollback", "SET autocommit = 1", "BEGIN"] {
         let account = fixture.account().await?;
         for attempt in [attempt(), super::fixture::attempt_at_home()] {
@@ -77,8 +78,8 @@ pub async fn what_would_end_the_branch_is_refused(fixture: &mut Fixture) -> Resu
     Ok(())
 }
 
-/// Ends of every kind on one connection, which is never reset; and what was acknowledged is there after a crash.
-pub async fn connections_are_reused_and_keep_nothing(fixture: &mut Fixture) -> Result<()> {
+/// All ways to end a branch on one connection, which is never reset. Acknowledged commits survive a crash.
+pub async fn connections_are_reused_without_leftovers(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     for _ in 0..5 {
         prepared_deposit(fixture, account).await?.decide(Outcome::Commit).await?;
@@ -101,52 +102,52 @@ pub async fn connections_are_reused_and_keep_nothing(fixture: &mut Fixture) -> R
     fixture.server.kill();
     fixture.server.restart()?;
     fixture.expect_balance(account, 5).await?;
-    // What was rolled back may be prepared again: that is another scenario.
-    for standing in fixture.other.prepared().await? {
-        fixture.other.decide(&standing.name, Outcome::Abort).await?;
+    // A branch that was rolled back may be prepared again; another scenario checks that.
+    for listed in fixture.other.prepared().await? {
+        fixture.other.decide(&listed.name, Outcome::Abort).await?;
     }
     Ok(())
 }
 
-pub async fn room_is_bounded(fixture: &mut Fixture) -> Result<()> {
+pub async fn connections_are_bounded(fixture: &mut Fixture) -> Result<()> {
     let wait_max = std::time::Duration::from_millis(300);
     let narrow =
         fixture.server(true, jeton_participants::Settings { branches_max: 2, wait_max, ..settings() })?;
     let first = narrow.begin(attempt()).await?;
     let _second = narrow.begin(attempt()).await?;
     let third = narrow.begin(attempt()).await.err();
-    ensure!(matches!(third, Some(ResourceError::Passing { .. })), "{third:?}");
-    // Who ends branches has connections of its own.
+    ensure!(matches!(third, Some(ResourceError::Transient { .. })), "{third:?}");
+    // Recovery has connections of its own.
     ensure!(narrow.prepared().await?.is_empty());
     first.decide(Outcome::Abort).await?;
     narrow.begin(attempt()).await?.decide(Outcome::Abort).await?;
     Ok(())
 }
 
-pub async fn a_lock_not_had_is_passing(fixture: &mut Fixture) -> Result<()> {
+pub async fn lock_timeout_is_transient(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
     let mut waiting = fixture.other.begin(attempt()).await?;
     let waited = fixture.deposit(&mut waiting, account).await;
     let failure = waited.err().and_then(|error| error.downcast::<ResourceError>().ok());
-    ensure!(matches!(failure, Some(ResourceError::Passing { .. })), "{failure:?}");
+    ensure!(matches!(failure, Some(ResourceError::Transient { .. })), "{failure:?}");
     waiting.decide(Outcome::Abort).await?;
     branch.decide(Outcome::Commit).await?;
     fixture.expect_balance(account, 1).await
 }
 
-/// MariaDB says then that there is no such branch.
-pub async fn another_commits_while_the_owner_is_connected(fixture: &mut Fixture) -> Result<()> {
+/// MariaDB reports an unknown branch in this case.
+pub async fn other_server_commits_while_owner_is_connected(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
     fixture.other.decide(&branch.name(), Outcome::Commit).await?;
     fixture.expect_balance(account, 1).await?;
-    // The owner comes too late, and is told that all is done.
+    // The owner comes late and gets a success.
     branch.decide(Outcome::Commit).await?;
     fixture.expect_balance(account, 1).await
 }
 
-pub async fn many_decide_at_once(fixture: &mut Fixture) -> Result<()> {
+pub async fn concurrent_resolution(fixture: &mut Fixture) -> Result<()> {
     for _ in 0..10 {
         let account = fixture.account().await?;
         let branch = prepared_deposit(fixture, account).await?;
@@ -162,7 +163,7 @@ pub async fn many_decide_at_once(fixture: &mut Fixture) -> Result<()> {
     Ok(())
 }
 
-pub async fn the_end_cannot_be_changed(fixture: &mut Fixture) -> Result<()> {
+pub async fn outcome_cannot_change(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
     let name = branch.name();
@@ -177,7 +178,7 @@ pub async fn the_end_cannot_be_changed(fixture: &mut Fixture) -> Result<()> {
     fixture.expect_balance(account, 1).await
 }
 
-pub async fn damage_is_told(fixture: &mut Fixture) -> Result<()> {
+pub async fn heuristic_outcome_is_reported(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
     let name = branch.name();
@@ -185,15 +186,15 @@ pub async fn damage_is_told(fixture: &mut Fixture) -> Result<()> {
     fixture.end_by_hand(&name).await?;
     let decided = fixture.other.decide(&name, Outcome::Commit).await;
     ensure!(matches!(decided, Err(ResourceError::Damage { .. })), "{decided:?}");
-    // Somebody who never was is no better, unless he was to be undone.
-    let never = jeton_etx::Xid { executor: attempt().executor, ..name };
+    // A branch that never existed cannot be committed, but can be rolled back.
+    let never = jeton_etx::Xid { coordinator: attempt().coordinator, ..name };
     let decided = fixture.other.decide(&never, Outcome::Commit).await;
     ensure!(matches!(decided, Err(ResourceError::Damage { .. })), "{decided:?}");
     fixture.other.decide(&never, Outcome::Abort).await?;
     Ok(())
 }
 
-pub async fn it_is_told_how_many_rows_were_met(fixture: &mut Fixture) -> Result<()> {
+pub async fn row_counts_are_reported(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     let unchanged = fixture.engine.sql("UPDATE account SET n = n WHERE id = ?");
@@ -208,7 +209,7 @@ pub async fn it_is_told_how_many_rows_were_met(fixture: &mut Fixture) -> Result<
     Ok(())
 }
 
-pub async fn locks_of_a_prepared_branch_are_told(fixture: &mut Fixture) -> Result<()> {
+pub async fn locks_of_prepared_branch_are_listed(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
     let locks = fixture.other.locks(&branch.name()).await?;
@@ -219,12 +220,12 @@ pub async fn locks_of_a_prepared_branch_are_told(fixture: &mut Fixture) -> Resul
     ensure!(locks.iter().any(|lock| lock.contains(expected)), "{locks:?}");
     let name = branch.name();
     branch.decide(Outcome::Commit).await?;
-    // MariaDB tells of a tenth of a second ago.
+    // MariaDB's information is up to 0.1 s old.
     ensure!(!matches!(fixture.engine, Engine::Postgres) || fixture.other.locks(&name).await?.is_empty());
     Ok(())
 }
 
-pub async fn values_come_back_as_they_went(fixture: &mut Fixture) -> Result<()> {
+pub async fn values_round_trip(fixture: &mut Fixture) -> Result<()> {
     let (table, select) = match fixture.engine {
         Engine::Postgres => (
             "CREATE TABLE IF NOT EXISTS kinds (a smallint, b int, c bigint, d numeric(20, 4), e double precision, f text, \
@@ -254,7 +255,7 @@ pub async fn values_come_back_as_they_went(fixture: &mut Fixture) -> Result<()> 
         text("1969-12-31"),
     ];
     match fixture.engine {
-        // Text without end marks only.
+        // PostgreSQL text cannot contain NUL.
         Engine::Postgres => values[5] = text("Grüße ' \\ ?"),
         Engine::MariaDb { .. } => {
             values[10] = text("2024-02-29 12:34:56.789012");
@@ -269,7 +270,7 @@ pub async fn values_come_back_as_they_went(fixture: &mut Fixture) -> Result<()> 
     let back: Vec<Value> = rows[0].iter().map(|(_, value)| value.clone()).collect();
     ensure!(back == values, "{back:?}\n{values:?}");
     ensure!(rows[1].iter().all(|(_, value)| *value == Value::Null) && rows[1][3].0 == "d");
-    // A number for text, text for a number; and one that does not fit.
+    // A number for text, text for a number, and a number out of range.
     let one = fixture.engine.sql("SELECT id FROM account WHERE id = ? AND 'a' <> ?");
     branch.execute(&one, &[text("0"), Value::Integer(5)]).await?;
     let wrong = branch.execute(&one, &[Value::Integer(1)]).await;
@@ -281,8 +282,8 @@ pub async fn values_come_back_as_they_went(fixture: &mut Fixture) -> Result<()> 
 pub async fn prepared_branches_have_an_age(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
-    let standing = fixture.other.prepared().await?;
-    let age = standing.first().and_then(|standing| standing.age).context("no age")?;
+    let listed = fixture.other.prepared().await?;
+    let age = listed.first().and_then(|listed| listed.age).context("no age")?;
     ensure!(age.as_secs() < 20);
     branch.decide(Outcome::Abort).await?;
     Ok(())

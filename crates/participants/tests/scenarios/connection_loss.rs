@@ -1,4 +1,4 @@
-//! Connections break and databases die.
+//! Lost connections and crashes of the database.
 
 use anyhow::{Result, ensure};
 use jeton_etx::{Outcome, Vote};
@@ -7,7 +7,7 @@ use super::branches::prepared_deposit;
 use super::fixture::{Fixture, attempt};
 use crate::until;
 
-pub async fn a_branch_outlives_a_crash_of_the_database(fixture: &mut Fixture) -> Result<()> {
+pub async fn prepared_branch_survives_database_crash(fixture: &mut Fixture) -> Result<()> {
     let [one, other] = [fixture.account().await?, fixture.account().await?];
     let first = prepared_deposit(fixture, one).await?;
     let second = prepared_deposit(fixture, other).await?;
@@ -15,13 +15,13 @@ pub async fn a_branch_outlives_a_crash_of_the_database(fixture: &mut Fixture) ->
     fixture.server.restart()?;
     fixture.expect_balance(one, 0).await?;
     fixture.other.decide(&first.name(), Outcome::Commit).await?;
-    // On a connection that is dead.
+    // The connection is dead.
     second.decide(Outcome::Commit).await?;
     fixture.expect_balance(one, 1).await?;
     fixture.expect_balance(other, 1).await
 }
 
-pub async fn dead_idle_connections_do_not_matter(fixture: &mut Fixture) -> Result<()> {
+pub async fn dead_idle_connections_are_replaced(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     prepared_deposit(fixture, account).await?.decide(Outcome::Commit).await?;
     fixture.other.prepared().await?;
@@ -31,7 +31,7 @@ pub async fn dead_idle_connections_do_not_matter(fixture: &mut Fixture) -> Resul
     fixture.expect_balance(account, 2).await
 }
 
-pub async fn a_connection_lost_before_the_vote_loses_the_work(fixture: &mut Fixture) -> Result<()> {
+pub async fn connection_lost_before_vote_aborts(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
@@ -39,12 +39,12 @@ pub async fn a_connection_lost_before_the_vote_loses_the_work(fixture: &mut Fixt
     let vote = branch.vote().await;
     ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?}");
     branch.decide(Outcome::Abort).await?;
-    // Its locks are gone.
+    // Its locks are released.
     until!(fixture.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await.is_ok());
     fixture.expect_balance(account, 5).await
 }
 
-pub async fn a_connection_lost_after_the_vote_loses_nothing(fixture: &mut Fixture) -> Result<()> {
+pub async fn connection_lost_after_vote_keeps_the_branch(fixture: &mut Fixture) -> Result<()> {
     for outcome in [Outcome::Commit, Outcome::Abort] {
         let account = fixture.account().await?;
         let branch = prepared_deposit(fixture, account).await?;
@@ -55,7 +55,7 @@ pub async fn a_connection_lost_after_the_vote_loses_nothing(fixture: &mut Fixtur
     Ok(())
 }
 
-pub async fn a_vote_whose_answer_is_lost_is_rolled_back(fixture: &mut Fixture) -> Result<()> {
+pub async fn vote_with_lost_response_is_rolled_back(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
@@ -72,8 +72,8 @@ pub async fn a_vote_whose_answer_is_lost_is_rolled_back(fixture: &mut Fixture) -
     fixture.expect_balance(account, 0).await
 }
 
-/// A vote that is under way is not seen by who undoes the try. It must be found afterwards.
-pub async fn a_late_vote_is_found(fixture: &mut Fixture) -> Result<()> {
+/// A rollback does not see a prepare in flight. Recovery must find the branch afterwards.
+pub async fn late_prepare_is_listed(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
@@ -93,7 +93,7 @@ pub async fn a_late_vote_is_found(fixture: &mut Fixture) -> Result<()> {
     fixture.expect_balance(account, 0).await
 }
 
-pub async fn a_statement_nobody_waits_for_is_rolled_back(fixture: &mut Fixture) -> Result<()> {
+pub async fn abandoned_statement_is_rolled_back(fixture: &mut Fixture) -> Result<()> {
     let [account, locked] = [fixture.account().await?, fixture.account().await?];
     let blocker = prepared_deposit(fixture, locked).await?;
     let mut branch = fixture.own.begin(attempt()).await?;
@@ -103,7 +103,7 @@ pub async fn a_statement_nobody_waits_for_is_rolled_back(fixture: &mut Fixture) 
     let vote = branch.vote().await;
     ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?}");
     branch.decide(Outcome::Abort).await?;
-    // At once: the session is ended, and its locks are gone with it.
+    // At once: the session is terminated, and its locks are released.
     fixture.raw(&format!("UPDATE account SET n = n + 5 WHERE id = {account}")).await?;
     blocker.decide(Outcome::Commit).await?;
     fixture.expect_balance(locked, 1).await?;

@@ -1,4 +1,4 @@
-//! Decisions that are kept in the database itself.
+//! Decisions that are recorded in the database itself.
 
 use anyhow::{Result, ensure};
 use jeton_etx::{AttemptNumber, Outcome, RequestId, ResourceError};
@@ -7,7 +7,7 @@ use super::branches::prepared_deposit;
 use super::fixture::{Fixture, Server, attempt_at_home};
 use crate::until;
 
-pub async fn a_decision_is_committed_with_the_work(fixture: &mut Fixture) -> Result<()> {
+pub async fn decision_commits_with_the_branch(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let attempt = attempt_at_home();
     ensure!(fixture.other.read_decision(attempt.request, AttemptNumber::FIRST).await?.is_none());
@@ -20,7 +20,7 @@ pub async fn a_decision_is_committed_with_the_work(fixture: &mut Fixture) -> Res
         fixture.other.read_decision(attempt.request, AttemptNumber::FIRST).await? == Some(decision.clone())
     );
     ensure!(fixture.other.write_decision(attempt.request, AttemptNumber::FIRST, b"other").await? == decision);
-    // Another try is another register.
+    // Another attempt has another decision.
     ensure!(fixture.other.write_decision(attempt.request, AttemptNumber(2), b"").await?.is_empty());
     ensure!(fixture.other.read_decision(attempt.request, AttemptNumber(2)).await? == Some(Vec::new()));
     let mut next = fixture.own.begin(attempt_at_home()).await?;
@@ -30,7 +30,7 @@ pub async fn a_decision_is_committed_with_the_work(fixture: &mut Fixture) -> Res
     Ok(())
 }
 
-pub async fn a_decision_that_stands_undoes_the_work(fixture: &mut Fixture) -> Result<()> {
+pub async fn existing_decision_rolls_the_branch_back(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let attempt = attempt_at_home();
     let mut branch = fixture.own.begin(attempt).await?;
@@ -40,11 +40,11 @@ pub async fn a_decision_that_stands_undoes_the_work(fixture: &mut Fixture) -> Re
     fixture.expect_balance(account, 0).await
 }
 
-pub async fn of_two_executors_one_commits(fixture: &mut Fixture) -> Result<()> {
+pub async fn one_of_two_coordinators_commits(fixture: &mut Fixture) -> Result<()> {
     for _ in 0..10 {
         let [mine, theirs] = [fixture.account().await?, fixture.account().await?];
         let attempt = attempt_at_home();
-        let rival = jeton_etx::AttemptId { executor: attempt_at_home().executor, ..attempt };
+        let rival = jeton_etx::AttemptId { coordinator: attempt_at_home().coordinator, ..attempt };
         let mut one = fixture.own.begin(attempt).await?;
         let mut other = fixture.other.begin(rival).await?;
         fixture.deposit(&mut one, mine).await?;
@@ -58,19 +58,19 @@ pub async fn of_two_executors_one_commits(fixture: &mut Fixture) -> Result<()> {
     Ok(())
 }
 
-pub async fn the_owner_races_a_cleaner(fixture: &mut Fixture) -> Result<()> {
+pub async fn owner_races_recovery(fixture: &mut Fixture) -> Result<()> {
     for _ in 0..20 {
         let account = fixture.account().await?;
         let attempt = attempt_at_home();
         let mut branch = fixture.own.begin(attempt).await?;
         fixture.deposit(&mut branch, account).await?;
         let clean = async {
-            fixture.other.fence(attempt.executor).await?;
+            fixture.other.fence(attempt.coordinator).await?;
             fixture.other.write_decision(attempt.request, AttemptNumber::FIRST, b"void").await
         };
         let (owner, cleaner) = tokio::join!(branch.commit_deciding(b"done"), clean);
         let stands = cleaner?;
-        // The owner may have been ended before it knew; what it knows is right.
+        // The session of the owner may have been terminated before the response; a response must be right.
         if let Ok(known) = owner {
             ensure!(known == stands, "{known:?} and {stands:?}");
         }
@@ -79,7 +79,7 @@ pub async fn the_owner_races_a_cleaner(fixture: &mut Fixture) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_lost_answer_is_looked_up(fixture: &mut Fixture) -> Result<()> {
+pub async fn lost_response_is_looked_up(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let attempt = attempt_at_home();
     let mut branch = fixture.own.begin(attempt).await?;
@@ -93,20 +93,20 @@ pub async fn a_lost_answer_is_looked_up(fixture: &mut Fixture) -> Result<()> {
     fixture.expect_balance(account, 1).await
 }
 
-pub async fn a_lost_question_decides_nothing(fixture: &mut Fixture) -> Result<()> {
+pub async fn lost_request_decides_nothing(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let attempt = attempt_at_home();
     let mut branch = fixture.own.begin(attempt).await?;
     fixture.deposit(&mut branch, account).await?;
     fixture.proxy.cut();
     let decided = branch.commit_deciding(b"done").await;
-    ensure!(matches!(decided, Err(ResourceError::Passing { .. })), "{decided:?}");
+    ensure!(matches!(decided, Err(ResourceError::Transient { .. })), "{decided:?}");
     ensure!(fixture.other.write_decision(attempt.request, AttemptNumber::FIRST, b"void").await? == b"void");
     fixture.expect_balance(account, 0).await
 }
 
-/// An owner that has written its decision and neither commits nor dies is waited for, but not for ever.
-pub async fn a_decision_under_way_is_waited_for(fixture: &mut Fixture) -> Result<()> {
+/// An owner that has written its decision and neither commits nor dies is waited for, up to the lock timeout.
+pub async fn decision_in_flight_is_awaited(fixture: &mut Fixture) -> Result<()> {
     let RequestId { session, sequence } = attempt_at_home().request;
     let request = RequestId { session, sequence };
     let cluster = super::fixture::CLUSTER;
@@ -136,12 +136,12 @@ pub async fn a_decision_under_way_is_waited_for(fixture: &mut Fixture) -> Result
             waited
         }
     };
-    ensure!(matches!(written, Err(ResourceError::Passing { .. })), "{written:?}");
+    ensure!(matches!(written, Err(ResourceError::Transient { .. })), "{written:?}");
     ensure!(fixture.other.write_decision(request, AttemptNumber::FIRST, b"void").await? == b"void");
     Ok(())
 }
 
-pub async fn what_is_forgotten_is_not_decided_again(fixture: &mut Fixture) -> Result<()> {
+pub async fn forgotten_session_is_not_decided_again(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let [old, open, new] = [attempt_at_home(), attempt_at_home(), attempt_at_home()];
     for attempt in [old, new] {
@@ -165,10 +165,10 @@ pub async fn what_is_forgotten_is_not_decided_again(fixture: &mut Fixture) -> Re
     fixture.expect_balance(account, 1).await?;
     ensure!(fixture.own.read_decision(new.request, AttemptNumber::FIRST).await? == Some(b"done".to_vec()));
 
-    // Back is not forward, and marks go too.
+    // The retention limit never falls, and commit markers are deleted too.
     fixture.other.forget(old.request.session).await?;
     ensure!(fixture.own.read_decision(old.request, AttemptNumber::FIRST).await.is_err());
-    let mark = format!("SELECT 1 FROM etx_mark WHERE gid = '{}'", marked_name.gid());
+    let mark = format!("SELECT 1 FROM etx_commit_marker WHERE gid = '{}'", marked_name.gid());
     ensure!(!fixture.raw(&mark).await?.is_empty());
     fixture.other.forget(marked_name.request.session + 1).await?;
     ensure!(fixture.raw(&mark).await?.is_empty());

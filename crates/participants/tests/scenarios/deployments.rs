@@ -1,4 +1,4 @@
-//! Those who share a database and do not know of each other.
+//! Clusters that share a database.
 
 use anyhow::{Result, ensure};
 use jeton_etx::{Cluster, CoordinatorId, Outcome, ResourceError, Xid};
@@ -11,7 +11,7 @@ fn of(number: u32, deployment: u32) -> Settings {
     Settings { cluster: Cluster { number, deployment }, ..settings() }
 }
 
-pub async fn a_number_is_claimed_by_one_deployment(fixture: &mut Fixture) -> Result<()> {
+pub async fn cluster_number_belongs_to_one_deployment(fixture: &mut Fixture) -> Result<()> {
     let number = 4_000_000_001;
     for _ in 0..2 {
         fixture.claim(of(number, u32::MAX)).await?;
@@ -20,7 +20,7 @@ pub async fn a_number_is_claimed_by_one_deployment(fixture: &mut Fixture) -> Res
     let refused = fixture.claim(of(number, 5)).await;
     let Err(why @ ResourceError::Setup { .. }) = &refused else { anyhow::bail!("{refused:?}") };
     ensure!(why.to_string().contains("is deployment 4294967295 here, and this one is 5"), "{why}");
-    // Of those who come at the same moment one has it.
+    // Of concurrent claims one succeeds.
     let claims = (0..8).map(|deployment| fixture.claim(of(number + 2, deployment)));
     let claims = futures_util::future::join_all(claims).await;
     ensure!(claims.iter().filter(|claim| claim.is_ok()).count() == 1, "{claims:?}");
@@ -29,7 +29,7 @@ pub async fn a_number_is_claimed_by_one_deployment(fixture: &mut Fixture) -> Res
     Ok(())
 }
 
-pub async fn branches_of_strangers_are_not_listed(fixture: &mut Fixture) -> Result<()> {
+pub async fn branches_of_other_clusters_are_not_listed(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let branch = prepared_deposit(fixture, account).await?;
     let ours = Cluster::from(CLUSTER);
@@ -42,18 +42,42 @@ pub async fn branches_of_strangers_are_not_listed(fixture: &mut Fixture) -> Resu
     fixture.expect_balance(account, 1).await
 }
 
-/// `jeton init` does not know the deployment yet, and may die in its trial.
-pub async fn a_trial_that_was_left_is_ended_by_whoever_has_the_number(fixture: &mut Fixture) -> Result<()> {
+pub async fn tables_of_an_earlier_version_are_renamed(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
-    let executor = CoordinatorId::TRIAL;
-    let mut branch = fixture.own.begin(jeton_etx::AttemptId { executor, ..attempt() }).await?;
+    let branch = prepared_deposit(fixture, account).await?;
+    let xid = branch.name();
+    branch.decide(Outcome::Commit).await?;
+    fixture.raw("ALTER TABLE etx_commit_marker RENAME TO etx_mark").await?;
+    fixture.raw("ALTER TABLE etx_retention RENAME TO etx_forgotten").await?;
+    let checks = (0..4).map(|_| fixture.ensure_schema());
+    for checked in futures_util::future::join_all(checks).await {
+        checked?;
+    }
+    let rows = fixture.raw(&format!("SELECT 1 FROM etx_commit_marker WHERE gid = '{}'", xid.gid())).await?;
+    ensure!(rows.len() == 1, "the commit marker is lost: {rows:?}");
+    let rows = fixture.raw(&format!("SELECT below FROM etx_retention WHERE cluster = {CLUSTER}")).await?;
+    ensure!(rows.len() == 1, "the retention limit is lost: {rows:?}");
+
+    fixture.raw("CREATE TABLE etx_mark (gid int)").await?;
+    let refused = fixture.ensure_schema().await;
+    fixture.raw("DROP TABLE etx_mark").await?;
+    let Err(why @ ResourceError::Setup { .. }) = &refused else { anyhow::bail!("{refused:?}") };
+    ensure!(why.to_string().contains("etx_mark and etx_commit_marker both exist"), "{why}");
+    Ok(())
+}
+
+/// `jeton init` does not know the deployment yet, and its privilege check may be interrupted.
+pub async fn interrupted_privilege_check_is_cleaned_up(fixture: &mut Fixture) -> Result<()> {
+    let account = fixture.account().await?;
+    let coordinator = CoordinatorId::TRIAL;
+    let mut branch = fixture.own.begin(jeton_etx::AttemptId { coordinator, ..attempt() }).await?;
     fixture.deposit(&mut branch, account).await?;
     ensure!(matches!(branch.vote().await, jeton_etx::Vote::Yes));
     let name: Xid = branch.name();
     drop(branch);
     let others = fixture.server(false, of(CLUSTER, 9))?;
     let listed = others.prepared().await?;
-    ensure!(listed.iter().map(|standing| standing.name).eq([name]), "{listed:?}");
+    ensure!(listed.iter().map(|listed| listed.name).eq([name]), "{listed:?}");
     for settings in [of(CLUSTER + 1, 9), Settings { number: NUMBER + 1, ..of(CLUSTER, 9) }] {
         ensure!(fixture.server(false, settings.clone())?.prepared().await?.is_empty(), "{settings:?}");
     }

@@ -1,4 +1,4 @@
-//! An executor that hangs is ended by others.
+//! Fencing of a coordinator that hangs.
 
 use anyhow::{Result, ensure};
 use jeton_etx::{AttemptId, AttemptNumber, DecisionLocation, Outcome, Vote};
@@ -6,20 +6,20 @@ use jeton_etx::{AttemptId, AttemptNumber, DecisionLocation, Outcome, Vote};
 use super::branches::prepared_deposit;
 use super::fixture::{Fixture, NUMBER, attempt, attempt_at_home};
 
-pub async fn a_hung_owner_of_locks_is_ended(fixture: &mut Fixture) -> Result<()> {
+pub async fn fence_releases_locks_of_open_branch(fixture: &mut Fixture) -> Result<()> {
     for attempt in [attempt(), attempt_at_home()] {
         let account = fixture.account().await?;
         let mut branch = fixture.own.begin(attempt).await?;
         fixture.deposit(&mut branch, account).await?;
         fixture.proxy.hold();
-        fixture.other.fence(attempt.executor).await?;
-        // At once, without a wait for a lock.
+        fixture.other.fence(attempt.coordinator).await?;
+        // At once, without waiting for a lock.
         let mut next = fixture.other.begin(super::fixture::attempt()).await?;
         fixture.deposit(&mut next, account).await?;
         ensure!(matches!(next.vote().await, Vote::Yes));
         next.decide(Outcome::Commit).await?;
         fixture.proxy.release();
-        match attempt.home {
+        match attempt.decision_location {
             DecisionLocation::Resource(NUMBER) => ensure!(branch.commit_deciding(b"late").await.is_err()),
             _ => {
                 let vote = branch.vote().await;
@@ -32,13 +32,13 @@ pub async fn a_hung_owner_of_locks_is_ended(fixture: &mut Fixture) -> Result<()>
     Ok(())
 }
 
-pub async fn a_hung_owner_of_a_prepared_branch_is_ended(fixture: &mut Fixture) -> Result<()> {
+pub async fn fence_ends_session_of_prepared_branch(fixture: &mut Fixture) -> Result<()> {
     for outcome in [Outcome::Commit, Outcome::Abort] {
         let account = fixture.account().await?;
         let branch = prepared_deposit(fixture, account).await?;
         let name = branch.name();
         fixture.proxy.hold();
-        fixture.other.fence(name.executor).await?;
+        fixture.other.fence(name.coordinator).await?;
         ensure!(fixture.is_prepared(&name).await?, "a fence must not take back a vote");
         fixture.other.decide(&name, outcome).await?;
         fixture.expect_balance(account, (outcome == Outcome::Commit).into()).await?;
@@ -49,15 +49,15 @@ pub async fn a_hung_owner_of_a_prepared_branch_is_ended(fixture: &mut Fixture) -
     Ok(())
 }
 
-/// To be taken for dead costs a try, and no more.
-pub async fn who_was_fenced_may_begin_again(fixture: &mut Fixture) -> Result<()> {
+/// A wrong suspicion costs one attempt.
+pub async fn fenced_server_may_begin_again(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let attempt = attempt();
     let mut branch = fixture.own.begin(attempt).await?;
     fixture.deposit(&mut branch, account).await?;
-    fixture.other.fence(attempt.executor).await?;
-    // Twice is no harm.
-    fixture.other.fence(attempt.executor).await?;
+    fixture.other.fence(attempt.coordinator).await?;
+    // Fencing is idempotent.
+    fixture.other.fence(attempt.coordinator).await?;
     let vote = branch.vote().await;
     branch.decide(Outcome::Abort).await?;
     ensure!(matches!(vote, Vote::No(_)), "it votes {vote:?} after the fence");

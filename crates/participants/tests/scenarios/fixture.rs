@@ -1,4 +1,4 @@
-//! A real database, two servers that use it, and a network between one of them and the database that can be broken.
+//! A real database and two servers that use it, one of them through a proxy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use super::Scenario;
 pub const CLUSTER: u32 = 7;
 pub const NUMBER: u8 = 3;
 
-/// How long something may take that must come about.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of conditions that must become true.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
@@ -27,7 +27,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Postgres => "PostgreSQL",
             Self::MariaDb { binlog: false } => "MariaDB",
@@ -35,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// A statement with the first two parameters where this engine wants them.
+    /// A statement with the placeholders of this engine, for up to two parameters.
     pub fn sql(self, text: &str) -> String {
         match self {
             Self::Postgres => text.replacen('?', "$1", 1).replacen('?', "$2", 1),
@@ -85,9 +85,9 @@ pub struct Fixture {
     pub proxy: Proxy,
     /// Reaches the database through the proxy.
     pub own: Box<dyn Resource>,
-    /// Another server, with a connection of its own.
+    /// Another server with connections of its own.
     pub other: Box<dyn Resource>,
-    /// How often a scenario is repeated that depends on chance.
+    /// Repetitions of scenarios that depend on timing.
     pub rounds: usize,
     _folder: tempfile::TempDir,
 }
@@ -132,22 +132,22 @@ impl Fixture {
         })
     }
 
-    /// Plays a scenario with servers that were just started, so that none has to do with what another broke.
-    pub async fn play(&mut self, scenario: Scenario) -> Result<()> {
+    /// Runs a scenario with new servers, so that scenarios do not affect each other.
+    pub async fn run(&mut self, scenario: Scenario) -> Result<()> {
         self.proxy = Proxy::start(self.server.address()).await?;
         (self.own, self.other) = Self::servers(&self.server, &self.proxy, settings()).await?;
-        let played = scenario(self).await;
+        let result = scenario(self).await;
         let left = self.other.prepared().await?;
-        for standing in &left {
-            // Not for the next scenario.
-            self.other.decide(&standing.name, Outcome::Abort).await?;
+        for listed in &left {
+            // Clean up for the next scenario.
+            self.other.decide(&listed.name, Outcome::Abort).await?;
         }
-        played?;
+        result?;
         ensure!(left.is_empty(), "left behind: {left:?}");
         Ok(())
     }
 
-    /// Another server, by the proxy or not.
+    /// Another server, through the proxy or not.
     pub fn server(&self, by_proxy: bool, settings: Settings) -> Result<Box<dyn Resource>> {
         let address = if by_proxy { self.proxy.address() } else { self.server.address() };
         let url = self.server.url_by(address);
@@ -157,7 +157,16 @@ impl Fixture {
         })
     }
 
-    /// Claims the number of a cluster for a deployment.
+    /// Creates and checks the tables, as `jeton init` does.
+    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
+        let url = self.server.url_by(self.server.address());
+        match self.engine {
+            Engine::Postgres => Postgres::new(&url, settings())?.ensure_schema().await,
+            Engine::MariaDb { .. } => MariaDb::new(&url, settings())?.ensure_schema().await,
+        }
+    }
+
+    /// Claims the cluster number for a deployment.
     pub async fn claim(&self, settings: Settings) -> Result<(), ResourceError> {
         let url = self.server.url_by(self.server.address());
         match self.engine {
@@ -166,12 +175,12 @@ impl Fixture {
         }
     }
 
-    /// Executes a statement behind everybody's back, and returns the rows as text.
+    /// Executes a statement on a separate connection, and returns the rows as text.
     pub async fn raw(&self, sql: &str) -> Result<Vec<Vec<String>>> {
         raw(&self.server, sql).await.with_context(|| sql.to_owned())
     }
 
-    /// An account with nothing on it.
+    /// Creates an account with balance 0.
     pub async fn account(&self) -> Result<i64> {
         let id = next() as i64;
         self.raw(&format!("INSERT INTO account VALUES ({id}, 0)")).await?;
@@ -201,10 +210,10 @@ impl Fixture {
     }
 
     pub async fn is_prepared(&self, branch: &jeton_etx::Xid) -> Result<bool> {
-        Ok(self.other.prepared().await?.iter().any(|standing| standing.name == *branch))
+        Ok(self.other.prepared().await?.iter().any(|listed| listed.name == *branch))
     }
 
-    /// Ends a prepared branch behind everybody's back.
+    /// Rolls a prepared branch back by hand.
     pub async fn end_by_hand(&self, name: &jeton_etx::Xid) -> Result<()> {
         let sql = match self.engine {
             Engine::Postgres => format!("ROLLBACK PREPARED '{}'", name.gid()),
@@ -213,16 +222,16 @@ impl Fixture {
             }
         };
         let started = Instant::now();
-        // The session of its owner may not be gone yet.
+        // The session of its owner may not have ended yet.
         while let Err(error) = self.raw(&sql).await {
-            ensure!(started.elapsed() < PATIENCE, error);
+            ensure!(started.elapsed() < TIMEOUT, error);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 #[macro_export]
 macro_rules! until {
     ($condition:expr) => {{
@@ -269,13 +278,13 @@ pub fn settings() -> Settings {
     Settings { lock_max, statement_max, ..Settings::new("the bank", CLUSTER, NUMBER) }
 }
 
-/// A number that was not there before.
+/// A number that is unique in this process.
 fn next() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::SeqCst) + 1
 }
 
-/// A new executor on a new request, decided in the registers.
+/// A new coordinator on a new request, decided in the registers.
 pub fn attempt() -> AttemptId {
     attempt_at(DecisionLocation::Registers)
 }
@@ -285,10 +294,10 @@ pub fn attempt_at_home() -> AttemptId {
     attempt_at(DecisionLocation::Resource(NUMBER))
 }
 
-fn attempt_at(home: DecisionLocation) -> AttemptId {
+fn attempt_at(decision_location: DecisionLocation) -> AttemptId {
     let number = next();
-    // Sessions grow with time, and those of later scenarios are newer.
+    // Sessions increase, so those of later scenarios are newer.
     let request = RequestId { session: 1 << 100 | u128::from(number), sequence: 1 };
-    let executor = CoordinatorId { server: 1, incarnation: u64::from(std::process::id()), work: number };
-    AttemptId { request, number: AttemptNumber::FIRST, executor, home }
+    let coordinator = CoordinatorId { server: 1, incarnation: u64::from(std::process::id()), work: number };
+    AttemptId { request, number: AttemptNumber::FIRST, coordinator, decision_location }
 }

@@ -1,4 +1,4 @@
-//! What only MariaDB does.
+//! Scenarios of MariaDB only.
 
 use anyhow::{Context, Result, ensure};
 use jeton_etx::{AttemptNumber, Outcome, ResourceError, Vote, Xid};
@@ -9,14 +9,15 @@ use super::branches::prepared_deposit;
 use super::fixture::{Engine, Fixture, Server, attempt, settings};
 use crate::until;
 
-pub async fn a_branch_without_a_statement_is_over(fixture: &mut Fixture) -> Result<()> {
+pub async fn branch_without_statement_ends_at_vote(fixture: &mut Fixture) -> Result<()> {
     let mut branch = fixture.own.begin(attempt()).await?;
     ensure!(matches!(branch.vote().await, Vote::Unchanged));
     Ok(branch.decide(Outcome::Commit).await?)
 }
 
-/// MariaDB forgets a prepared branch that changed nothing when its session goes, and says so to who wants to commit it.
-pub async fn a_branch_that_only_read_can_be_committed_by_others(fixture: &mut Fixture) -> Result<()> {
+/// MariaDB drops a prepared branch that changed nothing together with its session, and reports that when
+/// another server commits it.
+pub async fn read_only_branch_can_be_committed_by_others(fixture: &mut Fixture) -> Result<()> {
     for is_crashed in [false, true] {
         let mut branch = fixture.own.begin(attempt()).await?;
         branch.execute("SELECT * FROM account", &[]).await?;
@@ -34,8 +35,8 @@ pub async fn a_branch_that_only_read_can_be_committed_by_others(fixture: &mut Fi
     Ok(())
 }
 
-/// Without a binary log, what was rolled back and acknowledged is sometimes prepared again after a crash.
-pub async fn what_comes_back_after_a_crash_is_found(fixture: &mut Fixture) -> Result<()> {
+/// Without a binary log, a branch whose rollback was acknowledged is sometimes prepared again after a crash.
+pub async fn branch_reappearing_after_crash_is_listed(fixture: &mut Fixture) -> Result<()> {
     for _ in 0..12 {
         let account = fixture.account().await?;
         prepared_deposit(fixture, account).await?.decide(Outcome::Abort).await?;
@@ -43,11 +44,11 @@ pub async fn what_comes_back_after_a_crash_is_found(fixture: &mut Fixture) -> Re
         fixture.server.restart()?;
         let listed = fixture.raw("XA RECOVER").await?.len();
         let found = fixture.other.prepared().await?.len() + fixture.own.prepared().await?.len();
-        for standing in fixture.other.prepared().await? {
-            fixture.other.decide(&standing.name, Outcome::Abort).await?;
+        for listed in fixture.other.prepared().await? {
+            fixture.other.decide(&listed.name, Outcome::Abort).await?;
         }
         let left = fixture.raw("XA RECOVER").await?.len();
-        // Behind everybody's back, so that the next scenario begins with nothing.
+        // Clean up on a separate connection for the next scenario.
         for row in fixture.raw("XA RECOVER").await? {
             fixture.raw(&format!("XA ROLLBACK '{}','{}',{}", &row[3][..52], &row[3][52..], row[0])).await?;
         }
@@ -57,12 +58,12 @@ pub async fn what_comes_back_after_a_crash_is_found(fixture: &mut Fixture) -> Re
             return Ok(());
         }
     }
-    // With a binary log nothing comes back.
+    // With a binary log no branch comes back.
     ensure!(fixture.engine == Engine::MariaDb { binlog: true }, "nothing came back, so nothing was shown");
     Ok(())
 }
 
-pub async fn tables_of_other_engines_are_refused(fixture: &mut Fixture) -> Result<()> {
+pub async fn non_transactional_tables_are_refused(fixture: &mut Fixture) -> Result<()> {
     fixture.raw("CREATE TABLE old_fashioned (n int) ENGINE=MyISAM").await?;
     let result = async {
         let mut branch = fixture.own.begin(attempt()).await?;
@@ -82,8 +83,9 @@ pub async fn tables_of_other_engines_are_refused(fixture: &mut Fixture) -> Resul
     result
 }
 
-/// Others end a branch while its session goes. Without a wait MariaDB says now and then that it is done, and it is not.
-pub async fn a_branch_is_ended_while_its_session_goes(fixture: &mut Fixture) -> Result<()> {
+/// Other servers resolve a branch while its session ends. Without a delay MariaDB sometimes reports success
+/// without effect.
+pub async fn branch_is_resolved_while_its_session_ends(fixture: &mut Fixture) -> Result<()> {
     for round in 0..fixture.rounds {
         let account = fixture.account().await?;
         let branch = prepared_deposit(fixture, account).await?;
@@ -99,8 +101,9 @@ pub async fn a_branch_is_ended_while_its_session_goes(fixture: &mut Fixture) -> 
     Ok(())
 }
 
-/// A plain transaction is committed by statements that change tables; an XA transaction refuses them itself.
-pub async fn what_commits_by_itself_is_refused(fixture: &mut Fixture) -> Result<()> {
+/// Statements that change tables commit a plain transaction implicitly; an XA transaction refuses them
+/// itself.
+pub async fn implicit_commits_are_refused(fixture: &mut Fixture) -> Result<()> {
     for attempt in [attempt(), super::fixture::attempt_at_home()] {
         let account = fixture.account().await?;
         let mut branch = fixture.own.begin(attempt).await?;
@@ -110,7 +113,7 @@ pub async fn what_commits_by_itself_is_refused(fixture: &mut Fixture) -> Result<
         branch.decide(Outcome::Abort).await?;
         fixture.expect_balance(account, 0).await?;
     }
-    // Not seen by its first word: it shows when the transaction is gone.
+    // Not detected by its first label: it shows when the transaction has ended.
     fixture.raw("CREATE OR REPLACE PROCEDURE surprise() COMMIT").await?;
     let attempt = super::fixture::attempt_at_home();
     let mut branch = fixture.own.begin(attempt).await?;
@@ -121,8 +124,8 @@ pub async fn what_commits_by_itself_is_refused(fixture: &mut Fixture) -> Result<
     Ok(())
 }
 
-/// A victim of a deadlock is rolled back by MariaDB; what would come after it must not be committed on its own.
-pub async fn a_victim_of_a_deadlock_does_nothing_more(fixture: &mut Fixture) -> Result<()> {
+/// MariaDB rolls the victim of a deadlock back; later statements must not be committed on their own.
+pub async fn deadlock_victim_executes_nothing_more(fixture: &mut Fixture) -> Result<()> {
     for attempts in
         [[attempt(), attempt()], [super::fixture::attempt_at_home(), super::fixture::attempt_at_home()]]
     {
@@ -144,36 +147,36 @@ pub async fn a_victim_of_a_deadlock_does_nothing_more(fixture: &mut Fixture) -> 
     Ok(())
 }
 
-pub async fn a_wrong_setup_is_told_with_a_remedy(fixture: &mut Fixture) -> Result<()> {
+pub async fn wrong_setup_is_reported_with_remedy(fixture: &mut Fixture) -> Result<()> {
     let Server::MariaDb(server) = &fixture.server else { anyhow::bail!("another engine") };
     let address = server.address();
     fixture.raw("CREATE OR REPLACE USER guest").await?;
     fixture.raw("GRANT SELECT ON jeton.* TO guest").await?;
-    for (url, word) in [
+    for (url, label) in [
         (format!("mysql://stranger:x@{address}/jeton"), "password"),
         (format!("mysql://root@{address}/nowhere"), "database"),
         (format!("mysql://root@{address}"), "URL"),
         (format!("mysql://guest@{address}/jeton"), "grant"),
     ] {
         let result = MariaDb::new(&url, settings())?.ensure_schema().await;
-        let Err(ResourceError::Setup { remedy, .. }) = &result else { anyhow::bail!("{word}: {result:?}") };
-        ensure!(remedy.contains(word), "{remedy}");
+        let Err(ResourceError::Setup { remedy, .. }) = &result else { anyhow::bail!("{label}: {result:?}") };
+        ensure!(remedy.contains(label), "{remedy}");
     }
     ensure!(matches!(MariaDb::new("nonsense", settings()).err(), Some(ResourceError::Setup { .. })));
-    // No more than these is needed once the tables are there.
+    // The privileges that are enough once the tables exist.
     fixture.raw("GRANT SELECT, INSERT, UPDATE, DELETE ON jeton.* TO guest").await?;
     MariaDb::new(&format!("mysql://guest@{address}/jeton"), settings())?.ensure_schema().await?;
     Ok(())
 }
 
-/// What is executed without a branch would stay.
-pub async fn a_branch_that_does_not_begin_does_nothing(fixture: &mut Fixture) -> Result<()> {
+/// Statements executed without a branch would be permanent.
+pub async fn failed_begin_executes_nothing(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     let name = branch.name();
-    // Another has the name already.
+    // Another session has the same XA identifier.
     let xid = format!("'{}','{}',{}", name.gtrid(), name.bqual(), Xid::FORMAT);
-    let note = format!("INSERT INTO etx_mark (gid) VALUES ('{}')", name.gid());
+    let note = format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}')", name.gid());
     fixture.raw(&format!("XA START {xid}; {note}; XA END {xid}; XA PREPARE {xid}")).await?;
     let done = fixture.deposit(&mut branch, account).await;
     drop(branch);
@@ -182,28 +185,29 @@ pub async fn a_branch_that_does_not_begin_does_nothing(fixture: &mut Fixture) ->
     Ok(fixture.other.decide(&name, Outcome::Abort).await?)
 }
 
-pub async fn a_vote_without_its_mark_is_no(fixture: &mut Fixture) -> Result<()> {
+pub async fn vote_without_commit_marker_is_no(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
     let name = branch.name();
-    fixture.raw(&format!("INSERT INTO etx_mark (gid) VALUES ('{}')", name.gid())).await?;
+    fixture.raw(&format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}')", name.gid())).await?;
     let vote = branch.vote().await;
     let is_prepared = fixture.is_prepared(&name).await?;
     drop(branch);
     ensure!(matches!(vote, Vote::No(_)) && !is_prepared, "it votes {vote:?}");
-    fixture.raw(&format!("DELETE FROM etx_mark WHERE gid = '{}'", name.gid())).await?;
+    fixture.raw(&format!("DELETE FROM etx_commit_marker WHERE gid = '{}'", name.gid())).await?;
     fixture.expect_balance(account, 0).await
 }
 
-/// The vote is several statements in one message, and the driver does not show an error in a later one to who does not look for it.
-pub async fn a_vote_that_fails_late_is_no(fixture: &mut Fixture) -> Result<()> {
+/// The prepare is several statements in one message, and the client library reports an error of a later one
+/// only on the next read.
+pub async fn late_prepare_error_is_a_no_vote(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
     let name = branch.name();
     let Server::MariaDb(server) = &fixture.server else { anyhow::bail!("no MariaDB") };
-    // A backup holds up what is prepared or committed, and nothing before it.
+    // A backup blocks prepares and commits, and nothing before them.
     let mut backup = super::fixture::mariadb(server).await?;
     for step in ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"] {
         backup.query_drop(format!("BACKUP STAGE {step}")).await?;

@@ -1,4 +1,4 @@
-//! What must hold of every database that takes part, as scenarios on a real one. A scenario that fails says what did not hold.
+//! Scenarios for participants, on a real database.
 #![allow(dead_code, reason = "not every test plays every scenario")]
 
 pub mod branches;
@@ -24,69 +24,70 @@ pub type Scenario = for<'a> fn(&'a mut Fixture) -> Pin<Box<dyn Future<Output = R
 macro_rules! scenarios {
     ($($module:ident::$name:ident),* $(,)?) => {
         &[$((stringify!($name), {
-            fn play<'a>(
+            fn run<'a>(
                 fixture: &'a mut $crate::scenarios::Fixture,
             ) -> std::pin::Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>> {
                 Box::pin($crate::scenarios::$module::$name(fixture))
             }
-            play
+            run
         })),*]
     };
 }
 
-/// Those for both engines.
+/// The scenarios of both engines.
 pub const COMMON: &[(&str, Scenario)] = scenarios![
-    branches::a_branch_commits_after_its_vote,
-    branches::a_branch_is_rolled_back_after_its_vote,
-    branches::a_branch_is_rolled_back_before_its_vote,
-    branches::a_failed_statement_is_never_forgiven,
-    branches::what_would_end_the_branch_is_refused,
-    branches::connections_are_reused_and_keep_nothing,
-    branches::room_is_bounded,
-    branches::a_lock_not_had_is_passing,
-    branches::another_commits_while_the_owner_is_connected,
-    branches::many_decide_at_once,
-    branches::the_end_cannot_be_changed,
-    branches::damage_is_told,
-    branches::it_is_told_how_many_rows_were_met,
-    branches::locks_of_a_prepared_branch_are_told,
-    branches::values_come_back_as_they_went,
+    branches::commit_after_vote,
+    branches::rollback_after_vote,
+    branches::rollback_before_vote,
+    branches::failed_statement_fails_the_branch,
+    branches::control_statements_are_refused,
+    branches::connections_are_reused_without_leftovers,
+    branches::connections_are_bounded,
+    branches::lock_timeout_is_transient,
+    branches::other_server_commits_while_owner_is_connected,
+    branches::concurrent_resolution,
+    branches::outcome_cannot_change,
+    branches::heuristic_outcome_is_reported,
+    branches::row_counts_are_reported,
+    branches::locks_of_prepared_branch_are_listed,
+    branches::values_round_trip,
     branches::prepared_branches_have_an_age,
-    connection_loss::a_branch_outlives_a_crash_of_the_database,
-    connection_loss::dead_idle_connections_do_not_matter,
-    connection_loss::a_connection_lost_before_the_vote_loses_the_work,
-    connection_loss::a_connection_lost_after_the_vote_loses_nothing,
-    connection_loss::a_vote_whose_answer_is_lost_is_rolled_back,
-    connection_loss::a_late_vote_is_found,
-    connection_loss::a_statement_nobody_waits_for_is_rolled_back,
-    fencing::a_hung_owner_of_locks_is_ended,
-    fencing::a_hung_owner_of_a_prepared_branch_is_ended,
-    fencing::who_was_fenced_may_begin_again,
-    decisions::a_decision_is_committed_with_the_work,
-    decisions::a_decision_that_stands_undoes_the_work,
-    decisions::of_two_executors_one_commits,
-    decisions::the_owner_races_a_cleaner,
-    decisions::a_lost_answer_is_looked_up,
-    decisions::a_lost_question_decides_nothing,
-    decisions::a_decision_under_way_is_waited_for,
-    decisions::what_is_forgotten_is_not_decided_again,
-    deployments::a_number_is_claimed_by_one_deployment,
-    deployments::branches_of_strangers_are_not_listed,
-    deployments::a_trial_that_was_left_is_ended_by_whoever_has_the_number,
+    connection_loss::prepared_branch_survives_database_crash,
+    connection_loss::dead_idle_connections_are_replaced,
+    connection_loss::connection_lost_before_vote_aborts,
+    connection_loss::connection_lost_after_vote_keeps_the_branch,
+    connection_loss::vote_with_lost_response_is_rolled_back,
+    connection_loss::late_prepare_is_listed,
+    connection_loss::abandoned_statement_is_rolled_back,
+    fencing::fence_releases_locks_of_open_branch,
+    fencing::fence_ends_session_of_prepared_branch,
+    fencing::fenced_server_may_begin_again,
+    decisions::decision_commits_with_the_branch,
+    decisions::existing_decision_rolls_the_branch_back,
+    decisions::one_of_two_coordinators_commits,
+    decisions::owner_races_recovery,
+    decisions::lost_response_is_looked_up,
+    decisions::lost_request_decides_nothing,
+    decisions::decision_in_flight_is_awaited,
+    decisions::forgotten_session_is_not_decided_again,
+    deployments::cluster_number_belongs_to_one_deployment,
+    deployments::branches_of_other_clusters_are_not_listed,
+    deployments::tables_of_an_earlier_version_are_renamed,
+    deployments::interrupted_privilege_check_is_cleaned_up,
 ];
 
-/// Plays scenarios whose name has one of the words of the command line, all if there is none.
-pub async fn play(fixture: &mut Fixture, scenarios: &[(&str, Scenario)]) -> usize {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+/// Runs the scenarios whose name contains an argument of the command line, or all without arguments.
+pub async fn run(fixture: &mut Fixture, scenarios: &[(&str, Scenario)]) -> usize {
+    let filters: Vec<String> = std::env::args().skip(1).filter(|label| !label.starts_with('-')).collect();
     let mut failed = 0;
     for (name, scenario) in scenarios {
-        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+        if !filters.is_empty() && !filters.iter().any(|label| name.contains(label.as_str())) {
             continue;
         }
         let started = std::time::Instant::now();
-        let result = fixture.play(*scenario).await;
+        let result = fixture.run(*scenario).await;
         let verdict = if result.is_ok() { "ok" } else { "FAILED" };
-        println!("{}: {name} ... {verdict} ({} ms)", fixture.engine.word(), started.elapsed().as_millis());
+        println!("{}: {name} ... {verdict} ({} ms)", fixture.engine.label(), started.elapsed().as_millis());
         if let Err(error) = result {
             println!("    {error:#}");
             failed += 1;

@@ -1,4 +1,4 @@
-//! What only PostgreSQL does.
+//! Scenarios of PostgreSQL only.
 
 use anyhow::{Result, ensure};
 use jeton_etx::{Resource, ResourceError, Value, Vote};
@@ -6,7 +6,7 @@ use jeton_participants::{Postgres, Settings};
 
 use super::fixture::{Fixture, Server, attempt, settings};
 
-pub async fn a_branch_that_changed_nothing_is_over(fixture: &mut Fixture) -> Result<()> {
+pub async fn unchanged_branch_ends_at_vote(fixture: &mut Fixture) -> Result<()> {
     let account = fixture.account().await?;
     for statement in
         ["SELECT n FROM account WHERE id = $1", "UPDATE account SET n = 1 WHERE id = $1 AND n = 77"]
@@ -17,7 +17,7 @@ pub async fn a_branch_that_changed_nothing_is_over(fixture: &mut Fixture) -> Res
         ensure!(matches!(vote, Vote::Unchanged), "it votes {vote:?}");
         branch.decide(jeton_etx::Outcome::Commit).await?;
     }
-    // A function that writes is no reader.
+    // A function that writes is not read-only.
     fixture
         .raw(&format!(
             "CREATE OR REPLACE FUNCTION deposit() RETURNS int LANGUAGE sql AS \
@@ -31,9 +31,9 @@ pub async fn a_branch_that_changed_nothing_is_over(fixture: &mut Fixture) -> Res
     fixture.expect_balance(account, 1).await
 }
 
-/// A branch is begun in the same breath as its first statement is executed. Should it not begin, the statement must not be one by itself: outside of a branch the session
-/// does not write.
-pub async fn a_session_writes_nothing_outside_of_its_branch(fixture: &mut Fixture) -> Result<()> {
+/// The begin is sent together with the first statement. If the begin fails, the statement must not be
+/// executed on its own: outside of a branch the session is read-only.
+pub async fn session_is_read_only_outside_of_branches(fixture: &mut Fixture) -> Result<()> {
     let mut branch = fixture.own.begin(attempt()).await?;
     let settings =
         "SELECT current_setting('default_transaction_read_only'), current_setting('transaction_read_only')";
@@ -47,8 +47,9 @@ pub async fn a_session_writes_nothing_outside_of_its_branch(fixture: &mut Fixtur
     Ok(branch.decide(jeton_etx::Outcome::Abort).await?)
 }
 
-/// What is checked at the end only fails the vote, whatever its code; also that by which we see that nothing changed.
-pub async fn a_check_at_the_end_fails_the_vote(fixture: &mut Fixture) -> Result<()> {
+/// A deferred constraint fails the vote, whatever its error code; also the code that signals an unchanged
+/// branch.
+pub async fn deferred_constraint_fails_the_vote(fixture: &mut Fixture) -> Result<()> {
     fixture
         .raw(
             "CREATE TABLE IF NOT EXISTS checked (n int); \
@@ -67,8 +68,8 @@ pub async fn a_check_at_the_end_fails_the_vote(fixture: &mut Fixture) -> Result<
     Ok(())
 }
 
-/// A table that changed since the statement was prepared.
-pub async fn a_stale_statement_is_prepared_again(fixture: &mut Fixture) -> Result<()> {
+/// The table has changed since the statement was prepared.
+pub async fn stale_prepared_statement_is_replaced(fixture: &mut Fixture) -> Result<()> {
     fixture
         .raw("DROP TABLE IF EXISTS shape; CREATE TABLE shape (a int); INSERT INTO shape VALUES (1)")
         .await?;
@@ -78,7 +79,7 @@ pub async fn a_stale_statement_is_prepared_again(fixture: &mut Fixture) -> Resul
     fixture.raw("ALTER TABLE shape ADD COLUMN b int").await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     let failed = branch.execute("SELECT * FROM shape", &[]).await;
-    ensure!(matches!(failed, Err(ResourceError::Passing { .. })), "{failed:?}");
+    ensure!(matches!(failed, Err(ResourceError::Transient { .. })), "{failed:?}");
     branch.decide(jeton_etx::Outcome::Abort).await?;
     let mut branch = fixture.own.begin(attempt()).await?;
     ensure!(branch.execute("SELECT * FROM shape", &[]).await?.rows[0].len() == 2);
@@ -86,7 +87,7 @@ pub async fn a_stale_statement_is_prepared_again(fixture: &mut Fixture) -> Resul
     Ok(())
 }
 
-pub async fn a_wrong_setup_is_told_with_a_remedy(fixture: &mut Fixture) -> Result<()> {
+pub async fn wrong_setup_is_reported_with_remedy(fixture: &mut Fixture) -> Result<()> {
     let Server::Postgres(server) = &mut fixture.server else { anyhow::bail!("another engine") };
     let address = server.address();
     let mut fails = Vec::new();
@@ -106,9 +107,9 @@ pub async fn a_wrong_setup_is_told_with_a_remedy(fixture: &mut Fixture) -> Resul
     ensure!(matches!(vote, Vote::No(ResourceError::Setup { .. })), "it votes {vote:?}");
     server.set("max_prepared_transactions", "200");
     server.restart()?;
-    for (result, word) in fails {
-        let Err(ResourceError::Setup { remedy, .. }) = &result else { anyhow::bail!("{word}: {result:?}") };
-        ensure!(remedy.contains(word), "{remedy}");
+    for (result, label) in fails {
+        let Err(ResourceError::Setup { remedy, .. }) = &result else { anyhow::bail!("{label}: {result:?}") };
+        ensure!(remedy.contains(label), "{remedy}");
     }
     ensure!(matches!(
         Postgres::new("nonsense", Settings::new("x", 1, 1)).err(),

@@ -221,9 +221,9 @@ pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
 )]
 pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
     administer(&asked)?;
-    let InDoubt { branches, silent } = desk(&asked)?.in_doubt().await;
+    let InDoubt { branches, unreachable } = desk(&asked)?.in_doubt().await;
     let branches = branches.into_iter().map(BranchInDoubt::from).collect();
-    let silent = silent.into_iter().map(|(database, why)| UnreachableDatabase { database, why }).collect();
+    let silent = unreachable.into_iter().map(|(database, why)| UnreachableDatabase { database, why }).collect();
     Ok(json::response(StatusCode::OK, &TransactionsInDoubt { branches, silent }))
 }
 
@@ -258,7 +258,7 @@ pub async fn works(asked: RequestContext) -> Result<Response<Body>, Problem> {
         asked.text_part(3)?.parse().map_err(|_| Problem::new(Kind::BadRequest, "a try is a number"))?;
     let desk = desk(&asked)?;
     let (server, incarnation) = desk.identity();
-    let work = desk.executing(id, AttemptNumber(attempt)).map(|executor| format!("{:x}", executor.work));
+    let work = desk.executing(id, AttemptNumber(attempt)).map(|coordinator| format!("{:x}", coordinator.work));
     Ok(json::response(StatusCode::OK, &Works { server, incarnation: format!("{incarnation:x}"), work }))
 }
 
@@ -396,7 +396,7 @@ fn outcome(id: RequestId, ending: ClientOutcome) -> Result<TransactionOutcome, P
 }
 
 fn told(id: RequestId, story: TransactionStatus) -> Result<TransactionStatusBody, Problem> {
-    let TransactionStatus { tries, at_work, is_forgotten } = story;
+    let TransactionStatus { attempts: tries, coordinator: at_work, is_forgotten } = story;
     let mut answer = None;
     let mut told = Vec::new();
     for (home, AttemptNumber(number), decision) in tries {
@@ -415,7 +415,7 @@ fn told(id: RequestId, story: TransactionStatus) -> Result<TransactionStatusBody
                     number,
                     decision: "commit",
                     kept_in,
-                    executor: Some(executor_text(commit.executor)),
+                    executor: Some(executor_text(commit.coordinator)),
                     databases,
                 }
             }
@@ -437,18 +437,18 @@ fn executor_text(executor: CoordinatorId) -> String {
 
 impl From<InDoubtBranch> for BranchInDoubt {
     fn from(doubt: InDoubtBranch) -> Self {
-        let Xid { request, attempt, executor, .. } = doubt.branch;
-        let decision = match &doubt.stands {
-            Ok(DecisionLookup::Stands(None)) => "none",
-            Ok(DecisionLookup::Stands(Some(decision))) => outcome_text(decision.outcome(&doubt.branch)),
+        let Xid { request, attempt, coordinator, .. } = doubt.branch;
+        let decision = match &doubt.decision {
+            Ok(DecisionLookup::Recorded(None)) => "none",
+            Ok(DecisionLookup::Recorded(Some(decision))) => outcome_text(decision.outcome(&doubt.branch)),
             Ok(DecisionLookup::Forgotten) => "forgotten",
             Err(_) => "unknown",
         };
-        let sign = match doubt.executor {
+        let sign = match doubt.coordinator_status {
             PeerStatus::Working => "working",
             PeerStatus::NotWorking => "not-working",
-            PeerStatus::Gone => "gone",
-            PeerStatus::Silent => "silent",
+            PeerStatus::Restarted => "gone",
+            PeerStatus::Unreachable => "silent",
             PeerStatus::Suspected => "suspected",
         };
         Self {
@@ -458,7 +458,7 @@ impl From<InDoubtBranch> for BranchInDoubt {
             attempt: attempt.0,
             age_ms: doubt.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             decision,
-            executor: executor_text(executor),
+            executor: executor_text(coordinator),
             sign,
             locks: doubt.locks,
         }
@@ -467,7 +467,7 @@ impl From<InDoubtBranch> for BranchInDoubt {
 
 impl From<ResolvedBranch> for BranchResolved {
     fn from(resolved: ResolvedBranch) -> Self {
-        let (ended, why) = match resolved.ended {
+        let (ended, why) = match resolved.outcome {
             Ok(outcome) => (outcome_text(outcome), None),
             Err(why) => ("open", Some(why)),
         };
