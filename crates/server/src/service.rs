@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jeton_auth::{Access, AuthContext, Quota};
-use jeton_core::{Addition, BranchName, BranchOutcome, MissingIdPolicy, Operation, TableSettings};
+use jeton_core::{Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings};
 use jeton_engine::{
     Ask, CommittedCount, Engine, EngineError, FinishResult, OperationOutcome, PrepareError, PrepareResult,
     Request, Response, TableError,
@@ -253,7 +253,17 @@ impl Service {
         if !answer.applied {
             return;
         }
-        for ((cell, _), value) in operation.changes().zip(answer.values.as_slice()) {
+        let mut appended = None;
+        for ((cell, change), value) in operation.changes().zip(answer.values.as_slice()) {
+            match change {
+                // Its result is a length. The counter, if there is one, is the result of the check that follows it.
+                Change::Append(_) => {
+                    appended = Some(cell);
+                    continue;
+                }
+                Change::Check(_) if appended != Some(cell) => continue,
+                _ => {}
+            }
             let (slot, millis) = (answer.slot, answer.millis);
             self.changes.tell(ChangeEvent { cell: cell.clone(), value: *value, slot, millis });
         }

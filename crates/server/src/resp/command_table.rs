@@ -32,6 +32,10 @@ pub enum Kind {
     Get,
     /// Looks at keys, and answers from what they hold.
     Look,
+    /// Appends to a key, in one operation.
+    Append,
+    /// Changes the expiry time of a key, in one operation.
+    Expire,
     /// Looks at keys and changes them.
     Change,
     /// Goes through all keys.
@@ -100,7 +104,7 @@ macro_rules! verbs {
 }
 
 verbs! {
-    "APPEND" 3 WRITE ONE, "string", Kind::Change, "Appends a string to the value of a key.";
+    "APPEND" 3 WRITE ONE, "string", Kind::Append, "Appends a string to the value of a key.";
     "AUTH" -2 NO_AUTH NONE, "connection", Kind::Connection, "Shows a token.";
     "CLIENT" -2 NO_FLAGS NONE, "connection", Kind::Connection, "Names the connection, and tells about it.";
     "COMMAND" -1 PLAIN_SLOW NONE, "server", Kind::Connection, "Tells which commands there are.";
@@ -113,8 +117,8 @@ verbs! {
     "ECHO" 2 PLAIN NONE, "connection", Kind::Connection, "Sends back what it is sent.";
     "EXEC" 1 EXEC NONE, "transactions", Kind::Transaction, "Does all that was queued, at once.";
     "EXISTS" -2 READ ALL, "generic", Kind::Look, "Counts how many of the keys exist.";
-    "EXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key a time to live, in seconds.";
-    "EXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key an end, in seconds since 1970.";
+    "EXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Gives a key a time to live, in seconds.";
+    "EXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Gives a key an end, in seconds since 1970.";
     "EXPIRETIME" 2 READ ONE, "generic", Kind::Look, "Tells the end of a key, in seconds since 1970.";
     "FLUSHALL" -1 WRITE_SLOW NONE, "server", Kind::Walk, "Deletes all keys of the default table, where that is allowed.";
     "FLUSHDB" -1 WRITE_SLOW NONE, "server", Kind::Walk, "Deletes all keys of the default table, where that is allowed.";
@@ -139,9 +143,9 @@ verbs! {
     "MSET" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys; all at once, if one partition has them.";
     "MSETNX" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys of one partition, if none of them exists.";
     "MULTI" 1 QUEUE NONE, "transactions", Kind::Transaction, "Begins a transaction.";
-    "PERSIST" 2 WRITE_SMALL ONE, "generic", Kind::Change, "Takes the end of a key away.";
-    "PEXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key a time to live, in milliseconds.";
-    "PEXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key an end, in milliseconds since 1970.";
+    "PERSIST" 2 WRITE_SMALL ONE, "generic", Kind::Expire, "Takes the end of a key away.";
+    "PEXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Gives a key a time to live, in milliseconds.";
+    "PEXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Gives a key an end, in milliseconds since 1970.";
     "PEXPIRETIME" 2 READ ONE, "generic", Kind::Look, "Tells the end of a key, in milliseconds since 1970.";
     "PING" -1 FAST NONE, "connection", Kind::Connection, "Answers.";
     "PSETEX" 4 WRITE_LARGE ONE, "string", Kind::Change, "Sets a key for some milliseconds.";

@@ -4,8 +4,9 @@
 //! changed afterwards, on the condition that nobody else changed them in between.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
-use jeton_core::{Cell, Value};
+use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
 
 use super::reply::{self, NOT_AN_INTEGER, OVERFLOW, Reply, SYNTAX};
 
@@ -56,10 +57,10 @@ impl Keyspace {
         }
     }
 
-    /// The keys that are to hold something else, and what.
-    pub fn changed(&self) -> impl Iterator<Item = (&Cell, Option<&Value>)> {
+    /// The changed keys, each with its value before and after.
+    pub fn changed(&self) -> impl Iterator<Item = (&Cell, Option<&Value>, Option<&Value>)> {
         let changed = self.keys.iter().filter(|key| key.before != key.now);
-        changed.filter_map(|key| Some((key.cell.as_ref()?, key.now.as_ref())))
+        changed.filter_map(|key| Some((key.cell.as_ref()?, key.before.as_ref(), key.now.as_ref())))
     }
 
     /// All keys, and what they held.
@@ -135,12 +136,8 @@ impl Keyspace {
             "DEL" | "UNLINK" => Reply::Integer(
                 arguments[1..].iter().filter(|name| self.key(name).take().is_some()).count() as i64,
             ),
-            "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" => self.expire(name, arguments, millis)?,
-            "PERSIST" => {
-                let key = self.key(first);
-                let had = key.as_ref().and_then(Value::until).is_some();
-                *key = key.take().map(Value::plain);
-                Reply::Integer(had.into())
+            "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" | "PERSIST" => {
+                self.change_expiry(first, &ExpiryChange::parse(name, arguments, millis)?, millis)
             }
             _ => unreachable!("{name} is not about keys"),
         })
@@ -237,41 +234,94 @@ impl Keyspace {
         Ok(if only_new { Reply::Integer(1) } else { Reply::Ok })
     }
 
-    fn expire(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
-        let (mut absent, mut present, mut later, mut earlier) = (false, false, false, false);
+    fn change_expiry(&mut self, key: &[u8], change: &ExpiryChange, millis: u64) -> Reply {
+        let key = self.key(key);
+        let matches = key.as_ref().is_some_and(|value| change.applies_to(value));
+        if matches {
+            *key = key.take().and_then(|value| value.lasting(change.until).at(millis));
+        }
+        Reply::Integer(matches.into())
+    }
+}
+
+/// The expiry time of a value that does not expire, in the comparisons of `NX`, `XX`, `GT` and `LT`.
+const NEVER: u64 = u64::MAX;
+
+/// `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT` or `PERSIST`.
+pub struct ExpiryChange {
+    /// The new expiry time in milliseconds since 1970; none removes it.
+    until: Option<u64>,
+    /// The range of present expiry times for which the command takes effect.
+    present: RangeInclusive<u64>,
+}
+
+impl ExpiryChange {
+    /// `arguments` begin with the name of the command, and their number has been checked.
+    pub fn parse<A: AsRef<[u8]>>(name: &str, arguments: &[A], millis: u64) -> Result<Self, String> {
+        if name == "PERSIST" {
+            return Ok(Self { until: None, present: 0..=NEVER - 1 });
+        }
+        let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
         for option in &arguments[3..] {
-            match &option.to_ascii_uppercase()[..] {
-                b"NX" => absent = true,
-                b"XX" => present = true,
-                b"GT" => later = true,
-                b"LT" => earlier = true,
-                _ => return Err(format!("ERR Unsupported option {}", reply::shown(option))),
+            match &option.as_ref().to_ascii_uppercase()[..] {
+                b"NX" => nx = true,
+                b"XX" => xx = true,
+                b"GT" => gt = true,
+                b"LT" => lt = true,
+                _ => return Err(format!("ERR Unsupported option {}", reply::shown(option.as_ref()))),
             }
         }
-        if absent && (present || later || earlier) {
+        if nx && (xx || gt || lt) {
             return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
         }
-        if later && earlier {
+        if gt && lt {
             return Err("ERR GT and LT options at the same time are not compatible".into());
         }
         let unit = if name.starts_with('P') { 1 } else { 1000 };
         let base = if name.ends_with("AT") { 0 } else { millis as i64 };
-        let until = integer(&arguments[2])?.checked_mul(unit).and_then(|until| until.checked_add(base));
-        let until = until.ok_or_else(|| invalid_end(name))?;
-        // What lies before 1970 is over as well.
-        let until = u64::try_from(until).unwrap_or(0);
-        let key = self.key(&arguments[1]);
-        let Some(value) = key.clone() else { return Ok(Reply::Integer(0)) };
-        let old = value.until();
-        let refused = (absent && old.is_some())
-            || (present && old.is_none())
-            || (later && old.is_none_or(|old| until <= old))
-            || (earlier && old.is_some_and(|old| until >= old));
-        if !refused {
-            *key = value.lasting(Some(until)).at(millis);
-        }
-        Ok(Reply::Integer((!refused).into()))
+        let number = integer(arguments[2].as_ref())?;
+        let until = number.checked_mul(unit).and_then(|until| until.checked_add(base));
+        // A time before 1970 has passed as well.
+        let until = u64::try_from(until.ok_or_else(|| invalid_end(name))?).unwrap_or(0);
+        let min = if nx {
+            NEVER
+        } else if lt {
+            until + 1
+        } else {
+            0
+        };
+        let max = if gt {
+            until.saturating_sub(1)
+        } else if xx {
+            NEVER - 1
+        } else {
+            NEVER
+        };
+        Ok(Self { until: Some(until), present: min..=max })
     }
+
+    fn applies_to(&self, value: &Value) -> bool {
+        self.present.contains(&value.until().unwrap_or(NEVER))
+    }
+
+    /// The operation that a shard decides: it is refused if the command has no effect. Only the expiry time is logged,
+    /// not the value.
+    pub fn operation(&self, cell: Cell, millis: u64) -> Result<Operation, OperationError> {
+        let (min, max) = (*self.present.start(), *self.present.end());
+        let change = match self.until {
+            Some(until) if until <= millis => Change::Delete,
+            until => Change::Expire(until),
+        };
+        let check = Change::Check(Check::ExpiresWithin { min, max });
+        Operation::batch(None, vec![(cell.clone(), check), (cell, change)])
+    }
+}
+
+/// `APPEND` as an operation. Its first result is the new length; the check that follows always passes and returns the
+/// counter, for the change feed.
+pub fn append(cell: Cell, bytes: &[u8]) -> Result<Operation, OperationError> {
+    let append = Change::Append(bytes.into());
+    Operation::batch(None, vec![(cell.clone(), append), (cell, Change::Check(Check::Present))])
 }
 
 /// An integer, as Redis reads it.

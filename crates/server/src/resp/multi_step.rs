@@ -141,10 +141,15 @@ fn conditional(keyspace: &Keyspace) -> Result<Operation, String> {
         (cell.clone(), Change::Check(check))
     });
     let mut changes: Vec<_> = checks.collect();
-    for (cell, value) in keyspace.changed() {
-        changes.push((cell.clone(), write(value)));
-        if let Some(until) = value.and_then(Value::until) {
-            changes.push((cell.clone(), Change::Expire(Some(until))));
+    for (cell, before, now) in keyspace.changed() {
+        let until = now.and_then(Value::until);
+        // Where only the expiry time changes, the value is not logged a second time.
+        let same_value = now.is_some() && before.cloned().map(Value::plain) == now.cloned().map(Value::plain);
+        if !same_value {
+            changes.push((cell.clone(), write(now)));
+        }
+        if same_value || until.is_some() {
+            changes.push((cell.clone(), Change::Expire(until)));
         }
     }
     Operation::batch(None, changes).map_err(|error| match error {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use jeton_auth::Right;
-use jeton_core::{Change, Operation, Value};
+use jeton_core::{Change, Operation, OperationError, Value};
 use jeton_engine::{Ask, EngineError, OperationOutcome, Request, Response};
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
@@ -15,7 +15,7 @@ use jeton_resp::request_parser::Command;
 use super::command_table::{CommandSpec, Delta, IdCommand, Kind};
 use super::connection_commands;
 use super::id_commands;
-use super::keyspace::{Keyspace, integer};
+use super::keyspace::{self, ExpiryChange, Keyspace, integer};
 use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, Reply};
 use super::session::{MultiQueue, Session};
 
@@ -49,6 +49,8 @@ enum Item {
     Counter,
     /// From an operation: that it was done.
     Done,
+    /// From an operation: 1 if it took effect, otherwise 0.
+    Applied,
     /// From an operation with an id.
     Token { relaxed: bool, many: bool },
     /// From a read, as Redis tells it.
@@ -185,6 +187,8 @@ impl PipelineBatch {
             Kind::Add(delta) => self.add(delta, command, session, millis),
             Kind::Get => self.read(&command[1], Item::Get, session, millis),
             Kind::Set if command.len() == 3 => self.set(command, session, millis),
+            Kind::Append => self.append(command, session, millis),
+            Kind::Expire => self.expire(verb.name, command, session, millis),
             Kind::Look if command.len() > LOOKED_MAX => {
                 return Dispatch::Apart(MultiStepCommand::new(verb, command));
             }
@@ -253,8 +257,34 @@ impl PipelineBatch {
         millis: u64,
     ) -> Result<(), String> {
         let place = session.place(key, right, millis)?;
-        let operation =
-            Operation::single(None, place.cell, change).map_err(|error| format!("ERR {error}"))?;
+        self.apply(Operation::single(None, place.cell, change), item, session)
+    }
+
+    fn append(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Result<(), String> {
+        let place = session.place(&command[1], Right::Admin, millis)?;
+        self.apply(keyspace::append(place.cell, &command[2]), Item::Counter, session)
+    }
+
+    fn expire(
+        &mut self,
+        name: &str,
+        command: &Command<'_>,
+        session: &mut Session,
+        millis: u64,
+    ) -> Result<(), String> {
+        let place = session.place(&command[1], Right::Admin, millis)?;
+        let arguments: Vec<&[u8]> = command.iter().collect();
+        let change = ExpiryChange::parse(name, &arguments, millis)?;
+        self.apply(change.operation(place.cell, millis), Item::Applied, session)
+    }
+
+    fn apply(
+        &mut self,
+        operation: Result<Operation, OperationError>,
+        item: Item,
+        session: &Session,
+    ) -> Result<(), String> {
+        let operation = operation.map_err(|error| format!("ERR {error}"))?;
         self.ask(Ask::Apply(operation), session);
         self.items.push(item);
         Ok(())
@@ -353,13 +383,19 @@ impl PipelineBatch {
                     Response::Applied(Ok(
                         OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer),
                     )) => match answer.values.as_slice() {
-                        [Some(value)] => writer.integer(*value),
+                        [Some(value), ..] => writer.integer(*value),
                         _ => writer.error(NOT_AN_INTEGER),
                     },
                     other => failed(other, &mut writer),
                 },
                 Item::Done => match next() {
                     Response::Applied(Ok(_)) => writer.simple("OK"),
+                    other => failed(other, &mut writer),
+                },
+                Item::Applied => match next() {
+                    Response::Applied(Ok(
+                        OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer),
+                    )) => writer.integer(answer.applied.into()),
                     other => failed(other, &mut writer),
                 },
                 Item::Token { relaxed, many } => match next() {
@@ -413,7 +449,14 @@ fn break_queue(session: &mut Session) {
 fn queue(queued: &mut MultiQueue, verb: &CommandSpec, command: &Command<'_>, bytes_max: usize) -> Reply {
     let about_keys = matches!(
         verb.kind,
-        Kind::Add(_) | Kind::Set | Kind::Get | Kind::Look | Kind::Change | Kind::Token(IdCommand::Get)
+        Kind::Add(_)
+            | Kind::Append
+            | Kind::Expire
+            | Kind::Set
+            | Kind::Get
+            | Kind::Look
+            | Kind::Change
+            | Kind::Token(IdCommand::Get)
     );
     if !about_keys && !matches!(verb.name, "PING" | "ECHO" | "SELECT" | "TIME") {
         queued.broken = true;
