@@ -1,7 +1,7 @@
-//! What the commands of Redis do to keys: pure functions of what the keys hold and the time.
+//! The effect of Redis commands on keys, as pure functions of the values and the time.
 //!
-//! A command looks at its keys, answers, and leaves behind what they are to hold. Whoever runs it reads the keys before, and writes what
-//! changed afterwards, on the condition that nobody else changed them in between.
+//! The caller reads the keys before a command and writes the changed ones afterwards, on the condition that
+//! no other client changed them in between.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -10,30 +10,30 @@ use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
 
 use super::reply::{self, NOT_AN_INTEGER, OVERFLOW, Reply, SYNTAX};
 
-/// What some keys hold, and what commands make of it.
+/// Keys with their values before and after some commands.
 #[derive(Debug, Default)]
 pub struct Keyspace {
     keys: Vec<Key>,
-    /// All names by which commands call them: `a` and `default/a` are the same key.
+    /// Names used by commands: `a` and `default/a` are the same key.
     names: HashMap<Vec<u8>, usize>,
     cells: HashMap<Cell, usize>,
 }
 
 #[derive(Debug)]
 struct Key {
-    /// Where it is, if it may be changed.
+    /// The cell, if the commands may change it.
     cell: Option<Cell>,
     before: Option<Value>,
     now: Option<Value>,
 }
 
 impl Keyspace {
-    /// A key that was read.
+    /// Adds a key with its present value.
     pub fn insert(&mut self, name: &[u8], cell: Cell, value: Option<Value>) {
         self.put(name, Some(cell), value);
     }
 
-    /// A key that was read for a command that only looks.
+    /// Adds a key for a command that only reads.
     pub fn load(&mut self, name: &[u8], value: Option<Value>) {
         self.put(name, None, value);
     }
@@ -53,7 +53,7 @@ impl Keyspace {
     fn key(&mut self, name: &[u8]) -> &mut Option<Value> {
         match self.names.get(name) {
             Some(at) => &mut self.keys[*at].now,
-            None => unreachable!("the keys of a command were read before it runs"),
+            None => unreachable!("the keys of a command are read before it runs"),
         }
     }
 
@@ -63,12 +63,12 @@ impl Keyspace {
         changed.filter_map(|key| Some((key.cell.as_ref()?, key.before.as_ref(), key.now.as_ref())))
     }
 
-    /// All keys, and what they held.
+    /// All keys with their values before the commands.
     pub fn read(&self) -> impl Iterator<Item = (&Cell, Option<&Value>)> {
         self.keys.iter().filter_map(|key| Some((key.cell.as_ref()?, key.before.as_ref())))
     }
 
-    /// Does a command that looks at keys or changes them. The name is in capitals; the number of arguments is right.
+    /// Runs a command. `name` is in capitals, and the number of arguments has been checked.
     pub fn run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Reply {
         self.try_run(name, arguments, millis).unwrap_or_else(Reply::error)
     }
@@ -139,7 +139,7 @@ impl Keyspace {
             "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" | "PERSIST" => {
                 self.change_expiry(first, &ExpiryChange::parse(name, arguments, millis)?, millis)
             }
-            _ => unreachable!("{name} is not about keys"),
+            _ => unreachable!("{name} is not a command on keys"),
         })
     }
 
@@ -164,7 +164,8 @@ impl Keyspace {
         Ok(Reply::Integer(sum))
     }
 
-    /// `INCREX key [BYINT n] [LBOUND n] [UBOUND n]`: the value, and what was added; nothing, beyond a bound.
+    /// `INCREX key [BYINT n] [LBOUND n] [UBOUND n]`: returns the value and the amount added, 0 if a bound was
+    /// exceeded.
     fn add_within(&mut self, key: &[u8], options: &[Vec<u8>]) -> Result<Reply, &'static str> {
         let (mut delta, mut least, mut most) = (1, i64::MIN, i64::MAX);
         for pair in options.chunks(2) {
@@ -190,7 +191,7 @@ impl Keyspace {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
-        let options = Options::read(options, false)?;
+        let options = Options::parse(options, false)?;
         let until = options.until(millis, "SET")?;
         let key = self.key(key);
         let old = key.clone();
@@ -207,17 +208,17 @@ impl Keyspace {
     }
 
     fn get_until(&mut self, key: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
-        let options = Options::read(options, true)?;
+        let options = Options::parse(options, true)?;
         let key = self.key(key);
         if key.is_none() {
             return Ok(Reply::Null);
         }
         let until = options.until(millis, "GETEX")?;
-        let said = Reply::value(key.as_ref());
+        let reply = Reply::value(key.as_ref());
         if until.is_some() || options.persist {
             *key = key.take().and_then(|value| value.lasting(until).at(millis));
         }
-        Ok(said)
+        Ok(reply)
     }
 
     fn set_many(&mut self, name: &str, pairs: &[Vec<u8>]) -> Result<Reply, String> {
@@ -282,7 +283,7 @@ impl ExpiryChange {
         let number = integer(arguments[2].as_ref())?;
         let until = number.checked_mul(unit).and_then(|until| until.checked_add(base));
         // A time before 1970 has passed as well.
-        let until = u64::try_from(until.ok_or_else(|| invalid_end(name))?).unwrap_or(0);
+        let until = u64::try_from(until.ok_or_else(|| invalid_expiry(name))?).unwrap_or(0);
         let min = if nx {
             NEVER
         } else if lt {
@@ -304,8 +305,8 @@ impl ExpiryChange {
         self.present.contains(&value.until().unwrap_or(NEVER))
     }
 
-    /// The operation that a shard decides: it is refused if the command has no effect. Only the expiry time is logged,
-    /// not the value.
+    /// The operation that a shard decides: it is refused if the command has no effect. Only the expiry time
+    /// is logged, not the value.
     pub fn operation(&self, cell: Cell, millis: u64) -> Result<Operation, OperationError> {
         let (min, max) = (*self.present.start(), *self.present.end());
         let change = match self.until {
@@ -317,14 +318,14 @@ impl ExpiryChange {
     }
 }
 
-/// `APPEND` as an operation. Its first result is the new length; the check that follows always passes and returns the
-/// counter, for the change feed.
+/// `APPEND` as an operation. Its first result is the new length; the check that follows always passes and
+/// returns the counter, for the change feed.
 pub fn append(cell: Cell, bytes: &[u8]) -> Result<Operation, OperationError> {
     let append = Change::Append(bytes.into());
     Operation::batch(None, vec![(cell.clone(), append), (cell, Change::Check(Check::Present))])
 }
 
-/// An integer, as Redis reads it.
+/// Parses an integer as Redis does.
 pub fn integer(text: &[u8]) -> Result<i64, &'static str> {
     match Value::from_text(text) {
         Value::Counter(number) => Ok(number),
@@ -332,10 +333,10 @@ pub fn integer(text: &[u8]) -> Result<i64, &'static str> {
     }
 }
 
-/// What `SET` and `GETEX` are told beside the key: read as a whole before anything else is looked at, as Redis does.
+/// Options of `SET` and `GETEX`. They are parsed before the key is read, as in Redis.
 #[derive(Default)]
 struct Options<'a> {
-    /// Whether the key must be there, or must not.
+    /// `XX`: the key must exist. `NX`: it must not.
     present: Option<bool>,
     get: bool,
     keep: bool,
@@ -344,7 +345,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn read(words: &'a [Vec<u8>], getting: bool) -> Result<Self, &'static str> {
+    fn parse(words: &'a [Vec<u8>], getex: bool) -> Result<Self, &'static str> {
         const ENDS: [&[u8]; 4] = [b"EX", b"PX", b"EXAT", b"PXAT"];
         let mut options = Self::default();
         let mut words = words.iter();
@@ -353,11 +354,11 @@ impl<'a> Options<'a> {
             let end = ENDS.into_iter().find(|end| *end == word);
             let free = |options: &Self, end| options.end.is_none_or(|(other, _)| other == end);
             match &word[..] {
-                b"NX" if !getting && options.present != Some(true) => options.present = Some(false),
-                b"XX" if !getting && options.present != Some(false) => options.present = Some(true),
-                b"GET" if !getting => options.get = true,
-                b"KEEPTTL" if !getting && options.end.is_none() => options.keep = true,
-                b"PERSIST" if getting && options.end.is_none() => options.persist = true,
+                b"NX" if !getex && options.present != Some(true) => options.present = Some(false),
+                b"XX" if !getex && options.present != Some(false) => options.present = Some(true),
+                b"GET" if !getex => options.get = true,
+                b"KEEPTTL" if !getex && options.end.is_none() => options.keep = true,
+                b"PERSIST" if getex && options.end.is_none() => options.persist = true,
                 _ => match end {
                     Some(end) if free(&options, end) && !options.keep && !options.persist => {
                         options.end = Some((end, words.next().ok_or(SYNTAX)?));
@@ -374,20 +375,20 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The end that an option says, in milliseconds since 1970.
+/// The expiry time of an option, in milliseconds since 1970.
 fn end(option: &[u8], number: &[u8], millis: u64, command: &str) -> Result<u64, String> {
     let number = integer(number)?;
     let unit = if option.starts_with(b"P") { 1 } else { 1000 };
     let base = if option.ends_with(b"AT") { 0 } else { millis };
     let until = (number > 0).then(|| number.checked_mul(unit)?.checked_add_unsigned(base)).flatten();
-    until.map(i64::unsigned_abs).ok_or_else(|| invalid_end(command))
+    until.map(i64::unsigned_abs).ok_or_else(|| invalid_expiry(command))
 }
 
-fn invalid_end(command: &str) -> String {
+fn invalid_expiry(command: &str) -> String {
     format!("ERR invalid expire time in '{}' command", command.to_ascii_lowercase())
 }
 
-/// A part of a text: from a place to another, both from the end if negative.
+/// The range `from..=to` of a text. Negative positions count from the end.
 fn part(text: &[u8], from: i64, to: i64) -> &[u8] {
     let length = text.len() as i64;
     let place = |at: i64| if at < 0 { (length.saturating_add(at)).max(0) } else { at };

@@ -11,7 +11,8 @@ const ADD: &str = "/v1/tables/default/counters/c:add";
 
 #[test]
 fn who_does_not_end_a_head_is_cut() {
-    let world = Start::default().options(|options| options.word_timeout = Duration::from_millis(200)).go();
+    let world =
+        Start::default().options(|options| options.word_timeout = Duration::from_millis(200)).go();
     let mut silent = world.client();
     let mut slow = world.client();
     slow.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n");
@@ -64,11 +65,11 @@ fn who_does_not_take_what_it_watches_is_cut() {
     watcher.piece();
     // Silence is none of its faults,
     std::thread::sleep(2 * WORD);
-    assert!(world.service.changes.are_watched());
+    assert!(world.service.changes.has_subscribers());
     // but not to read what happens is.
     let row = "x".repeat(1000);
     let begun = Instant::now();
-    while world.service.changes.are_watched() {
+    while world.service.changes.has_subscribers() {
         assert!(begun.elapsed() < Duration::from_secs(15), "a watcher that does not read is not cut");
         let item =
             |at: usize| json!({"table": "default", "row": format!("{row}{at}"), "delta": 1, "id": uuid()});

@@ -76,7 +76,7 @@ fn expiry_and_append_survive_a_restart() {
 #[test]
 fn the_change_feed_reports_counters_not_lengths() {
     let server = Server::start();
-    let mut events = server.service().changes.watch();
+    let mut events = server.service().changes.subscribe();
     let mut client = server.client();
     for (command, value) in [
         ("SET a 1", Some(1)),
