@@ -30,9 +30,9 @@ pub struct Options {
     /// Maximum open connections per protocol.
     pub connections_max: usize,
     /// Timeout for a client to send its first request, and to complete a started one.
-    pub word_timeout: Duration,
+    pub request_read_timeout: Duration,
     /// Timeout of a request in the engine.
-    pub answer_timeout: Duration,
+    pub request_timeout: Duration,
     /// Maximum bytes of a request.
     pub request_bytes_max: usize,
     /// Directory below which backups are made. Without it, clients on this machine may name any directory.
@@ -45,8 +45,8 @@ impl Default for Options {
             default_table: "default".into(),
             allow_flush: false,
             connections_max: 10_000,
-            word_timeout: Duration::from_secs(30),
-            answer_timeout: Duration::from_secs(30),
+            request_read_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,
             backup_dir: None,
         }

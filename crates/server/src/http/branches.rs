@@ -220,7 +220,7 @@ async fn work<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Problem> {
     let work = tokio::spawn(work);
-    match tokio::time::timeout(asked.service().options.answer_timeout, work).await {
+    match tokio::time::timeout(asked.service().options.request_timeout, work).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(_)) => Err(EngineError::Closed.into()),
         Err(_) => {

@@ -74,7 +74,7 @@ where
     match connection.run().await {
         Ok(()) => {}
         Err(End::Quit) => {
-            let limit = connection.session.service.options.word_timeout;
+            let limit = connection.session.service.options.request_read_timeout;
             connection.linger(limit).await;
         }
         Err(End::Slow) => tracing::debug!(connection = number, "closed: too slow"),
@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.input.reserve(READ_BYTES);
         // An idle connection has no timeout. A started command has one for all of it, so that single bytes do
         // not extend it.
-        let limit = self.session.service.options.word_timeout;
+        let limit = self.session.service.options.request_read_timeout;
         let reading = self.stream.read_buf(&mut self.input);
         let bytes = match self.awaiting_since {
             None => reading.await?,
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     millis = self.session.service.millis();
                     let reply = match self.session.spend(millis, command.cost(&self.session)) {
                         Ok(()) => {
-                            let limit = self.session.service.options.answer_timeout;
+                            let limit = self.session.service.options.request_timeout;
                             let scans = command.scans();
                             let running = multi_step::run(command, &mut self.session, millis);
                             if scans {
@@ -247,7 +247,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let responses = if requests.is_empty() {
             Vec::new()
         } else {
-            match timeout(service.options.answer_timeout, self.session.submit_batch(requests)).await {
+            match timeout(service.options.request_timeout, self.session.submit_batch(requests)).await {
                 Ok(responses) => responses,
                 Err(_) => {
                     self.batch.fail(OUTCOME_UNKNOWN, &self.session, &mut self.out);
@@ -264,7 +264,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.out.is_empty() {
             return Ok(());
         }
-        let limit = self.session.service.options.word_timeout;
+        let limit = self.session.service.options.request_read_timeout;
         let sent = timeout(limit, self.stream.write_all(&self.out)).await;
         self.out.clear();
         if self.out.capacity() > OUT_BYTES_MAX {

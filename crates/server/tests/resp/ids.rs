@@ -247,7 +247,7 @@ fn what_became_of_an_id() {
 
 #[test]
 fn what_is_in_doubt_is_asked_again_with_the_same_id() {
-    let mut server = Server::with(Options { answer_timeout: Duration::ZERO, ..Options::default() });
+    let mut server = Server::with(Options { request_timeout: Duration::ZERO, ..Options::default() });
     server.table("any", opaque());
     let mut client = server.client();
     // It may be in time once in a while: a timer has its grain.

@@ -15,7 +15,7 @@ use crate::server::{Server, eventually};
 const WORD: Duration = Duration::from_millis(300);
 
 fn impatient() -> Server {
-    Server::with(Options { word_timeout: WORD, ..Options::default() })
+    Server::with(Options { request_read_timeout: WORD, ..Options::default() })
 }
 
 /// Waits for the end of a connection, and how long that took.
