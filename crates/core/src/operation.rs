@@ -46,6 +46,14 @@ pub enum Check {
     Present,
     /// Holds exactly this value, expiry included.
     Holds(Value),
+    /// Not empty, and expiring at `min..=max`, in milliseconds since 1970. A value without an expiry time counts as
+    /// expiring at `u64::MAX`.
+    ExpiresWithin {
+        /// The earliest expiry time.
+        min: u64,
+        /// The latest expiry time.
+        max: u64,
+    },
 }
 
 /// Changes of cells in one table and one partition, all or none, under one id.
@@ -266,6 +274,11 @@ impl Change {
                 out.put_u8(12);
                 value.encode(out);
             }
+            Self::Check(Check::ExpiresWithin { min, max }) => {
+                out.put_u8(16);
+                out.put_varint(*min);
+                out.put_varint(*max);
+            }
             Self::Expire(None) => out.put_u8(13),
             Self::Expire(Some(until)) => {
                 out.put_u8(14);
@@ -297,6 +310,7 @@ impl Change {
             13 => Self::Expire(None),
             14 => Self::Expire(Some(input.varint()?)),
             15 => Self::Append(input.bytes()?.into()),
+            16 => Self::Check(Check::ExpiresWithin { min: input.varint()?, max: input.varint()? }),
             _ => return Err(DecodeError("an unknown kind of change")),
         })
     }

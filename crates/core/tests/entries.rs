@@ -59,6 +59,7 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Check(Check::Absent)),
         Just(Change::Check(Check::Present)),
         any_value().prop_map(|value| Change::Check(Check::Holds(value))),
+        any::<(u64, u64)>().prop_map(|(min, max)| Change::Check(Check::ExpiresWithin { min, max })),
     ]
 }
 

@@ -1,8 +1,8 @@
-//! Commands as a client sends them: an array of bulk strings, the one form that can carry any bytes.
+//! Writes commands as arrays of bulk strings, the only form that can carry any bytes.
 
 use crate::number::{put_bulk, put_header};
 
-/// Appends a command with these arguments, its name first.
+/// Appends a command to `out`. The first argument is its name.
 pub fn command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
     command_header(out, arguments.len());
     for argument in arguments {
@@ -10,7 +10,8 @@ pub fn command(out: &mut Vec<u8>, arguments: &[&[u8]]) {
     }
 }
 
-/// Appends the beginning of a command: so many [`command_argument`] must follow, the name included.
+/// Appends the header of a command. `arguments` calls of [`command_argument`] must follow, the first for the
+/// name.
 pub fn command_header(out: &mut Vec<u8>, arguments: usize) {
     put_header(out, b'*', arguments as i64);
 }

@@ -1,38 +1,37 @@
-//! Replies as a client reads them: bytes in, values out, of both versions of the protocol.
+//! Parses the replies of a server, RESP2 and RESP3, into values.
 //!
-//! What must hold:
-//! - The parser takes each part of a reply as soon as it is whole, and the next call gets the bytes behind what was
-//!   consumed. A string is the only thing that waits in the buffer, so no byte is parsed twice but the length of a
-//!   string.
-//! - No reply makes a value deeper, longer or larger than [`Limits`] say, and none is refused later than at the
-//!   length that announces it.
-//! - After an error there is no telling where the next reply begins: the parser only repeats the error.
+//! Invariants:
+//! - The parser consumes each part of a reply as soon as it is complete; the next call gets the bytes that
+//!   follow. Only strings stay in the buffer until they are complete, so only the length of a string is
+//!   parsed twice.
+//! - No value exceeds [`Limits`]. An oversized reply is rejected at the length that announces it.
+//! - After an error the start of the next reply is unknown, and the parser repeats the error.
 //!
-//! Strings and arrays whose length is not said in advance (`$?`, `*?`) are refused: no server sends them unasked,
-//! and their only end is the good will of the sender.
+//! Streamed strings and arrays (`$?`, `*?`), which have no length header, are rejected: servers send them
+//! only on request, and their size is not bounded.
 
 use std::fmt;
 
 use crate::number::{self, Length};
 
-/// No value is deeper, whatever the limits say: a value is dropped by recursion, and the stack has an end.
+/// Upper bound of [`Limits::depth`]. Values are dropped recursively, which must not overflow the stack.
 const DEPTH_MAX: usize = 1024;
 
-/// Room made in advance for the elements of an array, at most; more is taken as they come.
-const ROOM_MAX: usize = 16;
+/// Elements of an array that are preallocated; more are allocated as they arrive.
+const PREALLOCATED_MAX: usize = 16;
 
-/// What a server may send. All of them are bounds that are still allowed.
+/// Inclusive limits on replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Arrays in arrays: an array of integers has depth 1. Never more than 1024.
+    /// Nesting of arrays, maps and sets: an array of integers has depth 1. Capped at 1024.
     pub depth: usize,
-    /// Elements of all arrays, maps and the like in one reply.
+    /// Elements of all arrays, maps and sets of one reply.
     pub elements: usize,
     /// Bytes of one string.
     pub string_bytes: usize,
-    /// Bytes of a line: of an error, or of a number.
+    /// Bytes of a single-line value, such as an error or a number.
     pub line_bytes: usize,
-    /// Bytes of the whole reply.
+    /// Bytes of one reply.
     pub reply_bytes: usize,
 }
 
@@ -48,51 +47,51 @@ impl Default for Limits {
     }
 }
 
-/// A reply, or a part of one.
+/// A reply, or an element of one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing, in each of its three spellings.
+    /// A null: `_`, `$-1` or `*-1`.
     Null,
-    /// A whole number.
+    /// A 64-bit integer.
     Integer(i64),
-    /// Yes or no.
+    /// A boolean.
     Boolean(bool),
     /// A floating-point number.
     Double(f64),
-    /// A whole number of any size, as its digits.
+    /// An integer of any size, as decimal digits.
     BigNumber(String),
-    /// A line of text.
+    /// A simple string.
     Simple(Vec<u8>),
-    /// Any bytes.
+    /// A bulk string.
     Bulk(Vec<u8>),
-    /// A text to be shown to people, and three letters that say how it is written.
+    /// A verbatim string.
     Verbatim {
-        /// Such as `txt`.
+        /// Three letters, such as `txt`.
         format: [u8; 3],
-        /// The text.
+        /// The text without its format.
         text: Vec<u8>,
     },
-    /// An error of either spelling: a code in capitals, and what happened.
+    /// A simple or bulk error: a code in capitals and a message.
     Error(Vec<u8>),
-    /// Values in their order.
+    /// Ordered values.
     Array(Vec<Value>),
-    /// Values in no order.
+    /// Unordered values.
     Set(Vec<Value>),
-    /// Keys and values.
+    /// Keys and their values, in the order received.
     Map(Vec<(Value, Value)>),
-    /// A message that is no answer to anything.
+    /// A push message, which answers no request.
     Push(Vec<Value>),
-    /// A value about which the server says more.
+    /// A value with attributes.
     Attributed {
-        /// What it says.
+        /// Keys and values.
         attributes: Vec<(Value, Value)>,
-        /// What was asked for.
+        /// The reply itself.
         value: Box<Value>,
     },
 }
 
 impl Value {
-    /// The bytes of a string of any kind; not of an error.
+    /// The bytes of a simple, bulk or verbatim string.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Simple(bytes) | Self::Bulk(bytes) | Self::Verbatim { text: bytes, .. } => Some(bytes),
@@ -100,7 +99,7 @@ impl Value {
         }
     }
 
-    /// The value of an integer.
+    /// The number, if this is an integer.
     pub fn as_integer(&self) -> Option<i64> {
         match self {
             Self::Integer(value) => Some(*value),
@@ -108,7 +107,7 @@ impl Value {
         }
     }
 
-    /// The value without what the server says about it.
+    /// The value without its attributes.
     pub fn without_attributes(self) -> Self {
         let mut value = self;
         while let Self::Attributed { value: inner, .. } = value {
@@ -118,73 +117,73 @@ impl Value {
     }
 }
 
-/// Why the bytes of a server are not a reply.
+/// Why a reply is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// No reply begins with this byte.
+    /// The type byte is unknown.
     UnknownType(u8),
-    /// Not what a reply of its type looks like.
+    /// The reply does not match its type.
     Malformed(&'static str),
-    /// A length that is not said in advance.
+    /// A streamed string or array.
     Streamed,
-    /// Beyond [`Limits::depth`].
+    /// Above [`Limits::depth`].
     TooDeep,
-    /// Beyond [`Limits::elements`].
+    /// Above [`Limits::elements`].
     TooManyElements,
-    /// Beyond [`Limits::string_bytes`].
+    /// Above [`Limits::string_bytes`].
     TooBigString,
-    /// Beyond [`Limits::line_bytes`].
+    /// Above [`Limits::line_bytes`].
     TooLongLine,
-    /// Beyond [`Limits::reply_bytes`].
+    /// Above [`Limits::reply_bytes`].
     TooBigReply,
 }
 
 impl fmt::Display for ReplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a valid reply: ")?;
+        f.write_str("invalid reply: ")?;
         match self {
-            Self::UnknownType(byte) => write!(f, "no type of reply is '{}'", byte.escape_ascii()),
+            Self::UnknownType(byte) => write!(f, "unknown type '{}'", byte.escape_ascii()),
             Self::Malformed(what) => f.write_str(what),
-            Self::Streamed => f.write_str("strings and arrays of unknown length are not supported"),
-            Self::TooDeep => f.write_str("too many arrays in arrays"),
+            Self::Streamed => f.write_str("streamed strings and arrays are not supported"),
+            Self::TooDeep => f.write_str("arrays are nested too deeply"),
             Self::TooManyElements => f.write_str("too many elements"),
-            Self::TooBigString => f.write_str("a string is too big"),
+            Self::TooBigString => f.write_str("a string is too long"),
             Self::TooLongLine => f.write_str("a line is too long"),
-            Self::TooBigReply => f.write_str("it is too big as a whole"),
+            Self::TooBigReply => f.write_str("the reply is too long"),
         }
     }
 }
 
 impl std::error::Error for ReplyError {}
 
-/// What a call of [`Parser::next`] found.
+/// Result of [`Parser::next`].
 #[derive(Debug, PartialEq)]
 pub enum Progress {
-    /// No whole reply is there.
+    /// The input has no complete reply.
     Incomplete {
         /// How many bytes the next call must not see again.
         consumed: usize,
     },
-    /// A reply.
+    /// The next reply.
     Value {
-        /// What it says.
+        /// The reply.
         value: Value,
         /// How many bytes the next call must not see again.
         consumed: usize,
     },
 }
 
-/// Reads the replies of one connection.
+/// Parses the replies of one connection.
 #[derive(Debug)]
 pub struct Parser {
     limits: Limits,
-    /// Arrays and the like that are not whole, each in the one before.
+    /// Incomplete arrays, maps and sets; each is an element of the one before.
     open: Vec<Open>,
     /// Elements and bytes of the reply so far.
     elements: usize,
     bytes: usize,
-    /// How far the line that is not whole has been searched for its end.
+    /// Bytes of the incomplete line that were searched for its end.
     searched: usize,
     failed: Option<ReplyError>,
 }
@@ -202,12 +201,12 @@ enum Kind {
     Set,
     Map,
     Push,
-    /// Keys and values; once they are there, one more value is missing: what they are about.
+    /// Attributes, which are followed by the value they belong to.
     Attributes,
     Attributed,
 }
 
-/// What is at the front of the bytes.
+/// The next part of a reply.
 enum Part {
     Partial,
     Scalar { value: Value, used: usize },
@@ -215,17 +214,17 @@ enum Part {
 }
 
 impl Parser {
-    /// A parser for a connection of which nothing is read yet.
+    /// Creates a parser for a new connection.
     pub fn new(limits: Limits) -> Self {
         let limits = Limits { depth: limits.depth.min(DEPTH_MAX), ..limits };
         Self { limits, open: Vec::new(), elements: 0, bytes: 0, searched: 0, failed: None }
     }
 
-    /// Finds the next reply in the bytes not consumed so far.
+    /// Parses the next reply from the bytes that were not consumed yet.
     ///
     /// # Panics
     ///
-    /// May panic if bytes that were seen and not consumed are missing from the front of `input`.
+    /// May panic if `input` does not start with the unconsumed bytes of the previous call.
     pub fn next(&mut self, input: &[u8]) -> Result<Progress, ReplyError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -239,7 +238,7 @@ impl Parser {
     fn advance(&mut self, input: &[u8]) -> Result<Progress, ReplyError> {
         let mut consumed = 0;
         loop {
-            let whole = match self.part(&input[consumed..])? {
+            let complete = match self.part(&input[consumed..])? {
                 Part::Partial => return Ok(Progress::Incomplete { consumed }),
                 Part::Scalar { value, used } => {
                     consumed += self.charge(used)?;
@@ -250,14 +249,14 @@ impl Parser {
                     self.begin(kind, len)?
                 }
             };
-            if let Some(value) = whole {
+            if let Some(value) = complete {
                 (self.elements, self.bytes) = (0, 0);
                 return Ok(Progress::Value { value, consumed });
             }
         }
     }
 
-    /// Counts the bytes of a part that was taken.
+    /// Adds the bytes of a consumed part to the size of the reply.
     fn charge(&mut self, used: usize) -> Result<usize, ReplyError> {
         self.check_bytes(used)?;
         self.bytes += used;
@@ -273,7 +272,7 @@ impl Parser {
         }
     }
 
-    /// Begins an array or the like; returns the reply if that completes it.
+    /// Starts an array, map or set. Returns the reply if this completes it.
     fn begin(&mut self, kind: Kind, len: usize) -> Result<Option<Value>, ReplyError> {
         if self.open.len() >= self.limits.depth {
             return Err(ReplyError::TooDeep);
@@ -286,7 +285,7 @@ impl Parser {
         if self.elements > self.limits.elements {
             return Err(ReplyError::TooManyElements);
         }
-        let open = Open { kind, values: Vec::with_capacity(missing.min(ROOM_MAX)), missing };
+        let open = Open { kind, values: Vec::with_capacity(missing.min(PREALLOCATED_MAX)), missing };
         if missing > 0 {
             self.open.push(open);
             return Ok(None);
@@ -294,7 +293,7 @@ impl Parser {
         Ok(self.close(open).and_then(|value| self.place(value)))
     }
 
-    /// Puts a value where it belongs; returns the reply if that completes it.
+    /// Adds a value to the innermost open array. Returns the reply if this completes it.
     fn place(&mut self, mut value: Value) -> Option<Value> {
         loop {
             let Some(open) = self.open.last_mut() else { return Some(value) };
@@ -308,7 +307,7 @@ impl Parser {
         }
     }
 
-    /// Makes a value of what is whole; of attributes, what waits for their value.
+    /// Turns a complete array, map or set into a value. Attributes stay open for the value they belong to.
     fn close(&mut self, open: Open) -> Option<Value> {
         Some(match open.kind {
             Kind::Array => Value::Array(open.values),
@@ -345,7 +344,7 @@ impl Parser {
         }
     }
 
-    /// The bytes up to the end of the line.
+    /// The bytes up to the line end; `None` if incomplete.
     fn line<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, ReplyError> {
         let window = &bytes[..bytes.len().min(self.limits.line_bytes.saturating_add(1))];
         let found = window[self.searched..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
@@ -360,17 +359,17 @@ impl Parser {
         match &bytes[end..] {
             [b'\r', b'\n', ..] => Ok(Some(&bytes[..end])),
             [b'\r'] => Ok(None),
-            _ => Err(ReplyError::Malformed("a line end in a line")),
+            _ => Err(ReplyError::Malformed("line end inside a line")),
         }
     }
 
-    /// A string with its length before it.
+    /// Parses a string with a length header.
     fn string(&self, kind: u8, bytes: &[u8]) -> Result<Part, ReplyError> {
         let Some((len, header)) = length(bytes)? else { return Ok(Part::Partial) };
         if len == -1 && kind == b'$' {
             return Ok(Part::Scalar { value: Value::Null, used: 1 + header });
         }
-        let len = usize::try_from(len).map_err(|_| ReplyError::Malformed("a string of less than nothing"))?;
+        let len = usize::try_from(len).map_err(|_| ReplyError::Malformed("negative string length"))?;
         if len > self.limits.string_bytes {
             return Err(ReplyError::TooBigString);
         }
@@ -379,56 +378,54 @@ impl Parser {
         let Some(text) = bytes.get(header..used - 1) else { return Ok(Part::Partial) };
         let (text, end) = text.split_at(len);
         if end != b"\r\n" {
-            return Err(ReplyError::Malformed("a string that is longer than it says"));
+            return Err(ReplyError::Malformed("string longer than its length"));
         }
         let value = match (kind, text) {
             (b'$', _) => Value::Bulk(text.into()),
             (b'!', _) => Value::Error(text.into()),
             (_, [a, b, c, b':', text @ ..]) => Value::Verbatim { format: [*a, *b, *c], text: text.into() },
-            _ => return Err(ReplyError::Malformed("a verbatim string that does not say how it is written")),
+            _ => return Err(ReplyError::Malformed("verbatim string without a format")),
         };
         Ok(Part::Scalar { value, used })
     }
 
-    /// The beginning of an array or the like.
+    /// Parses the header of an array, map or set.
     fn header(&self, kind: Kind, bytes: &[u8]) -> Result<Part, ReplyError> {
         let Some((len, header)) = length(bytes)? else { return Ok(Part::Partial) };
         let used = 1 + header;
         if len == -1 && kind == Kind::Array {
             return Ok(Part::Scalar { value: Value::Null, used });
         }
-        let len = usize::try_from(len).map_err(|_| ReplyError::Malformed("an array of less than nothing"))?;
+        let len = usize::try_from(len).map_err(|_| ReplyError::Malformed("negative array length"))?;
         Ok(Part::Header { kind, len, used })
     }
 }
 
-/// A length and the bytes that it took, or nothing if it is not whole.
+/// A length and the bytes it took; `None` if incomplete.
 fn length(bytes: &[u8]) -> Result<Option<(i64, usize)>, ReplyError> {
     match number::length(bytes) {
-        Length::Whole { value, used } => Ok(Some((value, used))),
+        Length::Complete { value, used } => Ok(Some((value, used))),
         Length::Partial => Ok(None),
         Length::Bad if bytes.starts_with(b"?") => Err(ReplyError::Streamed),
-        Length::Bad | Length::TooLong => Err(ReplyError::Malformed("a length that is not a number")),
+        Length::Bad | Length::TooLong => Err(ReplyError::Malformed("invalid length")),
     }
 }
 
-/// The value of a line of this type.
+/// Parses a single-line value.
 fn scalar(kind: u8, line: &[u8]) -> Result<Value, ReplyError> {
     let text = || std::str::from_utf8(line).unwrap_or_default();
     Ok(match (kind, line) {
         (b'+', _) => Value::Simple(line.into()),
         (b'-', _) => Value::Error(line.into()),
-        (b':', _) => Value::Integer(integer(line).ok_or(ReplyError::Malformed("an integer that is none"))?),
+        (b':', _) => Value::Integer(integer(line).ok_or(ReplyError::Malformed("invalid integer"))?),
         (b'_', []) => Value::Null,
         (b'#', b"t") => Value::Boolean(true),
         (b'#', b"f") => Value::Boolean(false),
-        (b',', _) => {
-            Value::Double(text().parse().map_err(|_| ReplyError::Malformed("a double that is none"))?)
-        }
-        (b'(', _) if is_whole_number(line) => Value::BigNumber(text().into()),
-        (b'_', _) => return Err(ReplyError::Malformed("a null that is something")),
-        (b'#', _) => return Err(ReplyError::Malformed("a boolean that is neither true nor false")),
-        _ => return Err(ReplyError::Malformed("a big number that is none")),
+        (b',', _) => Value::Double(text().parse().map_err(|_| ReplyError::Malformed("invalid double"))?),
+        (b'(', _) if is_integer(line) => Value::BigNumber(text().into()),
+        (b'_', _) => return Err(ReplyError::Malformed("invalid null")),
+        (b'#', _) => return Err(ReplyError::Malformed("invalid boolean")),
+        _ => return Err(ReplyError::Malformed("invalid big number")),
     })
 }
 
@@ -436,12 +433,12 @@ fn integer(line: &[u8]) -> Option<i64> {
     std::str::from_utf8(line).ok()?.parse().ok()
 }
 
-fn is_whole_number(line: &[u8]) -> bool {
+fn is_integer(line: &[u8]) -> bool {
     let digits = line.strip_prefix(b"-").or(line.strip_prefix(b"+")).unwrap_or(line);
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Keys and values by turns, as pairs.
+/// Groups alternating keys and values into pairs.
 fn pairs(values: Vec<Value>) -> Vec<(Value, Value)> {
     let mut pairs = Vec::with_capacity(values.len() / 2);
     let mut values = values.into_iter();
@@ -452,205 +449,4 @@ fn pairs(values: Vec<Value>) -> Vec<(Value, Value)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The first value in these bytes, which must be all of it.
-    fn parse_with(limits: Limits, input: &[u8]) -> Result<Option<Value>, ReplyError> {
-        match Parser::new(limits).next(input)? {
-            Progress::Incomplete { .. } => Ok(None),
-            Progress::Value { value, consumed } => {
-                assert_eq!(consumed, input.len(), "{}", input.escape_ascii());
-                Ok(Some(value))
-            }
-        }
-    }
-
-    fn parse(input: &[u8]) -> Result<Option<Value>, ReplyError> {
-        parse_with(Limits::default(), input)
-    }
-
-    fn bulk(text: &str) -> Value {
-        Value::Bulk(text.into())
-    }
-
-    #[test]
-    fn every_type_is_known() {
-        use Value::*;
-        for (input, value) in [
-            (&b"+OK\r\n"[..], Simple(b"OK".into())),
-            (b"+\r\n", Simple(b"".into())),
-            (b"-ERR no\r\n", Error(b"ERR no".into())),
-            (b":0\r\n", Integer(0)),
-            (b":+7\r\n", Integer(7)),
-            (b":-9223372036854775808\r\n", Integer(i64::MIN)),
-            (b"$0\r\n\r\n", bulk("")),
-            (b"$4\r\na\r\nb\r\n", bulk("a\r\nb")),
-            (b"$-1\r\n", Null),
-            (b"*-1\r\n", Null),
-            (b"_\r\n", Null),
-            (b"#t\r\n", Boolean(true)),
-            (b"#f\r\n", Boolean(false)),
-            (b",1.5\r\n", Double(1.5)),
-            (b",-1e-3\r\n", Double(-0.001)),
-            (b",inf\r\n", Double(f64::INFINITY)),
-            (b",-inf\r\n", Double(f64::NEG_INFINITY)),
-            (
-                b"(-3492890328409238509324850943850943825024385\r\n",
-                BigNumber("-3492890328409238509324850943850943825024385".into()),
-            ),
-            (b"!5\r\nERR a\r\n", Error(b"ERR a".into())),
-            (b"=8\r\ntxt:a\r\nb\r\n", Verbatim { format: *b"txt", text: b"a\r\nb".into() }),
-            (b"*0\r\n", Array(vec![])),
-            (b"*2\r\n:1\r\n*1\r\n_\r\n", Array(vec![Integer(1), Array(vec![Null])])),
-            (b"~2\r\n:1\r\n:2\r\n", Set(vec![Integer(1), Integer(2)])),
-            (b"%0\r\n", Map(vec![])),
-            (
-                b"%1\r\n$1\r\na\r\n%1\r\n:1\r\n:2\r\n",
-                Map(vec![(bulk("a"), Map(vec![(Integer(1), Integer(2))]))]),
-            ),
-            (b">2\r\n+message\r\n*0\r\n", Push(vec![Simple(b"message".into()), Array(vec![])])),
-        ] {
-            assert_eq!(parse(input), Ok(Some(value)), "{}", input.escape_ascii());
-        }
-        assert!(matches!(parse(b",nan\r\n"), Ok(Some(Double(value))) if value.is_nan()));
-    }
-
-    #[test]
-    fn attributes_are_kept_with_their_value() {
-        let attributed = |value| Value::Attributed {
-            attributes: vec![(Value::Simple(b"ttl".into()), Value::Integer(9))],
-            value: Box::new(value),
-        };
-        let seven = attributed(Value::Integer(7));
-        assert_eq!(parse(b"|1\r\n+ttl\r\n:9\r\n:7\r\n"), Ok(Some(seven.clone())));
-        assert_eq!(parse(b"*1\r\n|1\r\n+ttl\r\n:9\r\n:7\r\n"), Ok(Some(Value::Array(vec![seven.clone()]))));
-        assert_eq!(
-            parse(b"|1\r\n+ttl\r\n:9\r\n|1\r\n+ttl\r\n:9\r\n:7\r\n"),
-            Ok(Some(attributed(seven.clone())))
-        );
-        assert_eq!(attributed(seven).without_attributes(), Value::Integer(7));
-        let nothing = Value::Attributed { attributes: vec![], value: Box::new(Value::Null) };
-        assert_eq!(parse(b"|0\r\n_\r\n"), Ok(Some(nothing)));
-        assert_eq!(parse(b"|0\r\n"), Ok(None));
-    }
-
-    #[test]
-    fn what_a_value_holds_can_be_asked_for() {
-        for text in [&b"+a\r\n"[..], b"$1\r\na\r\n", b"=5\r\ntxt:a\r\n"] {
-            assert_eq!(parse(text).unwrap().unwrap().as_bytes(), Some(&b"a"[..]));
-        }
-        assert_eq!(Value::Error(b"ERR".into()).as_bytes(), None);
-        assert_eq!(Value::Integer(3).as_integer(), Some(3));
-        assert_eq!(Value::Boolean(true).as_integer(), None);
-    }
-
-    #[test]
-    fn what_is_no_reply_is_refused() {
-        for (input, text) in [
-            (&b"x"[..], "no type of reply is 'x'"),
-            (b"\n", "no type of reply is '\\n'"),
-            (b"$?\r\n", "strings and arrays of unknown length are not supported"),
-            (b"*?", "strings and arrays of unknown length are not supported"),
-            (b";4\r\n", "strings and arrays of unknown length are not supported"),
-            (b".\r\n", "strings and arrays of unknown length are not supported"),
-            (b"+a\nb\r\n", "a line end in a line"),
-            (b"+a\rb\r\n", "a line end in a line"),
-            (b":x\r\n", "an integer that is none"),
-            (b":\r\n", "an integer that is none"),
-            (b":9223372036854775808\r\n", "an integer that is none"),
-            (b"$x\r\n", "a length that is not a number"),
-            (b"*01\r\n", "a length that is not a number"),
-            (b"$111111111111111111111111111111111", "a length that is not a number"),
-            (b"$-2\r\n", "a string of less than nothing"),
-            (b"!-1\r\n", "a string of less than nothing"),
-            (b"*-2\r\n", "an array of less than nothing"),
-            (b"%-1\r\n", "an array of less than nothing"),
-            (b"$1\r\nab\r\n", "a string that is longer than it says"),
-            (b"=3\r\ntxt\r\n", "a verbatim string that does not say how it is written"),
-            (b"=4\r\ntxt;\r\n", "a verbatim string that does not say how it is written"),
-            (b"_x\r\n", "a null that is something"),
-            (b"#x\r\n", "a boolean that is neither true nor false"),
-            (b",x\r\n", "a double that is none"),
-            (b",\r\n", "a double that is none"),
-            (b"(1x\r\n", "a big number that is none"),
-            (b"(\r\n", "a big number that is none"),
-            (b"(-\r\n", "a big number that is none"),
-        ] {
-            let error = parse(input).unwrap_err();
-            assert_eq!(error.to_string(), format!("not a valid reply: {text}"), "{}", input.escape_ascii());
-        }
-    }
-
-    #[test]
-    fn limits_are_still_allowed_and_one_more_is_not() {
-        let limits = Limits { depth: 2, elements: 4, string_bytes: 5, line_bytes: 6, reply_bytes: 30 };
-        for (input, error, text) in [
-            (&b"*1\r\n*1\r\n:1\r\n"[..], None, ""),
-            (b"*1\r\n*1\r\n*0\r\n", Some(ReplyError::TooDeep), "too many arrays in arrays"),
-            (b"|0\r\n|0\r\n:1\r\n", None, ""),
-            (b"|0\r\n|0\r\n|0\r\n", Some(ReplyError::TooDeep), "too many arrays in arrays"),
-            (b"*2\r\n*2\r\n_\r\n_\r\n_\r\n", None, ""),
-            (b"*2\r\n*3\r\n", Some(ReplyError::TooManyElements), "too many elements"),
-            (b"%3\r\n", Some(ReplyError::TooManyElements), "too many elements"),
-            (b"*999999999999999999\r\n", Some(ReplyError::TooManyElements), "too many elements"),
-            (b"%999999999999999999\r\n", Some(ReplyError::TooManyElements), "too many elements"),
-            (b"$5\r\n12345\r\n", None, ""),
-            (b"$6\r\n", Some(ReplyError::TooBigString), "a string is too big"),
-            (b"+123456\r\n", None, ""),
-            (b"+1234567", Some(ReplyError::TooLongLine), "a line is too long"),
-            (b"*3\r\n+12345\r\n+12345\r\n$4\r\n1234\r\n", None, ""),
-            (b"*3\r\n+12345\r\n+12345\r\n$5\r\n", Some(ReplyError::TooBigReply), "it is too big as a whole"),
-            (b"*4\r\n+12345\r\n+12345\r\n+123\r\n+1\r\n", None, ""),
-            (
-                b"*4\r\n+12345\r\n+12345\r\n+1234\r\n+1\r\n",
-                Some(ReplyError::TooBigReply),
-                "it is too big as a whole",
-            ),
-        ] {
-            match error {
-                None => assert!(
-                    matches!(parse_with(limits.clone(), input), Ok(Some(_))),
-                    "{}",
-                    input.escape_ascii()
-                ),
-                Some(error) => {
-                    assert_eq!(parse_with(limits.clone(), input), Err(error), "{}", input.escape_ascii());
-                    assert_eq!(error.to_string(), format!("not a valid reply: {text}"));
-                }
-            }
-        }
-        let deep = Limits { depth: usize::MAX, ..Limits::default() };
-        assert_eq!(parse_with(deep.clone(), &b"*1\r\n".repeat(DEPTH_MAX)), Ok(None));
-        assert_eq!(parse_with(deep, &b"*1\r\n".repeat(DEPTH_MAX + 1)), Err(ReplyError::TooDeep));
-    }
-
-    #[test]
-    fn limits_count_anew_with_each_reply() {
-        let mut parser = Parser::new(Limits { elements: 2, reply_bytes: 14, ..Limits::default() });
-        for _ in 0..3 {
-            let progress = parser.next(b"*2\r\n:1\r\n+abc\r\n:1\r\n");
-            assert!(matches!(progress, Ok(Progress::Value { consumed: 14, .. })), "{progress:?}");
-        }
-    }
-
-    #[test]
-    fn after_an_error_there_is_nothing_but_the_error() {
-        let mut parser = Parser::new(Limits::default());
-        assert_eq!(parser.next(b"*1\r\nx"), Err(ReplyError::UnknownType(b'x')));
-        assert_eq!(parser.next(b":1\r\n"), Err(ReplyError::UnknownType(b'x')));
-    }
-
-    #[test]
-    fn parts_are_taken_as_they_come() {
-        let mut parser = Parser::new(Limits::default());
-        assert_eq!(parser.next(b"*2\r\n:1\r\n$3\r\nab"), Ok(Progress::Incomplete { consumed: 8 }));
-        let value = Value::Array(vec![Value::Integer(1), bulk("abc")]);
-        assert_eq!(parser.next(b"$3\r\nabc\r\n"), Ok(Progress::Value { value, consumed: 9 }));
-
-        // What was searched for the end of a line is not searched again: change it, and nobody notices.
-        assert_eq!(parser.next(b"+abc"), Ok(Progress::Incomplete { consumed: 0 }));
-        let value = Value::Simple(b"\n\n\nd".into());
-        assert_eq!(parser.next(b"+\n\n\nd\r\n"), Ok(Progress::Value { value, consumed: 7 }));
-    }
-}
+mod tests;

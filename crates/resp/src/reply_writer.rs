@@ -1,23 +1,23 @@
-//! Replies as a server writes them, in the version of the protocol that the client has chosen.
+//! Writes replies in the protocol version that the client has chosen.
 //!
-//! What must hold: whatever is written, the client finds the end of it. Headers promise how many values follow, and
-//! the caller keeps the promise; texts that end at the end of their line never contain one.
+//! Invariant: the client can always find the end of a reply. The caller writes as many values as it announced
+//! in a header, and single-line texts never contain a line end.
 
 use std::io::Write as _;
 
 use crate::number::{put_bulk, put_header};
 
-/// The versions of the protocol; a connection begins with the second and changes by `HELLO`.
+/// Protocol version of a connection: RESP2 until the client sends `HELLO 3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Version {
-    /// What every client knows: strings, integers, errors, arrays.
+    /// Strings, integers, errors and arrays.
     #[default]
     Resp2,
-    /// With maps, sets, booleans, doubles and messages that nobody asked for.
+    /// RESP2 with maps, sets, booleans, doubles and push messages.
     Resp3,
 }
 
-/// From here on doubles are written with an exponent: their last digits would say nothing.
+/// Doubles from here on are written with an exponent.
 const EXPONENT_MIN: f64 = 1e16;
 
 /// Appends replies to a buffer.
@@ -28,48 +28,48 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer that appends to `out`.
+    /// Creates a writer that appends to `out`.
     pub fn new(out: &'a mut Vec<u8>, version: Version) -> Self {
         Self { out, version }
     }
 
-    /// The version that is written.
+    /// Returns the protocol version of the replies.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// A short text such as `OK`. Line ends in it become spaces.
+    /// Writes a simple string such as `OK`. Line ends become spaces.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text);
     }
 
-    /// As [`simple`](Self::simple), for a text that is told all the time: given as it is written, such as `+OK\r\n`.
+    /// Writes a preformatted simple string such as `+OK\r\n`, for replies on the hot path.
     #[inline]
-    pub fn known(&mut self, line: &'static [u8]) {
+    pub fn preformatted(&mut self, line: &'static [u8]) {
         debug_assert!(
             line.starts_with(b"+") && line.ends_with(b"\r\n") && !line[..line.len() - 2].contains(&b'\n')
         );
         self.out.extend_from_slice(line);
     }
 
-    /// An error: a code in capitals, a space, and what happened. Line ends in it become spaces, as in Redis.
+    /// Writes an error: a code in capitals, a space and a message. Line ends become spaces, as in Redis.
     pub fn error(&mut self, text: &str) {
         self.line(b'-', text);
     }
 
-    /// A whole number.
+    /// Writes an integer.
     #[inline]
     pub fn integer(&mut self, value: i64) {
         put_header(self.out, b':', value);
     }
 
-    /// Any bytes.
+    /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         put_bulk(self.out, b'$', bytes);
     }
 
-    /// Nothing, where a string or a number would be.
+    /// Writes a null in place of a string or number.
     pub fn null(&mut self) {
         self.out.extend_from_slice(match self.version {
             Version::Resp2 => b"$-1\r\n",
@@ -77,7 +77,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// Nothing, where an array would be.
+    /// Writes a null in place of an array.
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(match self.version {
             Version::Resp2 => b"*-1\r\n",
@@ -85,12 +85,13 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// The beginning of an array: `len` values must follow.
+    /// Writes the header of an array. `len` values must follow.
     pub fn array(&mut self, len: usize) {
         put_header(self.out, b'*', len as i64);
     }
 
-    /// The beginning of a map: `len` pairs must follow, key and value by turns. Before RESP3 an array of both.
+    /// Writes the header of a map. `len` pairs of key and value must follow. An array of keys and values in
+    /// RESP2.
     pub fn map(&mut self, len: usize) {
         match self.version {
             Version::Resp2 => self.array(len * 2),
@@ -98,7 +99,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The beginning of a set: `len` values must follow. Before RESP3 an array.
+    /// Writes the header of a set. `len` values must follow. An array in RESP2.
     pub fn set(&mut self, len: usize) {
         match self.version {
             Version::Resp2 => self.array(len),
@@ -106,8 +107,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The beginning of a message that is no answer: `len` values must follow, the first of them the kind of the
-    /// message. Before RESP3 an array, which only a client that subscribed to something expects.
+    /// Writes the header of a push message. `len` values must follow, the first of them the kind of the
+    /// message. An array in RESP2, where only subscribed clients expect one.
     pub fn push(&mut self, len: usize) {
         match self.version {
             Version::Resp2 => self.array(len),
@@ -115,7 +116,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Yes or no. Before RESP3 the integer 1 or 0.
+    /// Writes a boolean. The integer 1 or 0 in RESP2.
     pub fn boolean(&mut self, value: bool) {
         match self.version {
             Version::Resp2 => self.integer(i64::from(value)),
@@ -123,23 +124,23 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A floating-point number, with as many digits as tell it from all others. Before RESP3 a bulk string.
+    /// Writes the shortest decimal form that parses to the same double. A bulk string in RESP2.
     pub fn double(&mut self, value: f64) {
         self.text(b',', |out| {
             // Writing into a `Vec` does not fail.
             let _ = if value.is_nan() {
                 out.write_all(b"nan")
             } else if value.fract() == 0.0 && value.abs() < EXPONENT_MIN {
-                // Without a point, as Redis writes them.
+                // Integral values have no decimal point, as in Redis.
                 write!(out, "{value:.0}")
             } else {
-                // As short as it is exact; with an exponent if it is very large or very small.
+                // Shortest exact form, with an exponent if very large or very small.
                 write!(out, "{value:?}")
             };
         });
     }
 
-    /// A whole number that may need more than 64 bits. Before RESP3 a bulk string.
+    /// Writes an integer of up to 128 bits. A bulk string in RESP2.
     pub fn big_number(&mut self, value: i128) {
         self.text(b'(', |out| {
             // Writing into a `Vec` does not fail.
@@ -147,8 +148,8 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// A text to be shown to people as it is, with three letters that say how it is written: `txt`, `mkd`. Before
-    /// RESP3 a bulk string of the text alone.
+    /// Writes a verbatim string with its three-letter format, such as `txt` or `mkd`. A bulk string of the
+    /// text in RESP2.
     pub fn verbatim(&mut self, format: [u8; 3], text: &[u8]) {
         match self.version {
             Version::Resp2 => self.bulk(text),
@@ -162,7 +163,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A line of its own type in RESP3, a bulk string before.
+    /// Writes a line of type `kind` in RESP3 and a bulk string in RESP2.
     fn text(&mut self, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
         match self.version {
             Version::Resp2 => {
@@ -211,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn a_known_text_is_written_as_it_is_given() {
-        check_both(|writer| writer.known(b"+applied\r\n"), r"+applied\r\n");
+    fn preformatted_strings_are_unchanged() {
+        check_both(|writer| writer.preformatted(b"+applied\r\n"), r"+applied\r\n");
     }
 
     #[test]
-    fn what_both_versions_have() {
+    fn types_of_both_versions() {
         check_both(|out| out.simple("OK"), r"+OK\r\n");
         check_both(|out| out.error("ERR no such counter"), r"-ERR no such counter\r\n");
         check_both(|out| out.integer(-42), r":-42\r\n");
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_third_has() {
+    fn types_of_resp3_and_their_resp2_forms() {
         check(|out| out.null(), r"$-1\r\n", r"_\r\n");
         check(|out| out.null_array(), r"*-1\r\n", r"_\r\n");
         check(|out| out.map(2), r"*4\r\n", r"%2\r\n");
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_no_line_in_it() {
+    fn line_ends_become_spaces() {
         check_both(|out| out.error("ERR a\r\nb\rc\nd"), r"-ERR a  b c d\r\n");
         check_both(|out| out.simple("\n"), r"+ \r\n");
     }

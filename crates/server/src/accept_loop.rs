@@ -1,9 +1,9 @@
-//! Accepting: the one loop that all doors have, whatever is spoken behind them.
+//! The accept loop of all listeners.
 //!
-//! What must hold:
-//! - An accept that fails ends nothing: the next may fare better.
-//! - A connection whose other end is gone without a word ends in bounded time, whether anybody waits for it or writes to it. Until then
-//!   it takes the place of another.
+//! Invariants:
+//! - A failed accept does not end the loop.
+//! - A connection whose peer has vanished is closed in bounded time, whether the server reads from it or
+//!   writes to it. Until then it counts against the connection limit.
 
 use std::future::Future;
 use std::io;
@@ -15,37 +15,35 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// The pause after an accept that failed: mostly there are too many open files, and only time helps.
+/// Pause after a failed accept. The usual cause is the limit on open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a connection is silent before the other end is asked whether it is there. Most middleboxes forget a connection after some
-/// minutes, not within one; and a packet a minute costs nothing.
+/// Idle time before the first keepalive probe. Most middleboxes drop idle connections after a few minutes.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The time between two such questions, and how many go unanswered before the connection is given up: a network that is away for half a minute
-/// should cost nobody a connection.
+/// Interval and number of keepalive probes. A network outage of half a minute must not close connections.
 const PROBE_EVERY: Duration = Duration::from_secs(15);
 const PROBES: u32 = 4;
 
-/// How long what was sent may go unacknowledged. The kernel would try for a quarter of an hour, and asks no questions while it does. As
-/// long as a silent connection has, so that the two agree.
+/// Timeout of unacknowledged data. The kernel's default is about 15 minutes and disables keepalive meanwhile.
+/// Equal to the keepalive time of an idle connection.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = IDLE.saturating_add(PROBE_EVERY.saturating_mul(PROBES));
 
-/// Accepts connections until it is told to stop, and hands each to `welcome`, which may make a task of it. Closes the listener, and returns
-/// the tasks that have not ended.
+/// Accepts connections until `stop` completes and passes each to `serve`, which may spawn a task. Closes the
+/// listener and returns the tasks that are still running.
 pub async fn accept(
     listener: TcpListener,
     stop: impl Future<Output = ()>,
-    welcome: impl FnMut(TcpStream, SocketAddr, &mut JoinSet<()>),
+    serve: impl FnMut(TcpStream, SocketAddr, &mut JoinSet<()>),
 ) -> JoinSet<()> {
-    accept_from(|context| listener.poll_accept(context), stop, welcome).await
+    accept_from(|context| listener.poll_accept(context), stop, serve).await
 }
 
 async fn accept_from(
     mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>>,
     stop: impl Future<Output = ()>,
-    mut welcome: impl FnMut(TcpStream, SocketAddr, &mut JoinSet<()>),
+    mut serve: impl FnMut(TcpStream, SocketAddr, &mut JoinSet<()>),
 ) -> JoinSet<()> {
     let mut connections = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
@@ -57,35 +55,36 @@ async fn accept_from(
         };
         match accepted {
             Ok((stream, peer)) => {
-                if let Err(error) = prepare(&stream) {
-                    // It works all the same, unless it is gone already; then whoever serves it will see.
-                    tracing::debug!(%peer, %error, "a connection could not be set up as it should be");
+                if let Err(error) = set_socket_options(&stream) {
+                    // The connection works without the options. If it is closed, the task that serves it
+                    // notices.
+                    tracing::debug!(%peer, %error, "cannot set socket options");
                 }
-                welcome(stream, peer, &mut connections);
+                serve(stream, peer, &mut connections);
             }
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "no connection can be accepted");
+                tracing::warn!(%error, "cannot accept connections");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 }
 
-/// Whether only the client that came is concerned, and is gone.
+/// Whether the error concerns only the connection being accepted.
 fn is_about_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Sets up a connection that was accepted.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+/// Sets keepalive, timeout and no-delay.
+fn set_socket_options(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     let keepalive = TcpKeepalive::new().with_time(IDLE).with_interval(PROBE_EVERY).with_retries(PROBES);
     socket.set_tcp_keepalive(&keepalive)?;
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
-    // Answers go when they are there, not when there are enough of them: they are small, and somebody waits for each.
+    // Replies are small and clients wait for them, so they must not be delayed.
     socket.set_tcp_nodelay(true)
 }
 
@@ -97,9 +96,9 @@ mod tests {
 
     use super::*;
 
-    /// What a connection was set up with, as the system tells it.
+    /// Socket options as the system reports them.
     #[derive(Debug, PartialEq, Eq)]
-    struct Found {
+    struct SocketOptions {
         nodelay: bool,
         keepalive: bool,
         idle: Duration,
@@ -109,9 +108,9 @@ mod tests {
         unacknowledged: Option<Duration>,
     }
 
-    fn look(stream: &TcpStream) -> Found {
+    fn options_of(stream: &TcpStream) -> SocketOptions {
         let socket = SockRef::from(stream);
-        Found {
+        SocketOptions {
             nodelay: socket.tcp_nodelay().unwrap(),
             keepalive: socket.keepalive().unwrap(),
             idle: socket.tcp_keepalive_time().unwrap(),
@@ -122,8 +121,8 @@ mod tests {
         }
     }
 
-    /// Accepts from a listener that fails with these errors first, until one client was welcomed; tells how it was set up.
-    async fn welcomed(errors: Vec<io::ErrorKind>) -> Found {
+    /// Accepts one client from a listener that first fails with these errors, and returns the socket options.
+    async fn accept_after(errors: Vec<io::ErrorKind>) -> SocketOptions {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let _client = TcpStream::connect(address).await.unwrap();
@@ -137,17 +136,17 @@ mod tests {
             let enough = enough.clone();
             async move { enough.notified().await }
         };
-        let welcome = |stream: TcpStream, _, _: &mut JoinSet<()>| {
-            *found.lock().unwrap() = Some(look(&stream));
+        let serve = |stream: TcpStream, _, _: &mut JoinSet<()>| {
+            *found.lock().unwrap() = Some(options_of(&stream));
             enough.notify_one();
         };
-        accept_from(next, stop, welcome).await;
+        accept_from(next, stop, serve).await;
         found.lock().unwrap().take().unwrap()
     }
 
     #[tokio::test]
-    async fn an_accepted_connection_asks_whether_the_other_end_is_there() {
-        let wanted = Found {
+    async fn accepted_connections_have_keepalive_and_timeout() {
+        let expected = SocketOptions {
             nodelay: true,
             keepalive: true,
             idle: Duration::from_secs(60),
@@ -156,16 +155,16 @@ mod tests {
             #[cfg(target_os = "linux")]
             unacknowledged: Some(Duration::from_secs(120)),
         };
-        assert_eq!(welcomed(Vec::new()).await, wanted);
+        assert_eq!(accept_after(Vec::new()).await, expected);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_accept_that_fails_does_not_keep_the_next_from_being_welcomed() {
+    async fn the_loop_continues_after_a_failed_accept() {
         use io::ErrorKind::{ConnectionAborted, Other};
         let begun = tokio::time::Instant::now();
-        welcomed(vec![ConnectionAborted; 5]).await;
-        assert_eq!(begun.elapsed(), Duration::ZERO, "a client that is gone holds nobody up");
-        welcomed(vec![Other; 3]).await;
-        assert!(begun.elapsed() >= 3 * PAUSE, "there is no pause for what only time helps against");
+        accept_after(vec![ConnectionAborted; 5]).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO, "an aborted connection must not delay the next");
+        accept_after(vec![Other; 3]).await;
+        assert!(begun.elapsed() >= 3 * PAUSE, "other errors need a pause");
     }
 }

@@ -1,53 +1,54 @@
-//! Who watches: every change that this server has acknowledged is told to those who asked for it.
+//! The change feed: committed changes of this server as a stream.
 //!
-//! Told is what became durable, once, in the order of the slots of a partition as far as one connection made the changes. A watcher that
-//! is too slow loses changes and is told how many: it reads the counters again.
+//! Each durable change is published once. Changes of one connection to a partition are in the order of its
+//! log slots. A subscriber that lags loses changes and is informed of their number, so that it can read the
+//! counters again.
 
 use std::sync::Arc;
 
 use jeton_core::Cell;
 use tokio::sync::broadcast;
 
-/// Changes that a slow watcher may lag behind.
-const BEHIND_MAX: usize = 4096;
+/// Changes that a subscriber may lag behind.
+const LAG_MAX: usize = 4096;
 
-/// A change of a cell.
+/// A committed change of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeEvent {
-    /// Which cell.
+    /// The changed cell.
     pub cell: Cell,
-    /// The counter afterwards; nothing if the cell is empty or holds bytes.
+    /// The counter after the change; `None` if the cell is empty or holds bytes.
     pub value: Option<i64>,
-    /// The slot of the partition's log.
+    /// Slot in the log of the partition.
     pub slot: u64,
-    /// When, in milliseconds since 1970.
+    /// Time of the decision, in milliseconds since 1970.
     pub millis: u64,
 }
 
-/// Where changes are told.
+/// Publishes changes to all subscribers.
 #[derive(Debug)]
 pub struct ChangeFeed(broadcast::Sender<Arc<ChangeEvent>>);
 
 impl Default for ChangeFeed {
     fn default() -> Self {
-        Self(broadcast::Sender::new(BEHIND_MAX))
+        Self(broadcast::Sender::new(LAG_MAX))
     }
 }
 
 impl ChangeFeed {
-    /// Whether anybody watches. If not, there is nothing to be told.
-    pub fn are_watched(&self) -> bool {
+    /// Whether there are subscribers. Without any, nothing needs to be published.
+    pub fn has_subscribers(&self) -> bool {
         self.0.receiver_count() > 0
     }
 
-    /// Tells a change.
-    pub fn tell(&self, changed: ChangeEvent) {
-        // Nobody may be left to hear it.
-        let _heard_by = self.0.send(Arc::new(changed));
+    /// Publishes a change.
+    pub fn publish(&self, event: ChangeEvent) {
+        // Fails if the last subscriber is gone.
+        let _receivers = self.0.send(Arc::new(event));
     }
 
-    /// Hears all changes from now on.
-    pub fn watch(&self) -> broadcast::Receiver<Arc<ChangeEvent>> {
+    /// Subscribes to all changes from now on.
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<ChangeEvent>> {
         self.0.subscribe()
     }
 }

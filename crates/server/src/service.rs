@@ -1,4 +1,4 @@
-//! What both protocols share.
+//! The service shared by both protocols.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jeton_auth::{Access, AuthContext, Quota};
-use jeton_core::{Addition, BranchName, BranchOutcome, MissingIdPolicy, Operation, TableSettings};
+use jeton_core::{Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings};
 use jeton_engine::{
     Ask, CommittedCount, Engine, EngineError, FinishResult, OperationOutcome, PrepareError, PrepareResult,
     Request, Response, TableError,
@@ -20,22 +20,22 @@ use crate::quota;
 use crate::resp::Cursors;
 use crate::transactions::Transactions;
 
-/// What can be chosen about the service.
+/// Options of the service.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The table of keys that name none.
+    /// Table of keys without a table name.
     pub default_table: String,
-    /// Whether all counters of a table may be deleted by one command.
+    /// Whether `FLUSHALL` and `FLUSHDB` are allowed.
     pub allow_flush: bool,
-    /// Connections that may be open, of each protocol.
+    /// Maximum open connections per protocol.
     pub connections_max: usize,
-    /// How long a connection may take to say its first word, and to end one it has begun.
-    pub word_timeout: Duration,
-    /// How long a request may wait for its answer.
-    pub answer_timeout: Duration,
-    /// The longest request.
+    /// Timeout for a client to send its first request, and to complete a started one.
+    pub request_read_timeout: Duration,
+    /// Timeout of a request in the engine.
+    pub request_timeout: Duration,
+    /// Maximum bytes of a request.
     pub request_bytes_max: usize,
-    /// The directory below which copies of the store are made. Without it they are made anywhere, for callers on this machine.
+    /// Directory below which backups are made. Without it, clients on this machine may name any directory.
     pub backup_dir: Option<PathBuf>,
 }
 
@@ -45,48 +45,49 @@ impl Default for Options {
             default_table: "default".into(),
             allow_flush: false,
             connections_max: 10_000,
-            word_timeout: Duration::from_secs(30),
-            answer_timeout: Duration::from_secs(30),
+            request_read_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,
             backup_dir: None,
         }
     }
 }
 
-/// The engine, who may do what, what is counted about the service itself, and who watches.
+/// Engine, access control, metrics and change feed.
 pub struct Service {
-    /// The store.
+    /// The storage engine.
     pub engine: Arc<Engine>,
-    /// Who may do what.
+    /// Access control.
     pub access: Arc<Access>,
-    /// What was chosen.
+    /// Options of the service.
     pub options: Options,
-    /// What is counted.
+    /// Metrics of the service.
     pub metrics: Metrics,
-    /// Who watches.
+    /// Feed of committed changes.
     pub changes: ChangeFeed,
-    /// Transactions over databases, if they are set up.
+    /// Transactions over databases, if configured.
     pub transactions: Arc<Transactions>,
-    /// Where walks through the keys are.
+    /// Open `SCAN` cursors.
     pub(crate) cursors: Cursors,
-    /// Held while a copy of the store is made.
+    /// Locked while a backup is made.
     pub(crate) copying: Mutex<()>,
-    /// Connections that are at work, and whether they are to end with that.
-    working: AtomicUsize,
+    /// Connections with a request in flight.
+    in_flight: AtomicUsize,
+    /// Whether connections close after the request in flight.
     stopping: AtomicBool,
     idle: Notify,
 }
 
-/// A connection at work, for as long as this is held.
+/// Marks a connection as having a request in flight until it is dropped.
 pub(crate) struct InFlightGuard(Arc<Service>);
 
 impl InFlightGuard {
     pub fn begin(service: &Arc<Service>) -> Self {
-        service.working.fetch_add(1, Ordering::SeqCst);
+        service.in_flight.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(service))
     }
 
-    /// Whether nothing more is to be done after it.
+    /// Whether the connection must close after this request.
     pub fn is_last(&self) -> bool {
         self.0.stopping.load(Ordering::SeqCst)
     }
@@ -94,17 +95,17 @@ impl InFlightGuard {
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        if self.0.working.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.stopping.load(Ordering::SeqCst) {
+        if self.0.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.stopping.load(Ordering::SeqCst) {
             self.0.idle.notify_waiters();
         }
     }
 }
 
 impl Service {
-    /// A service on this store. The table of keys that name none is made, if it is not there.
+    /// Creates a service on an engine, and the default table if it does not exist.
     pub fn new(engine: Arc<Engine>, access: Arc<Access>, options: Options) -> Result<Self, TableError> {
         if engine.table(&options.default_table).is_err() {
-            // The verbs of Redis have no ids, and must work on it.
+            // Redis commands have no ids and must work on the default table.
             let settings =
                 TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() };
             engine.create_table(&options.default_table, settings)?;
@@ -118,13 +119,13 @@ impl Service {
             transactions: Transactions::none(),
             cursors: Cursors::default(),
             copying: Mutex::new(()),
-            working: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             idle: Notify::new(),
         })
     }
 
-    /// The same, with transactions.
+    /// Adds transactions.
     #[must_use]
     pub fn with_transactions(self, transactions: Arc<Transactions>) -> Self {
         Self { transactions, ..self }
@@ -135,43 +136,45 @@ impl Service {
         self.engine.now().as_nanos() / 1_000_000
     }
 
-    /// Lets connections end with what they are at work on, and comes back when none is at work, or when that takes too long.
+    /// Makes connections close after their request in flight, and waits until none is in flight, at most 10
+    /// s.
     pub async fn stop(&self) {
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const STOP_TIMEOUT: Duration = Duration::from_secs(10);
         self.stopping.store(true, Ordering::SeqCst);
         let all_idle = async {
             loop {
                 let idle = self.idle.notified();
-                if self.working.load(Ordering::SeqCst) == 0 {
+                if self.in_flight.load(Ordering::SeqCst) == 0 {
                     return;
                 }
                 idle.await;
             }
         };
-        let _or_too_long = tokio::time::timeout(PATIENCE, all_idle).await;
+        let _or_timeout = tokio::time::timeout(STOP_TIMEOUT, all_idle).await;
     }
 
-    /// Does an operation, counts it, and tells those who watch.
+    /// Applies an operation, counts it, and publishes its changes.
     pub async fn apply(&self, operation: Operation) -> Result<OperationOutcome, EngineError> {
-        let watched = self.changes.are_watched().then(|| operation.clone());
+        let published = self.changes.has_subscribers().then(|| operation.clone());
         let reply = self.engine.apply(operation).await;
         self.metrics.add(outcome(&reply), 1);
-        if let Some(operation) = watched {
-            self.tell(&operation, &reply);
+        if let Some(operation) = published {
+            self.publish(&operation, &reply);
         }
         reply
     }
 
-    /// Does many operations and reads, counts them, and tells those who watch.
-    pub async fn submit_batch(&self, asks: Vec<Ask>) -> Vec<Response> {
-        self.submit_prehashed(asks.into_iter().map(|ask| self.engine.to_request(ask)).collect()).await
+    /// Submits operations and reads, counts them, and publishes the changes.
+    pub async fn submit_batch(&self, requests: Vec<Ask>) -> Vec<Response> {
+        self.submit_prehashed(requests.into_iter().map(|request| self.engine.to_request(request)).collect())
+            .await
     }
 
-    /// As [`burst`](Self::burst), of what the engine has prepared.
+    /// As [`submit_batch`](Self::submit_batch), for requests that are hashed already.
     pub async fn submit_prehashed(&self, requests: Vec<Request>) -> Vec<Response> {
-        let watched = self.changes.are_watched().then(|| requests.clone());
+        let published = self.changes.has_subscribers().then(|| requests.clone());
         let responses = self.engine.submit_prehashed(requests).await;
-        // Most are alike: counted together, they cost next to nothing.
+        // The common outcomes are counted once per batch, to save atomic operations.
         let (mut applied, mut read) = (0, 0);
         for response in &responses {
             match response {
@@ -184,78 +187,89 @@ impl Service {
         }
         self.metrics.add(Metric::Applied, applied);
         self.metrics.add(Metric::Read, read);
-        if let Some(requests) = watched {
+        if let Some(requests) = published {
             for (request, response) in requests.iter().zip(&responses) {
                 if let (Some(operation), Response::Applied(reply)) = (request.operation(), response) {
-                    self.tell(operation, reply);
+                    self.publish(operation, reply);
                 }
             }
         }
         responses
     }
 
-    /// Does an operation for somebody: not if it would create more counters than they may.
+    /// Applies an operation of a client, unless it exceeds the counter quota of the client.
     pub async fn apply_as(
         &self,
-        pass: &AuthContext,
+        auth: &AuthContext,
         operation: Operation,
     ) -> Result<OperationOutcome, EngineError> {
-        if !pass.is_limited(Quota::Counters) {
+        if !auth.is_limited(Quota::Counters) {
             return self.apply(operation).await;
         }
         let request = self.engine.to_request(Ask::Apply(operation));
-        match quota::submit_batch(self, pass, vec![request]).await.pop() {
+        match quota::submit_batch(self, auth, vec![request]).await.pop() {
             Some(Response::Applied(reply)) => reply,
             _ => Err(EngineError::Closed),
         }
     }
 
-    /// Does many operations and reads for somebody: not those that would create more counters than they may.
-    pub async fn submit_as(&self, pass: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
-        if !pass.is_limited(Quota::Counters) {
+    /// Submits requests of a client, except those that exceed the counter quota of the client.
+    pub async fn submit_as(&self, auth: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
+        if !auth.is_limited(Quota::Counters) {
             return self.submit_prehashed(requests).await;
         }
-        quota::submit_batch(self, pass, requests).await
+        quota::submit_batch(self, auth, requests).await
     }
 
-    /// Holds a branch of a transaction for somebody: not if it would create more counters than they may.
-    pub async fn hold_as(
+    /// Prepares a branch of a transaction of a client, unless it exceeds the counter quota of the client.
+    pub async fn prepare_branch_as(
         &self,
-        pass: &AuthContext,
+        auth: &AuthContext,
         name: &BranchName,
         additions: Vec<Addition>,
     ) -> Result<PrepareResult, PrepareError> {
-        if pass.is_limited(Quota::Counters) {
-            return quota::prepare_branch(self, pass, name, additions).await;
+        if auth.is_limited(Quota::Counters) {
+            return quota::prepare_branch(self, auth, name, additions).await;
         }
         self.engine.prepare_branch(name, additions).await
     }
 
-    /// Ends a branch of a transaction, and tells those who watch.
+    /// Commits or aborts a branch of a transaction, and publishes its changes.
     pub async fn finish_branch(
         &self,
         name: &BranchName,
-        ending: BranchOutcome,
+        outcome: BranchOutcome,
     ) -> Result<FinishResult, EngineError> {
-        let settled = self.engine.finish_branch(name, ending).await;
-        if let Ok(FinishResult::Done { counted, .. }) = &settled {
+        let finished = self.engine.finish_branch(name, outcome).await;
+        if let Ok(FinishResult::Done { counted, .. }) = &finished {
             self.metrics.add(Metric::Applied, counted.len() as u64);
             for CommittedCount { cell, value, slot, millis } in counted {
                 let (cell, value, slot, millis) = (cell.clone(), *value, *slot, *millis);
-                self.changes.tell(ChangeEvent { cell, value, slot, millis });
+                self.changes.publish(ChangeEvent { cell, value, slot, millis });
             }
         }
-        settled
+        finished
     }
 
-    fn tell(&self, operation: &Operation, reply: &Result<OperationOutcome, EngineError>) {
-        let Ok(OperationOutcome::Fresh(answer)) = reply else { return };
+    fn publish(&self, operation: &Operation, outcome: &Result<OperationOutcome, EngineError>) {
+        let Ok(OperationOutcome::Fresh(answer)) = outcome else { return };
         if !answer.applied {
             return;
         }
-        for ((cell, _), value) in operation.changes().zip(answer.values.as_slice()) {
+        let mut appended = None;
+        for ((cell, change), value) in operation.changes().zip(answer.values.as_slice()) {
+            match change {
+                // Its result is a length. The counter, if there is one, is the result of the check that
+                // follows it.
+                Change::Append(_) => {
+                    appended = Some(cell);
+                    continue;
+                }
+                Change::Check(_) if appended != Some(cell) => continue,
+                _ => {}
+            }
             let (slot, millis) = (answer.slot, answer.millis);
-            self.changes.tell(ChangeEvent { cell: cell.clone(), value: *value, slot, millis });
+            self.changes.publish(ChangeEvent { cell: cell.clone(), value: *value, slot, millis });
         }
     }
 }

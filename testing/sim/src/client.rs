@@ -128,9 +128,10 @@ fn mixed(wall: u64, chance: &mut Rng) -> Change {
             let most = if chance.one_in(4) { 1_500 } else { 300 };
             Change::Put(vec![chance.draw() as u8; chance.below(most) as usize].into())
         }
-        15 => Change::Check(match chance.below(3) {
+        15 => Change::Check(match chance.below(4) {
             0 => Check::Absent,
             1 => Check::Present,
+            2 => Check::ExpiresWithin { min: 0, max: *chance.pick(&[wall + 2_000, u64::MAX - 1]) },
             _ => Check::Holds(Value::Counter(chance.below(10) as i64)),
         }),
         16 => Change::Add(*chance.pick(&[i64::MAX, i64::MIN, i64::MAX - 5])),

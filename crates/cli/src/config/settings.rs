@@ -84,8 +84,8 @@ settings! {
     "Limits" {
         connections_max: usize = service().connections_max, "N", "Connections that may be open, of each protocol";
         request_bytes_max: Size = Size(service().request_bytes_max as u64).show(), "SIZE", "The longest request";
-        word_timeout: DurationValue = DurationValue(service().word_timeout).show(), "TIME", "How long a client may take to end a request that it has begun";
-        answer_timeout: DurationValue = DurationValue(service().answer_timeout).show(), "TIME", "How long a request may wait for its answer";
+        request_read_timeout: DurationValue = DurationValue(service().request_read_timeout).show(), "TIME", "Timeout for a client to send its first request and to complete a started one";
+        request_timeout: DurationValue = DurationValue(service().request_timeout).show(), "TIME", "Timeout of a request in the engine";
     }
     "Engine" {
         default_table: String = &service().default_table, "NAME", "The table of keys that name none";
@@ -144,8 +144,8 @@ impl Settings {
             default_table: self.default_table.clone(),
             allow_flush: self.allow_flush,
             connections_max: self.connections_max,
-            word_timeout: self.word_timeout.0,
-            answer_timeout: self.answer_timeout.0,
+            request_read_timeout: self.request_read_timeout.0,
+            request_timeout: self.request_timeout.0,
             request_bytes_max: usize::try_from(self.request_bytes_max.0).unwrap_or(usize::MAX),
             backup_dir: self.backup_dir.0.clone(),
         }

@@ -100,7 +100,8 @@ pub async fn put(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
         additions.push(one);
     }
     let (service, pass) = (asked.app.service.clone(), asked.pass.clone());
-    let vote = work(&asked, async move { service.hold_as(&pass, &name, additions).await }).await??;
+    let vote =
+        work(&asked, async move { service.prepare_branch_as(&pass, &name, additions).await }).await??;
     match vote {
         PrepareResult::Prepared { fresh } => Ok(done(text, "held", fresh)),
         PrepareResult::Finished(ending) => Err(settled(ending)),
@@ -219,7 +220,7 @@ async fn work<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Problem> {
     let work = tokio::spawn(work);
-    match tokio::time::timeout(asked.service().options.answer_timeout, work).await {
+    match tokio::time::timeout(asked.service().options.request_timeout, work).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(_)) => Err(EngineError::Closed.into()),
         Err(_) => {

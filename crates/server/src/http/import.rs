@@ -159,11 +159,11 @@ impl Import {
         let mut lines = Lines::new(self.asked.service().options.request_bytes_max);
         let mut body = self.asked.take_body();
         let app = self.asked.app.clone();
-        let word_timeout = app.service.options.word_timeout;
+        let request_read_timeout = app.service.options.request_read_timeout;
         let mut closed = std::pin::pin!(app.closed());
         let mut found = Vec::new();
         loop {
-            let until = Instant::now() + word_timeout;
+            let until = Instant::now() + request_read_timeout;
             let piece = loop {
                 let left = until.saturating_duration_since(Instant::now());
                 tokio::select! {
@@ -242,7 +242,7 @@ impl Import {
             left.iter().for_each(|(line, _)| self.fail(*line, problem.clone()));
             return Ok(());
         }
-        let patience = self.asked.service().options.answer_timeout;
+        let patience = self.asked.service().options.request_timeout;
         let mut since = Instant::now();
         let mut pause = PAUSES.0;
         loop {

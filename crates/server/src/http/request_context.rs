@@ -158,7 +158,7 @@ impl RequestContext {
     pub async fn whole(&mut self) -> Result<Bytes, Problem> {
         let options = &self.app.service.options;
         let body = self.body.get_mut().unwrap_or_else(PoisonError::into_inner);
-        body::whole(body, options.request_bytes_max, options.word_timeout).await
+        body::whole(body, options.request_bytes_max, options.request_read_timeout).await
     }
 
     /// The body, to be read as it comes.

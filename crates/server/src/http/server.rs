@@ -90,7 +90,7 @@ impl Server {
         })
         .await;
         server.close();
-        let patience = server.service.options.answer_timeout + LAST_WORDS;
+        let patience = server.service.options.request_timeout + LAST_WORDS;
         let all_ended = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, all_ended).await.is_err() {
             tracing::warn!(open = connections.len(), "connections were cut: they did not end in time");
@@ -133,10 +133,10 @@ impl Server {
             request.extensions_mut().insert(Peer(peer));
             router.call(request)
         });
-        let stream = WriteTimeout::new(stream, self.service.options.word_timeout);
+        let stream = WriteTimeout::new(stream, self.service.options.request_read_timeout);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.service.options.word_timeout)
+            .header_read_timeout(self.service.options.request_read_timeout)
             .max_buf_size(BUFFER_BYTES)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);

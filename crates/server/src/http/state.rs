@@ -28,7 +28,7 @@ impl App {
     pub async fn apply(&self, pass: &AuthContext, operation: Operation) -> Result<OperationOutcome, Problem> {
         let (service, pass) = (self.service.clone(), pass.clone());
         let work = tokio::spawn(async move { service.apply_as(&pass, operation).await });
-        match tokio::time::timeout(self.service.options.answer_timeout, work).await {
+        match tokio::time::timeout(self.service.options.request_timeout, work).await {
             Ok(Ok(reply)) => Ok(reply?),
             Ok(Err(_)) => Err(EngineError::Closed.into()),
             Err(_) => Err(no_answer_yet()),
@@ -43,7 +43,7 @@ impl App {
         let (service, pass) = (self.service.clone(), pass.clone());
         let requests = asks.into_iter().map(|ask| service.engine.to_request(ask)).collect();
         let work = tokio::spawn(async move { service.submit_as(&pass, requests).await });
-        match tokio::time::timeout(self.service.options.answer_timeout, work).await {
+        match tokio::time::timeout(self.service.options.request_timeout, work).await {
             Ok(Ok(responses)) => Ok(responses),
             Ok(Err(_)) => Err(EngineError::Closed.into()),
             Err(_) => Err(no_answer_yet()),
@@ -52,8 +52,8 @@ impl App {
 
     /// Waits for something, but not for ever.
     pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Problem> {
-        let answer_timeout = self.service.options.answer_timeout;
-        tokio::time::timeout(answer_timeout, work).await.map_err(|_| {
+        let request_timeout = self.service.options.request_timeout;
+        tokio::time::timeout(request_timeout, work).await.map_err(|_| {
             Problem::new(Kind::Busy, "the store did not answer within the time allowed").again_after(SOON)
         })
     }

@@ -186,8 +186,8 @@ pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> 
         });
     }
     let request = ProcedureCall { procedure, parameters: parameters.into() };
-    let answer_timeout = asked.service().options.answer_timeout;
-    match tokio::time::timeout(answer_timeout, desk.issue(id, request, is_first_time)).await {
+    let request_timeout = asked.service().options.request_timeout;
+    match tokio::time::timeout(request_timeout, desk.issue(id, request, is_first_time)).await {
         Ok(ending) => Ok(json::response(StatusCode::OK, &outcome(id, ending?)?)),
         Err(_) => Err(no_answer("there was no answer within the time allowed")),
     }

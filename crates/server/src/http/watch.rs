@@ -81,7 +81,7 @@ pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let prefix = query.one("prefix")?.unwrap_or_default().to_vec();
     let (writer, body) = body::channel();
     // From here on nothing is missed, and that is what the first line says.
-    let changes = asked.service().changes.watch();
+    let changes = asked.service().changes.subscribe();
     tokio::spawn(Watch { asked, table, prefix, writer }.run(changes));
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

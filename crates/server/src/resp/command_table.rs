@@ -1,59 +1,63 @@
-//! The commands: their names, how many arguments they take, which of them are keys, and what clients ask about them.
+//! The commands: names, arity, key positions, and the metadata of `COMMAND`.
 
-/// A command that is known.
+/// A supported command.
 #[derive(Debug)]
 pub struct CommandSpec {
-    /// Its name, in capitals.
+    /// Name in capitals.
     pub name: &'static str,
-    /// The number of arguments with the name; if negative, at least so many.
+    /// Number of arguments, the name included. If negative, the minimum number.
     pub arity: i32,
-    /// What it does to keys and connections, in the words of Redis.
+    /// Flags of Redis, as `COMMAND` reports them.
     pub flags: &'static [&'static str],
-    /// The first key, the last one (from the end, if negative), and the step between them.
+    /// Positions of the first and last key (from the end if negative), and the step between keys.
     pub keys: (i32, i32, i32),
-    /// The group in the documentation.
+    /// Group of the command, as `COMMAND DOCS` reports it.
     pub group: &'static str,
-    /// What it does.
+    /// One-line description, as `COMMAND DOCS` reports it.
     pub summary: &'static str,
-    /// How it is done.
+    /// How the server executes it.
     pub kind: Kind,
 }
 
-/// How a command is done.
+/// How the server executes a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// About the connection or the server, answered at once.
+    /// Concerns the connection or the server; needs no engine.
     Connection,
     /// Adds to a counter.
     Add(Delta),
-    /// Sets a key, if it has no options; otherwise it is like any other change.
+    /// Sets a key. With options it is a multi-step change.
     Set,
     /// Reads one key.
     Get,
-    /// Looks at keys, and answers from what they hold.
-    Look,
-    /// Looks at keys and changes them.
+    /// Computes a reply from the values of keys.
+    Read,
+    /// Appends to a key, in one operation.
+    Append,
+    /// Changes the expiry time of a key, in one operation.
+    Expire,
+    /// Changes keys depending on their values, in several steps.
     Change,
-    /// Goes through all keys.
-    Walk,
-    /// Begins, ends or gives up a transaction.
+    /// Scans all keys.
+    Scan,
+    /// `MULTI`, `EXEC` or `DISCARD`.
     Transaction,
-    /// A verb with an id.
-    Token(IdCommand),
+    /// A command with an operation id.
+    WithId(IdCommand),
 }
 
-/// What a counter is added to it.
+/// The delta applied to a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delta {
-    /// This.
+    /// A constant.
     Fixed(i64),
-    /// The argument.
+    /// The second argument.
     Plus,
-    /// The argument, taken away.
+    /// The negated second argument.
     Minus,
 }
 
-/// A verb with an id.
+/// A command with an operation id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdCommand {
     /// Adds to a counter.
@@ -64,11 +68,11 @@ pub enum IdCommand {
     Set,
     /// Sets a counter to zero.
     Reset,
-    /// Empties a key.
+    /// Deletes a key.
     Delete,
     /// Reads a key.
     Get,
-    /// Tells what became of an id.
+    /// Reports the status of an id.
     Operation,
 }
 
@@ -90,99 +94,99 @@ const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
 const NONE: (i32, i32, i32) = (0, 0, 0);
 
-macro_rules! verbs {
+macro_rules! commands {
     ($($name:literal $arity:literal $flags:ident $keys:expr, $group:literal, $kind:expr, $summary:literal;)*) => {
-        /// All commands, by name.
-        pub const VERBS: &[CommandSpec] = &[$(CommandSpec {
+        /// All commands, sorted by name.
+        pub const COMMANDS: &[CommandSpec] = &[$(CommandSpec {
             name: $name, arity: $arity, flags: $flags, keys: $keys, group: $group, summary: $summary, kind: $kind,
         }),*];
     };
 }
 
-verbs! {
-    "APPEND" 3 WRITE ONE, "string", Kind::Change, "Appends a string to the value of a key.";
-    "AUTH" -2 NO_AUTH NONE, "connection", Kind::Connection, "Shows a token.";
-    "CLIENT" -2 NO_FLAGS NONE, "connection", Kind::Connection, "Names the connection, and tells about it.";
-    "COMMAND" -1 PLAIN_SLOW NONE, "server", Kind::Connection, "Tells which commands there are.";
-    "CONFIG" -2 NO_FLAGS NONE, "server", Kind::Connection, "Tells settings that tools ask for.";
-    "DBSIZE" 1 READ NONE, "server", Kind::Walk, "Counts the keys of the default table.";
-    "DECR" 2 WRITE ONE, "string", Kind::Add(Delta::Fixed(-1)), "Takes one from a counter.";
-    "DECRBY" 3 WRITE ONE, "string", Kind::Add(Delta::Minus), "Takes a number from a counter.";
-    "DEL" -2 WRITE_SLOW ALL, "generic", Kind::Change, "Deletes keys, and tells how many there were.";
-    "DISCARD" 1 QUEUE NONE, "transactions", Kind::Transaction, "Gives up a transaction.";
-    "ECHO" 2 PLAIN NONE, "connection", Kind::Connection, "Sends back what it is sent.";
-    "EXEC" 1 EXEC NONE, "transactions", Kind::Transaction, "Does all that was queued, at once.";
-    "EXISTS" -2 READ ALL, "generic", Kind::Look, "Counts how many of the keys exist.";
-    "EXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key a time to live, in seconds.";
-    "EXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key an end, in seconds since 1970.";
-    "EXPIRETIME" 2 READ ONE, "generic", Kind::Look, "Tells the end of a key, in seconds since 1970.";
-    "FLUSHALL" -1 WRITE_SLOW NONE, "server", Kind::Walk, "Deletes all keys of the default table, where that is allowed.";
-    "FLUSHDB" -1 WRITE_SLOW NONE, "server", Kind::Walk, "Deletes all keys of the default table, where that is allowed.";
+commands! {
+    "APPEND" 3 WRITE ONE, "string", Kind::Append, "Appends a string to the value of a key.";
+    "AUTH" -2 NO_AUTH NONE, "connection", Kind::Connection, "Authenticates the connection by a token.";
+    "CLIENT" -2 NO_FLAGS NONE, "connection", Kind::Connection, "Names the connection and reports its state.";
+    "COMMAND" -1 PLAIN_SLOW NONE, "server", Kind::Connection, "Lists the supported commands.";
+    "CONFIG" -2 NO_FLAGS NONE, "server", Kind::Connection, "Reports settings that tools read.";
+    "DBSIZE" 1 READ NONE, "server", Kind::Scan, "Counts the keys of the default table.";
+    "DECR" 2 WRITE ONE, "string", Kind::Add(Delta::Fixed(-1)), "Subtracts one from a counter.";
+    "DECRBY" 3 WRITE ONE, "string", Kind::Add(Delta::Minus), "Subtracts a number from a counter.";
+    "DEL" -2 WRITE_SLOW ALL, "generic", Kind::Change, "Deletes keys and returns how many existed.";
+    "DISCARD" 1 QUEUE NONE, "transactions", Kind::Transaction, "Discards the queued commands.";
+    "ECHO" 2 PLAIN NONE, "connection", Kind::Connection, "Returns its argument.";
+    "EXEC" 1 EXEC NONE, "transactions", Kind::Transaction, "Executes the queued commands atomically.";
+    "EXISTS" -2 READ ALL, "generic", Kind::Read, "Counts how many of the keys exist.";
+    "EXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Sets the time to live of a key, in seconds.";
+    "EXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Sets the expiry time of a key, in seconds since 1970.";
+    "EXPIRETIME" 2 READ ONE, "generic", Kind::Read, "Returns the expiry time of a key, in seconds since 1970.";
+    "FLUSHALL" -1 WRITE_SLOW NONE, "server", Kind::Scan, "Deletes all keys of the default table, if the server allows it.";
+    "FLUSHDB" -1 WRITE_SLOW NONE, "server", Kind::Scan, "Deletes all keys of the default table, if the server allows it.";
     "GET" 2 READ ONE, "string", Kind::Get, "Reads a key.";
     "GETDEL" 2 WRITE_SMALL ONE, "string", Kind::Change, "Reads a key and deletes it.";
     "GETEX" -2 WRITE_SMALL ONE, "string", Kind::Change, "Reads a key and changes its time to live.";
-    "GETRANGE" 4 READ_SLOW ONE, "string", Kind::Look, "Reads a part of a key.";
-    "GETSET" 3 WRITE ONE, "string", Kind::Change, "Sets a key and tells what it was.";
+    "GETRANGE" 4 READ_SLOW ONE, "string", Kind::Read, "Reads a part of a key.";
+    "GETSET" 3 WRITE ONE, "string", Kind::Change, "Sets a key and returns its old value.";
     "HELLO" -1 NO_AUTH NONE, "connection", Kind::Connection, "Chooses the version of the protocol.";
     "INCR" 2 WRITE ONE, "string", Kind::Add(Delta::Fixed(1)), "Adds one to a counter.";
     "INCRBY" 3 WRITE ONE, "string", Kind::Add(Delta::Plus), "Adds a number to a counter.";
-    "INCREX" -2 WRITE ONE, "string", Kind::Change, "Adds to a counter within bounds, and tells what was added.";
-    "INFO" -1 PLAIN_SLOW NONE, "server", Kind::Connection, "Tells how the server is doing.";
-    "JADD" -3 WRITE ONE, "jeton", Kind::Token(IdCommand::Add), "Adds to a counter, once for each id.";
-    "JDEL" -2 WRITE ONE, "jeton", Kind::Token(IdCommand::Delete), "Empties a key, once for each id.";
-    "JGET" 2 READ ONE, "jeton", Kind::Token(IdCommand::Get), "Reads a key: a counter as an integer.";
-    "JMADD" -5 WRITE_LARGE (3, -1, 2), "jeton", Kind::Token(IdCommand::AddMany), "Adds to many counters of one partition, once for each id.";
-    "JOP" -2 READ_SLOW NONE, "jeton", Kind::Token(IdCommand::Operation), "Tells what became of an id.";
-    "JRESET" -2 WRITE ONE, "jeton", Kind::Token(IdCommand::Reset), "Sets a counter to zero, once for each id.";
-    "JSET" -3 WRITE ONE, "jeton", Kind::Token(IdCommand::Set), "Sets a key, once for each id.";
-    "MGET" -2 READ ALL, "string", Kind::Look, "Reads keys.";
+    "INCREX" -2 WRITE ONE, "string", Kind::Change, "Adds to a counter within bounds and returns the amount added.";
+    "INFO" -1 PLAIN_SLOW NONE, "server", Kind::Connection, "Reports the state of the server.";
+    "JADD" -3 WRITE ONE, "jeton", Kind::WithId(IdCommand::Add), "Adds to a counter, once for each id.";
+    "JDEL" -2 WRITE ONE, "jeton", Kind::WithId(IdCommand::Delete), "Deletes a key, once for each id.";
+    "JGET" 2 READ ONE, "jeton", Kind::WithId(IdCommand::Get), "Reads a key: a counter as an integer.";
+    "JMADD" -5 WRITE_LARGE (3, -1, 2), "jeton", Kind::WithId(IdCommand::AddMany), "Adds to many counters of one partition, once for each id.";
+    "JOP" -2 READ_SLOW NONE, "jeton", Kind::WithId(IdCommand::Operation), "Reports the status of an id.";
+    "JRESET" -2 WRITE ONE, "jeton", Kind::WithId(IdCommand::Reset), "Sets a counter to zero, once for each id.";
+    "JSET" -3 WRITE ONE, "jeton", Kind::WithId(IdCommand::Set), "Sets a key, once for each id.";
+    "MGET" -2 READ ALL, "string", Kind::Read, "Reads keys.";
     "MSET" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys; all at once, if one partition has them.";
     "MSETNX" -3 WRITE_LARGE (1, -1, 2), "string", Kind::Change, "Sets keys of one partition, if none of them exists.";
-    "MULTI" 1 QUEUE NONE, "transactions", Kind::Transaction, "Begins a transaction.";
-    "PERSIST" 2 WRITE_SMALL ONE, "generic", Kind::Change, "Takes the end of a key away.";
-    "PEXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key a time to live, in milliseconds.";
-    "PEXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Change, "Gives a key an end, in milliseconds since 1970.";
-    "PEXPIRETIME" 2 READ ONE, "generic", Kind::Look, "Tells the end of a key, in milliseconds since 1970.";
-    "PING" -1 FAST NONE, "connection", Kind::Connection, "Answers.";
+    "MULTI" 1 QUEUE NONE, "transactions", Kind::Transaction, "Starts queueing commands.";
+    "PERSIST" 2 WRITE_SMALL ONE, "generic", Kind::Expire, "Removes the expiry time of a key.";
+    "PEXPIRE" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Sets the time to live of a key, in milliseconds.";
+    "PEXPIREAT" -3 WRITE_SMALL ONE, "generic", Kind::Expire, "Sets the expiry time of a key, in milliseconds since 1970.";
+    "PEXPIRETIME" 2 READ ONE, "generic", Kind::Read, "Returns the expiry time of a key, in milliseconds since 1970.";
+    "PING" -1 FAST NONE, "connection", Kind::Connection, "Checks the connection.";
     "PSETEX" 4 WRITE_LARGE ONE, "string", Kind::Change, "Sets a key for some milliseconds.";
-    "PTTL" 2 READ ONE, "generic", Kind::Look, "Tells the time to live of a key, in milliseconds.";
+    "PTTL" 2 READ ONE, "generic", Kind::Read, "Returns the time to live of a key, in milliseconds.";
     "QUIT" -1 NO_AUTH NONE, "connection", Kind::Connection, "Closes the connection.";
-    "RESET" 1 NO_AUTH NONE, "connection", Kind::Connection, "Makes the connection as if it were new.";
-    "SCAN" -2 READ_SLOW NONE, "generic", Kind::Walk, "Goes through the keys of the default table.";
-    "SELECT" 2 PLAIN NONE, "connection", Kind::Connection, "Chooses the database: there is one, number 0.";
+    "RESET" 1 NO_AUTH NONE, "connection", Kind::Connection, "Resets the connection to its initial state.";
+    "SCAN" -2 READ_SLOW NONE, "generic", Kind::Scan, "Iterates over the keys of the default table.";
+    "SELECT" 2 PLAIN NONE, "connection", Kind::Connection, "Selects the database; only 0 exists.";
     "SET" -3 WRITE_LARGE ONE, "string", Kind::Set, "Sets a key.";
     "SETEX" 4 WRITE_LARGE ONE, "string", Kind::Change, "Sets a key for some seconds.";
     "SETNX" 3 WRITE ONE, "string", Kind::Change, "Sets a key, if it does not exist.";
-    "STRLEN" 2 READ ONE, "string", Kind::Look, "Tells the length of a key.";
-    "SUBSTR" 4 READ_SLOW ONE, "string", Kind::Look, "Reads a part of a key.";
-    "TIME" 1 PLAIN NONE, "server", Kind::Connection, "Tells the time.";
-    "TOUCH" -2 READ ALL, "generic", Kind::Look, "Counts how many of the keys exist.";
-    "TTL" 2 READ ONE, "generic", Kind::Look, "Tells the time to live of a key, in seconds.";
-    "TYPE" 2 READ ONE, "generic", Kind::Look, "Tells the type of a key.";
-    "UNLINK" -2 WRITE_SMALL ALL, "generic", Kind::Change, "Deletes keys, and tells how many there were.";
+    "STRLEN" 2 READ ONE, "string", Kind::Read, "Returns the length of a value.";
+    "SUBSTR" 4 READ_SLOW ONE, "string", Kind::Read, "Reads a part of a key.";
+    "TIME" 1 PLAIN NONE, "server", Kind::Connection, "Returns the time of the server.";
+    "TOUCH" -2 READ ALL, "generic", Kind::Read, "Counts how many of the keys exist.";
+    "TTL" 2 READ ONE, "generic", Kind::Read, "Returns the time to live of a key, in seconds.";
+    "TYPE" 2 READ ONE, "generic", Kind::Read, "Returns the type of a key.";
+    "UNLINK" -2 WRITE_SMALL ALL, "generic", Kind::Change, "Deletes keys and returns how many existed.";
 }
 
-/// The longest name.
+/// Maximum length of a name.
 const NAME_BYTES_MAX: usize = 16;
 
 impl CommandSpec {
-    /// The command of this name, in whatever case.
+    /// Finds a command by its name, in any case.
     pub fn find(name: &[u8]) -> Option<&'static Self> {
         let mut capitals = [0; NAME_BYTES_MAX];
         let capitals = capitals.get_mut(..name.len())?;
         capitals.copy_from_slice(name);
         capitals.make_ascii_uppercase();
         let capitals = &*capitals;
-        let at = VERBS.binary_search_by(|verb| verb.name.as_bytes().cmp(capitals)).ok()?;
-        Some(&VERBS[at])
+        let at = COMMANDS.binary_search_by(|verb| verb.name.as_bytes().cmp(capitals)).ok()?;
+        Some(&COMMANDS[at])
     }
 
-    /// Whether it can have so many arguments, the name included.
+    /// Whether the command accepts `arguments` arguments, the name included.
     pub fn takes(&self, arguments: usize) -> bool {
         takes(self.arity, arguments)
     }
 
-    /// The categories that Redis puts it in, for lists of what somebody may do.
+    /// ACL categories of Redis.
     pub fn categories(&self) -> Vec<&'static str> {
         let flag = |flag: &str| self.flags.contains(&flag);
         let is = |names: &[&str]| names.contains(&self.name);
@@ -200,7 +204,7 @@ impl CommandSpec {
         all.into_iter().filter(|(_, is_in)| *is_in).map(|(name, _)| name).collect()
     }
 
-    /// Which of so many arguments are keys.
+    /// Positions of the keys among `arguments` arguments.
     pub fn keys(&self, arguments: usize) -> impl Iterator<Item = usize> + use<> {
         let (first, last, step) = self.keys;
         let end = if last < 0 { arguments as i32 + last } else { last };
@@ -209,7 +213,7 @@ impl CommandSpec {
     }
 }
 
-/// Whether what has this arity can have so many arguments.
+/// Whether an arity allows `arguments` arguments.
 pub fn takes(arity: i32, arguments: usize) -> bool {
     let least = arity.unsigned_abs() as usize;
     if arity < 0 { arguments >= least } else { arguments == least }
@@ -220,9 +224,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_in_order_and_found_in_any_case() {
-        assert!(VERBS.is_sorted_by(|a, b| a.name < b.name));
-        for verb in VERBS {
+    fn commands_are_sorted_and_found_in_any_case() {
+        assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
+        for verb in COMMANDS {
             assert!(verb.name.len() <= NAME_BYTES_MAX);
             assert_eq!(
                 CommandSpec::find(verb.name.to_ascii_lowercase().as_bytes()).map(|found| found.name),
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_where_the_table_says() {
+    fn key_positions_match_the_table() {
         let keys = |name: &str, arguments| {
             CommandSpec::find(name.as_bytes()).map(|verb| verb.keys(arguments).collect::<Vec<_>>())
         };

@@ -1,24 +1,24 @@
-//! Commands about the connection and the server: answered at once, without the engine.
+//! Commands about the connection and the server, which need no engine.
 
 use jeton_resp::reply_writer::{Version, Writer};
 use jeton_resp::request_parser::Command;
 
-use super::command_table::{self, CommandSpec, VERBS};
+use super::command_table::{self, COMMANDS, CommandSpec};
 use super::reply::{self, Reply, SYNTAX, wrong_arity};
 use super::scan::matches;
 use super::session::Session;
 use crate::metrics::Metric;
 
-/// The version of Redis whose commands these are, for clients that look at it.
+/// The Redis version reported to clients that check it.
 const REDIS_VERSION: &str = "7.2.0";
 
-/// Answers a command.
-pub fn answer(verb: &CommandSpec, command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) {
+/// Executes a command and writes its reply.
+pub fn run(verb: &CommandSpec, command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) {
     let arguments: Vec<&[u8]> = command.iter().collect();
-    if let Some(said) = plain(verb, &arguments, session.service.millis()) {
-        return said.write(&mut Writer::new(out, session.version));
+    if let Some(reply) = plain(verb, &arguments, session.service.millis()) {
+        return reply.write(&mut Writer::new(out, session.version));
     }
-    let done = match verb.name {
+    let result = match verb.name {
         "HELLO" => hello(command, session, out),
         "AUTH" => auth(command, session, out),
         "RESET" => {
@@ -27,21 +27,21 @@ pub fn answer(verb: &CommandSpec, command: &Command<'_>, session: &mut Session, 
             Ok(())
         }
         "CLIENT" => client(command, session, out),
-        "COMMAND" => about_commands(command, session, out),
+        "COMMAND" => self::command(command, session, out),
         "CONFIG" => config(command, session, out),
         "INFO" => {
             let text = info(command, session);
             Writer::new(out, session.version).verbatim(*b"txt", text.as_bytes());
             Ok(())
         }
-        other => unreachable!("{other} is not about the connection"),
+        other => unreachable!("{other} is not a connection command"),
     };
-    if let Err(error) = done {
+    if let Err(error) = result {
         Writer::new(out, session.version).error(&error);
     }
 }
 
-/// Answers the commands that leave the connection as it is, and so can be part of a transaction too.
+/// Executes the commands that do not change the connection. They are allowed in a transaction.
 pub fn plain(verb: &CommandSpec, arguments: &[impl AsRef<[u8]>], millis: u64) -> Option<Reply> {
     let argument = |at: usize| arguments[at].as_ref();
     Some(match (verb.name, arguments.len()) {
@@ -81,7 +81,7 @@ fn hello(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Res
             if session.service.access.has_tokens() {
                 session.authenticate(token).map_err(reply::denied)?;
             } else {
-                nobody(&command[at + 1])?;
+                default_user(&command[at + 1])?;
             }
             at += 3;
         } else if option.eq_ignore_ascii_case(b"SETNAME") {
@@ -92,9 +92,11 @@ fn hello(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Res
             return Err(wrong(option));
         }
     }
-    if !session.is_known() {
+    if !session.is_authenticated() {
         return Err(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
+             AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol \
+             version at the same time"
                 .into(),
         );
     }
@@ -123,8 +125,8 @@ fn hello(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Whether this is the user of a server that has none.
-fn nobody(name: &[u8]) -> Result<(), String> {
+/// Accepts only the default user, on a server without access tokens.
+fn default_user(name: &[u8]) -> Result<(), String> {
     if name == b"default" {
         Ok(())
     } else {
@@ -132,7 +134,7 @@ fn nobody(name: &[u8]) -> Result<(), String> {
     }
 }
 
-/// `AUTH token`, or with a name before it, which says nothing here.
+/// `AUTH [name] token`. The name is ignored.
 fn auth(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Result<(), String> {
     let token = match command.len() {
         2 => &command[1],
@@ -140,12 +142,13 @@ fn auth(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Resu
         _ => return Err(SYNTAX.into()),
     };
     if !session.service.access.has_tokens() {
-        // As Redis, in which the one user that there is has any password.
+        // As in Redis, whose default user accepts any password.
         if command.len() == 3 {
-            return nobody(&command[1]).map(|()| Writer::new(out, session.version).simple("OK"));
+            return default_user(&command[1]).map(|()| Writer::new(out, session.version).simple("OK"));
         }
         return Err(
-            "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure \
+             your configuration is correct?"
                 .into(),
         );
     }
@@ -193,13 +196,13 @@ fn client(command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) -> Re
         {
             return Err(SYNTAX.into());
         }
-        // Said by libraries about themselves, or about memory: nobody asks for it here.
+        // Client library information and memory hints are accepted and ignored.
         _ => writer.simple("OK"),
     }
     Ok(())
 }
 
-/// The subcommand that is asked for, if it can have so many arguments.
+/// Finds the subcommand and checks the number of its arguments.
 fn subcommand(
     name: &str,
     known: &[(&'static str, i32)],
@@ -215,25 +218,25 @@ fn subcommand(
     Ok(sub)
 }
 
-fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result<(), String> {
+fn command(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result<(), String> {
     const SUBCOMMANDS: &[(&str, i32)] =
         &[("COUNT", 2), ("DOCS", -2), ("GETKEYS", -4), ("INFO", -2), ("LIST", -2)];
     let mut writer = Writer::new(out, session.version);
     if command.len() == 1 {
-        writer.array(VERBS.len());
-        VERBS.iter().for_each(|verb| describe(verb, &mut writer));
+        writer.array(COMMANDS.len());
+        COMMANDS.iter().for_each(|verb| describe(verb, &mut writer));
         return Ok(());
     }
     let named = || (2..command.len()).map(|at| CommandSpec::find(&command[at]));
     match subcommand("COMMAND", SUBCOMMANDS, command)? {
-        "COUNT" => writer.integer(VERBS.len() as i64),
+        "COUNT" => writer.integer(COMMANDS.len() as i64),
         "LIST" => {
-            writer.array(VERBS.len());
-            VERBS.iter().for_each(|verb| writer.bulk(verb.name.to_ascii_lowercase().as_bytes()));
+            writer.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|verb| writer.bulk(verb.name.to_ascii_lowercase().as_bytes()));
         }
         "INFO" if command.len() == 2 => {
-            writer.array(VERBS.len());
-            VERBS.iter().for_each(|verb| describe(verb, &mut writer));
+            writer.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|verb| describe(verb, &mut writer));
         }
         "INFO" => {
             writer.array(command.len() - 2);
@@ -244,7 +247,7 @@ fn about_commands(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -
         }
         "DOCS" => {
             let verbs: Vec<&CommandSpec> =
-                if command.len() == 2 { VERBS.iter().collect() } else { named().flatten().collect() };
+                if command.len() == 2 { COMMANDS.iter().collect() } else { named().flatten().collect() };
             writer.map(verbs.len());
             for verb in verbs {
                 writer.bulk(verb.name.to_ascii_lowercase().as_bytes());
@@ -282,11 +285,11 @@ fn describe(verb: &CommandSpec, writer: &mut Writer<'_>) {
     let categories = verb.categories();
     writer.set(categories.len());
     categories.iter().for_each(|category| writer.simple(category));
-    // Hints, other ways to find keys, subcommands: none.
+    // No tips, key specifications or subcommands.
     (0..3).for_each(|_| writer.set(0));
 }
 
-/// Settings that tools ask for before they begin.
+/// `CONFIG GET` for the settings that tools read at startup.
 fn config(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result<(), String> {
     if subcommand("CONFIG", &[("GET", -3), ("SET", -4)], command)? == "SET" {
         return Err(
@@ -304,14 +307,15 @@ fn config(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result
         ("save", ""),
         ("timeout", "0"),
     ];
-    // A name without wildcards is told as it was asked for.
-    let asked = |name: &'static str| {
-        let asked =
+    // A name without wildcards is returned in the case of the request.
+    let requested = |name: &'static str| {
+        let at =
             (2..command.len()).find(|at| matches(&command[*at].to_ascii_lowercase(), name.as_bytes()))?;
-        let literal = command[asked].eq_ignore_ascii_case(name.as_bytes());
-        Some(if literal { command[asked].to_vec() } else { name.into() })
+        let literal = command[at].eq_ignore_ascii_case(name.as_bytes());
+        Some(if literal { command[at].to_vec() } else { name.into() })
     };
-    let found: Vec<_> = known.into_iter().filter_map(|(name, value)| Some((asked(name)?, value))).collect();
+    let found: Vec<_> =
+        known.into_iter().filter_map(|(name, value)| Some((requested(name)?, value))).collect();
     let mut writer = Writer::new(out, session.version);
     writer.map(found.len());
     for (name, value) in found {
@@ -324,20 +328,20 @@ fn config(command: &Command<'_>, session: &Session, out: &mut Vec<u8>) -> Result
 fn info(command: &Command<'_>, session: &Session) -> String {
     use std::fmt::Write;
     let service = &session.service;
-    let wanted = |section: &str| {
+    let is_selected = |section: &str| {
         command.len() == 1
             || (1..command.len()).any(|at| {
-                let asked = &command[at];
-                asked.eq_ignore_ascii_case(section.as_bytes())
-                    || asked.eq_ignore_ascii_case(b"all")
-                    || asked.eq_ignore_ascii_case(b"everything")
-                    || asked.eq_ignore_ascii_case(b"default")
+                let requested = &command[at];
+                requested.eq_ignore_ascii_case(section.as_bytes())
+                    || requested.eq_ignore_ascii_case(b"all")
+                    || requested.eq_ignore_ascii_case(b"everything")
+                    || requested.eq_ignore_ascii_case(b"default")
             })
     };
     let mut text = String::new();
     let count = |what| service.metrics.get(what);
     let mut section = |name: &str, lines: &[(&str, String)]| {
-        if wanted(name) {
+        if is_selected(name) {
             let _in_memory = write!(text, "# {name}\r\n");
             for (key, value) in lines {
                 let _in_memory = write!(text, "{key}:{value}\r\n");

@@ -1,88 +1,90 @@
-//! A round: the commands that a client sent together. What they ask of the engine goes there as one burst, and their answers come back in
-//! order.
+//! A pipeline batch: commands that arrived together. Their requests go to the engine as one batch, and the
+//! replies are written in the order of the commands.
 //!
-//! Commands that need more than that (several steps, or all keys) are not for here: [`Dispatch::Apart`] hands them back, to be done when
-//! the round is over.
+//! [`Dispatch::MultiStep`] returns commands that need several steps or all keys. The connection runs them
+//! after the batch.
 
 use std::ops::Range;
 
 use jeton_auth::Right;
-use jeton_core::{Change, Operation, Value};
+use jeton_core::{Change, Operation, OperationError, Value};
 use jeton_engine::{Ask, EngineError, OperationOutcome, Request, Response};
 use jeton_resp::reply_writer::Writer;
 use jeton_resp::request_parser::Command;
 
 use super::command_table::{CommandSpec, Delta, IdCommand, Kind};
 use super::connection_commands;
-use super::id_commands;
-use super::keyspace::{Keyspace, integer};
+use super::id_commands::{self, IdOperation};
+use super::keyspace::{self, ExpiryChange, Keyspace, integer};
 use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, Reply};
 use super::session::{MultiQueue, Session};
 
-/// The most commands of a transaction.
+/// Maximum commands of a transaction.
 const QUEUED_MAX: usize = 1024;
 
-/// The most keys that they name, together; what a transaction reads is in memory at once.
+/// Maximum keys of a transaction. All their values are in memory at once.
 const QUEUED_KEYS_MAX: usize = 4096;
 
-/// The most keys that are looked at within a round.
-const LOOKED_MAX: usize = 1024;
+/// Maximum arguments of a read command within a batch.
+const READ_ARGUMENTS_MAX: usize = 1024;
 
-/// The commands of a round, and what they ask.
+/// Commands and their requests to the engine.
 #[derive(Default)]
 pub struct PipelineBatch {
-    asks: Vec<Request>,
+    requests: Vec<Request>,
     items: Vec<Item>,
-    /// Answers that need nothing of the engine, one after the other.
+    /// Encoded replies of commands that need no engine.
     text: Vec<u8>,
-    /// The command before.
+    /// The previous command.
     last: Option<&'static CommandSpec>,
-    /// Commands of the round, for the count.
+    /// Number of commands, for the metrics.
     pub commands: u64,
 }
 
-/// Where the answer to a command comes from.
+/// Source of the reply to a command.
 enum Item {
-    /// From the text.
+    /// A range of `text`.
     Text(Range<usize>),
-    /// From an operation: the counter after it.
+    /// The first result of an operation, as an integer.
     Counter,
-    /// From an operation: that it was done.
+    /// `OK` if an operation succeeded.
     Done,
-    /// From an operation with an id.
-    Token { relaxed: bool, many: bool },
-    /// From a read, as Redis tells it.
+    /// 1 if an operation took effect, otherwise 0.
+    Applied,
+    /// The outcome of an operation with an id.
+    WithId { relaxed: bool, many: bool },
+    /// A value in the form of `GET`.
     Get,
-    /// From a read, as `JGET` tells it.
-    Held,
-    /// From reads of the keys of a command.
-    Look { name: &'static str, arguments: Vec<Vec<u8>>, keys: Vec<usize> },
+    /// A value in the form of `JGET`.
+    JGet,
+    /// Computed from the values of several keys.
+    Computed { name: &'static str, arguments: Vec<Vec<u8>>, keys: Vec<usize> },
 }
 
 impl Item {
-    /// How many requests for the engine it has.
-    fn asks(&self) -> usize {
+    /// Number of its requests to the engine.
+    fn requests(&self) -> usize {
         match self {
             Self::Text(_) => 0,
-            Self::Look { keys, .. } => keys.len(),
+            Self::Computed { keys, .. } => keys.len(),
             _ => 1,
         }
     }
 }
 
-/// What becomes of a command.
+/// How a command is executed.
 pub enum Dispatch {
-    /// It is in the round.
-    In,
-    /// It changes how the others are answered: to be given again when the round is over.
-    Later,
-    /// It is to be done apart, after the round.
-    Apart(MultiStepCommand),
-    /// The connection is to be closed, after the round.
+    /// In the batch.
+    Batched,
+    /// Changes the state that replies depend on: to be dispatched again after the batch.
+    Deferred,
+    /// In several steps, after the batch.
+    MultiStep(MultiStepCommand),
+    /// Closes the connection after the batch.
     Quit,
 }
 
-/// A command to be done apart.
+/// A command that runs outside a batch.
 pub struct MultiStepCommand {
     pub verb: &'static CommandSpec,
     pub arguments: Vec<Vec<u8>>,
@@ -93,17 +95,17 @@ impl MultiStepCommand {
         Self { verb, arguments: command.iter().map(Into::into).collect() }
     }
 
-    /// Whether it goes through all keys.
-    pub fn walks(&self) -> bool {
-        self.verb.kind == Kind::Walk
+    /// Whether it scans all keys.
+    pub fn scans(&self) -> bool {
+        self.verb.kind == Kind::Scan
     }
 
-    /// How many operations it counts as: its keys, or those of the transaction that it ends.
+    /// Operations to charge to the rate limit: the number of keys of the command or of its transaction.
     pub fn cost(&self, session: &Session) -> u64 {
         let keys =
             |verb: &CommandSpec, arguments: &[Vec<u8>]| verb.keys(arguments.len()).count().max(1) as u64;
         match (self.verb.name, &session.queued) {
-            // Were these refused, the commands that follow would not be what they were meant to be.
+            // Free: rejecting them would change the meaning of the commands that follow.
             ("MULTI" | "DISCARD", _) => 0,
             ("EXEC", Some(queued)) => {
                 let commands = queued.commands.iter();
@@ -115,109 +117,111 @@ impl MultiStepCommand {
 }
 
 impl PipelineBatch {
-    /// How many requests it has for the engine.
+    /// Number of requests to the engine.
     pub fn len(&self) -> usize {
-        self.asks.len()
+        self.requests.len()
     }
 
-    /// Whether nothing is to be answered.
+    /// Whether the batch has no commands.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// How many bytes of answers it has already.
+    /// Bytes of replies encoded so far.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// What it asks of the engine.
-    pub fn take_asks(&mut self) -> Vec<Request> {
-        std::mem::take(&mut self.asks)
+    /// Takes the requests to the engine.
+    pub fn take_requests(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.requests)
     }
 
-    /// Takes a command in.
-    pub fn take(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
-        // Mostly the same as before, and in capitals.
+    /// Adds a command to the batch, or returns how to run it instead.
+    pub fn dispatch(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
+        // Usually the same name as before, in capitals.
         let verb = match self.last {
             Some(verb) if verb.name.as_bytes() == command.name() => Some(verb),
             _ => CommandSpec::find(command.name()),
         };
         self.last = verb;
         if verb.is_some_and(|verb| matches!(verb.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
-            return Dispatch::Later;
+            return Dispatch::Deferred;
         }
         self.commands += 1;
         let Some(verb) = verb else {
             break_queue(session);
-            self.say(&reply::unknown(command.name(), command.iter().skip(1)), session);
-            return Dispatch::In;
+            self.reply(&reply::unknown(command.name(), command.iter().skip(1)), session);
+            return Dispatch::Batched;
         };
         if !verb.takes(command.len()) {
             if verb.name == "EXEC" {
                 session.queued = None;
                 let why = "wrong number of arguments for 'exec' command";
                 let text = format!("EXECABORT Transaction discarded because of: {why}");
-                self.say(&Reply::Error(text), session);
-                return Dispatch::In;
+                self.reply(&Reply::Error(text), session);
+                return Dispatch::Batched;
             }
             break_queue(session);
-            self.say(&reply::wrong_arity(command.name()), session);
-            return Dispatch::In;
+            self.reply(&reply::wrong_arity(command.name()), session);
+            return Dispatch::Batched;
         }
-        if !session.is_known() && !verb.flags.contains(&"no_auth") {
+        if !session.is_authenticated() && !verb.flags.contains(&"no_auth") {
             break_queue(session);
-            self.say(&Reply::error(NO_AUTH), session);
-            return Dispatch::In;
+            self.reply(&Reply::error(NO_AUTH), session);
+            return Dispatch::Batched;
         }
         if let Some(queued) = &mut session.queued
             && !matches!(verb.name, "EXEC" | "DISCARD" | "MULTI" | "QUIT" | "RESET")
         {
-            let said = queue(queued, verb, command, session.service.options.request_bytes_max);
-            self.say(&said, session);
-            return Dispatch::In;
+            let reply = queue(queued, verb, command, session.service.options.request_bytes_max);
+            self.reply(&reply, session);
+            return Dispatch::Batched;
         }
-        let taken = match verb.kind {
-            Kind::Token(IdCommand::Get) => self.read(&command[1], Item::Held, session, millis),
-            Kind::Token(IdCommand::Operation) => {
-                return Dispatch::Apart(MultiStepCommand::new(verb, command));
+        let result = match verb.kind {
+            Kind::WithId(IdCommand::Get) => self.read(&command[1], Item::JGet, session, millis),
+            Kind::WithId(IdCommand::Operation) => {
+                return Dispatch::MultiStep(MultiStepCommand::new(verb, command));
             }
-            Kind::Token(token) => self.token(token, command, session, millis),
+            Kind::WithId(kind) => self.with_id(kind, command, session, millis),
             Kind::Add(delta) => self.add(delta, command, session, millis),
             Kind::Get => self.read(&command[1], Item::Get, session, millis),
             Kind::Set if command.len() == 3 => self.set(command, session, millis),
-            Kind::Look if command.len() > LOOKED_MAX => {
-                return Dispatch::Apart(MultiStepCommand::new(verb, command));
+            Kind::Append => self.append(command, session, millis),
+            Kind::Expire => self.expire(verb.name, command, session, millis),
+            Kind::Read if command.len() > READ_ARGUMENTS_MAX => {
+                return Dispatch::MultiStep(MultiStepCommand::new(verb, command));
             }
-            Kind::Look => self.look(verb, command, session, millis),
+            Kind::Read => self.read_many(verb, command, session, millis),
             Kind::Connection => {
                 if verb.name == "QUIT" {
-                    self.say(&Reply::Ok, session);
+                    self.reply(&Reply::Ok, session);
                     return Dispatch::Quit;
                 }
                 let start = self.text.len();
-                connection_commands::answer(verb, command, session, &mut self.text);
+                connection_commands::run(verb, command, session, &mut self.text);
                 self.items.push(Item::Text(start..self.text.len()));
                 Ok(())
             }
-            Kind::Set | Kind::Change | Kind::Walk | Kind::Transaction => {
-                return Dispatch::Apart(MultiStepCommand::new(verb, command));
+            Kind::Set | Kind::Change | Kind::Scan | Kind::Transaction => {
+                return Dispatch::MultiStep(MultiStepCommand::new(verb, command));
             }
         };
-        if let Err(error) = taken {
-            self.say(&Reply::Error(error), session);
+        if let Err(error) = result {
+            self.reply(&Reply::Error(error), session);
         }
-        Dispatch::In
+        Dispatch::Batched
     }
 
-    fn say(&mut self, said: &Reply, session: &Session) {
+    fn reply(&mut self, reply: &Reply, session: &Session) {
         let start = self.text.len();
-        said.write(&mut Writer::new(&mut self.text, session.version));
+        reply.write(&mut Writer::new(&mut self.text, session.version));
         self.items.push(Item::Text(start..self.text.len()));
     }
 
-    /// Hashed here, where the words of the command are still at hand.
-    fn ask(&mut self, ask: Ask, session: &Session) {
-        self.asks.push(session.service.engine.to_request(ask));
+    /// Adds a request. Hashes it now, while the arguments are in the cache.
+    fn submit(&mut self, ask: Ask, session: &Session) {
+        self.requests.push(session.service.engine.to_request(ask));
     }
 
     fn add(
@@ -252,35 +256,61 @@ impl PipelineBatch {
         session: &mut Session,
         millis: u64,
     ) -> Result<(), String> {
-        let place = session.place(key, right, millis)?;
-        let operation =
-            Operation::single(None, place.cell, change).map_err(|error| format!("ERR {error}"))?;
-        self.ask(Ask::Apply(operation), session);
-        self.items.push(item);
-        Ok(())
+        let resolved = session.resolve(key, right, millis)?;
+        self.apply(Operation::single(None, resolved.cell, change), item, session)
     }
 
-    fn token(
+    fn append(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Result<(), String> {
+        let resolved = session.resolve(&command[1], Right::Admin, millis)?;
+        self.apply(keyspace::append(resolved.cell, &command[2]), Item::Counter, session)
+    }
+
+    fn expire(
         &mut self,
-        token: IdCommand,
+        name: &str,
         command: &Command<'_>,
         session: &mut Session,
         millis: u64,
     ) -> Result<(), String> {
-        let asked = id_commands::ask(token, command, session, millis)?;
-        self.ask(Ask::Apply(asked.operation), session);
-        self.items.push(Item::Token { relaxed: asked.relaxed, many: asked.many });
-        Ok(())
+        let resolved = session.resolve(&command[1], Right::Admin, millis)?;
+        let arguments: Vec<&[u8]> = command.iter().collect();
+        let change = ExpiryChange::parse(name, &arguments, millis)?;
+        self.apply(change.operation(resolved.cell, millis), Item::Applied, session)
     }
 
-    fn read(&mut self, key: &[u8], item: Item, session: &mut Session, millis: u64) -> Result<(), String> {
-        let place = session.place(key, Right::Read, millis)?;
-        self.ask(Ask::Read(place.cell), session);
+    fn apply(
+        &mut self,
+        operation: Result<Operation, OperationError>,
+        item: Item,
+        session: &Session,
+    ) -> Result<(), String> {
+        let operation = operation.map_err(|error| format!("ERR {error}"))?;
+        self.submit(Ask::Apply(operation), session);
         self.items.push(item);
         Ok(())
     }
 
-    fn look(
+    fn with_id(
+        &mut self,
+        kind: IdCommand,
+        command: &Command<'_>,
+        session: &mut Session,
+        millis: u64,
+    ) -> Result<(), String> {
+        let IdOperation { operation, relaxed, many } = id_commands::parse(kind, command, session, millis)?;
+        self.submit(Ask::Apply(operation), session);
+        self.items.push(Item::WithId { relaxed, many });
+        Ok(())
+    }
+
+    fn read(&mut self, key: &[u8], item: Item, session: &mut Session, millis: u64) -> Result<(), String> {
+        let resolved = session.resolve(key, Right::Read, millis)?;
+        self.submit(Ask::Read(resolved.cell), session);
+        self.items.push(item);
+        Ok(())
+    }
+
+    fn read_many(
         &mut self,
         verb: &'static CommandSpec,
         command: &Command<'_>,
@@ -288,46 +318,46 @@ impl PipelineBatch {
         millis: u64,
     ) -> Result<(), String> {
         let keys: Vec<usize> = verb.keys(command.len()).collect();
-        let start = self.asks.len();
+        let start = self.requests.len();
         for at in &keys {
-            match session.place(&command[*at], Right::Read, millis) {
-                Ok(place) => self.ask(Ask::Read(place.cell), session),
+            match session.resolve(&command[*at], Right::Read, millis) {
+                Ok(resolved) => self.submit(Ask::Read(resolved.cell), session),
                 Err(error) => {
-                    self.asks.truncate(start);
+                    self.requests.truncate(start);
                     return Err(error);
                 }
             }
         }
         let arguments = command.iter().map(Into::into).collect();
-        self.items.push(Item::Look { name: verb.name, arguments, keys });
+        self.items.push(Item::Computed { name: verb.name, arguments, keys });
         Ok(())
     }
 
-    /// Lets only those commands ask the engine that may be spent for, each by itself: that they came together is no fault of theirs. The
-    /// others are answered with why.
-    pub fn ration(&mut self, session: &Session, spend: impl Fn(u64) -> Result<(), String>) -> u64 {
-        let mut asks = std::mem::take(&mut self.asks).into_iter();
-        let mut refused = 0;
+    /// Charges each command by itself to the rate limit, and answers those above it with the error. Returns
+    /// their number.
+    pub fn apply_rate_limit(&mut self, session: &Session, spend: impl Fn(u64) -> Result<(), String>) -> u64 {
+        let mut requests = std::mem::take(&mut self.requests).into_iter();
+        let mut rejected = 0;
         for item in &mut self.items {
-            let own: Vec<Request> = asks.by_ref().take(item.asks()).collect();
+            let own: Vec<Request> = requests.by_ref().take(item.requests()).collect();
             if own.is_empty() {
                 continue;
             }
             match spend(own.len() as u64) {
-                Ok(()) => self.asks.extend(own),
+                Ok(()) => self.requests.extend(own),
                 Err(error) => {
                     let start = self.text.len();
                     Writer::new(&mut self.text, session.version).error(&error);
                     *item = Item::Text(start..self.text.len());
-                    refused += 1;
+                    rejected += 1;
                 }
             }
         }
-        refused
+        rejected
     }
 
-    /// Answers all commands that would have asked the engine with an error, and is empty again.
-    pub fn refuse(&mut self, error: &str, session: &Session, out: &mut Vec<u8>) {
+    /// Answers all commands that need the engine with an error, and clears the batch.
+    pub fn fail(&mut self, error: &str, session: &Session, out: &mut Vec<u8>) {
         for item in self.items.drain(..) {
             match item {
                 Item::Text(range) => out.extend_from_slice(&self.text[range]),
@@ -337,8 +367,14 @@ impl PipelineBatch {
         self.text.clear();
     }
 
-    /// Answers all commands, with what the engine said to what they asked, and is empty again.
-    pub fn answer(&mut self, responses: &[Response], session: &Session, millis: u64, out: &mut Vec<u8>) {
+    /// Writes the replies of all commands from the responses of the engine, and clears the batch.
+    pub fn write_replies(
+        &mut self,
+        responses: &[Response],
+        session: &Session,
+        millis: u64,
+        out: &mut Vec<u8>,
+    ) {
         let mut responses = responses.iter();
         let mut next = || responses.next().unwrap_or(&Response::Applied(Err(EngineError::Closed)));
         for item in self.items.drain(..) {
@@ -348,43 +384,51 @@ impl PipelineBatch {
             }
             let mut writer = Writer::new(out, session.version);
             match item {
-                Item::Text(_) => unreachable!("told above"),
+                Item::Text(_) => unreachable!("written above"),
                 Item::Counter => match next() {
                     Response::Applied(Ok(
                         OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer),
                     )) => match answer.values.as_slice() {
-                        [Some(value)] => writer.integer(*value),
+                        [Some(value), ..] => writer.integer(*value),
                         _ => writer.error(NOT_AN_INTEGER),
                     },
-                    other => failed(other, &mut writer),
+                    other => write_error(other, &mut writer),
                 },
                 Item::Done => match next() {
                     Response::Applied(Ok(_)) => writer.simple("OK"),
-                    other => failed(other, &mut writer),
+                    other => write_error(other, &mut writer),
                 },
-                Item::Token { relaxed, many } => match next() {
-                    Response::Applied(reply) => id_commands::tell(reply, relaxed, many, &mut writer),
-                    other => failed(other, &mut writer),
+                Item::Applied => match next() {
+                    Response::Applied(Ok(
+                        OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer),
+                    )) => writer.integer(answer.applied.into()),
+                    other => write_error(other, &mut writer),
+                },
+                Item::WithId { relaxed, many } => match next() {
+                    Response::Applied(outcome) => {
+                        id_commands::write_outcome(outcome, relaxed, many, &mut writer)
+                    }
+                    other => write_error(other, &mut writer),
                 },
                 Item::Get => match next() {
                     Response::Read(Ok(value)) => Reply::value(value.as_ref()).write(&mut writer),
-                    other => failed(other, &mut writer),
+                    other => write_error(other, &mut writer),
                 },
-                Item::Held => match next() {
-                    Response::Read(Ok(value)) => id_commands::tell_held(value.as_ref(), &mut writer),
-                    other => failed(other, &mut writer),
+                Item::JGet => match next() {
+                    Response::Read(Ok(value)) => id_commands::write_value(value.as_ref(), &mut writer),
+                    other => write_error(other, &mut writer),
                 },
-                Item::Look { name, arguments, keys } => {
+                Item::Computed { name, arguments, keys } => {
                     let mut keyspace = Keyspace::default();
-                    let mut wrong = None;
+                    let mut failed = None;
                     for at in keys {
                         match next() {
                             Response::Read(Ok(value)) => keyspace.load(&arguments[at], value.clone()),
-                            other => wrong = Some(other),
+                            other => failed = Some(other),
                         }
                     }
-                    match wrong {
-                        Some(other) => failed(other, &mut writer),
+                    match failed {
+                        Some(other) => write_error(other, &mut writer),
                         None => keyspace.run(name, &arguments, millis).write(&mut writer),
                     }
                 }
@@ -394,12 +438,12 @@ impl PipelineBatch {
     }
 }
 
-fn failed(response: &Response, writer: &mut Writer<'_>) {
+fn write_error(response: &Response, writer: &mut Writer<'_>) {
     match response {
-        Response::Applied(Err(refusal)) | Response::Read(Err(refusal)) => {
-            writer.error(&reply::refusal(refusal));
+        Response::Applied(Err(error)) | Response::Read(Err(error)) => {
+            writer.error(&reply::engine_error(error));
         }
-        other => unreachable!("another kind of answer: {other:?}"),
+        other => unreachable!("a response to another request: {other:?}"),
     }
 }
 
@@ -409,11 +453,18 @@ fn break_queue(session: &mut Session) {
     }
 }
 
-/// Queues a command of a transaction.
+/// Queues a command after `MULTI`.
 fn queue(queued: &mut MultiQueue, verb: &CommandSpec, command: &Command<'_>, bytes_max: usize) -> Reply {
     let about_keys = matches!(
         verb.kind,
-        Kind::Add(_) | Kind::Set | Kind::Get | Kind::Look | Kind::Change | Kind::Token(IdCommand::Get)
+        Kind::Add(_)
+            | Kind::Append
+            | Kind::Expire
+            | Kind::Set
+            | Kind::Get
+            | Kind::Read
+            | Kind::Change
+            | Kind::WithId(IdCommand::Get)
     );
     if !about_keys && !matches!(verb.name, "PING" | "ECHO" | "SELECT" | "TIME") {
         queued.broken = true;

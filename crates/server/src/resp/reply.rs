@@ -1,26 +1,26 @@
-//! What is said to a client: results and errors, in the words of Redis where Redis has them.
+//! Replies and error messages, in the wording of Redis where Redis has one.
 
 use jeton_auth::AuthError;
 use jeton_core::{Rejection, Value};
 use jeton_engine::EngineError;
 use jeton_resp::reply_writer::Writer;
 
-/// An answer.
+/// A reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// `+OK`.
     Ok,
-    /// A word.
+    /// A simple string.
     Word(&'static str),
-    /// A number.
+    /// An integer.
     Integer(i64),
-    /// Bytes.
+    /// A bulk string.
     Bulk(Vec<u8>),
-    /// Nothing.
+    /// A null.
     Null,
-    /// Several answers.
+    /// An array.
     Array(Vec<Reply>),
-    /// An error, with its code.
+    /// An error that begins with its code.
     Error(String),
 }
 
@@ -28,22 +28,23 @@ pub const SYNTAX: &str = "ERR syntax error";
 pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
 pub const NO_AUTH: &str = "NOAUTH Authentication required.";
-pub const IN_DOUBT: &str =
-    "IDBUSY not answered in time: whether it was done is not known yet; ask again with the same id";
-pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; keys with the same tag in braces, such as {user7}.a and {user7}.b, do";
+pub const OUTCOME_UNKNOWN: &str =
+    "IDBUSY outcome unknown: the first attempt is not durable yet; retry with the same id";
+pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; \
+    keys with the same tag in braces, such as {user7}.a and {user7}.b, do";
 
 impl Reply {
-    /// An error.
+    /// Creates an error reply.
     pub fn error(text: impl Into<String>) -> Self {
         Self::Error(text.into())
     }
 
-    /// What a key holds, as Redis tells it.
+    /// The value of a key as a bulk string or null.
     pub fn value(value: Option<&Value>) -> Self {
         value.map_or(Self::Null, |value| Self::Bulk(value.text()))
     }
 
-    /// Says it.
+    /// Writes the reply in the protocol version of `writer`.
     pub fn write(&self, writer: &mut Writer<'_>) {
         match self {
             Self::Ok => writer.simple("OK"),
@@ -60,22 +61,22 @@ impl Reply {
     }
 }
 
-/// What a command is told that has the wrong number of arguments. A subcommand is named after its command and a bar.
+/// Error message for a wrong number of arguments. A subcommand is written `command|subcommand`.
 pub fn arity_error(name: &[u8]) -> String {
     format!("ERR wrong number of arguments for '{}' command", shown(name).to_ascii_lowercase())
 }
 
-/// What a command is told that has the wrong number of arguments.
+/// Error reply for a wrong number of arguments.
 pub fn wrong_arity(name: &[u8]) -> Reply {
     Reply::Error(arity_error(name))
 }
 
-/// What a client sent, to be shown to it again: up to a zero byte and no longer than Redis shows it. What is no text is escaped.
+/// Bytes of a request for an error message: up to the first zero byte, cut where Redis cuts, and escaped.
 pub fn shown(bytes: &[u8]) -> String {
     escape(cut(bytes, SHOWN_MAX))
 }
 
-/// The most bytes of an argument that are shown.
+/// Maximum bytes of an argument in an error message.
 const SHOWN_MAX: usize = 128;
 
 fn cut(bytes: &[u8], room: usize) -> &[u8] {
@@ -87,7 +88,7 @@ fn escape(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
         match byte {
-            // Not the end of the line of the error: a writer makes spaces of these.
+            // Line ends need no escape: the reply writer turns them into spaces.
             b' '..=b'~' | b'\t' | b'\r' | b'\n' => text.push(char::from(*byte)),
             other => text.push_str(&other.escape_ascii().to_string()),
         }
@@ -95,7 +96,7 @@ fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// What a command is told that does not exist.
+/// Error reply for an unknown command.
 pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Reply {
     let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(name));
     let mut used = 0;
@@ -110,14 +111,14 @@ pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Re
     Reply::Error(text)
 }
 
-/// Why somebody may not.
+/// Error message for a failed authentication or authorization.
 pub fn denied(denied: AuthError) -> String {
     if denied.is_about_the_token() { format!("WRONGPASS {denied}") } else { format!("NOPERM {denied}") }
 }
 
-/// Why the engine did not do it.
-pub fn refusal(refusal: &EngineError) -> String {
-    let code = match refusal {
+/// Error message for an engine error.
+pub fn engine_error(error: &EngineError) -> String {
+    let code = match error {
         EngineError::Rejected(rejection) => match rejection {
             Rejection::NotACounter => return NOT_AN_INTEGER.into(),
             Rejection::Overflow => return OVERFLOW.into(),
@@ -139,7 +140,7 @@ pub fn refusal(refusal: &EngineError) -> String {
         EngineError::Closed => "LOADING",
         _ => "ERR",
     };
-    format!("{code} {refusal}")
+    format!("{code} {error}")
 }
 
 #[cfg(test)]
@@ -147,8 +148,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_went_wrong_is_told_apart_by_its_code() {
-        for (why, code) in [
+    fn each_engine_error_has_its_code() {
+        for (error, code) in [
             (EngineError::Busy("too much"), "BUSY"),
             (EngineError::Full("no room".into()), "MISCONF"),
             (EngineError::Storage("damaged".into()), "STORAGE"),
@@ -158,15 +159,15 @@ mod tests {
             (EngineError::Rejected(Rejection::Capacity { what: "ids" }), "BUSY"),
             (EngineError::Rejected(Rejection::Reserved), "BUSY"),
         ] {
-            assert_eq!(refusal(&why).split(' ').next(), Some(code), "{why}");
+            assert_eq!(engine_error(&error).split(' ').next(), Some(code), "{error}");
         }
     }
 
     #[test]
-    fn an_unknown_command_is_told_as_redis_tells_it() {
+    fn unknown_command_error_matches_redis() {
         let arguments: [&[u8]; 2] = [b"a", b"b"];
-        let said = unknown(b"foo", arguments.into_iter());
-        assert_eq!(said, Reply::error("ERR unknown command 'foo', with args beginning with: 'a' 'b' "));
+        let reply = unknown(b"foo", arguments.into_iter());
+        assert_eq!(reply, Reply::error("ERR unknown command 'foo', with args beginning with: 'a' 'b' "));
         assert_eq!(wrong_arity(b"GET"), Reply::error("ERR wrong number of arguments for 'get' command"));
         let long = vec![b'x'; 1000];
         let Reply::Error(text) = unknown(&long, [&long[..], &long[..]].into_iter()) else {

@@ -1,7 +1,8 @@
-//! Walks through all keys of the default table: `SCAN`, `DBSIZE`, `FLUSHALL`.
+//! Scans over all keys of the default table: `SCAN`, `DBSIZE`, `FLUSHALL`.
 //!
-//! A walk begins when everything decided by then is in the value store, and goes through that; what it finds is read again before it is
-//! told. So every key is told that is there from the beginning to the end of a walk, and none that is gone.
+//! A scan starts by checkpointing all decided operations into the value store, and then lists the store. It
+//! reads each key again before it reports it. A scan therefore reports every key that exists from its start
+//! to its end, and no deleted key.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,43 +19,43 @@ use super::reply::{self, Reply, SYNTAX};
 use super::session::Session;
 use crate::service::Service;
 
-/// Keys of a page, if nobody says how many.
+/// Default of `COUNT`.
 const PAGE: usize = 10;
 
-/// The most keys of a page.
+/// Maximum of `COUNT`.
 const PAGE_MAX: usize = 4000;
 
-/// Keys that are counted or deleted at a time.
+/// Keys counted or deleted per step.
 const STRIDE: usize = 1000;
 
-/// Where walks are that are under way: cursors must be numbers, and a place in the store is none. The oldest are forgotten first, and a
-/// walk whose cursor is forgotten is told so.
+/// Open `SCAN` cursors. A cursor must be a number, so the position in the store is kept here. The oldest are
+/// dropped first; using a dropped cursor is an error.
 #[derive(Debug, Default)]
 pub struct Cursors {
     next: AtomicU64,
-    places: Mutex<BTreeMap<u64, Cell>>,
+    positions: Mutex<BTreeMap<u64, Cell>>,
 }
 
-/// Walks that can be under way.
+/// Maximum open cursors.
 const CURSORS_MAX: usize = 10_000;
 
 impl Cursors {
-    fn keep(&self, place: Cell) -> u64 {
+    fn insert(&self, position: Cell) -> u64 {
         let number = 1 + self.next.fetch_add(1, Ordering::Relaxed);
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.insert(number, place);
-        while places.len() > CURSORS_MAX {
-            places.pop_first();
+        let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+        positions.insert(number, position);
+        while positions.len() > CURSORS_MAX {
+            positions.pop_first();
         }
         number
     }
 
     fn find(&self, cursor: u64) -> Option<Cell> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).get(&cursor).cloned()
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner).get(&cursor).cloned()
     }
 }
 
-/// Does a walk.
+/// Runs a scan.
 pub async fn run(
     verb: &CommandSpec,
     arguments: &[Vec<u8>],
@@ -69,7 +70,7 @@ pub async fn run(
         "DBSIZE" => {
             let mut keys = 0;
             let mut after = None;
-            service.engine.stored().await.map_err(|refusal| reply::refusal(&refusal))?;
+            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
             loop {
                 let (page, last) = page(&service, &table, b"", after, STRIDE).await?;
                 keys += page.len() as i64;
@@ -91,7 +92,7 @@ pub async fn run(
                         .into(),
                 );
             }
-            service.engine.stored().await.map_err(|refusal| reply::refusal(&refusal))?;
+            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
             let mut after = None;
             loop {
                 let cells = list(&service, &table, b"", after, STRIDE).await?;
@@ -108,7 +109,7 @@ pub async fn run(
 /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE string]`.
 async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>) -> Result<Reply, String> {
     let cursor = match &arguments[1][..] {
-        // To Redis this is the beginning too.
+        // Redis accepts an empty cursor as 0.
         b"" => Some(0),
         text => std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()),
     };
@@ -127,7 +128,7 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
     }
     let after = match cursor {
         0 => {
-            service.engine.stored().await.map_err(|refusal| reply::refusal(&refusal))?;
+            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
             None
         }
         _ => Some(
@@ -137,13 +138,14 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
                 .ok_or("ERR invalid cursor: the walk is forgotten; begin again at 0")?,
         ),
     };
-    // What comes before the first wildcard is looked for in the store; the rest is matched here. A row with a slash is told with its
-    // table: without it, the name would be that of a row of another one. So a pattern that may begin with the table is for all rows.
+    // The prefix before the first wildcard is looked up in the store; the rest is matched here. A row that
+    // contains a slash is reported with its table name, because the part before the slash would otherwise be
+    // taken for a table. A pattern that may match the table name therefore scans all rows.
     let home = [table.name.as_bytes(), b"/"].concat();
     let literal = pattern.map_or(&b""[..], |pattern| literal(pattern));
     let prefix = if literal.starts_with(&home) || home.starts_with(literal) { b"" } else { literal };
     let (cells, last) = page(service, table, prefix, after, count.min(PAGE_MAX)).await?;
-    let next = last.map_or(0, |last| service.cursors.keep(last));
+    let next = last.map_or(0, |last| service.cursors.insert(last));
     let names = cells.iter().map(|cell| match cell.row_and_column().0 {
         row if row.contains(&b'/') => [&home[..], &row].concat(),
         row => row,
@@ -153,7 +155,7 @@ async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>)
     Ok(Reply::Array(vec![Reply::Bulk(next.to_string().into_bytes()), Reply::Array(names)]))
 }
 
-/// Cells of the value store, those that hold nothing too.
+/// Cells of the value store, deleted and expired ones included.
 async fn list(
     service: &Arc<Service>,
     table: &Arc<Table>,
@@ -165,12 +167,12 @@ async fn list(
     let listed =
         tokio::task::spawn_blocking(move || service.engine.list(&table, &prefix, after.as_ref(), limit));
     match listed.await {
-        Ok(cells) => cells.map_err(|refusal| reply::refusal(&refusal)),
+        Ok(cells) => cells.map_err(|error| reply::engine_error(&error)),
         Err(error) => Err(format!("ERR the walk broke off: {error}")),
     }
 }
 
-/// Keys that hold something, and where to go on, unless that was the end.
+/// Keys with a value, and the cell to continue after; `None` at the end.
 async fn page(
     service: &Arc<Service>,
     table: &Arc<Table>,
@@ -183,30 +185,31 @@ async fn page(
     // Only cells without a column are keys.
     cells.retain(|cell| cell.row_and_column().1.is_empty());
     let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
-    let mut held = Vec::with_capacity(cells.len());
+    let mut present = Vec::with_capacity(cells.len());
     for (cell, response) in cells.into_iter().zip(service.submit_batch(reads).await) {
         match response {
-            Response::Read(Ok(Some(_))) => held.push(cell),
+            Response::Read(Ok(Some(_))) => present.push(cell),
             Response::Read(Ok(None)) => {}
-            Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
-                return Err(reply::refusal(&refusal));
+            Response::Read(Err(error)) | Response::Applied(Err(error)) => {
+                return Err(reply::engine_error(&error));
             }
-            other => unreachable!("a read is not answered with {other:?}"),
+            other => unreachable!("a read returns no {other:?}"),
         }
     }
-    Ok((held, last))
+    Ok((present, last))
 }
 
-/// What a pattern begins with before its first wildcard.
+/// The prefix of a pattern before its first wildcard.
 fn literal(pattern: &[u8]) -> &[u8] {
     let wild = pattern.iter().position(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'));
     &pattern[..wild.unwrap_or(pattern.len())]
 }
 
-/// Whether a name is like a pattern: `*` for anything, `?` for one byte, `[a-z]`, `[^a]`, `\` before a byte that means itself.
+/// Whether a name matches a pattern: `*` any bytes, `?` one byte, `[a-z]` and `[^a]` classes, `\` escapes a
+/// byte.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut in_name) = (0, 0);
-    // Where to go on when what followed the last star does not fit: one byte further.
+    // Backtracking position after the last star: the pattern after it, and the byte to retry from.
     let mut star: Option<(usize, usize)> = None;
     while in_name < name.len() {
         let step = match pattern.get(at) {
@@ -236,7 +239,8 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// The length of a class of bytes at the start of a pattern, if the byte is in it. Without an end it goes to the end of the pattern.
+/// The length of the class at the start of a pattern, if the byte is in it. An unclosed class extends to the
+/// end.
 fn class(pattern: &[u8], byte: u8) -> Option<usize> {
     let negated = pattern.get(1) == Some(&b'^');
     let mut at = 1 + usize::from(negated);
@@ -268,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_those_of_redis() {
+    fn patterns_match_as_in_redis() {
         let fits = |pattern: &str, name: &str| matches(pattern.as_bytes(), name.as_bytes());
         for (pattern, name) in [
             ("*", ""),
@@ -302,21 +306,21 @@ mod tests {
         ] {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
-        // Many stars are no way to keep the server busy.
+        // Matching is not exponential in the number of stars.
         assert!(!fits(&"a*".repeat(50), &"a".repeat(40)));
         assert_eq!(literal(b"user/*"), b"user/");
         assert_eq!(literal(b"abc"), b"abc");
     }
 
     #[test]
-    fn the_oldest_walks_are_forgotten() {
+    fn the_oldest_cursors_are_dropped() {
         let cursors = Cursors::default();
         let secret = jeton_core::Secret::new([1; 16]);
         let cell =
             Cell::new(&secret, jeton_core::TableId(1), b"a", &jeton_core::Column::unnamed()).expect("a cell");
-        let first = cursors.keep(cell.clone());
+        let first = cursors.insert(cell.clone());
         assert_eq!(cursors.find(first), Some(cell.clone()));
-        let last = (0..CURSORS_MAX).map(|_| cursors.keep(cell.clone())).last();
+        let last = (0..CURSORS_MAX).map(|_| cursors.insert(cell.clone())).last();
         assert_eq!(cursors.find(first), None);
         assert!(last.and_then(|last| cursors.find(last)).is_some());
     }

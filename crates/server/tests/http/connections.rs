@@ -11,7 +11,8 @@ const ADD: &str = "/v1/tables/default/counters/c:add";
 
 #[test]
 fn who_does_not_end_a_head_is_cut() {
-    let world = Start::default().options(|options| options.word_timeout = Duration::from_millis(200)).go();
+    let world =
+        Start::default().options(|options| options.request_read_timeout = Duration::from_millis(200)).go();
     let mut silent = world.client();
     let mut slow = world.client();
     slow.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n");
@@ -43,7 +44,7 @@ fn all_ended(world: &World) {
 #[test]
 fn who_does_not_take_its_answer_is_cut() {
     const WORD: Duration = Duration::from_millis(300);
-    let world = Start::default().options(|options| options.word_timeout = WORD).go();
+    let world = Start::default().options(|options| options.request_read_timeout = WORD).go();
     // A large cell, read so often that no buffer on the way holds all of it.
     let rows = "&row=large".repeat(999);
     let mut client = world.client();
@@ -57,18 +58,18 @@ fn who_does_not_take_its_answer_is_cut() {
 #[test]
 fn who_does_not_take_what_it_watches_is_cut() {
     const WORD: Duration = Duration::from_millis(300);
-    let world = Start::default().options(|options| options.word_timeout = WORD).go();
+    let world = Start::default().options(|options| options.request_read_timeout = WORD).go();
     let mut watcher = world.client();
     watcher.send("GET", "/v1/watch", &[], b"");
     watcher.head();
     watcher.piece();
     // Silence is none of its faults,
     std::thread::sleep(2 * WORD);
-    assert!(world.service.changes.are_watched());
+    assert!(world.service.changes.has_subscribers());
     // but not to read what happens is.
     let row = "x".repeat(1000);
     let begun = Instant::now();
-    while world.service.changes.are_watched() {
+    while world.service.changes.has_subscribers() {
         assert!(begun.elapsed() < Duration::from_secs(15), "a watcher that does not read is not cut");
         let item =
             |at: usize| json!({"table": "default", "row": format!("{row}{at}"), "delta": 1, "id": uuid()});

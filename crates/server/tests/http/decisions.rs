@@ -42,7 +42,7 @@ fn known_with_another_payload_is_a_mismatch() {
 
 #[test]
 fn without_an_answer_in_time_the_same_id_may_come_again() {
-    let world = Start::default().options(|options| options.answer_timeout = Duration::ZERO).go();
+    let world = Start::default().options(|options| options.request_timeout = Duration::ZERO).go();
     let mut client = world.client();
     // A quick disk may be in time even so, now and then.
     let (id, reply, before) = (0..10_000)

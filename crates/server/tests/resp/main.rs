@@ -8,6 +8,7 @@ mod client;
 mod expiry;
 mod ids;
 mod limits;
+mod log_bytes;
 mod metadata;
 mod pipelines;
 mod random;

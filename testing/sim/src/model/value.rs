@@ -110,6 +110,10 @@ pub fn effect<'a>(
                     Check::Absent => before == ModelValue::Nothing,
                     Check::Present => before != ModelValue::Nothing,
                     Check::Holds(value) => before == ModelValue::of(Some(value)),
+                    Check::ExpiresWithin { min, max } => {
+                        let expiry = before.until().unwrap_or(u64::MAX);
+                        before != ModelValue::Nothing && *min <= expiry && expiry <= *max
+                    }
                 };
                 if !holds {
                     applied = false;
