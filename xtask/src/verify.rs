@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 
-use crate::process::{cargo, run};
+use crate::process::{cargo, root, run};
 use crate::test::test;
+use crate::tidy;
 
 /// Checks format, lints, documentation and tests.
 pub fn verify() -> Result<()> {
@@ -16,5 +17,6 @@ pub fn verify() -> Result<()> {
 /// Applies the lints' own suggestions, then formats, because the suggestions are not formatted.
 pub fn fix() -> Result<()> {
     run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged"]))?;
-    run(&mut cargo(&["fmt", "--all"]))
+    run(&mut cargo(&["fmt", "--all"]))?;
+    tidy::write_map(&root())
 }

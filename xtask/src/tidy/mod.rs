@@ -13,12 +13,14 @@ mod links;
 mod machine_paths;
 mod purity;
 mod tree;
+mod words;
 
 use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
+pub use self::layers::write_map;
 use self::tree::Tree;
 
 /// Finds the places where a tree breaks one rule.
@@ -33,6 +35,7 @@ const RULES: &[Rule] = &[
     headers::check,
     machine_paths::check,
     links::check,
+    words::check,
 ];
 
 /// One place that breaks a rule, with what its reader needs to mend it.
