@@ -1,4 +1,4 @@
-//! `cargo xtask verify`, the gate of CI, which changes nothing; and `cargo xtask fix`, which mends what a program can.
+//! `cargo xtask verify` runs the checks of CI and changes no files; `cargo xtask fix` applies automatic fixes.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ pub fn verify() -> Result<()> {
     test()
 }
 
-/// Applies the lints' own suggestions, then formats, because the suggestions are not formatted.
+/// Applies lint suggestions, formats, and writes generated tables.
 pub fn fix() -> Result<()> {
     run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged"]))?;
     run(&mut cargo(&["fmt", "--all"]))?;

@@ -1,8 +1,8 @@
-//! Rust source as the rules see it: comments and literals blanked out, tests blanked out on request.
+//! Rust source as the rules read it: comments and literals blanked out, tests blanked out on request.
 //!
 //! Blanking keeps every byte position and every line, so a finding in the blanked text has its place in the file. This
 //! is a reader for formatted code and no parser: it knows comments, literals, brackets and attributes, and that is
-//! enough to tell a call from a sentence about it.
+//! enough to distinguish a call from a comment.
 
 /// Blanks comments and the insides of string and character literals.
 pub fn without_comments(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! The rules of the house that a compiler does not know, checked over every file of the repository.
+//! Repository rules that the compiler does not check.
 //!
 //! A rule is one file here: a function from the [`Tree`] to its violations, and a test that plants a violation and
 //! sees it found. To add a rule, write the file and name it in [`RULES`]. The rules run as `cargo xtask tidy` and, by
@@ -38,7 +38,7 @@ const RULES: &[Rule] = &[
     words::check,
 ];
 
-/// One place that breaks a rule, with what its reader needs to mend it.
+/// One place that breaks a rule, with the reason and the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Violation {
     path: String,
