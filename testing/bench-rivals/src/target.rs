@@ -126,7 +126,7 @@ pub struct RoundPlan {
     pub duration: Duration,
 }
 
-/// Loads each contender alone, all by turns. A row is a round, a column a contender; the first round makes files and fills caches and is
+/// Loads each contender alone, all interleaved. A row is a round, a column a contender; the first round makes files and fills caches and is
 /// left out.
 pub fn by_turns(
     contenders: &mut [&mut Target],

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_told_from_lifetimes() {
+    fn characters_differ_from_lifetimes() {
         check(r#"f('"', "a")"#, r#"f('_', "_")"#);
         check(r"f('\'', b'\\', '\u{1F}', x)", "f('__', b'__', '______', x)");
         check("f<'a>(x: &'a str, y: 'é')", "f<'a>(x: &'a str, y: '__')");
