@@ -1,4 +1,4 @@
-//! Somebody under load: where it is, how it is spoken to, and what it has been sent.
+//! A system under load: its address, its protocol, and the operations sent to it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
