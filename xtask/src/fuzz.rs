@@ -1,20 +1,21 @@
-//! `cargo xtask fuzz`: what reads the bytes of strangers gets bytes that nobody thought of.
+//! `cargo xtask fuzz`: fuzzes every parser of untrusted bytes.
 //!
-//! Not part of `test`: it needs a nightly compiler and time. What it has found is in `testing/fuzz/corpus`, and every test run tries that again.
+//! Not part of `test`: it needs a nightly compiler and time. Its findings are in `testing/fuzz/corpus`, and every
+//! test run replays them.
 
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, run, succeeds};
 
-/// The targets, as `testing/fuzz/Cargo.toml` has them.
+/// The targets of `testing/fuzz/Cargo.toml`.
 const TARGETS: &[&str] =
     &["resp_request", "resp_reply", "http_body", "id", "entry", "log", "snapshot", "clock"];
 
-/// What is asked of the sanitizer. A file can ask for filters of any size, and then it matters what becomes of a refusal: so there is a
-/// bound on what is given at once. Whoever did not expect to be refused ends the process, and that is a finding.
+/// Options of the sanitizer. An input can request filters of any size, so a single allocation is limited: code that does not
+/// handle the failed allocation aborts, and that is a finding.
 const SANITIZER: &str = "allocator_may_return_null=1:max_allocation_size_mb=64";
 
-/// Runs one target or all, for some seconds each: `fuzz [target|all] [seconds]`.
+/// Runs one target or all targets for the given seconds each: `fuzz [target|all] [seconds]`.
 pub fn fuzz(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (wanted, seconds) = match words[..] {

@@ -24,7 +24,7 @@ pub fn start(folder: &Path) -> Result<(Server, Target)> {
     Ok((server, contender))
 }
 
-/// The process: answers once for so many bytes.
+/// The process: replies once for every `n` bytes.
 pub fn serve(address: &str, request_len: &str) -> Result<()> {
     let request_len = request_len.parse().context("the length of a request")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().build()?;

@@ -43,10 +43,10 @@ impl Crowd {
         let idle = (0..IDLE).map(open).collect::<Result<Vec<_>>>()?;
         let mut slow = (IDLE..IDLE + SLOW).map(open).collect::<Result<Vec<_>>>()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
+        let stopped = stop.clone();
         let slow = std::thread::spawn(move || {
             let (begin, mut sent) = (Instant::now(), 0_u32);
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 let byte = [question[sent as usize % question.len()]];
                 slow.retain_mut(|stream| matches!(stream.write(&byte), Ok(1)) && is_open(stream));
                 sent += 1;
@@ -85,7 +85,7 @@ pub fn run(folder: &Path, pace: RoundPlan) {
     println!("\n## {} idle and {SLOW} slow connections beside the load\n", grouped(IDLE as f64));
     println!(
         "Before: {}. {CONNECTIONS} connections, one addition at a time, uniform over 100k, at an even pace of half of what the \
-         contender can do; {} rounds of {:?} with and without the others, by turns.\n",
+         target can do; {} rounds of {:?} with and without the others, interleaved.\n",
         load(),
         pace.rounds,
         pace.duration

@@ -19,7 +19,7 @@ use crate::operation::{Ids, Operation};
 use crate::protocol::{Answer, Dialect};
 use crate::workload::Workload;
 
-/// Of so many additions one is sent again.
+/// One addition in `n` is sent twice.
 const RESENT: u64 = 20;
 
 /// So many additions that are to be sent again wait, so that a retry comes some thousand additions after the first.
@@ -166,12 +166,12 @@ impl ConnectionPool {
         self.source.resends = false;
     }
 
-    /// Loads as hard as the connections can, each with a request of so many additions at a time.
+    /// Loads as hard as the connections can, each with requests of `n` additions.
     pub fn run(&mut self, workload: &Workload, pipeline: usize, duration: Duration) -> Result<Round> {
         self.drive(workload, pipeline, |elapsed, _| elapsed < duration)
     }
 
-    /// Makes so many additions, as fast as it goes.
+    /// Sends `n` additions as fast as possible.
     pub fn fill(&mut self, workload: &Workload, pipeline: usize, additions: u64) -> Result<Round> {
         self.drive(workload, pipeline, |_, answered| answered < additions)
     }

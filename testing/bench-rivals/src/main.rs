@@ -1,4 +1,4 @@
-//! The rivals and ourselves under the same load: Jeton, Redis and PostgreSQL, started here, loaded by turns, and ended.
+//! Jeton, Redis and PostgreSQL under the same load, in interleaved rounds.
 //!
 //! `cargo xtask bench peers [recipes|durable|relaxed|memory|crowd] [--quick]`; without a name, all of them. `JETON_PEERS_COMMAND` is
 //! another command for our server (see `jeton.rs`), `JETON_PEERS_FOLDER` another folder for all data: on the same disk for all,

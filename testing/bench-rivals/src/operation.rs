@@ -22,11 +22,11 @@ pub struct Ids {
 impl Ids {
     /// Ids that nobody else makes, in this run or another.
     pub fn new() -> Self {
-        // The keys of the standard hasher come from the system's source of chance.
+        // The keys of the standard hasher come from the system's random source.
         Self { state: RandomState::new().hash_one(0) }
     }
 
-    fn chance(&mut self) -> u64 {
+    fn random(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.state;
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -36,8 +36,8 @@ impl Ids {
 
     /// The next id, of a time in milliseconds since 1970.
     pub fn next(&mut self, millis: u64) -> [u8; 16] {
-        let high = (millis << 16) | 0x7000 | (self.chance() & 0xfff);
-        let low = (self.chance() >> 2) | (1 << 63);
+        let high = (millis << 16) | 0x7000 | (self.random() & 0xfff);
+        let low = (self.random() >> 2) | (1 << 63);
         let mut id = [0; 16];
         id[..8].copy_from_slice(&high.to_be_bytes());
         id[8..].copy_from_slice(&low.to_be_bytes());

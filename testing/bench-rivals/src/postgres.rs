@@ -163,7 +163,7 @@ impl Postgres {
         self.0.process().expect("it runs as long as it is kept")
     }
 
-    /// Somebody who follows a recipe, on tables of his own.
+    /// A variant with tables of its own.
     pub fn contender(&self, recipe: Recipe) -> Result<Target> {
         self.follower(recipe, recipe.word())
     }

@@ -10,7 +10,7 @@ use crate::workload::Workload;
 
 pub fn run(folder: &Path, pace: RoundPlan) {
     println!("\n## PostgreSQL's recipes, {PIPELINE} additions a transaction\n");
-    println!("Before: {}. {} rounds of {:?} each, by turns.\n", load(), pace.rounds, pace.duration);
+    println!("Before: {}. {} rounds of {:?} each, interleaved.\n", load(), pace.rounds, pace.duration);
     println!("The other parts take: {}.\n", BEST.name());
     let Some(postgres) = attempt("PostgreSQL", Postgres::start(folder)) else { return };
     let mut field: Vec<Target> = Vec::new();

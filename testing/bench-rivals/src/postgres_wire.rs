@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_apart_and_never_before_their_end() {
+    fn incomplete_messages_are_not_parsed() {
         let mut bytes = Vec::new();
         message(b'E', &mut bytes, |out| out.extend_from_slice(b"SERROR\0C40P01\0Mdeadlock detected\0\0"));
         message(b'Z', &mut bytes, |out| out.push(b'I'));

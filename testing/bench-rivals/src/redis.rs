@@ -11,7 +11,7 @@ use crate::resp::{Client, ID, NUMBER, RAW_ID, Resp};
 use crate::target::Target;
 use crate::workload::COUNTERS;
 
-/// An id is remembered for a day, and a duplicate is told the value of now.
+/// An id is remembered for a day, and a duplicate gets the present value.
 const RECIPE: &str = "if redis.call('SET', KEYS[1], '', 'NX', 'EX', 86400) then \
                       return redis.call('INCRBY', KEYS[2], ARGV[1]) end \
                       return tonumber(redis.call('GET', KEYS[2]))";

@@ -1,4 +1,4 @@
-//! Somebody under load: where it is, how it is spoken to, and what it has been sent.
+//! A system under load: its address, its protocol, and the operations sent to it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ pub struct RoundPlan {
     pub duration: Duration,
 }
 
-/// Loads each contender alone, all by turns. A row is a round, a column a contender; the first round makes files and fills caches and is
+/// Loads each contender alone, all interleaved. A row is a round, a column a contender; the first round makes files and fills caches and is
 /// left out.
 pub fn by_turns(
     contenders: &mut [&mut Target],

@@ -1,4 +1,4 @@
-//! Additions per second and what they cost, everybody by turns; and whether the counts are right afterwards.
+//! Additions per second and what they cost, everybody interleaved; and whether the counts are right afterwards.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ type Bars = fn(Role, &Workload) -> Option<Threshold>;
 pub fn durable(folder: &Path, pace: RoundPlan) {
     println!("\n## Durable additions, {CONNECTIONS} connections\n");
     println!(
-        "Before: {}. {} rounds of {:?} each, by turns; median (quartiles); every twentieth addition is sent again.\n",
+        "Before: {}. {} rounds of {:?} each, interleaved; median (quartiles); every twentieth addition is sent again.\n",
         load(),
         pace.rounds,
         pace.duration
@@ -109,7 +109,7 @@ pub fn durable(folder: &Path, pace: RoundPlan) {
 pub fn relaxed(folder: &Path, pace: RoundPlan) {
     println!("\n## Additions of relaxed durability, {CONNECTIONS} connections\n");
     println!(
-        "Before: {}. {} rounds of {:?} each, by turns; median (quartiles).\n",
+        "Before: {}. {} rounds of {:?} each, interleaved; median (quartiles).\n",
         load(),
         pace.rounds,
         pace.duration
@@ -136,7 +136,7 @@ pub fn relaxed(folder: &Path, pace: RoundPlan) {
     drop((jeton, redis));
 }
 
-/// Measures those of some roles by turns, prints what they did, and judges ours against the others.
+/// Measures those of some roles interleaved, prints what they did, and judges ours against the others.
 fn compare(
     field: &mut Field,
     roles: &[Role],

@@ -46,7 +46,7 @@ impl Workload {
     }
 }
 
-/// Numbers that look like chance, even between 0 and 1; the same in each run.
+/// Pseudo-random numbers, uniform in [0, 1), the same in each run.
 fn even() -> impl FnMut() -> f64 {
     let mut state = 0x1234_5678_9abc_def1_u64;
     move || {

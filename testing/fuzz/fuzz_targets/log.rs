@@ -1,4 +1,4 @@
-//! A log that was changed by somebody, opened: what must hold is in `tests/fuzzed/mod.rs` of the crate.
+//! Opens a forged log. The checked properties are in `tests/fuzzed/mod.rs` of the crate.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Bytes of somebody, read as the snapshot of a filter: what must hold is in `tests/fuzzed/mod.rs` of the crate.
+//! Reads untrusted bytes as the snapshot of a filter. The checked properties are in `tests/fuzzed/mod.rs` of the crate.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The pure crates take everything from their caller: the time, chance, the disk, the network.
+//! Pure crates take time, randomness, disk and network from their caller.
 
 use std::collections::BTreeSet;
 

@@ -81,7 +81,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
         .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let paths: Vec<String> = text.split('\0').filter(|path| !path.is_empty()).map(Into::into).collect();
-    // A copy inside somebody else's repository is listed by that one, and perhaps as ignored.
+    // A copy inside another repository is listed by that repository, perhaps as ignored.
     (output.status.success() && paths.iter().any(|path| path == "Cargo.toml")).then_some(paths)
 }
 
