@@ -18,7 +18,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Interval of checks for prepared branches. MariaDB refreshes `innodb_trx` only if it was not read for 0.1
 /// s.
-const LOOK: Duration = Duration::from_millis(150);
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
 
 /// Number of answers that are requested again at the end.
 const REPLAYS: usize = 200;
@@ -38,7 +38,7 @@ struct Found {
 /// Waits until the tellers have their answers and nothing is prepared, then audits the databases. Returns the
 /// violations.
 pub async fn settle(
-    world: &mut Cluster,
+    cluster: &mut Cluster,
     tellers: &Workload,
     mut at_work: JoinSet<()>,
     mended: Instant,
@@ -56,26 +56,26 @@ pub async fn settle(
         }
     }
     loop {
-        let prepared = prepared(world).await?;
+        let prepared = prepared(cluster).await?;
         if prepared.is_empty() {
             break;
         }
         if mended.elapsed() > SETTLED_WITHIN {
-            world.note(&innodb(world).await?);
+            cluster.note(&innodb(cluster).await?);
             faults.extend(prepared.into_iter().map(|branch| format!("{branch} is still prepared")));
             break;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let clean = mended.elapsed();
-    let found = read(world).await?;
+    let found = read(cluster).await?;
     compare(&journal, &found, &mut faults);
     // All servers must know the answers, also those that started last.
-    if let Err(why) = world.await_ready(SETTLED_WITHIN.saturating_sub(mended.elapsed())).await {
+    if let Err(why) = cluster.await_ready(SETTLED_WITHIN.saturating_sub(mended.elapsed())).await {
         faults.push(why.to_string());
     }
-    let replayed = replay(&journal, &world.urls(), &mut faults).await;
-    let again = read(world).await?;
+    let replayed = replay(&journal, &cluster.urls(), &mut faults).await;
+    let again = read(cluster).await?;
     if (again.sum, again.audit, &again.ledgers) != (found.sum, found.audit, &found.ledgers) {
         faults.push("asking again has changed something".into());
     }
@@ -171,12 +171,12 @@ fn tell(journal: &[Transfer], answered: Duration, clean: Duration, replayed: usi
 }
 
 /// The prepared branches of both databases.
-pub async fn prepared(world: &Cluster) -> Result<Vec<String>> {
-    let (client, connection) = tokio_postgres::connect(&world.postgres.url(), NoTls).await?;
+pub async fn prepared(cluster: &Cluster) -> Result<Vec<String>> {
+    let (client, connection) = tokio_postgres::connect(&cluster.postgres.url(), NoTls).await?;
     tokio::spawn(connection);
     let rows = client.query("SELECT gid FROM pg_prepared_xacts", &[]).await?;
     let mut prepared: Vec<String> = rows.iter().map(|row| row.get::<_, String>(0)).collect();
-    let mut client = mysql_async::Conn::from_url(world.mariadb.url()).await?;
+    let mut client = mysql_async::Conn::from_url(cluster.mariadb.url()).await?;
     let rows: Vec<(u64, u64, u64, String)> = client.query("XA RECOVER").await?;
     prepared.extend(rows.into_iter().map(|(.., data)| data));
     // Branches that MariaDB has and does not list, with their locks.
@@ -189,7 +189,7 @@ pub async fn prepared(world: &Cluster) -> Result<Vec<String>> {
         .await?;
     prepared.extend(lost);
     client.disconnect().await?;
-    let (status, held) = http_client::get(&format!("{}/v1/branches", world.audit.url())).await?;
+    let (status, held) = http_client::get(&format!("{}/v1/branches", cluster.audit.url())).await?;
     anyhow::ensure!(status == 200, "Jeton does not tell what it holds: {status}");
     let held: Value = serde_json::from_slice(&held)?;
     let held = held["branches"].as_array().cloned().unwrap_or_default();
@@ -198,29 +198,29 @@ pub async fn prepared(world: &Cluster) -> Result<Vec<String>> {
 }
 
 /// MariaDB's report of its transactions, for diagnosis.
-async fn innodb(world: &Cluster) -> Result<String> {
-    let mut client = mysql_async::Conn::from_url(world.mariadb.url()).await?;
+async fn innodb(cluster: &Cluster) -> Result<String> {
+    let mut client = mysql_async::Conn::from_url(cluster.mariadb.url()).await?;
     let status: Option<(String, String, String)> = client.query_first("SHOW ENGINE INNODB STATUS").await?;
     client.disconnect().await?;
     Ok(status.map_or_else(String::new, |(.., status)| status))
 }
 
-async fn counted(world: &Cluster, counter: &str) -> Result<i64> {
+async fn counted(cluster: &Cluster, counter: &str) -> Result<i64> {
     let (_, said) =
-        http_client::get(&format!("{}/v1/tables/audit/counters/{counter}", world.audit.url())).await?;
+        http_client::get(&format!("{}/v1/tables/audit/counters/{counter}", cluster.audit.url())).await?;
     let said: Value = serde_json::from_slice(&said)?;
     said["value"].as_i64().with_context(|| format!("Jeton does not tell the counter {counter}: {said}"))
 }
 
-async fn read(world: &Cluster) -> Result<Found> {
-    let (client, connection) = tokio_postgres::connect(&world.postgres.url(), NoTls).await?;
+async fn read(cluster: &Cluster) -> Result<Found> {
+    let (client, connection) = tokio_postgres::connect(&cluster.postgres.url(), NoTls).await?;
     tokio::spawn(connection);
     let sum: i64 = client.query_one("SELECT sum(balance)::bigint FROM account", &[]).await?.get(0);
     let mut postgres: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for row in client.query("SELECT request, amount FROM ledger", &[]).await? {
         postgres.entry(row.get(0)).or_default().push(row.get(1));
     }
-    let mut client = mysql_async::Conn::from_url(world.mariadb.url()).await?;
+    let mut client = mysql_async::Conn::from_url(cluster.mariadb.url()).await?;
     let savings: Option<i64> = client.query_first("SELECT CAST(SUM(balance) AS SIGNED) FROM account").await?;
     let mut mariadb: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     let rows: Vec<(String, i64)> = client.query("SELECT request, amount FROM ledger").await?;
@@ -228,6 +228,6 @@ async fn read(world: &Cluster) -> Result<Found> {
         mariadb.entry(request).or_default().push(amount);
     }
     client.disconnect().await?;
-    let audit = [counted(world, "transfers").await?, counted(world, "moved").await?];
+    let audit = [counted(cluster, "transfers").await?, counted(cluster, "moved").await?];
     Ok(Found { sum: sum + savings.context("no savings")?, ledgers: [postgres, mariadb], audit })
 }

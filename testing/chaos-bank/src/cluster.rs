@@ -18,7 +18,7 @@ use crate::workload::{ACCOUNTS, OPENING};
 const SERVERS: usize = 3;
 
 /// Limit of a start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A database of the bank, in the order of their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Cluster {
             networks.push(Proxy::start(address).await?);
         }
         audit.start(None)?;
-        audit.await_ready(PATIENCE).await?;
+        audit.await_ready(TIMEOUT).await?;
         let (status, said) = http_client::put(&format!("{}/v1/tables/audit", audit.url()), "{}").await?;
         anyhow::ensure!(status < 300, "no table for the audit: {status} {said:?}");
         let mut addresses = Vec::new();
@@ -110,7 +110,7 @@ impl Cluster {
             server.start(None)?;
         }
         for server in &mut servers {
-            server.await_ready(PATIENCE).await?;
+            server.await_ready(TIMEOUT).await?;
         }
         println!(
             "PostgreSQL, MariaDB, a Jeton and {SERVERS} servers are at work; the books are in {}",
@@ -162,9 +162,9 @@ impl Cluster {
     }
 
     /// Waits until all servers are ready.
-    pub async fn await_ready(&mut self, patience: Duration) -> Result<()> {
+    pub async fn await_ready(&mut self, timeout: Duration) -> Result<()> {
         for server in self.servers.iter_mut().chain([&mut self.audit]) {
-            server.await_ready(patience).await?;
+            server.await_ready(timeout).await?;
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Cluster {
     }
 
     /// Resumes everything that is stopped, and starts everything that is dead.
-    pub fn mend(&mut self) -> Result<()> {
+    pub fn repair(&mut self) -> Result<()> {
         for network in &self.networks {
             network.release();
         }

@@ -36,17 +36,17 @@ const TIMES: usize = 5;
 const LEADERS: usize = 20;
 const INTO_MAX: u64 = 12;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Measures and prints. With registers that have a leader, its death is measured too.
-pub async fn measure(world: &mut Cluster, are_led: bool) -> Result<()> {
-    let mut chance = Rng::new(1);
+pub async fn measure(cluster: &mut Cluster, are_led: bool) -> Result<()> {
+    let mut rng = Rng::new(1);
     let mut all = Vec::new();
     println!("the server dies at   until another answers, in ms");
     for point in POINTS {
         let mut waits = Vec::new();
         for _ in 0..TIMES {
-            waits.push(once(world, point, &mut chance).await?);
+            waits.push(once(cluster, point, &mut rng).await?);
         }
         let told: Vec<String> =
             waits.iter().map(|wait| format!("{:>5.0}", wait.as_secs_f64() * 1000.0)).collect();
@@ -64,7 +64,7 @@ pub async fn measure(world: &mut Cluster, are_led: bool) -> Result<()> {
     }
     let mut leaders = Vec::new();
     while leaders.len() < LEADERS {
-        leaders.extend(leader_dies(world, &mut chance).await?);
+        leaders.extend(leader_dies(cluster, &mut rng).await?);
     }
     leaders.sort_unstable();
     let told: Vec<String> =
@@ -74,10 +74,10 @@ pub async fn measure(world: &mut Cluster, are_led: bool) -> Result<()> {
 }
 
 /// Kills the server at a failpoint.
-async fn once(world: &mut Cluster, point: &str, chance: &mut Rng) -> Result<Duration> {
-    world.servers[0].start(Some(&format!("{point}:0:kill:0")))?;
-    world.servers[0].await_ready(PATIENCE).await?;
-    let (urls, transfer) = (world.urls(), transfer(chance));
+async fn once(cluster: &mut Cluster, point: &str, rng: &mut Rng) -> Result<Duration> {
+    cluster.servers[0].start(Some(&format!("{point}:0:kill:0")))?;
+    cluster.servers[0].await_ready(TIMEOUT).await?;
+    let (urls, transfer) = (cluster.urls(), transfer(rng));
     if let Ok((200, answer)) = issue_once(&urls[0], &transfer, true).await {
         bail!("the server did not die at {point}: {answer}");
     }
@@ -85,19 +85,19 @@ async fn once(world: &mut Cluster, point: &str, chance: &mut Rng) -> Result<Dura
 }
 
 /// Kills the leader of the registers during a transfer. `None` if the transfer was faster.
-async fn leader_dies(world: &mut Cluster, chance: &mut Rng) -> Result<Option<Duration>> {
-    world.mend()?;
-    for server in &mut world.servers {
-        server.await_ready(PATIENCE).await?;
+async fn leader_dies(cluster: &mut Cluster, rng: &mut Rng) -> Result<Option<Duration>> {
+    cluster.repair()?;
+    for server in &mut cluster.servers {
+        server.await_ready(TIMEOUT).await?;
     }
-    let leader = leader(world).await?;
-    let (mut urls, transfer) = (world.urls(), transfer(chance));
+    let leader = leader(cluster).await?;
+    let (mut urls, transfer) = (cluster.urls(), transfer(rng));
     let asked = tokio::spawn({
         let (url, transfer) = (urls.remove(leader), transfer.clone());
         async move { issue_once(&url, &transfer, true).await }
     });
-    tokio::time::sleep(Duration::from_millis(chance.below(INTO_MAX))).await;
-    world.servers[leader].kill();
+    tokio::time::sleep(Duration::from_millis(rng.below(INTO_MAX))).await;
+    cluster.servers[leader].kill();
     match asked.await? {
         Ok((200, _)) => Ok(None),
         _ => answered(&urls, &transfer).await.map(Some),
@@ -105,11 +105,11 @@ async fn leader_dies(world: &mut Cluster, chance: &mut Rng) -> Result<Option<Dur
 }
 
 /// The index of the server that all servers report as leader.
-async fn leader(world: &Cluster) -> Result<usize> {
+async fn leader(cluster: &Cluster) -> Result<usize> {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < TIMEOUT {
         let mut named = Vec::new();
-        for url in world.urls() {
+        for url in cluster.urls() {
             let (_, text) = http_client::get(&format!("{url}/metrics")).await?;
             let text = String::from_utf8_lossy(&text);
             let line = text.lines().find_map(|line| line.strip_prefix("jeton_registers_leader "));
@@ -123,10 +123,10 @@ async fn leader(world: &Cluster) -> Result<usize> {
     bail!("nobody leads the registers")
 }
 
-fn transfer(chance: &mut Rng) -> Transfer {
-    let account = chance.below(100);
+fn transfer(rng: &mut Rng) -> Transfer {
+    let account = rng.below(100);
     Transfer {
-        session: new_session(chance),
+        session: new_session(rng),
         sequence: 0,
         procedure: "to_savings",
         body: format!("{{\"from\":{account},\"to\":{account},\"amount\":1}}"),
@@ -142,7 +142,7 @@ fn transfer(chance: &mut Rng) -> Transfer {
 async fn answered(urls: &[String], transfer: &Transfer) -> Result<Duration> {
     let died = Instant::now();
     // As clients do: send to all other servers at once, and take the first answer.
-    while died.elapsed() < PATIENCE {
+    while died.elapsed() < TIMEOUT {
         let mut asking = JoinSet::new();
         for url in urls {
             let (url, transfer) = (url.clone(), transfer.clone());

@@ -45,8 +45,8 @@ impl Fault {
 
 /// Each failpoint once with the death of a server and once with that of a database, and another fault after
 /// every two.
-pub fn deck(chance: &mut Rng, networks: usize) -> VecDeque<Fault> {
-    let mut lives = lives(chance);
+pub fn deck(rng: &mut Rng, networks: usize) -> VecDeque<Fault> {
+    let mut lives = lives(rng);
     let mut others = vec![Fault::KillServer, Fault::StopServer, Fault::KillAllServers, Fault::RestartServers];
     for database in Database::ALL {
         others.extend([Fault::Kill(database), Fault::Stop(database), Fault::Restart(database)]);
@@ -54,7 +54,7 @@ pub fn deck(chance: &mut Rng, networks: usize) -> VecDeque<Fault> {
     for network in 0..networks {
         others.extend([Fault::Cut(network), Fault::Hold(network), Fault::HoldAnswers(network)]);
     }
-    chance.shuffle(&mut others);
+    rng.shuffle(&mut others);
     let mut deck = VecDeque::new();
     while !(lives.is_empty() && others.is_empty()) {
         deck.extend(lives.drain(..lives.len().min(2)).map(Fault::Life));
@@ -66,24 +66,24 @@ pub fn deck(chance: &mut Rng, networks: usize) -> VecDeque<Fault> {
 /// Plans that cover all failpoints with the death of a server and of a database. A database takes longer to
 /// start than a server; so half of the server plans contain the death of a database, and the remaining ones
 /// come at the end, without the death of a server.
-fn lives(chance: &mut Rng) -> Vec<Vec<PlannedFault>> {
+fn lives(rng: &mut Rng) -> Vec<Vec<PlannedFault>> {
     let mut losses = fault_points::all();
-    chance.shuffle(&mut losses);
-    let mut losses: Vec<PlannedFault> = losses.into_iter().map(|point| loss(point, chance)).collect();
+    rng.shuffle(&mut losses);
+    let mut losses: Vec<PlannedFault> = losses.into_iter().map(|point| loss(point, rng)).collect();
     let mut deaths = fault_points::all();
-    chance.shuffle(&mut deaths);
+    rng.shuffle(&mut deaths);
     let mut lives = Vec::new();
     for (place, point) in deaths.into_iter().enumerate() {
         let mut life = Vec::new();
         if place.is_multiple_of(2) {
             life.extend(losses.pop());
         }
-        if chance.below(6) == 0 {
+        if rng.below(6) == 0 {
             let points = fault_points::all();
-            let slept = points[chance.below(points.len() as u64) as usize].clone();
-            life.push(PlannedFault::new(slept, FaultAction::Sleeps, chance));
+            let slept = points[rng.below(points.len() as u64) as usize].clone();
+            life.push(PlannedFault::new(slept, FaultAction::Sleeps, rng));
         }
-        life.push(PlannedFault::new(point, FaultAction::Dies, chance));
+        life.push(PlannedFault::new(point, FaultAction::Dies, rng));
         lives.push(life);
     }
     while !losses.is_empty() {
@@ -93,8 +93,8 @@ fn lives(chance: &mut Rng) -> Vec<Vec<PlannedFault>> {
 }
 
 /// The death of a database, mostly the one of the failpoint.
-fn loss(point: String, chance: &mut Rng) -> PlannedFault {
-    let own = fault_points::database(&point).filter(|_| chance.below(4) > 0);
-    let database = own.unwrap_or_else(|| chance.below(Database::ALL.len() as u64) as usize);
-    PlannedFault::new(point, FaultAction::Bereaved(Database::ALL[database]), chance)
+fn loss(point: String, rng: &mut Rng) -> PlannedFault {
+    let own = fault_points::database(&point).filter(|_| rng.below(4) > 0);
+    let database = own.unwrap_or_else(|| rng.below(Database::ALL.len() as u64) as usize);
+    PlannedFault::new(point, FaultAction::LosesDatabase(Database::ALL[database]), rng)
 }

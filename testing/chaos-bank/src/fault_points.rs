@@ -38,7 +38,7 @@ impl PathToPoint {
     }
 
     /// Limit until the failpoint is reached.
-    pub fn patience(self) -> Duration {
+    pub fn timeout(self) -> Duration {
         match self {
             Self::Clock => RETIRED_WITHIN,
             Self::Work | Self::Death | Self::Delay => REACHED_WITHIN,

@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
 /// Timeout of a response.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 static CLIENT: LazyLock<Client<HttpConnector, Full<Bytes>>> = LazyLock::new(|| {
     let mut connector = HttpConnector::new();
@@ -47,5 +47,5 @@ async fn ask(method: Method, url: &str, headers: &[(&str, String)], body: Bytes)
         let status = answer.status().as_u16();
         anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
     };
-    tokio::time::timeout(PATIENCE, answer).await.context("no answer in time")?
+    tokio::time::timeout(TIMEOUT, answer).await.context("no answer in time")?
 }

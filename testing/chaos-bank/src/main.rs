@@ -89,28 +89,28 @@ async fn run(bank: Bank) -> Result<()> {
         }
     };
     println!("seed {seed}");
-    let mut world = Cluster::start(bank.registers).await?;
+    let mut cluster = Cluster::start(bank.registers).await?;
     if bank.failover {
-        return failover::measure(&mut world, bank.registers == Backend::Raft).await;
+        return failover::measure(&mut cluster, bank.registers == Backend::Raft).await;
     }
-    let tellers = Arc::new(Workload::new(world.urls()));
+    let tellers = Arc::new(Workload::new(cluster.urls()));
     let at_work = tellers.clone().begin(bank.tellers, seed);
     let report = match bank.faults {
-        Some(seconds) => nemesis::torment(&mut world, Duration::from_secs(seconds), seed).await.map(Some),
-        None => menu::offer(&mut world, &tellers).await.map(|()| None),
+        Some(seconds) => nemesis::run(&mut cluster, Duration::from_secs(seconds), seed).await.map(Some),
+        None => menu::offer(&mut cluster, &tellers).await.map(|()| None),
     };
     if report.is_err() {
-        world.keep();
+        cluster.keep();
     }
     let report = report?;
     if let Some(report) = &report {
         println!("{report}");
     }
-    world.mend()?;
+    cluster.repair()?;
     let mended = std::time::Instant::now();
-    let faults = audit::settle(&mut world, &tellers, at_work, mended).await?;
+    let faults = audit::settle(&mut cluster, &tellers, at_work, mended).await?;
     if !faults.is_empty() {
-        world.keep();
+        cluster.keep();
         bail!("the books are wrong:\n  {}", faults.join("\n  "));
     }
     println!("the books are right");
@@ -120,7 +120,7 @@ async fn run(bank: Bank) -> Result<()> {
         ("a database", report.databases.len(), bank.database_points_min),
     ] {
         if met < least {
-            world.keep();
+            cluster.keep();
             bail!("{whom} was killed at {met} points only, and must be at {least}");
         }
     }

@@ -17,7 +17,7 @@ Kill something:
   q       stop, and check the books";
 
 /// Offers faults until the user quits.
-pub async fn offer(world: &mut Cluster, tellers: &Workload) -> Result<()> {
+pub async fn offer(cluster: &mut Cluster, tellers: &Workload) -> Result<()> {
     println!("{MENU}");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut tick = tokio::time::interval(Duration::from_secs(2));
@@ -27,14 +27,14 @@ pub async fn offer(world: &mut Cluster, tellers: &Workload) -> Result<()> {
             line = lines.next_line() => match line? {
                 Some(line) => match line.trim() {
                     "q" => return Ok(()),
-                    chosen => perform(world, chosen).await?,
+                    chosen => perform(cluster, chosen).await?,
                 },
                 // End of input.
                 None => return Ok(()),
             },
             _ = tick.tick() => {
                 let answered = tellers.answered.load(Ordering::Relaxed);
-                println!("{answered} answered, {} a second; {}", (answered - before) / 2, states(world));
+                println!("{answered} answered, {} a second; {}", (answered - before) / 2, states(cluster));
                 before = answered;
             }
         }
@@ -42,33 +42,33 @@ pub async fn offer(world: &mut Cluster, tellers: &Workload) -> Result<()> {
 }
 
 /// The state of all processes.
-fn states(world: &mut Cluster) -> String {
+fn states(cluster: &mut Cluster) -> String {
     let word = |is_up| if is_up { "up" } else { "dead" };
-    let servers = world.servers.iter_mut().map(|server| {
+    let servers = cluster.servers.iter_mut().map(|server| {
         let state = word(server.is_running());
         format!("{}:{state}", server.number)
     });
     let servers: Vec<String> = servers.collect();
-    let postgres = word(world.postgres.process().is_some());
-    let mariadb = word(world.mariadb.process().is_some());
+    let postgres = word(cluster.postgres.process().is_some());
+    let mariadb = word(cluster.mariadb.process().is_some());
     format!("servers {}; PostgreSQL {postgres}, MariaDB {mariadb}", servers.join(" "))
 }
 
-async fn perform(world: &mut Cluster, chosen: &str) -> Result<()> {
+async fn perform(cluster: &mut Cluster, chosen: &str) -> Result<()> {
     match chosen {
         "1" | "2" | "3" | "s1" | "s2" | "s3" => {
             let number = usize::from(chosen.as_bytes()[chosen.len() - 1] - b'1');
             match chosen.len() {
-                1 => world.servers[number].kill(),
-                _ => world.servers[number].pause(),
+                1 => cluster.servers[number].kill(),
+                _ => cluster.servers[number].pause(),
             }
         }
-        "p" => world.postgres.kill(),
-        "m" => world.mariadb.kill(),
-        "cp" => world.networks[0].cut(),
-        "cm" => world.networks[1].cut(),
-        "w" => world.mend()?,
-        "d" => match audit::prepared(world).await {
+        "p" => cluster.postgres.kill(),
+        "m" => cluster.mariadb.kill(),
+        "cp" => cluster.networks[0].cut(),
+        "cm" => cluster.networks[1].cut(),
+        "w" => cluster.repair()?,
+        "d" => match audit::prepared(cluster).await {
             Ok(prepared) => println!("{} branches are prepared\n{}", prepared.len(), prepared.join("\n")),
             Err(why) => println!("a database cannot be asked: {why}"),
         },

@@ -11,7 +11,7 @@ use jeton_testbed::{Server, Signal, bound_command};
 use crate::http_client;
 
 /// Interval at which the state of a process is polled.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A server that can be killed and started again.
 pub struct Process {
@@ -102,10 +102,10 @@ impl Process {
     }
 
     /// Waits until it accepts transactions.
-    pub async fn await_ready(&mut self, patience: Duration) -> Result<()> {
+    pub async fn await_ready(&mut self, timeout: Duration) -> Result<()> {
         let begun = Instant::now();
         while !self.is_ready().await {
-            if !self.is_running() || begun.elapsed() > patience {
+            if !self.is_running() || begun.elapsed() > timeout {
                 bail!("server {} is not ready; see {}", self.number, self.log.display());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -136,7 +136,7 @@ impl Process {
     }
 
     /// Whether the process is stopped or has ended.
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         let Some(server) = &self.running else { return true };
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process())).unwrap_or_default();
         // The state follows the name, which is in parentheses. An awaited process has no entry.
@@ -146,13 +146,13 @@ impl Process {
 
     /// Waits until the process is stopped or has ended.
     pub async fn rest(&self) {
-        while !self.is_at_rest() {
-            tokio::time::sleep(LOOK).await;
+        while !self.is_stopped() {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// The failpoints at which it was killed or stopped since its start.
-    pub fn faults_met(&self) -> Vec<String> {
+    pub fn failpoints_reached(&self) -> Vec<String> {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(text.get(self.log_from..).unwrap_or_default());
         let met = text.lines().filter(|line| line.contains("a planned fault"));

@@ -19,14 +19,14 @@ pub struct Report {
 
 impl Report {
     /// Counts a fault.
-    pub fn count(&mut self, deed: impl Into<String>) {
-        *self.deeds.entry(deed.into()).or_default() += 1;
+    pub fn count(&mut self, fault: impl Into<String>) {
+        *self.deeds.entry(fault.into()).or_default() += 1;
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let deeds: Vec<String> = self.deeds.iter().map(|(deed, times)| format!("{deed} {times}")).collect();
+        let deeds: Vec<String> = self.deeds.iter().map(|(fault, times)| format!("{fault} {times}")).collect();
         let count: usize = self.deeds.values().sum();
         writeln!(f, "{count} faults in {:.0?}: {}", self.elapsed, deeds.join(", "))?;
         let all = fault_points::all();

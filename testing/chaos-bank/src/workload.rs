@@ -94,14 +94,14 @@ impl Workload {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn work(self: Arc<Self>, number: u64, mut chance: Rng) {
+    async fn work(self: Arc<Self>, number: u64, mut rng: Rng) {
         let acknowledges = number.is_multiple_of(2);
-        let (mut session, mut sequence) = (new_session(&mut chance), 0);
+        let (mut session, mut sequence) = (new_session(&mut rng), 0);
         while !self.is_over.load(Ordering::SeqCst) {
             if sequence == SESSION_LENGTH {
-                (session, sequence) = (new_session(&mut chance), 0);
+                (session, sequence) = (new_session(&mut rng), 0);
             }
-            let mut transfer = transfer(session, sequence, &mut chance);
+            let mut transfer = transfer(session, sequence, &mut rng);
             transfer.is_acknowledged = acknowledges;
             let place = {
                 let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,8 +125,8 @@ impl Workload {
             // Every fourth teller is impatient; its timeout grows, so that it makes progress on a slow
             // machine.
             let asked = if first % 4 == 3 {
-                let patience = IMPATIENT * 2_u32.saturating_pow((attempt - first).min(8) as u32);
-                tokio::time::timeout(patience, asked).await.unwrap_or(Ok((0, String::new())))
+                let timeout = IMPATIENT * 2_u32.saturating_pow((attempt - first).min(8) as u32);
+                tokio::time::timeout(timeout, asked).await.unwrap_or(Ok((0, String::new())))
             } else {
                 asked.await
             };
@@ -154,12 +154,12 @@ pub async fn issue_once(url: &str, transfer: &Transfer, is_first_time: bool) -> 
 }
 
 /// A random transfer.
-pub fn transfer(session: u128, sequence: u32, chance: &mut Rng) -> Transfer {
-    let (procedure, _, _) = PROCEDURES[chance.below(PROCEDURES.len() as u64) as usize];
-    let amount = if procedure == "balance" { 0 } else { 1 + chance.below(OPENING as u64 / 3) as i64 };
-    let from = chance.below(ACCOUNTS);
+pub fn transfer(session: u128, sequence: u32, rng: &mut Rng) -> Transfer {
+    let (procedure, _, _) = PROCEDURES[rng.below(PROCEDURES.len() as u64) as usize];
+    let amount = if procedure == "balance" { 0 } else { 1 + rng.below(OPENING as u64 / 3) as i64 };
+    let from = rng.below(ACCOUNTS);
     // Not to the same account.
-    let to = (from + 1 + chance.below(ACCOUNTS - 1)) % ACCOUNTS;
+    let to = (from + 1 + rng.below(ACCOUNTS - 1)) % ACCOUNTS;
     let body = match procedure {
         "balance" => json!({ "account": from }),
         _ => json!({ "from": from, "to": to, "amount": amount }),
@@ -178,9 +178,9 @@ pub fn transfer(session: u128, sequence: u32, chance: &mut Rng) -> Transfer {
 }
 
 /// A UUID of version 7.
-pub fn new_session(chance: &mut Rng) -> u128 {
+pub fn new_session(rng: &mut Rng) -> u128 {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let random = u128::from(chance.number()) << 64 | u128::from(chance.number());
+    let random = u128::from(rng.number()) << 64 | u128::from(rng.number());
     let (high, low) = (random >> 64 & 0xfff, random & ((1 << 62) - 1));
     millis << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low
 }
