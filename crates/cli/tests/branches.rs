@@ -95,7 +95,12 @@ fn adapter(address: &str) -> Jeton {
 fn attempt(sequence: u32) -> AttemptId {
     let request = RequestId { session: 0x0192_8f00_dead_7000_8000_0000_0000_00ff, sequence };
     let executor = CoordinatorId { server: 1, incarnation: 2, work: u64::from(sequence) };
-    AttemptId { request, number: AttemptNumber::FIRST, coordinator: executor, decision_location: DecisionLocation::Registers }
+    AttemptId {
+        request,
+        number: AttemptNumber::FIRST,
+        coordinator: executor,
+        decision_location: DecisionLocation::Registers,
+    }
 }
 
 /// Counters of several partitions.

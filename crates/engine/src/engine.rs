@@ -10,6 +10,8 @@
 //! | `jeton-store` | stores what shards hand out, and the filters; then the log is trimmed |
 //! | `jeton-upkeep` | merges, and drops what has expired |
 
+// Long file: the public API of the engine with its start and stop sequence.
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;

@@ -57,8 +57,7 @@ mod tests {
         let with_tests = format!("{code}#[cfg(test)]\nmod tests {{\n{}}}\n", "    fn g() {}\n".repeat(100));
         let justified = format!("{EXCEPTION}one table.\n{}", "x\n".repeat(LINES_MAX + 1));
         let over = "x\n".repeat(LINES_MAX + 1);
-        let files =
-            [("a/src/a.rs", &*with_tests), ("a/src/table.rs", &justified), ("a/tests/b.rs", &over)];
+        let files = [("a/src/a.rs", &*with_tests), ("a/src/table.rs", &justified), ("a/tests/b.rs", &over)];
         assert_eq!(check(&Tree::of(&files)), []);
     }
 }

@@ -44,12 +44,85 @@ const RETIRED: &[(&str, &str)] = &[
     ("in passing", "incrementally"),
 ];
 
+/// Directories and files whose text was written before the glossary and is not converted yet. An entry without a retired
+/// word is reported, so this list only shrinks.
+const PENDING: &[&str] = &[
+    "clients/python/README.md",
+    "clients/python/src/",
+    "clients/python/tests/",
+    "crates/auth/src/",
+    "crates/auth/tests/",
+    "crates/cli/build.rs",
+    "crates/cli/src/",
+    "crates/cli/tests/",
+    "crates/client/src/",
+    "crates/client/tests/",
+    "crates/clock/benches/",
+    "crates/clock/src/",
+    "crates/clock/tests/",
+    "crates/core/src/",
+    "crates/core/tests/",
+    "crates/engine/Cargo.toml",
+    "crates/engine/benches/",
+    "crates/engine/src/",
+    "crates/engine/tests/",
+    "crates/etx/examples/",
+    "crates/etx/tests/",
+    "crates/filter/benches/",
+    "crates/filter/src/",
+    "crates/filter/tests/",
+    "crates/participants/src/",
+    "crates/participants/tests/",
+    "crates/procedures/src/",
+    "crates/register-postgres/src/",
+    "crates/register-postgres/tests/",
+    "crates/register-raft/src/",
+    "crates/register-raft/tests/",
+    "crates/register/benches/",
+    "crates/register/src/",
+    "crates/register/tests/",
+    "crates/resp/benches/",
+    "crates/server/src/",
+    "crates/server/tests/",
+    "docs/bloom-clock.md",
+    "docs/etx.md",
+    "docs/internals/threading.md",
+    "docs/transactions.md",
+    "research/src/bin/",
+    "research/src/clock_estimate/",
+    "research/src/clocks.rs",
+    "research/src/clocks/",
+    "research/src/fig08.rs",
+    "research/src/fig09.rs",
+    "research/src/fig10.rs",
+    "research/src/fig11.rs",
+    "research/src/fig12.rs",
+    "research/src/fig13.rs",
+    "research/src/lib.rs",
+    "research/src/measure.rs",
+    "research/src/outcome.rs",
+    "research/src/report.rs",
+    "research/src/surge.rs",
+    "research/src/transactions/",
+    "research/tests/clock_estimate.rs",
+    "testing/bench-rivals/src/",
+    "testing/chaos-bank/src/",
+    "testing/sim/src/",
+    "testing/sim/tests/",
+];
+
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let texts = [".rs", ".md", ".py", ".toml", ".sh"].into_iter().flat_map(|ending| tree.texts(ending));
     let mut violations = Vec::new();
+    let mut used = [false; PENDING.len()];
     for (path, text) in texts.filter(|(path, _)| *path != GLOSSARY && *path != RULE) {
+        let pending = PENDING.iter().position(|pending| path.starts_with(pending));
         let normal = text.to_ascii_lowercase().replace('_', " ");
         for (word, instead) in RETIRED {
+            if let Some(pending) = pending {
+                used[pending] |= whole_words(&normal, word).next().is_some();
+                continue;
+            }
             violations.extend(whole_words(&normal, word).map(|at| Violation {
                 path: path.into(),
                 line: line(text, at),
@@ -58,6 +131,16 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
                 fix: format!("write {instead}; see {GLOSSARY}"),
             }));
         }
+    }
+    let is_whole = tree.texts(RULE).next().is_some();
+    for (pending, _) in PENDING.iter().zip(used).filter(|(_, used)| is_whole && !used) {
+        violations.push(Violation {
+            path: RULE.into(),
+            line: 1,
+            what: format!("`{pending}` has no retired words any more"),
+            why: WHY,
+            fix: "remove it from PENDING".into(),
+        });
     }
     violations
 }

@@ -185,7 +185,12 @@ impl Peers for HttpPeers {
         answers.into_iter().find_map(|said| said.ok()?.executor())
     }
 
-    async fn status(&self, executor: CoordinatorId, request: RequestId, attempt: AttemptNumber) -> PeerStatus {
+    async fn status(
+        &self,
+        executor: CoordinatorId,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> PeerStatus {
         let Some(other) = self.others.iter().find(|other| other.number == executor.server) else {
             // It is not of this cluster any more.
             return PeerStatus::Suspected;

@@ -1,3 +1,5 @@
+//! Tests of the request parser.
+
 use super::*;
 
 /// Limits that short inputs reach.

@@ -223,7 +223,8 @@ pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
     administer(&asked)?;
     let InDoubt { branches, unreachable } = desk(&asked)?.in_doubt().await;
     let branches = branches.into_iter().map(BranchInDoubt::from).collect();
-    let silent = unreachable.into_iter().map(|(database, why)| UnreachableDatabase { database, why }).collect();
+    let silent =
+        unreachable.into_iter().map(|(database, why)| UnreachableDatabase { database, why }).collect();
     Ok(json::response(StatusCode::OK, &TransactionsInDoubt { branches, silent }))
 }
 
@@ -258,7 +259,8 @@ pub async fn works(asked: RequestContext) -> Result<Response<Body>, Problem> {
         asked.text_part(3)?.parse().map_err(|_| Problem::new(Kind::BadRequest, "a try is a number"))?;
     let desk = desk(&asked)?;
     let (server, incarnation) = desk.identity();
-    let work = desk.executing(id, AttemptNumber(attempt)).map(|coordinator| format!("{:x}", coordinator.work));
+    let work =
+        desk.executing(id, AttemptNumber(attempt)).map(|coordinator| format!("{:x}", coordinator.work));
     Ok(json::response(StatusCode::OK, &Works { server, incarnation: format!("{incarnation:x}"), work }))
 }
 
