@@ -8,32 +8,32 @@ use crate::codec::{DecodeError, Reader, Write};
 use crate::settings::{SettingsError, TableSettings};
 use crate::table::Table;
 
-/// The most tables of a store.
+/// Maximum number of tables in a store.
 pub const TABLES_MAX: usize = 1024;
 
 const VERSION: u8 = 1;
 
-/// All tables of a store. To change it, make the next version and let the old one go.
+/// All tables of a store. Immutable: a change makes a new version.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    /// By number less one: numbers are given from 1 on, and never given again.
+    /// By number - 1: numbers start at 1 and are never reused.
     tables: Vec<Arc<Table>>,
     names: BTreeMap<String, TableId>,
 }
 
 impl Catalog {
-    /// The table of this number.
+    /// The table with this number.
     #[inline]
     pub fn get(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get((id.0 as usize).checked_sub(1)?)
     }
 
-    /// The table of this name.
+    /// The table with this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Table>> {
         self.get(*self.names.get(name)?)
     }
 
-    /// All tables, by number.
+    /// All tables, ordered by number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.iter()
     }
@@ -55,7 +55,7 @@ impl Catalog {
         Ok(next)
     }
 
-    /// The catalogue with another version of a table.
+    /// The catalogue with a table replaced by its next version.
     #[must_use]
     pub fn replaced(&self, table: Table) -> Self {
         let mut next = self.clone();
@@ -65,7 +65,7 @@ impl Catalog {
         next
     }
 
-    /// As bytes, filters left out.
+    /// Encodes the catalogue without the filters.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.put_varint(self.tables.len() as u64);

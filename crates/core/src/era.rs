@@ -1,7 +1,9 @@
-//! Eras of a table: each change of its settings begins a new one, and the old one lives on until its last promise is kept.
+//! Eras of a table: each change of settings begins a new era; the old one stays until its last record
+//! expires.
 //!
-//! What must hold: an id that was taken in an era is found for as long as that era's settings said, whatever the settings are
-//! now; and an id that an earlier era may have forgotten is not taken by a later one that would remember for longer.
+//! Invariants: an id accepted in an era is found for the whole window of that era, even if the settings have
+//! changed since; and an id whose record in an earlier era may have expired is not accepted by a later era
+//! with a longer window.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,36 +17,36 @@ use crate::id::{Format, OpId};
 use crate::settings::{Mode, SettingsError, TableSettings, UNUSED_KEY};
 use crate::store_clock::with_clock_drift;
 
-/// A time of unchanged settings, with the filters of the ids that were taken in it.
+/// A period of unchanged settings, with the filters of the ids accepted in it.
 pub struct Era {
-    /// The settings.
+    /// Settings of the era.
     pub settings: TableSettings,
-    /// Tells the eras of a table apart, for ever.
+    /// Number of the era, unique in its table.
     pub number: u32,
-    /// An id dated before this may have been taken in an earlier era. It is taken as new only for as long as all of those
-    /// that may have taken it would still know it.
+    /// An id dated before this may have been accepted in an earlier era. It is accepted as new only while
+    /// every era that may have accepted it would still have its record.
     pub floor: Timestamp,
     dated: Option<DatedFilter>,
     opaque: Option<ForgetfulFilter>,
-    /// Up to this time the dated filter may lack ids, because there was no memory for them.
+    /// Up to this time the dated filter may lack ids, because memory ran out.
     leaky_until: AtomicU64,
 }
 
-/// What the filter of an era knows of an id.
+/// The filter's answer on an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterAnswer {
-    /// It was certainly not taken in this era.
+    /// It was not accepted in this era.
     New,
-    /// It may have been.
+    /// It may have been accepted.
     Maybe,
-    /// The filter has lost ids and nobody else knows them: nothing can be said.
+    /// The filter lost ids, and the table has no id index.
     Unknown,
-    /// It may have been, and the filter, at work for others whose time is ahead, has let go of it.
+    /// It may have been accepted, and the filter has dropped it because another partition's time is ahead.
     Forgotten,
 }
 
 impl Era {
-    /// An era that begins now, with empty filters.
+    /// A new era with empty filters.
     pub fn begin(number: u32, settings: TableSettings, floor: Timestamp) -> Result<Self, SettingsError> {
         settings.check()?;
         let failed = |setting, why: String| SettingsError { setting, why };
@@ -64,12 +66,12 @@ impl Era {
         Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
     }
 
-    pub(crate) fn sighting(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) -> FilterAnswer {
+    pub(crate) fn lookup(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) -> FilterAnswer {
         let fingerprint = key.fingerprint();
         let maybe = match dated {
             Some(dated) => {
                 if self.leaky_until.load(Ordering::Relaxed) >= now.as_nanos() {
-                    // The id index knows what the filter lacks; without an index nobody does.
+                    // The id index has the ids that the filter lacks; a probabilistic table has no index.
                     return match self.settings.mode {
                         Mode::Exact => FilterAnswer::Maybe,
                         Mode::Probabilistic { .. } => FilterAnswer::Unknown,
@@ -80,7 +82,7 @@ impl Era {
                     Some(Err(_)) if now.since(dated) <= self.settings.dated_window => {
                         return FilterAnswer::Forgotten;
                     }
-                    // Outside what the era remembers: whoever asks has been told so by the era's window.
+                    // Outside the era's window, which the caller has checked.
                     Some(Err(_)) | None => false,
                 }
             }
@@ -89,7 +91,7 @@ impl Era {
         if maybe { FilterAnswer::Maybe } else { FilterAnswer::New }
     }
 
-    /// Brings the memory near that deciding on these ids will touch. Decides nothing.
+    /// Prefetches the filter memory of these ids.
     pub(crate) fn prefetch(&self, ids: impl Iterator<Item = (IdKey, Option<Timestamp>)> + Clone) {
         if let Some(filter) = &self.dated {
             let dated = ids.clone().filter_map(|(key, dated)| Some((key.fingerprint(), dated?)));
@@ -103,16 +105,16 @@ impl Era {
 
     /// Inserts an id into the filter of its format. False if the era does not accept ids of that format.
     #[must_use]
-    pub(crate) fn insert(&self, key: IdKey, id: &OpId, now: Moment) -> bool {
+    pub(crate) fn insert(&self, key: IdKey, id: &OpId, now: Timestamp) -> bool {
         if !self.settings.formats.contains(id.format()) {
             return false;
         }
         let fingerprint = key.fingerprint();
         match (id.dated(), &self.dated, &self.opaque) {
             (Some(dated), Some(filter), _) => match filter.insert_fingerprint(fingerprint, dated, now) {
-                // Only in a replay of a log: what expired since it was taken needs no memory.
+                // Only in a replay: an id that has expired since needs no filter.
                 Ok(()) | Err(DatedIdError::Expired) => {}
-                // Never silently forgotten: until the id expires, the filter is not believed.
+                // Never lost silently: until the id expires, the filter is not trusted.
                 Err(_) => {
                     let until = dated.max(now).after(self.settings.dated_window + self.settings.skew);
                     self.leaky_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
@@ -125,7 +127,7 @@ impl Era {
         true
     }
 
-    /// The generation in which an id that is taken now is remembered.
+    /// The generation of the record of an id that is accepted now.
     pub(crate) fn generation(&self, dated: Option<Timestamp>, now: Timestamp) -> Generation {
         let settings = &self.settings;
         match dated {
@@ -136,7 +138,7 @@ impl Era {
         }
     }
 
-    /// The generations in which an id taken in this era may be, the likeliest first.
+    /// The generations that may hold an id of this era, the likeliest first.
     pub(crate) fn candidates(&self, dated: Option<Timestamp>, now: Timestamp) -> Vec<Generation> {
         let settings = &self.settings;
         match dated {
@@ -148,7 +150,7 @@ impl Era {
         }
     }
 
-    /// Lets go of what has expired.
+    /// Drops expired ids.
     pub fn maintain(&self, now: Timestamp) {
         if let Some(filter) = &self.dated {
             filter.maintain(now);
@@ -158,7 +160,7 @@ impl Era {
         }
     }
 
-    /// What the filters say of themselves: of dated ids, and of opaque ones.
+    /// Status of the filter of dated ids and of that of opaque ids.
     pub fn status(&self) -> (Option<Status>, Option<Status>) {
         (
             self.dated.as_ref().map(|filter| filter.status()),
@@ -166,14 +168,14 @@ impl Era {
         )
     }
 
-    /// The memory of the filters.
+    /// Bytes of the filters.
     pub fn filter_bytes(&self) -> usize {
         self.dated.as_ref().map_or(0, DatedFilter::bytes)
             + self.opaque.as_ref().map_or(0, ForgetfulFilter::bytes)
     }
 
-    /// Writes the filters as bytes, in passing: no second copy of them is in memory. Holds every id that was remembered before this
-    /// call began; those that come meanwhile may be in it or not.
+    /// Writes the filters incrementally, without a second copy in memory. The output has every id inserted
+    /// before this call; ids inserted meanwhile may be missing.
     pub fn write_filters(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(&self.leaky_until.load(Ordering::Relaxed).to_le_bytes())?;
         out.write_all(&[u8::from(self.dated.is_some()), u8::from(self.opaque.is_some())])?;
@@ -217,13 +219,13 @@ impl std::fmt::Debug for Era {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The bytes around the filters.
+    /// The bytes around the filters are invalid.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
-    /// The bytes of a filter.
+    /// The bytes of a filter are invalid.
     #[error("{0}")]
     Filter(#[from] SnapshotError),
-    /// They could not be read.
+    /// Reading failed.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
 }

@@ -1,41 +1,41 @@
-//! Bytes that are mostly few: those are kept in place, without memory of their own.
+//! Byte strings that store short content inline, without an allocation.
 
 use std::hash::{Hash, Hasher};
 
-/// So many bytes are kept in place.
-const IN_PLACE: usize = 38;
+/// Longest content that is stored inline.
+const INLINE_MAX: usize = 38;
 
-/// Bytes; a few of them are kept in place. They compare and hash as the slice does.
+/// A byte string; short content is inline. Compares and hashes like a slice.
 #[derive(Clone)]
 pub(crate) enum InlineBytes {
-    InPlace { len: u8, bytes: [u8; IN_PLACE] },
-    Apart(Vec<u8>),
+    Inline { len: u8, bytes: [u8; INLINE_MAX] },
+    Heap(Vec<u8>),
 }
 
-const _: () = assert!(size_of::<InlineBytes>() == IN_PLACE + 2, "no room is lost");
+const _: () = assert!(size_of::<InlineBytes>() == INLINE_MAX + 2, "no padding");
 
 impl InlineBytes {
-    /// None, with room for so many.
+    /// An empty string with this capacity.
     pub fn with_capacity(len: usize) -> Self {
-        if len <= IN_PLACE {
-            Self::InPlace { len: 0, bytes: [0; IN_PLACE] }
+        if len <= INLINE_MAX {
+            Self::Inline { len: 0, bytes: [0; INLINE_MAX] }
         } else {
-            Self::Apart(Vec::with_capacity(len))
+            Self::Heap(Vec::with_capacity(len))
         }
     }
 
     pub fn as_slice(&self) -> &[u8] {
         match self {
-            Self::InPlace { len, bytes } => &bytes[..usize::from(*len)],
-            Self::Apart(bytes) => bytes,
+            Self::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Self::Heap(bytes) => bytes,
         }
     }
 
-    /// Bytes of memory that it holds elsewhere.
-    pub fn apart(&self) -> usize {
+    /// Heap bytes.
+    pub fn heap_bytes(&self) -> usize {
         match self {
-            Self::InPlace { .. } => 0,
-            Self::Apart(bytes) => bytes.capacity(),
+            Self::Inline { .. } => 0,
+            Self::Heap(bytes) => bytes.capacity(),
         }
     }
 
@@ -43,14 +43,14 @@ impl InlineBytes {
     #[inline]
     pub fn extend_from_slice(&mut self, more: &[u8]) {
         match self {
-            Self::Apart(bytes) => bytes.extend_from_slice(more),
-            Self::InPlace { len, bytes } => {
+            Self::Heap(bytes) => bytes.extend_from_slice(more),
+            Self::Inline { len, bytes } => {
                 let (begin, end) = (usize::from(*len), usize::from(*len) + more.len());
                 if let Some(free) = bytes.get_mut(begin..end) {
                     free.copy_from_slice(more);
                     *len = end as u8;
                 } else {
-                    *self = Self::Apart([&bytes[..begin], more].concat());
+                    *self = Self::Heap([&bytes[..begin], more].concat());
                 }
             }
         }
@@ -106,12 +106,12 @@ mod tests {
                 let whole = InlineBytes::from(&all[..len]);
                 assert_eq!(grown.as_slice(), &all[..len]);
                 assert!(grown == whole && grown.cmp(&whole).is_eq());
-                assert_eq!(matches!(whole, InlineBytes::InPlace { .. }), len <= IN_PLACE);
+                assert_eq!(matches!(whole, InlineBytes::Inline { .. }), len <= INLINE_MAX);
             }
         }
-        // Content decides, not the form it is kept in.
-        let apart = InlineBytes::Apart(vec![1, 2, 3]);
-        assert!(apart == InlineBytes::from(&[1, 2, 3][..]));
-        assert!(InlineBytes::from(&[1, 2][..]) < apart && apart < InlineBytes::from(&[2][..]));
+        // Equality depends on the content, not on where it is stored.
+        let heap = InlineBytes::Heap(vec![1, 2, 3]);
+        assert!(heap == InlineBytes::from(&[1, 2, 3][..]));
+        assert!(InlineBytes::from(&[1, 2][..]) < heap && heap < InlineBytes::from(&[2][..]));
     }
 }

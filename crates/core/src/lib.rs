@@ -1,13 +1,13 @@
-//! What Jeton decides: ids, addresses, operations, answers, and the partition as a state machine.
+//! The state machine of Jeton: ids, addresses, operations, results and partitions.
 //!
-//! Pure: no clock, no file, no thread, no randomness. Time and everything stored come in from outside, so that the same code runs
-//! in the server, in recovery, and in the simulator.
+//! Pure: no clock, no file, no thread, no random numbers. The caller supplies time and stored data, so that
+//! the same code runs in the server, in recovery and in the simulator.
 //!
-//! The way through: an [`Operation`] carries an [`OpId`] and changes [`Cell`]s of one [`PartitionId`]. The [`Partition`] says what
-//! should become of it ([`Partition::decide`]), given the [`Table`]'s settings and filters and whatever it can [`StateReader`]; the decision
-//! goes into an [`entry`] of the partition's log; [`Partition::apply`] makes it so.
+//! An [`Operation`] carries an [`OpId`] and changes [`Cell`]s of one [`PartitionId`]. [`Partition::decide`]
+//! decides it, given the [`Table`]'s settings and filters and a [`StateReader`]; the decision goes into a
+//! [`log_entry`] of the partition's log; [`Partition::apply`] applies it.
 
-/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+/// Whether this planted bug is active: never without the feature `mutations`.
 #[cfg(feature = "mutations")]
 #[doc(hidden)]
 #[macro_export]
@@ -17,7 +17,7 @@ macro_rules! mutated {
     };
 }
 
-/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+/// Whether this planted bug is active: never without the feature `mutations`.
 #[cfg(not(feature = "mutations"))]
 #[doc(hidden)]
 #[macro_export]
@@ -33,6 +33,7 @@ mod catalog;
 pub mod codec;
 mod era;
 mod escrow;
+mod evaluate;
 mod generation;
 mod hash;
 mod id;
@@ -71,7 +72,7 @@ pub use operation_result::{DedupRecord, OperationResult, Rejection, Values};
 pub use partition::{
     Hashes, IdStatus, LogPosition, Partition, StateReader, StateWriter, Verdict, restore_dedup,
 };
-pub use prepared::{BranchState, BranchVerdict, recollect_branch};
+pub use prepared::{BranchState, BranchVerdict, restore_branch_dedup};
 pub use recompute::{RecomputeError, complete};
 pub use replay::ReplayError;
 pub use session::{Client, Sessions};

@@ -1,13 +1,14 @@
-//! A step of a partition as bytes: what its log holds in one slot.
+//! Log entries: what a partition's log holds in one slot.
 //!
-//! An entry says when it was decided and, for each operation, what was asked and what was answered. Applying it needs no settings
-//! and no clock: whatever was decided then holds now. It needs what the cells held before where a change keeps some of that:
-//! an entry is as large as what was asked, not as what cells hold ([`complete`](crate::complete)).
+//! An entry holds the time of its decisions and, for each operation, the changes and the result. Applying it
+//! needs no settings and no clock. A change that depends on the old content of its cell needs that content,
+//! so that an entry is as large as the operations in it, not as the cells ([`complete`](crate::complete)).
 //!
-//! Layout: version (1), milliseconds (varint), then operations until the end, each: flags (1), the id if there
-//! is one, changes, answer, then the era (varint) if a filter remembers it, the generation (varint) if the id index does, the lease
-//! in ns (varint) if a session does, and last what the cells hold afterwards if that follows neither from changes and answer nor from
-//! changes and what the cells held before: counters with an end. Among them, told apart by their flags, may be steps of branches of transactions.
+//! Layout: version (1), milliseconds (varint), then items until the end. Each operation: flags (1), the id if
+//! there is one, changes, result, the era (varint) if a filter records the id, the generation (varint) if the
+//! id index does, the lease in ns (varint) if a session does, and last the new contents of the cells if they
+//! follow neither from changes and result nor from changes and old contents: counters with an expiry time.
+//! Steps of branches have flags of their own.
 
 use std::time::Duration;
 
@@ -24,43 +25,43 @@ use crate::value::Value;
 
 const VERSION: u8 = 2;
 
-/// What was decided of an operation: its answer, and where that is remembered.
+/// The decision on an operation: its result, and where the dedup record goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationDecision {
-    /// The answer.
+    /// The result.
     pub answer: OperationResult,
-    /// Where it is remembered.
+    /// Where the dedup record goes.
     pub memory: DedupLocation,
-    /// What the cells hold afterwards, one for each change; nothing where that follows from the change and the answer. As read from an
-    /// entry it may lack all of it: see [`complete`](crate::complete).
+    /// The new contents of the cells, one for each change; `None` where it follows from the change and the
+    /// result. A decision read from an entry may lack all of them: see [`complete`](crate::complete).
     pub effects: Option<Box<[Option<Value>]>>,
 }
 
-/// Where the answer to an operation is remembered.
+/// Where the dedup record of an operation goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupLocation {
-    /// Nowhere: it had no id.
+    /// Nowhere: the operation has no id.
     None,
-    /// In the filter only: the table is probabilistic.
+    /// Into the filter only: the table is probabilistic.
     Filter {
-        /// The era whose filter it is.
+        /// The era of the filter.
         era: u32,
     },
-    /// In the filter and the id index.
+    /// Into the filter and the id index.
     Index {
-        /// The era whose filter it is.
+        /// The era of the filter.
         era: u32,
-        /// Remembered until this is over.
+        /// The record is kept until this generation expires.
         generation: Generation,
     },
-    /// In the client's session, for as long as the lease says.
+    /// Into the client's session, until the lease ends.
     Session {
         /// How long the client may be idle.
         lease: Duration,
     },
 }
 
-/// Instead of a value: it follows from the change and the answer. The first byte of no value.
+/// In place of a value: it follows from the change and the result. No value begins with this byte.
 const FOLLOWS: u8 = 0;
 
 const HAS_ID: u8 = 1;
@@ -68,17 +69,15 @@ const MEMORY_SHIFT: u8 = 1;
 const MEMORY_MASK: u8 = 3;
 const HAS_EFFECTS: u8 = 1 << 3;
 const FLAGS: u8 = HAS_ID | MEMORY_MASK << MEMORY_SHIFT | HAS_EFFECTS;
-/// Instead of the flags of an operation: a step of a branch, and below this its kind. A program that knows no branches takes it for unknown flags, and stops.
+/// In place of an operation's flags: a step of a branch, with its kind in the bits below. A program that does
+/// not know branches rejects it as unknown flags.
 const BRANCH: u8 = 1 << 4;
 
-/// What an entry holds, one after the other.
+/// An item of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "nearly all are operations, and memory of their own for them costs more"
-)]
+#[allow(clippy::large_enum_variant, reason = "nearly all are operations, and boxing them costs more")]
 pub enum LogItem {
-    /// An operation, and what was decided of it.
+    /// An operation and its decision.
     Operation(Operation, OperationDecision),
     /// A step of a branch.
     Branch(BranchLogItem),
@@ -94,7 +93,7 @@ impl LogItem {
     }
 }
 
-/// Adds whatever it is to an entry.
+/// Appends an item to an entry.
 pub fn push_logged(logged: &LogItem, out: &mut Vec<u8>) {
     match logged {
         LogItem::Operation(operation, decision) => push(operation, decision, out),
@@ -108,7 +107,7 @@ pub fn begin(step: LogPosition, out: &mut Vec<u8>) {
     out.put_varint(millis(step.time));
 }
 
-/// Adds an operation to an entry.
+/// Appends an operation to an entry.
 pub fn push(operation: &Operation, decision: &OperationDecision, out: &mut Vec<u8>) {
     let memory = match decision.memory {
         DedupLocation::None => 0,
@@ -117,7 +116,7 @@ pub fn push(operation: &Operation, decision: &OperationDecision, out: &mut Vec<u
         DedupLocation::Session { .. } => 3,
     };
     let id = if operation.id().is_some() { HAS_ID } else { 0 };
-    // What can be made again from what the cells held is left out: it may be large.
+    // Contents that can be recomputed from the old ones are left out: they may be large.
     let effects = decision.effects.as_ref().filter(|_| !operation.keeps());
     let has_effects = if effects.is_some() { HAS_EFFECTS } else { 0 };
     out.put_u8(memory << MEMORY_SHIFT | id | has_effects);
@@ -145,13 +144,13 @@ pub fn push(operation: &Operation, decision: &OperationDecision, out: &mut Vec<u
     }
 }
 
-/// Adds a step of a branch to an entry.
+/// Appends a step of a branch to an entry.
 pub fn push_branch(step: &BranchLogItem, out: &mut Vec<u8>) {
     out.put_u8(BRANCH | step.kind());
     step.encode(out);
 }
 
-/// An entry being read.
+/// Decoder of an entry.
 #[derive(Debug)]
 pub struct Entry<'a> {
     slot: u64,
@@ -160,21 +159,21 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Reads the head of the entry in this slot.
+    /// Decodes the head of the entry in this slot.
     pub fn read(slot: u64, bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes);
         if input.u8()? != VERSION {
             return Err(DecodeError("an entry of an unknown version"));
         }
         let time = input.varint()?;
-        // Its answers and its step must be of one time.
+        // The results and the log position must have the same time.
         if time != millis(Timestamp::from_millis(time)) {
             return Err(DecodeError("a time beyond all moments"));
         }
         Ok(Self { slot, millis: time, input })
     }
 
-    /// The step that it is.
+    /// The log position of the entry.
     pub fn step(&self) -> LogPosition {
         LogPosition { slot: self.slot, time: Timestamp::from_millis(self.millis) }
     }
@@ -245,7 +244,7 @@ fn era(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
     u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))
 }
 
-/// A moment in the milliseconds of entries.
+/// A time in whole milliseconds, as in entries.
 pub(crate) fn millis(moment: Timestamp) -> u64 {
     moment.as_nanos() / 1_000_000
 }

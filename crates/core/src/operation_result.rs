@@ -1,4 +1,4 @@
-//! What became of an operation: the answer that is remembered under its id, and the refusals that are not.
+//! The result of an operation, recorded under its id; and rejections, which are not recorded.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use crate::codec::{DecodeError, Reader, Write};
 use crate::hash::PayloadHash;
 use crate::id::{Format, Formats};
 
-/// The first answer to an operation, given again to every retry.
+/// The first result of an operation. Every retry gets it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationResult {
-    /// Whether the changes were made. False if a bound refused them: then they never will be, under this id.
+    /// Whether the changes were made. False if a bound or check refused them: permanently, under this id.
     pub applied: bool,
-    /// The slot of the partition's log that holds the operation.
+    /// Slot of the partition's log that holds the operation.
     pub slot: u64,
-    /// When it was decided, on the partition's timeline, in milliseconds since 1970.
+    /// Time of the decision on the partition's clock, in milliseconds since 1970.
     pub millis: u64,
-    /// The counters after the operation, one for each change; nothing for cells that are empty or hold bytes. After an append, the number of
-    /// bytes.
+    /// The counters after the operation, one for each change; `None` for cells that are empty or hold bytes.
+    /// After an append, the length in bytes.
     pub values: Values,
 }
 
-/// One value per change, without an allocation where there is one change.
+/// One value per change, without an allocation for a single change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Values {
-    /// Of the only change.
+    /// Value of the only change.
     One(Option<i64>),
-    /// Of several changes, in order.
+    /// Values of several changes, in order.
     Many(Box<[Option<i64>]>),
 }
 
@@ -82,17 +82,17 @@ impl OperationResult {
     }
 }
 
-/// What is kept of an operation under its id.
+/// The dedup record of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DedupRecord {
-    /// What it asked for.
+    /// Hash of the changes.
     pub payload: PayloadHash,
-    /// What it was told.
+    /// The recorded result.
     pub answer: OperationResult,
 }
 
 impl DedupRecord {
-    /// Appends it as bytes, for a store.
+    /// Appends the encoded record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64(self.payload.0);
         out.put_varint(self.answer.slot);
@@ -111,25 +111,25 @@ impl DedupRecord {
     }
 }
 
-/// Why an operation was not taken. Nothing changed, and nothing is remembered: the same id may come again.
+/// Why an operation was rejected. Nothing changed and nothing was recorded: the id can be used again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// The table wants an id on every write.
+    /// The table requires an id on every write.
     #[error("the table wants an id on every write")]
     IdRequired,
-    /// The table does not take ids of this format.
+    /// The table does not accept ids of this format.
     #[error("an id of format {found} is not taken here; the table takes {taken}")]
     FormatNotTaken {
-        /// The id's format.
+        /// Format of the id.
         found: Format,
-        /// What the table takes.
+        /// Formats that the table accepts.
         taken: Formats,
     },
     /// The id was used for another operation.
     #[error("the id was used for another operation: an id stands for one operation only")]
     Mismatch,
-    /// The id is older than the table remembers. It may have been counted, or not; it will not be counted now.
+    /// The id is older than the table's window. It may have been applied before; it is not applied now.
     #[error(
         "the id is older than the window of {window:?}: whether it was counted is no longer known, and it is not counted now"
     )]
@@ -139,49 +139,50 @@ pub enum Rejection {
         /// The partition's time.
         now: Timestamp,
     },
-    /// The sequence number is below what is remembered of its client.
+    /// The sequence number is below the client's window.
     #[error(
         "the sequence number is below {low_water}, the lowest still remembered of this client; it is not counted now"
     )]
     Superseded {
-        /// The lowest sequence number that can still be answered.
+        /// The lowest sequence number whose result is still recorded.
         low_water: u64,
     },
-    /// The id is dated in the future.
+    /// The id is dated too far in the future.
     #[error("the id is dated {ahead:?} ahead, more than the allowed {skew:?}")]
     FromFuture {
-        /// How far.
+        /// How far ahead it is dated.
         ahead: Duration,
-        /// How far it may be.
+        /// The table's limit.
         skew: Duration,
         /// The partition's time.
         now: Timestamp,
     },
-    /// A later life of the same client has written.
+    /// A later epoch of the same client has written.
     #[error("the client has begun epoch {epoch}, which ends all epochs below")]
     Fenced {
-        /// The client's present epoch.
+        /// The client's current epoch.
         epoch: u64,
     },
-    /// The epoch is larger than any can be yet. Were it taken, nobody could ever begin a session above it.
+    /// The epoch is too large. If it were accepted, no client could begin a session above it later.
     #[error(
         "the epoch is above {latest}, the largest possible now: an epoch counts the lives of its client, or is the time of \
          its start in milliseconds since 1970"
     )]
     EpochAhead {
-        /// The largest epoch that can be begun now: the partition's time in milliseconds, and the table's skew.
+        /// The largest epoch that can begin now: the partition's time in milliseconds plus the table's skew.
         latest: u64,
     },
-    /// The client was idle for so long that its operations are forgotten, or an unknown client has an epoch of that time.
+    /// The client's session has expired, or the epoch of an unknown client is not above those of expired
+    /// sessions.
     #[error(
         "nothing is known of this session (any more): whether the operation was counted cannot be known; \
          begin a session with an epoch above {floor}, such as the present time in milliseconds since 1970"
     )]
     UnknownSession {
-        /// The next epoch above this is the lowest that is taken.
+        /// The epoch must be above this.
         floor: u64,
     },
-    /// The cell would become too large.
+    /// The cell would exceed its maximum size.
     #[error("a cell has at most {} bytes", crate::limits::CELL_BYTES_MAX)]
     CellTooLarge,
     /// The counter would leave the range of i64.
@@ -190,22 +191,19 @@ pub enum Rejection {
     /// The cell holds bytes, and the change is for counters.
     #[error("the cell holds bytes, not a counter")]
     NotACounter,
-    /// What a transaction holds would not be left enough. It is settled soon, one way or the other; then there is an answer.
-    #[error(
-        "a transaction that is not settled yet holds additions to this counter, and this would leave too little room for them; \
-         retry with the same id"
-    )]
-    Held,
-    /// A branch of a transaction asks for more than the counter has to give, or has room for.
+    /// Escrow of prepared transactions reserves the value. They finish soon; retry then.
+    #[error("prepared transactions reserve the value of this counter; retry with the same id")]
+    Reserved,
+    /// An addition of a transaction would leave its bounds.
     #[error("the counter is at {value}, and the addition would leave the bounds that came with it")]
     Bound {
-        /// The counter.
+        /// The counter's value.
         value: i64,
     },
-    /// There is no memory left to remember one more id or session.
+    /// No memory to record one more id or session.
     #[error("there is no memory left to remember more {what}; retry with the same id")]
     Capacity {
-        /// Of what there are too many.
+        /// What there are too many of.
         what: &'static str,
     },
 }

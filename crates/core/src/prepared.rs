@@ -1,112 +1,122 @@
-//! Branches of transactions in a partition: held, and settled.
+//! Prepare, commit and abort of branches in a partition.
 //!
-//! What must hold:
-//! - *Once.* A branch is held at most once under its name, and settled at most once. Whoever asks again is told what stands. How it was settled is remembered for
-//!   [`BRANCH_WINDOW`] from then on, where the answers under ids are; one that comes later than that, which no message does, is held again, and then listed and settled like any other.
-//! - *Nothing after an abort.* What was never held and is settled for nothing will not be held: an abort may overtake what it aborts.
-//! - *Yes is a promise.* What is held can be committed, whatever else happens to its counters ([`escrow`](crate::escrow)).
-//! - The home is settled last: while it holds its part, it knows where there are others.
+//! Invariants:
+//! - *Once.* A branch is prepared at most once under its name, and finished at most once. A retry gets the
+//!   recorded outcome. The outcome is recorded for [`BRANCH_WINDOW`], with the dedup records of ids. A
+//!   prepare that arrives later than that is accepted again; it is then listed and finished like any other.
+//! - *Abort is final.* A branch that is aborted before it was prepared will not be prepared: an abort may
+//!   overtake the prepare.
+//! - *A yes vote is binding.* A prepared branch can commit, whatever other writes do to its counters
+//!   ([`escrow`](crate::escrow)).
+//! - The home is finished last: while its part is prepared, it knows the other partitions.
 //!
-//! An operation is decided as if it came before everything that is held, and nothing of a branch is seen before its commit. Its own bounds are therefore those of the
-//! counter as it is; but what it leaves must be enough for all that is held, or it is told to come again.
+//! An operation is decided as if it came before all prepared branches, and sees nothing of a branch before
+//! its commit. So its own bounds apply to the current counter. But its result must leave enough for all
+//! prepared branches, or it is rejected as [`Reserved`](Rejection::Reserved).
 
 use forgetful_filter::Timestamp;
 
 use crate::branch::{Addition, Branch, BranchLogItem, BranchName, BranchOutcome};
 use crate::escrow::{Escrow, PreparedBranch, PreparedBranches};
+use crate::evaluate::effects_of;
 use crate::generation::Generation;
 use crate::hash::{IdKey, PayloadHash};
 use crate::limits::BRANCH_WINDOW;
 use crate::log_entry::{OperationDecision, millis};
 use crate::operation::Operation;
 use crate::operation_result::{DedupRecord, OperationResult, Rejection, Values};
-use crate::partition::{LogPosition, Partition, StateReader, StateWriter, effects_of};
+use crate::partition::{LogPosition, Partition, StateReader, StateWriter};
 use crate::replay::ReplayError;
 use crate::store_clock::with_clock_drift;
 use crate::value::Value;
 
-/// What should become of a branch.
+/// The decision on a request about a branch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BranchVerdict {
-    /// Something new: to be logged and applied.
+    /// A new step: log it and apply it.
     Fresh(BranchLogItem),
-    /// It is held already, the same.
-    Held,
-    /// It has ended so, before.
-    Settled(BranchOutcome),
-    /// It is not held, and nothing is known of how it ended, if there ever was such a branch.
+    /// The same branch is prepared already.
+    Prepared,
+    /// It was finished before, with this outcome.
+    Finished(BranchOutcome),
+    /// It is not prepared, and no outcome is recorded.
     Unknown,
-    /// It is held here, and these partitions must be settled first.
+    /// These partitions must be finished first.
     Elsewhere(Vec<crate::PartitionId>),
-    /// It is not held. Nothing changes.
+    /// The prepare is rejected. Nothing changes.
     Rejected(Rejection),
 }
 
-/// What is known of a branch.
+/// The state of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BranchState {
-    /// It is held.
-    Held,
-    /// It has ended.
-    Settled(BranchOutcome),
-    /// Neither, as far as is remembered.
+    /// It is prepared.
+    Prepared,
+    /// It is committed or aborted.
+    Finished(BranchOutcome),
+    /// Neither, as far as is recorded.
     Unknown,
 }
 
 impl Partition {
-    /// What is known of a branch, at this time. Changes nothing.
+    /// The state of a branch at this time. Read-only.
     pub fn branch<R: StateReader>(
         &self,
         now: Timestamp,
         name: &BranchName,
         key: IdKey,
-        recall: &mut R,
+        reader: &mut R,
     ) -> Result<BranchState, R::Error> {
         if self.branches.get(name).is_some() {
-            return Ok(BranchState::Held);
+            return Ok(BranchState::Prepared);
         }
         let latest = now.after(with_clock_drift(BRANCH_WINDOW));
-        let known = recall.remembered(key, Generation::between(now, latest, BRANCH_WINDOW))?;
+        let known = reader.dedup_record(key, Generation::between(now, latest, BRANCH_WINDOW))?;
         Ok(match known {
-            Some(known) if known.answer.applied => BranchState::Settled(BranchOutcome::Commit),
-            Some(_) => BranchState::Settled(BranchOutcome::Abort),
+            Some(known) if known.answer.applied => BranchState::Finished(BranchOutcome::Commit),
+            Some(_) => BranchState::Finished(BranchOutcome::Abort),
             None => BranchState::Unknown,
         })
     }
 
-    /// Whether a branch is to be held, in this step (the next one, or the present one again). Changes nothing. `key` is that of its name in this partition.
+    /// Decides a prepare at this log position (the next one, or the current one again). Read-only. `key` is
+    /// the key of the branch's name in this partition.
     pub fn decide_prepare<R: StateReader>(
         &self,
         step: LogPosition,
         branch: &Branch,
         key: IdKey,
-        recall: &mut R,
+        reader: &mut R,
     ) -> Result<BranchVerdict, R::Error> {
-        if let Some(held) = self.branches.get(branch.name()) {
-            let same = held.branch == *branch;
-            return Ok(if same { BranchVerdict::Held } else { BranchVerdict::Rejected(Rejection::Mismatch) });
+        if let Some(prepared) = self.branches.get(branch.name()) {
+            let same = prepared.branch == *branch;
+            return Ok(if same {
+                BranchVerdict::Prepared
+            } else {
+                BranchVerdict::Rejected(Rejection::Mismatch)
+            });
         }
-        if let BranchState::Settled(ending) = self.branch(step.time, branch.name(), key, recall)?
-            && !(mutated!(NoTombstones) && ending == BranchOutcome::Abort)
+        if let BranchState::Finished(outcome) = self.branch(step.time, branch.name(), key, reader)?
+            && !(mutated!(NoTombstones) && outcome == BranchOutcome::Abort)
         {
-            return Ok(BranchVerdict::Settled(ending));
+            return Ok(BranchVerdict::Finished(outcome));
         }
         if !self.branches.has_room(branch) {
             return Ok(BranchVerdict::Rejected(Rejection::Capacity { what: "branches of transactions" }));
         }
         for one in branch.additions() {
-            let value = recall.value(&one.cell)?.and_then(|value| value.at(millis(step.time)));
-            if let Err(rejection) = self.bear(one, value.as_ref()) {
+            let value = reader.value(&one.cell)?.and_then(|value| value.at(millis(step.time)));
+            if let Err(rejection) = self.check_escrow(one, value.as_ref()) {
                 return Ok(BranchVerdict::Rejected(rejection));
             }
         }
-        Ok(BranchVerdict::Fresh(BranchLogItem::Held(branch.clone())))
+        Ok(BranchVerdict::Fresh(BranchLogItem::Prepared(branch.clone())))
     }
 
-    /// Whether an addition can be held, given what its cell holds.
-    fn bear(&self, one: &Addition, value: Option<&Value>) -> Result<(), Rejection> {
+    /// Whether an addition can be prepared, given the content of its cell.
+    fn check_escrow(&self, one: &Addition, value: Option<&Value>) -> Result<(), Rejection> {
         let number = value.map_or(Some(0), Value::counter).ok_or(Rejection::NotACounter)?;
-        // By itself: then it is what is asked for that cannot be, whoever else holds what.
+        // By itself first: if the addition violates its own bounds, other branches do not matter.
         let mut escrow = Escrow::default();
         escrow.add(one);
         if !escrow.allows(value) {
@@ -122,58 +132,60 @@ impl Partition {
             let mut together = others.clone();
             together.add(one);
             if !together.allows(value) {
-                return Err(Rejection::Held);
+                return Err(Rejection::Reserved);
             }
         }
         Ok(())
     }
 
-    /// How a branch is to end, in this step (the next one, or the present one again). Changes nothing. `rest_settled` says that this was done wherever else there is a part.
+    /// Decides a commit or abort at this log position (the next one, or the current one again). Read-only.
+    /// `others_finished` says that all other partitions have finished their parts.
     pub fn decide_finish<R: StateReader>(
         &self,
         step: LogPosition,
         (name, key): (&BranchName, IdKey),
-        ending: BranchOutcome,
-        rest_settled: bool,
-        recall: &mut R,
+        outcome: BranchOutcome,
+        others_finished: bool,
+        reader: &mut R,
     ) -> Result<BranchVerdict, R::Error> {
         let mut values = Vec::new();
         match self.branches.get(name) {
-            Some(held) if !rest_settled && !held.branch.elsewhere().is_empty() => {
-                return Ok(BranchVerdict::Elsewhere(held.branch.elsewhere().to_vec()));
+            Some(prepared) if !others_finished && !prepared.branch.elsewhere().is_empty() => {
+                return Ok(BranchVerdict::Elsewhere(prepared.branch.elsewhere().to_vec()));
             }
-            Some(held) if ending == BranchOutcome::Commit => {
-                for one in held.branch.additions() {
-                    let value = recall.value(&one.cell)?.and_then(|value| value.at(millis(step.time)));
+            Some(prepared) if outcome == BranchOutcome::Commit => {
+                for one in prepared.branch.additions() {
+                    let value = reader.value(&one.cell)?.and_then(|value| value.at(millis(step.time)));
                     match added(value.as_ref(), one.delta) {
                         Ok(value) => values.push(value),
-                        // What was promised cannot be kept; nothing is made of it.
+                        // The escrow was violated; do not commit.
                         Err(rejection) => return Ok(BranchVerdict::Rejected(rejection)),
                     }
                 }
             }
             Some(_) => {}
-            None => match self.branch(step.time, name, key, recall)? {
-                BranchState::Settled(ending) if !mutated!(SettleTwice) => {
-                    return Ok(BranchVerdict::Settled(ending));
+            None => match self.branch(step.time, name, key, reader)? {
+                BranchState::Finished(outcome) if !mutated!(SettleTwice) => {
+                    return Ok(BranchVerdict::Finished(outcome));
                 }
-                _ if ending == BranchOutcome::Commit => return Ok(BranchVerdict::Unknown),
+                _ if outcome == BranchOutcome::Commit => return Ok(BranchVerdict::Unknown),
                 _ => {}
             },
         }
         let generation = Generation::of(step.time.after(with_clock_drift(BRANCH_WINDOW)), BRANCH_WINDOW);
-        Ok(BranchVerdict::Fresh(BranchLogItem::Settled { name: name.clone(), ending, values, generation }))
+        Ok(BranchVerdict::Fresh(BranchLogItem::Finished { name: name.clone(), outcome, values, generation }))
     }
 
-    /// Makes a step of a branch come true. Its step is the one taken last. An error means that it does not follow from what was before.
+    /// Applies a step of a branch at the current log position. An error if it does not follow from the state
+    /// before.
     pub fn apply_branch<A: StateWriter>(
         &mut self,
         step: &BranchLogItem,
         key: IdKey,
-        absorb: &mut A,
+        writer: &mut A,
     ) -> Result<(), ReplayError> {
         match step {
-            BranchLogItem::Held(branch) => {
+            BranchLogItem::Prepared(branch) => {
                 let mut partitions = branch.additions().iter().map(|one| one.cell.partition());
                 if let Some(other) = partitions.find(|partition| *partition != self.id()) {
                     return Err(ReplayError::OtherPartition(other));
@@ -183,27 +195,29 @@ impl Partition {
                 }
                 self.branches.insert(PreparedBranch { branch: branch.clone(), since: millis(self.time()) });
             }
-            BranchLogItem::Settled { name, ending, values, .. } => {
-                let held = self.branches.release(name);
-                let additions = held.as_ref().map_or(&[][..], |held| held.branch.additions());
-                if *ending == BranchOutcome::Commit && (held.is_none() || values.len() != additions.len()) {
+            BranchLogItem::Finished { name, outcome, values, .. } => {
+                let prepared = self.branches.release(name);
+                let additions = prepared.as_ref().map_or(&[][..], |prepared| prepared.branch.additions());
+                if *outcome == BranchOutcome::Commit
+                    && (prepared.is_none() || values.len() != additions.len())
+                {
                     return Err(ReplayError::NotPrepared(name.clone()));
                 }
                 for (one, value) in additions.iter().zip(values) {
-                    absorb.store(&one.cell, Some(value.clone()));
+                    writer.store(&one.cell, Some(value.clone()));
                 }
-                recollect_branch(step, key, self.slot(), self.time(), absorb);
+                restore_branch_dedup(step, key, self.slot(), self.time(), writer);
             }
         }
         Ok(())
     }
 
-    /// The branches it holds.
+    /// The prepared branches.
     pub fn branches(&mut self) -> &mut PreparedBranches {
         &mut self.branches
     }
 
-    /// Whether what a decision leaves is enough for all that is held.
+    /// Whether the result of a decision leaves enough for all prepared branches.
     pub(crate) fn allows(
         &self,
         step: LogPosition,
@@ -216,31 +230,32 @@ impl Partition {
         let left: Vec<_> = effects_of(operation, decision).collect();
         left.iter().enumerate().all(|(at, (cell, value))| {
             let Some(escrow) = self.branches.escrow(cell) else { return true };
-            // What a later change of the same operation replaces is never seen.
+            // Contents that a later change of the same operation replaces are never visible.
             let replaced = left[at + 1..].iter().any(|(later, _)| later == cell);
-            // What is over already is nothing, and stays it: the partition's time never goes back.
+            // An expired value is empty, and stays empty: the partition's time never goes back.
             let value = value.clone().and_then(|value| value.at(millis(step.time)));
             replaced || escrow.allows(value.as_ref())
         })
     }
 }
 
-/// Makes only the part of a step come true that concerns the id index: for whoever has restored the rest from elsewhere. May be repeated.
-pub fn recollect_branch<A: StateWriter>(
+/// Applies only the part of a step that concerns the id index, for a recovery that has the rest from a
+/// checkpoint. Idempotent.
+pub fn restore_branch_dedup<A: StateWriter>(
     step: &BranchLogItem,
     key: IdKey,
     slot: u64,
     time: Timestamp,
-    absorb: &mut A,
+    writer: &mut A,
 ) {
-    let BranchLogItem::Settled { ending, generation, .. } = step else { return };
-    let applied = *ending == BranchOutcome::Commit;
+    let BranchLogItem::Finished { outcome, generation, .. } = step else { return };
+    let applied = *outcome == BranchOutcome::Commit;
     let answer =
         OperationResult { applied, slot, millis: millis(time), values: Values::from_vec(Vec::new()) };
-    absorb.remember(key, *generation, DedupRecord { payload: PayloadHash(0), answer });
+    writer.record(key, *generation, DedupRecord { payload: PayloadHash(0), answer });
 }
 
-/// What a cell holds after an addition: a counter that has an end goes on to have it.
+/// The content of a cell after an addition: a counter keeps its expiry time.
 fn added(value: Option<&Value>, delta: i64) -> Result<Value, Rejection> {
     let number = value.map_or(Some(0), Value::counter).ok_or(Rejection::NotACounter)?;
     let sum = number.checked_add(delta).ok_or(Rejection::Overflow)?;

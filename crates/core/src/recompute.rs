@@ -1,42 +1,41 @@
-//! What an entry leaves out: what cells hold after changes that keep some of what they held.
+//! Recomputes what log entries leave out: the new contents of cells that depend on the old ones.
 //!
-//! What must hold: an operation is completed when its cells hold just what they held when it was decided, which is when every entry
-//! before its own and every operation before it in that entry is applied, and nothing after. Then what comes of it is what came of
-//! it the first time, because the same code says so. If the answer that is logged says otherwise, log and values do not belong
-//! together, and nothing may be made of it.
+//! Invariant: an operation is completed when its cells have the contents that they had when it was decided:
+//! all entries before its own and all operations before it in that entry are applied, and nothing after. Then
+//! the same code gives the same contents. If the result differs from the logged one, log and values do not
+//! belong together, and nothing is applied.
 
 use forgetful_filter::Timestamp;
 
+use crate::evaluate::evaluate;
 use crate::log_entry::OperationDecision;
 use crate::operation::Operation;
-use crate::partition::{LogPosition, StateReader, Verdict, evaluate};
+use crate::partition::{LogPosition, StateReader, Verdict};
 
 /// Why a decision cannot be completed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecomputeError<E> {
-    /// What a cell holds could not be looked up.
-    #[error("what a cell held before cannot be read: {0}")]
-    Recall(E),
-    /// The changes come to something else than was answered.
-    #[error(
-        "what the cells held before does not lead to the answer that is logged: log and values do not belong together"
-    )]
+    /// The value of a cell could not be read.
+    #[error("the value of a cell before the entry cannot be read: {0}")]
+    Read(E),
+    /// The recomputed result differs from the logged one.
+    #[error("the recomputed result differs from the logged one: log and values do not belong together")]
     Contradicted,
 }
 
-/// Completes a decision as it was read from an entry, so that it can be [applied](crate::Partition::apply). Looks at cells only if a
-/// change keeps some of what its cell held.
+/// Completes a decision read from an entry, so that it can be [applied](crate::Partition::apply). Reads cells
+/// only if a change depends on the old content.
 pub fn complete<R: StateReader>(
     operation: &Operation,
     decision: &mut OperationDecision,
-    recall: &mut R,
+    reader: &mut R,
 ) -> Result<(), RecomputeError<R::Error>> {
     let answer = &decision.answer;
     if !answer.applied || !operation.keeps() {
         return Ok(());
     }
     let step = LogPosition { slot: answer.slot, time: Timestamp::from_millis(answer.millis) };
-    match evaluate(step, operation, decision.memory, recall).map_err(RecomputeError::Recall)? {
+    match evaluate(step, operation, decision.memory, reader).map_err(RecomputeError::Read)? {
         Verdict::Fresh(again) if again.answer == *answer || again.answer.applied && mutated!(ReplayTwice) => {
             decision.effects = again.effects;
             if mutated!(ReplayForgetsEnds) {

@@ -4,8 +4,9 @@ use crate::address::{PartitionId, TableId};
 use crate::branch::BranchName;
 use crate::id::Format;
 
-/// Why a log entry cannot be applied to the state before it. The entry decodes, but it contradicts the partition, the
-/// catalogue or an earlier entry: the log, the stores and the catalogue do not belong together, or one is damaged.
+/// Why a log entry cannot be applied to the state before it. The entry decodes, but it contradicts the
+/// partition, the catalogue or an earlier entry: the log, the stores and the catalogue do not belong
+/// together, or one is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {

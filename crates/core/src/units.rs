@@ -1,4 +1,5 @@
-//! Durations and sizes as text: `90s`, `10min`, `1h30m`, `64MiB`. Every setting, flag and HTTP field uses these parsers.
+//! Durations and sizes as text: `90s`, `10min`, `1h30m`, `64MiB`. Every setting, flag and HTTP field uses
+//! these parsers.
 
 use std::time::Duration;
 

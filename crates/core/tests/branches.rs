@@ -1,4 +1,4 @@
-//! Branches of transactions: held, settled, and what stands between them and everything else that happens to their counters.
+//! Branches of transactions: prepare, commit, abort, and their effect on other writes to the same counters.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::*;
-use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, HELD_MAX};
+use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, PREPARED_MAX};
 use jeton_core::{
     Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome, BranchVerdict, Cell, Change,
     Entry, Generation, Hashes, LogItem, LogPosition, Operation, Partition, PartitionId, Rejection, Timestamp,
@@ -49,58 +49,58 @@ fn value(world: &World, number: u8) -> i64 {
 }
 
 #[test]
-fn what_is_held_counts_when_it_is_committed_and_never_when_it_is_aborted() {
-    for ending in [BranchOutcome::Commit, BranchOutcome::Abort] {
+fn commit_applies_and_abort_does_not() {
+    for outcome in [BranchOutcome::Commit, BranchOutcome::Abort] {
         let mut world = world();
         let both = branch("b", &[adding(counter(0), 5), adding(counter(1), -3), adding(counter(0), 2)]);
         is_fresh(&world.prepare(&both, &counter(0)));
         assert_eq!((value(&world, 0), value(&world, 1)), (0, 0), "before it is settled");
-        assert_eq!(world.prepare(&both, &counter(0)), BranchVerdict::Held);
+        assert_eq!(world.prepare(&both, &counter(0)), BranchVerdict::Prepared);
         assert_eq!(held(&mut world), ["b"]);
-        is_fresh(&world.finish(&name("b"), &counter(0), ending, false));
-        let expected = if ending == BranchOutcome::Commit { (7, -3) } else { (0, 0) };
+        is_fresh(&world.finish(&name("b"), &counter(0), outcome, false));
+        let expected = if outcome == BranchOutcome::Commit { (7, -3) } else { (0, 0) };
         for again in [BranchOutcome::Commit, BranchOutcome::Abort] {
             let verdict = world.finish(&name("b"), &counter(0), again, false);
-            assert_eq!(verdict, BranchVerdict::Settled(ending));
+            assert_eq!(verdict, BranchVerdict::Finished(outcome));
             assert_eq!((value(&world, 0), value(&world, 1)), expected);
         }
-        assert_eq!(world.prepare(&both, &counter(0)), BranchVerdict::Settled(ending));
+        assert_eq!(world.prepare(&both, &counter(0)), BranchVerdict::Finished(outcome));
         assert!(held(&mut world).is_empty());
     }
 }
 
 #[test]
-fn an_abort_that_overtakes_its_branch_keeps_it_out() {
+fn an_abort_that_overtakes_its_prepare_wins() {
     let mut world = world();
     is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false));
     for mut world in [world.clone(), world.replayed()] {
         let late = branch("b", &[adding(counter(0), 5)]);
-        assert_eq!(world.prepare(&late, &counter(0)), BranchVerdict::Settled(BranchOutcome::Abort));
+        assert_eq!(world.prepare(&late, &counter(0)), BranchVerdict::Finished(BranchOutcome::Abort));
         assert_eq!(
             world.finish(&name("b"), &counter(0), BranchOutcome::Commit, false),
-            BranchVerdict::Settled(BranchOutcome::Abort)
+            BranchVerdict::Finished(BranchOutcome::Abort)
         );
     }
-    // One that nobody ever named was never held, and is not called committed.
+    // A branch that was never prepared is not reported as committed.
     assert_eq!(world.finish(&name("c"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
     is_fresh(&world.prepare(&branch("c", &[adding(counter(0), 5)]), &counter(0)));
 }
 
 #[test]
-fn how_a_branch_was_settled_is_known_for_the_window() {
+fn outcomes_are_recorded_for_the_window() {
     let mut world = world();
     world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false);
     let window = u64::try_from(BRANCH_WINDOW.as_millis()).unwrap();
     let late = branch("b", &[adding(counter(0), 5)]);
     world.at(window).tidy();
-    assert_eq!(world.prepare(&late, &counter(0)), BranchVerdict::Settled(BranchOutcome::Abort));
+    assert_eq!(world.prepare(&late, &counter(0)), BranchVerdict::Finished(BranchOutcome::Abort));
     world.at(2 * window).tidy();
     assert!(world.store.answers.is_empty(), "it is not remembered for ever");
     assert_eq!(world.finish(&name("b"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
 }
 
 #[test]
-fn another_branch_under_a_name_that_is_held_is_refused() {
+fn another_branch_with_a_prepared_name_is_refused() {
     let mut world = world();
     is_fresh(&world.prepare(&branch("b", &[adding(counter(0), 5)]), &counter(0)));
     let other = branch("b", &[adding(counter(0), 6)]);
@@ -108,13 +108,13 @@ fn another_branch_under_a_name_that_is_held_is_refused() {
 }
 
 #[test]
-fn the_home_is_settled_last() {
+fn the_home_is_finished_last() {
     let mut world = world();
     let elsewhere = vec![PartitionId((counter(0).partition().0 + 1) % 256)];
     let home = Branch::new(name("b"), vec![adding(counter(0), 5)], elsewhere.clone()).unwrap();
     is_fresh(&world.prepare(&home, &counter(0)));
-    for ending in [BranchOutcome::Commit, BranchOutcome::Abort] {
-        let verdict = world.finish(&name("b"), &counter(0), ending, false);
+    for outcome in [BranchOutcome::Commit, BranchOutcome::Abort] {
+        let verdict = world.finish(&name("b"), &counter(0), outcome, false);
         assert_eq!(verdict, BranchVerdict::Elsewhere(elsewhere.clone()));
     }
     assert_eq!(held(&mut world), ["b"]);
@@ -123,16 +123,16 @@ fn the_home_is_settled_last() {
 }
 
 #[test]
-fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_again() {
+fn own_bounds_and_reserved_values_are_told_apart() {
     let mut world = world();
     world.change_cell(&minted(0, 1), &counter(0), Change::Set(10)).applied();
     let take = |of: &str, delta| branch(of, &[Addition { min: Some(0), ..adding(counter(0), delta) }]);
     let beyond = BranchVerdict::Rejected(Rejection::Bound { value: 10 });
     assert_eq!(world.prepare(&take("a", -11), &counter(0)), beyond);
     is_fresh(&world.prepare(&take("b", -8), &counter(0)));
-    assert_eq!(world.prepare(&take("c", -3), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
+    assert_eq!(world.prepare(&take("c", -3), &counter(0)), BranchVerdict::Rejected(Rejection::Reserved));
     is_fresh(&world.prepare(&take("d", -2), &counter(0)));
-    // An addition that is held is not there yet: it may be aborted.
+    // A prepared addition does not count yet: it may be aborted.
     is_fresh(&world.prepare(&branch("e", &[adding(counter(0), 100)]), &counter(0)));
     let mut refused = |number, change| world.change_cell(&minted(0, number), &counter(0), change).rejected();
     for (number, change) in [
@@ -145,13 +145,13 @@ fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_
         (8, Change::Append((*b"x").into())),
         (9, Change::Expire(Some(START + 1_000))),
     ] {
-        assert_eq!(refused(number, change), Rejection::Held, "{number}");
+        assert_eq!(refused(number, change), Rejection::Reserved, "{number}");
     }
-    // What leaves enough is done: a larger value, an end taken away.
+    // Changes that leave enough are applied: a larger value, a removed expiry.
     world.change_cell(&minted(0, 10), &counter(0), Change::Set(11)).applied();
     world.change_cell(&minted(0, 11), &counter(0), Change::Expire(None)).applied();
     world.change_cell(&minted(0, 12), &counter(0), Change::Add(-1)).applied();
-    // A bound of its own refuses for good, as ever.
+    // A bound of the operation itself refuses permanently, as always.
     world.change_cell(&minted(0, 13), &counter(0), within(-11, Some(0), None)).refused();
     is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false));
     world.change_cell(&minted(0, 2), &counter(0), Change::Add(-1)).applied();
@@ -160,7 +160,7 @@ fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_
 }
 
 #[test]
-fn what_ends_a_counter_in_the_past_leaves_nothing_and_nothing_may_be_enough() {
+fn an_expiry_in_the_past_counts_as_an_empty_cell() {
     let mut world = world();
     is_fresh(
         &world.prepare(&branch("b", &[Addition { min: Some(0), ..adding(counter(0), 0) }]), &counter(0)),
@@ -169,7 +169,7 @@ fn what_ends_a_counter_in_the_past_leaves_nothing_and_nothing_may_be_enough() {
     let ended = |until| [(counter(0), Change::Add(-1)), (counter(0), Change::Expire(Some(START + until)))];
     assert_eq!(
         world.batch(&minted(60, 1), &ended(61)).rejected(),
-        Rejection::Held,
+        Rejection::Reserved,
         "for a moment it is there"
     );
     world.batch(&minted(60, 2), &ended(60)).applied();
@@ -178,16 +178,16 @@ fn what_ends_a_counter_in_the_past_leaves_nothing_and_nothing_may_be_enough() {
 }
 
 #[test]
-fn a_counter_at_its_limit_holds_what_fits_both_ways() {
+fn escrow_at_the_range_limits() {
     let mut world = world();
     world.change_cell(&minted(0, 1), &counter(0), Change::Set(i64::MAX - 5)).applied();
     let add = |of: &str, delta| branch(of, &[adding(counter(0), delta)]);
     assert_eq!(world.prepare(&add("a", 6), &counter(0)), BranchVerdict::Rejected(Rejection::Overflow));
-    // What may be taken away makes no room until it is.
+    // A value that may be taken away makes no room until it is.
     is_fresh(&world.prepare(&add("b", -100), &counter(0)));
     is_fresh(&world.prepare(&add("c", 5), &counter(0)));
-    assert_eq!(world.prepare(&add("d", 1), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
-    assert_eq!(world.change_cell(&minted(0, 2), &counter(0), Change::Add(1)).rejected(), Rejection::Held);
+    assert_eq!(world.prepare(&add("d", 1), &counter(0)), BranchVerdict::Rejected(Rejection::Reserved));
+    assert_eq!(world.change_cell(&minted(0, 2), &counter(0), Change::Add(1)).rejected(), Rejection::Reserved);
     is_fresh(&world.finish(&name("c"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), i64::MAX);
 }
@@ -214,9 +214,9 @@ fn a_branch_has_limits() {
 }
 
 #[test]
-fn a_partition_holds_so_many_and_then_says_so() {
+fn prepared_branches_are_limited() {
     let mut world = world();
-    for number in 0..HELD_MAX {
+    for number in 0..PREPARED_MAX {
         is_fresh(&world.prepare(&branch(&number.to_string(), &[adding(counter(0), 1)]), &counter(0)));
     }
     let more = branch("more", &[adding(counter(0), 1)]);
@@ -227,7 +227,7 @@ fn a_partition_holds_so_many_and_then_says_so() {
 }
 
 #[test]
-fn bytes_of_branches_never_change() {
+fn branch_encoding_is_stable() {
     let addition = Addition {
         cell: Cell::from_bytes(&[0, 3, 0, 0, 0, 1, b'a', 0, 0]).unwrap(),
         delta: -2,
@@ -235,14 +235,14 @@ fn bytes_of_branches_never_change() {
         max: None,
     };
     let branch = Branch::new(name("b"), vec![addition], vec![PartitionId(200)]).unwrap();
-    let settled = |ending, values| BranchLogItem::Settled {
+    let settled = |outcome, values| BranchLogItem::Finished {
         name: name("b"),
-        ending,
+        outcome,
         values,
         generation: Generation(300),
     };
     let steps = [
-        BranchLogItem::Held(branch),
+        BranchLogItem::Prepared(branch),
         settled(BranchOutcome::Commit, vec![Value::Counter(5)]),
         settled(BranchOutcome::Abort, vec![]),
     ];
@@ -264,9 +264,10 @@ fn bytes_of_branches_never_change() {
     }
 }
 
-/// A row of a partition without branches is as it was before there were any; one with them must have all of them.
+/// The row of a partition without branches is as it was before branches existed; a row with branches must
+/// have all of them.
 #[test]
-fn a_row_says_how_many_branches_there_are() {
+fn a_partition_row_counts_its_branches() {
     let mut world = world();
     let without = world.partition(&counter(0)).encode();
     is_fresh(&world.prepare(&branch("b", &[adding(counter(0), 1)]), &counter(0)));
@@ -321,10 +322,11 @@ fn any_act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What the branches of a model ask for.
+/// The additions of the model's branches.
 type Asked = BTreeMap<u8, Vec<Addition>>;
 
-/// Whether every branch can be committed after any of the others, tried one by one, if the counter may be at any of these.
+/// Whether every branch can commit after any of the others, tried one by one, for each of these counter
+/// values.
 fn can_all_be_kept(asked: &Asked, cell: &Cell, numbers: &[i64]) -> bool {
     let of: Vec<&Addition> = asked.values().flatten().filter(|one| one.cell == *cell).collect();
     (0..of.len()).all(|one| {
@@ -341,7 +343,7 @@ fn can_all_be_kept(asked: &Asked, cell: &Cell, numbers: &[i64]) -> bool {
     })
 }
 
-/// What the counter is, or may become by itself; nothing if it is none.
+/// The counter's value now and after an expiry; `None` if the cell is not a counter.
 fn numbers(value: Option<&Value>) -> Option<Vec<i64>> {
     match value {
         None => Some(vec![0]),
@@ -362,10 +364,10 @@ fn kept_in(asked: &Asked, world: &mut World, store: &Store) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever happens: what is held can be committed whatever becomes of the rest, counts once if it is and never if it is not, and nothing is refused that would leave
-    /// that so. Across crashes too.
+    /// In any history: a prepared branch can commit, counts once if it does and never otherwise, and nothing
+    /// is refused that would keep this true. Across crashes too.
     #[test]
-    fn what_is_held_can_always_be_kept(acts in prop::collection::vec(any_act(), 1..40)) {
+    fn prepared_branches_can_always_commit(acts in prop::collection::vec(any_act(), 1..40)) {
         let mut world = world();
         let mut asked = Asked::new();
         let mut settled: BTreeMap<u8, BranchOutcome> = BTreeMap::new();
@@ -380,9 +382,9 @@ proptest! {
                     let mut with = asked.clone();
                     with.insert(of, branch.additions().to_vec());
                     match (asked.get(&of), settled.get(&of)) {
-                        (Some(held), _) if held == branch.additions() => prop_assert_eq!(verdict, BranchVerdict::Held),
+                        (Some(held), _) if held == branch.additions() => prop_assert_eq!(verdict, BranchVerdict::Prepared),
                         (Some(_), _) => prop_assert_eq!(verdict, BranchVerdict::Rejected(Rejection::Mismatch)),
-                        (_, Some(ending)) => prop_assert_eq!(verdict, BranchVerdict::Settled(*ending)),
+                        (_, Some(outcome)) => prop_assert_eq!(verdict, BranchVerdict::Finished(*outcome)),
                         _ => {
                             let store = world.store.clone();
                             let can = kept_in(&with, &mut world, &store);
@@ -394,25 +396,25 @@ proptest! {
                     }
                     prop_assert_eq!(&world.store.values, &before.values);
                 }
-                Act::Settle(of, ending) => {
-                    let verdict = world.finish(&name(&of.to_string()), &counter(0), ending, false);
+                Act::Settle(of, outcome) => {
+                    let verdict = world.finish(&name(&of.to_string()), &counter(0), outcome, false);
                     let mut expected = before.values.clone();
                     match (asked.remove(&of), settled.get(&of).copied()) {
                         (Some(additions), _) => {
                             is_fresh(&verdict);
-                            settled.insert(of, ending);
-                            for one in additions.iter().filter(|_| ending == BranchOutcome::Commit) {
+                            settled.insert(of, outcome);
+                            for one in additions.iter().filter(|_| outcome == BranchOutcome::Commit) {
                                 let value = expected.get(&one.cell).cloned().and_then(|value| value.at(START + passed));
                                 let sum = value.as_ref().map_or(0, |value| value.counter().unwrap()) + one.delta;
                                 let until = value.and_then(|value| value.until());
                                 expected.insert(one.cell.clone(), Value::Counter(sum).lasting(until));
                             }
                         }
-                        (None, Some(before)) => prop_assert_eq!(verdict, BranchVerdict::Settled(before)),
-                        (None, None) if ending == BranchOutcome::Commit => prop_assert_eq!(verdict, BranchVerdict::Unknown),
+                        (None, Some(before)) => prop_assert_eq!(verdict, BranchVerdict::Finished(before)),
+                        (None, None) if outcome == BranchOutcome::Commit => prop_assert_eq!(verdict, BranchVerdict::Unknown),
                         (None, None) => {
                             is_fresh(&verdict);
-                            settled.insert(of, ending);
+                            settled.insert(of, outcome);
                         }
                     }
                     prop_assert_eq!(&world.store.values, &expected);
@@ -420,12 +422,12 @@ proptest! {
                 Act::Change(changes) => {
                     let changes = changes.into_iter().map(|(cell, change)| (counter(cell), change)).collect();
                     let operation = Operation::batch(None, changes).unwrap();
-                    // What would become of it in a partition that holds nothing.
+                    // The verdict in a partition without prepared branches.
                     let mut free = Partition::new(operation.partition());
                     let (step, mut store) = (free.next_step(world.now), world.store.clone());
                     let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
                     let Ok(freely) = free.decide(step, world.table(), &operation, hashes, &mut store);
-                    let verdict = world.ask(&operation);
+                    let verdict = world.submit(&operation);
                     let Verdict::Fresh(decision) = &freely else {
                         prop_assert_eq!(verdict, freely);
                         continue;
@@ -436,7 +438,7 @@ proptest! {
                         prop_assert!(matches!(verdict, Verdict::Fresh(_)), "{:?}", verdict);
                         prop_assert_eq!(&world.store.values, &store.values);
                     } else {
-                        prop_assert_eq!(verdict, Verdict::Rejected(Rejection::Held));
+                        prop_assert_eq!(verdict, Verdict::Rejected(Rejection::Reserved));
                         prop_assert_eq!(&world.store.values, &before.values);
                     }
                 }

@@ -1,4 +1,4 @@
-//! Changes that look at what a cell holds: checks, ends of time, appending.
+//! Changes that depend on the content of a cell: checks, expiry, append.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -30,7 +30,7 @@ fn append(text: &str) -> Change {
 }
 
 #[test]
-fn a_check_lets_an_operation_pass_or_refuses_it_for_good() {
+fn a_check_passes_or_refuses_permanently() {
     let mut world = world();
     let a = cell("a");
     let if_absent = [(a.clone(), Change::Check(Check::Absent)), (a.clone(), put("first"))];
@@ -38,7 +38,7 @@ fn a_check_lets_an_operation_pass_or_refuses_it_for_good() {
     assert_eq!(world.value("a"), Some(bytes("first")));
     assert!(!world.batch(&opaque("2"), &if_absent).fresh().answer.applied);
     world.change_row(&opaque("3"), "a", Change::Delete).fresh();
-    // Refused once, refused always: whoever asks again under that id was told no.
+    // A refusal is permanent under its id.
     assert!(!world.batch(&opaque("2"), &if_absent).replayed().applied);
     assert_eq!(world.value("a"), None);
 
@@ -55,11 +55,11 @@ fn a_check_lets_an_operation_pass_or_refuses_it_for_good() {
 }
 
 #[test]
-fn a_check_alone_changes_nothing_and_sees_what_came_before_it() {
+fn a_check_changes_nothing_and_sees_earlier_changes() {
     let mut world = world();
     assert!(world.change_row(&opaque("1"), "a", Change::Check(Check::Absent)).fresh().answer.applied);
     assert_eq!(world.value("a"), None);
-    // Whatever the cell holds, it goes on holding it.
+    // The content of the cell does not change.
     world.change_row(&opaque("put"), "b", put("text")).fresh();
     world.change_row(&opaque("end"), "b", Change::Expire(Some(START + 9))).fresh();
     world.change_row(&opaque("check"), "b", Change::Check(Check::Present)).fresh();
@@ -76,7 +76,7 @@ fn a_check_alone_changes_nothing_and_sees_what_came_before_it() {
 }
 
 #[test]
-fn a_value_that_expires_is_there_until_then_and_gone_after() {
+fn a_value_is_gone_after_its_expiry() {
     let mut world = world();
     world.add(&opaque("1"), 5).applied();
     assert_eq!(world.change_row(&opaque("2"), "a", Change::Expire(Some(START + 100))).applied(), 5);
@@ -87,7 +87,7 @@ fn a_value_that_expires_is_there_until_then_and_gone_after() {
 }
 
 #[test]
-fn bounds_checks_and_ends_take_what_is_over_for_nothing() {
+fn expired_values_count_as_empty() {
     let mut world = world();
     let ends = |at: u64| [(cell("a"), put("text")), (cell("a"), Change::Expire(Some(START + at)))];
     world.batch(&opaque("1"), &ends(10)).fresh();
@@ -100,7 +100,7 @@ fn bounds_checks_and_ends_take_what_is_over_for_nothing() {
 }
 
 #[test]
-fn an_end_can_be_moved_taken_away_and_lies_in_the_past_too() {
+fn an_expiry_can_be_moved_removed_or_past() {
     let mut world = world();
     world.change_row(&opaque("1"), "a", put("text")).fresh();
     world.change_row(&opaque("2"), "a", Change::Expire(Some(START + 10))).fresh();
@@ -110,7 +110,7 @@ fn an_end_can_be_moved_taken_away_and_lies_in_the_past_too() {
     assert_eq!(world.at(30).change_row(&opaque("5"), "a", append("s")).applied(), 5);
     world.change_row(&opaque("6"), "a", Change::Expire(Some(1))).fresh();
     assert!(world.change_row(&opaque("7"), "a", Change::Check(Check::Absent)).fresh().answer.applied);
-    // What is written anew has no end, unless it is given one.
+    // A new value has no expiry unless it is given one.
     world.change_row(&opaque("8"), "a", Change::Expire(Some(START + 99))).refused();
     world.batch(&opaque("9"), &[(cell("a"), Change::Set(1)), (cell("a"), Change::Expire(Some(START + 99)))]);
     world.change_row(&opaque("10"), "a", Change::Set(2)).applied();
@@ -118,7 +118,7 @@ fn an_end_can_be_moved_taken_away_and_lies_in_the_past_too() {
 }
 
 #[test]
-fn appending_makes_text_and_numbers_as_they_are_written() {
+fn appending_makes_text_or_numbers() {
     let mut world = world();
     assert_eq!(world.change_row(&opaque("1"), "a", append("1")).applied(), 1);
     assert_eq!(world.add(&opaque("2"), 11).applied(), 12);
@@ -135,7 +135,7 @@ fn appending_makes_text_and_numbers_as_they_are_written() {
 }
 
 #[test]
-fn what_was_kept_is_replayed() {
+fn contents_kept_by_a_change_are_replayed() {
     let mut world = world();
     world.add(&opaque("1"), 5).applied();
     world.change_row(&opaque("2"), "a", Change::Expire(Some(START + 100))).applied();
@@ -151,9 +151,9 @@ fn what_was_kept_is_replayed() {
     assert_eq!(again.store.values, world.store.values);
 }
 
-/// What goes into the log is as large as what was asked, whatever the cells hold.
+/// A log entry is as large as its operations, whatever the cells hold.
 #[test]
-fn as_many_ends_as_changes_fit_one_operation_however_large_the_cells_are() {
+fn entry_size_is_independent_of_cell_size() {
     let mut world = world();
     let row = |number: usize| cell(&format!("{{t}}.{number}"));
     for number in 0..200 {
@@ -173,7 +173,7 @@ fn as_many_ends_as_changes_fit_one_operation_however_large_the_cells_are() {
 }
 
 #[test]
-fn what_cells_held_must_lead_to_the_answer_that_is_logged() {
+fn replay_rejects_values_that_contradict_the_log() {
     let mut world = world();
     world.change_row(&opaque("1"), "a", put("text")).fresh();
     for (change, other) in [(append("s"), bytes("tex")), (Change::Expire(None), Value::Counter(4))] {
@@ -190,10 +190,7 @@ fn what_cells_held_must_lead_to_the_answer_that_is_logged() {
             let completed = complete(&operation, &mut decision, &mut store);
             assert_eq!(completed, Err(RecomputeError::Contradicted));
         }
-        assert_eq!(
-            complete(&operation, &mut decision, &mut Unreadable),
-            Err(RecomputeError::Recall("broken"))
-        );
+        assert_eq!(complete(&operation, &mut decision, &mut Unreadable), Err(RecomputeError::Read("broken")));
     }
 }
 
@@ -207,7 +204,7 @@ impl StateReader for Unreadable {
         Err("broken")
     }
 
-    fn remembered(
+    fn dedup_record(
         &mut self,
         _: IdKey,
         _: impl Iterator<Item = Generation>,
@@ -240,7 +237,7 @@ fn any_change() -> impl Strategy<Value = Change> {
 /// The state after an entry.
 type After = (Partition, Store);
 
-/// Takes up an entry, as a recovery does.
+/// Replays an entry, as a recovery does.
 fn replay(table: &Table, (partition, store): &mut After, slot: u64, entry: &[u8]) {
     let entry = Entry::read(slot, entry).unwrap();
     partition.advance(entry.step()).unwrap();
@@ -255,10 +252,10 @@ fn replay(table: &Table, (partition, store): &mut After, slot: u64, entry: &[u8]
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// What was made when it was decided is made again from the entries, on top of what any of them left: after each of them, of
-    /// whatever changes, several operations in one. So it is if what was over by then is gone.
+    /// Replaying entries on top of any earlier state gives the decided state, for any changes and several
+    /// operations in one entry; also if expired values are dropped before.
     #[test]
-    fn entries_make_what_was_made_when_they_were_decided(
+    fn replay_gives_the_decided_state(
         entries in prop::collection::vec(
             (0..40u64, prop::collection::vec(prop::collection::vec((0..3u8, any_change()), 1..5), 1..4)),
             1..30,

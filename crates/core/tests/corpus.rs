@@ -1,4 +1,4 @@
-//! What the fuzzer has found so far, without the fuzzer: every input of its corpora still keeps its promises.
+//! Regression test over the fuzzer's corpora.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -10,7 +10,7 @@ use common::{World, at, cell, minted, opaque, sequenced, settings, within};
 use jeton_core::codec::Write;
 use jeton_core::{Change, Check, Entry, OpId, Operation, Value};
 
-/// A store in which something of every kind has happened.
+/// A store with data of every kind.
 fn world() -> World {
     let mut world = World::new(settings());
     world.add(&minted(0, 1), 5);
@@ -40,7 +40,7 @@ fn world() -> World {
         ],
     );
     let without_id = Operation::single(None, cell("a"), Change::Add(1)).unwrap();
-    world.ask(&without_id);
+    world.submit(&without_id);
     world
 }
 
@@ -105,20 +105,20 @@ fn ids() -> recompute::Seeds {
 }
 
 #[test]
-fn entries_of_the_log() {
+fn log_entry_corpus() {
     recompute::seeds("entry", &entries());
     recompute::each("entry", fuzzed::entry);
 }
 
 #[test]
-fn texts_of_ids() {
+fn id_text_corpus() {
     recompute::seeds("id", &ids());
     recompute::each("id", fuzzed::id);
 }
 
-/// The answers in it would be of another time than its step, and would be written back as of that.
+/// Its results would have another time than its log position, and would be encoded with that.
 #[test]
-fn an_entry_of_a_time_that_no_moment_has_is_refused() {
+fn an_entry_with_an_overflowing_time_is_refused() {
     let entry = |millis: u64| {
         let mut bytes = vec![2];
         bytes.put_varint(millis);

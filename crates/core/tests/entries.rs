@@ -1,4 +1,4 @@
-//! Entries of the log: what was decided is read back as it was, from bytes that never change, and makes the same state.
+//! Log entries: decoded as encoded, in a stable format, and replayed to the same state.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -10,8 +10,8 @@ use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
 use jeton_core::{
     Catalog, Cell, Change, Check, Column, DedupLocation, DedupRecord, Entry, Format, Formats, Generation,
-    LogItem, LogPosition, Mode, Moment, OpId, Operation, OperationDecision, OperationResult, Partition,
-    PartitionId, PayloadHash, ReplayError, TableSettings, Value, Values, Verdict, codec::Reader, complete,
+    LogItem, LogPosition, Mode, OpId, Operation, OperationDecision, OperationResult, Partition, PartitionId,
+    PayloadHash, ReplayError, TableSettings, Timestamp, Value, Values, Verdict, codec::Reader, complete,
     log_entry,
 };
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     (value, prop::option::of(any::<u64>())).prop_map(|(value, until)| value.lasting(until))
 }
 
-/// Changes of one row, which may be a long one with zero bytes, which take two.
+/// Changes of one row, which may be long and have zero bytes, which take two.
 fn any_changes() -> impl Strategy<Value = Vec<(Cell, Change)>> {
     let row = prop_oneof![
         prop::collection::vec(any::<u8>(), 1..20),
@@ -105,7 +105,8 @@ fn any_decided() -> impl Strategy<Value = (Operation, OperationDecision)> {
             };
             let operation = Operation::batch(id, changes).unwrap();
             let answer = OperationResult { applied, slot: 0, millis: 0, values: Values::from_vec(values) };
-            // What is kept of a cell is at most as large as a cell, and there only for changes that keep something.
+            // The content after a change is at most as large as a cell, and present only for changes that
+            // keep something.
             let kept = |(_, change): &(Cell, Change)| match change {
                 Change::Add(_) | Change::AddWithin { .. } => {
                     Some(Value::Counter(i64::MIN).lasting(Some(u64::MAX)))
@@ -123,7 +124,7 @@ fn any_decided() -> impl Strategy<Value = (Operation, OperationDecision)> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn encoded_values_round_trip(
         slot: u64,
         millis in 0..u64::MAX / 1_000_000,
         mut decided in prop::collection::vec(any_decided(), 0..4),
@@ -137,7 +138,7 @@ proptest! {
             let before = bytes.len();
             log_entry::push(operation, decision, &mut bytes);
             prop_assert!(bytes.len() - before <= operation.size_max(), "beyond size_max");
-            // What is made again from what the cells held is not written, however large it is.
+            // Content that can be recomputed is not encoded, however large it is.
             if operation.changes().any(|(_, change)| matches!(change, Change::Expire(_) | Change::Append(_))) {
                 decision.effects = None;
             }
@@ -148,7 +149,7 @@ proptest! {
             decided.into_iter().map(|(operation, decision)| LogItem::Operation(operation, decision)).collect();
         prop_assert_eq!(read.collect::<Result<Vec<_>, _>>(), Ok(decided.clone()));
 
-        // Cut off anywhere, it is refused, or ends where an operation ended.
+        // A truncated entry is refused, or ends at an operation.
         for len in (0..bytes.len()).step_by(1 + bytes.len() / 64) {
             if let Ok(read) = Entry::read(slot, &bytes[..len])
                 && let Ok(less) = read.collect::<Result<Vec<_>, _>>()
@@ -160,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn answers_and_values_are_read_as_they_were_written((_, decision) in any_decided(), payload: u64, slot: u64) {
+    fn results_and_values_round_trip((_, decision) in any_decided(), payload: u64, slot: u64) {
         let answer = OperationResult { slot, millis: slot >> 1, ..decision.answer };
         let remembered = DedupRecord { payload: PayloadHash(payload), answer };
         let mut bytes = Vec::new();
@@ -177,11 +178,11 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(noise in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(noise in prop::collection::vec(any::<u8>(), 0..200)) {
         let begun = [&[2, 5][..], &noise].concat();
         for bytes in [&noise, &begun] {
             if let Ok(read) = Entry::read(1, bytes) {
-                // It comes to an end, whatever it says, and what it says can be applied.
+                // Decoding terminates for any bytes, and what it returns can be applied.
                 prop_assert!(read.count() <= bytes.len());
             }
             let _ = DedupRecord::decode(bytes);
@@ -192,7 +193,7 @@ proptest! {
         }
     }
 
-    /// One byte of a good entry is damaged: it is refused, or says something else that can be applied without a panic.
+    /// One byte of a valid entry is damaged: it is refused, or decodes to something that does not panic.
     #[test]
     fn a_damaged_entry_never_panics(decided in any_decided(), at: prop::sample::Index, byte: u8) {
         let (operation, mut decision) = decided;
@@ -232,7 +233,7 @@ fn client() -> jeton_core::Client {
 }
 
 #[test]
-fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
+fn an_entry_with_a_wrong_dedup_location_is_refused() {
     let index = DedupLocation::Index { era: 1, generation: Generation(9) };
     let session = DedupLocation::Session { lease: ms(1) };
     for (id, memory) in [
@@ -257,7 +258,7 @@ fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
 }
 
 #[test]
-fn the_longest_numbers_everywhere_are_within_size_max() {
+fn the_longest_numbers_fit_size_max() {
     let id = OpId::event(&"s".repeat(ID_BYTES_MAX), &"i".repeat(ID_BYTES_MAX), u64::MAX).unwrap();
     let memory = DedupLocation::Index { era: u32::MAX, generation: Generation(u64::MAX) };
     for (id, memory) in [(None, DedupLocation::None), (Some(id), memory)] {
@@ -302,10 +303,10 @@ fn decided(applied: bool, values: &[Option<i64>], memory: DedupLocation) -> Oper
     }
 }
 
-/// These bytes are in the logs of stores: an entry that was written once is read for ever. A change here needs a new version
-/// of entries, beside the old one.
+/// These bytes are in the logs of stores: an entry must be readable permanently. A change here needs a new
+/// entry version beside the old one.
 #[test]
-fn the_bytes_of_entries_never_change() {
+fn entry_encoding_is_stable() {
     let index = DedupLocation::Index { era: 2, generation: Generation(300) };
     let a = || cell("a");
     let golden = [
@@ -382,7 +383,7 @@ fn the_bytes_of_entries_never_change() {
 }
 
 #[test]
-fn the_bytes_of_answers_values_partitions_and_sessions_never_change() {
+fn row_encodings_are_stable() {
     let mut bytes = Vec::new();
     let answer = OperationResult { applied: true, slot: 300, millis: START, values: Values::One(Some(-1)) };
     DedupRecord { payload: PayloadHash(0x0102_0304_0506_0708), answer }.encode(&mut bytes);
@@ -405,14 +406,14 @@ fn the_bytes_of_answers_values_partitions_and_sessions_never_change() {
 }
 
 #[test]
-fn the_hashes_that_stores_hold_never_change() {
+fn hashes_are_stable() {
     let key = SECRET.id_key(TABLE, &opaque("order"), &mut Vec::new());
     assert_eq!(hex(&key.to_bytes()), "5dd8408b1e8fe7dcbe0efbd2418f6ebd");
     assert_eq!(SECRET.payload(b"changes").0, 0x548f4f97815c306e);
     assert_eq!(SECRET.partition(TABLE, b"row").0, 251);
 }
 
-/// Settings with nothing left as it is by default.
+/// Settings without any default value.
 fn particular() -> TableSettings {
     TableSettings {
         formats: Formats::only(Format::Ulid).and(Format::Opaque),
@@ -429,7 +430,7 @@ fn particular() -> TableSettings {
 }
 
 #[test]
-fn the_bytes_of_the_catalogue_never_change() {
+fn catalogue_encoding_is_stable() {
     let catalog = Catalog::default().create("clicks", TableSettings::default()).unwrap();
     let catalog = catalog.replaced(catalog.get(TABLE).unwrap().change(particular(), at(0)).unwrap());
     let catalog = catalog.create("views", particular()).unwrap();
@@ -440,7 +441,7 @@ fn the_bytes_of_the_catalogue_never_change() {
 }
 
 #[test]
-fn a_catalogue_is_read_as_it_was_written() {
+fn catalogue_round_trips() {
     let catalog = Catalog::default().create("clicks", TableSettings::default()).unwrap();
     let catalog = catalog.replaced(catalog.get(TABLE).unwrap().change(particular(), at(0)).unwrap());
     let catalog = catalog.create("views", particular()).unwrap();
@@ -466,7 +467,7 @@ fn a_catalogue_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_catalogue_gives_names_and_numbers_once() {
+fn table_names_and_numbers_are_unique() {
     let catalog = Catalog::default().create("clicks", settings()).unwrap();
     assert_eq!(catalog.create("clicks", settings()).unwrap_err().setting, "table");
     for name in ["", "Clicks", "a b", "-a", ".a", "a/b", "\u{e9}", &"a".repeat(65)] {
@@ -480,7 +481,7 @@ fn a_catalogue_gives_names_and_numbers_once() {
     assert!(catalog.find("views").is_none());
 }
 
-/// An operation of a small world, with an id that may have come before.
+/// An operation on few cells, with an id that may have been used before.
 fn any_request() -> impl Strategy<Value = (OpId, Vec<(Cell, Change)>, u64)> {
     let id = prop_oneof![
         (0..50u64).prop_map(|number| minted(number * 1_000, number)),
@@ -513,10 +514,10 @@ fn any_request() -> impl Strategy<Value = (OpId, Vec<(Cell, Change)>, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// The state is a fold of the log: whoever reads it, from the beginning or from a checkpoint, has the same partitions,
-    /// values and answers, and says the same of every id that comes again.
+    /// The state is a fold of the log: a replay, from the beginning or from a checkpoint, gives the same
+    /// partitions, values and results, and the same answer to every retry.
     #[test]
-    fn the_log_makes_the_same_state_again(
+    fn replay_restores_the_state(
         requests in prop::collection::vec(any_request(), 1..60),
         checkpoint: prop::sample::Index,
         change: prop::sample::Index,
@@ -540,7 +541,7 @@ proptest! {
                 // Which rows are out of date is not part of the state.
                 partition.sessions().take_changed();
             }
-            // A partition to which nothing has happened needs no memory.
+            // An empty partition needs no memory.
             world.partitions.retain(|_, partition| partition.slot() > 0);
             other.partitions.retain(|_, partition| partition.slot() > 0);
             prop_assert_eq!(&other.partitions, &world.partitions);
@@ -564,7 +565,7 @@ fn replay_error(log: &[(u64, Operation, DedupLocation)]) -> Option<ReplayError> 
     let mut last = None;
     for ((millis, operation, memory), slot) in log.iter().zip(1..) {
         assert_eq!(last, None, "an entry before the last is refused");
-        let position = LogPosition { slot, time: Moment::from_millis(*millis) };
+        let position = LogPosition { slot, time: Timestamp::from_millis(*millis) };
         let answer = OperationResult { applied: true, slot, millis: *millis, values: Values::One(Some(1)) };
         let decision = OperationDecision { answer, memory: *memory, effects: None };
         let hashes = jeton_core::Hashes::of(operation, &SECRET, &mut Vec::new());

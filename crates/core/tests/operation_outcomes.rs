@@ -1,4 +1,4 @@
-//! What becomes of an operation: the table of cases that the README and the API promise, row by row.
+//! Outcomes of operations: the cases that the README and the API promise.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -11,7 +11,7 @@ use jeton_core::{
 };
 use proptest::prelude::*;
 
-/// The window, the skew and the lease of `settings()`.
+/// Window, skew and lease of `settings()`.
 const WINDOW: u64 = 60_000;
 const SKEW: u64 = 5_000;
 
@@ -19,7 +19,7 @@ fn world() -> World {
     World::new(settings())
 }
 
-/// An id of each format, minted at the beginning of the world.
+/// An id of each format, dated at the start of the world.
 fn one_of_each() -> [OpId; 5] {
     [
         minted(0, 1),
@@ -31,7 +31,7 @@ fn one_of_each() -> [OpId; 5] {
 }
 
 #[test]
-fn a_new_id_is_applied_and_told_the_value_the_slot_and_the_time() {
+fn a_new_id_is_applied_and_returns_value_slot_and_time() {
     for id in one_of_each() {
         let mut world = world();
         world.at(7);
@@ -44,7 +44,7 @@ fn a_new_id_is_applied_and_told_the_value_the_slot_and_the_time() {
 }
 
 #[test]
-fn a_retry_gets_the_first_answer_even_after_the_value_moved_on() {
+fn a_retry_gets_the_first_result_after_later_changes() {
     for id in one_of_each() {
         let mut world = world();
         let first = world.add(&id, 5).fresh().answer;
@@ -55,7 +55,7 @@ fn a_retry_gets_the_first_answer_even_after_the_value_moved_on() {
 }
 
 #[test]
-fn an_id_stands_for_one_operation_only() {
+fn an_id_names_one_operation() {
     for id in one_of_each() {
         let mut world = world();
         let cell = column("a", "f:q");
@@ -93,7 +93,7 @@ fn a_batch_in_another_order_is_another_operation() {
 }
 
 #[test]
-fn a_bounds_refusal_is_remembered_and_stands_when_it_would_fit() {
+fn a_bounds_refusal_is_permanent() {
     for id in one_of_each() {
         let mut world = world();
         world.add(&opaque("deposit"), 3).applied();
@@ -110,7 +110,7 @@ fn a_bounds_refusal_is_remembered_and_stands_when_it_would_fit() {
 }
 
 #[test]
-fn a_dated_id_is_known_to_the_last_millisecond_of_the_window_and_expired_from_the_next() {
+fn a_dated_id_expires_right_after_its_window() {
     for id in one_of_each().into_iter().filter(|id| id.dated().is_some()) {
         let mut world = world();
         let first = world.add(&id, 5).fresh().answer;
@@ -126,7 +126,7 @@ fn a_dated_id_is_known_to_the_last_millisecond_of_the_window_and_expired_from_th
 }
 
 #[test]
-fn a_new_dated_id_is_taken_to_the_last_millisecond_of_the_window() {
+fn a_new_dated_id_is_accepted_to_the_end_of_the_window() {
     let mut world = world();
     world.at(WINDOW).add(&minted(0, 1), 1).applied();
     let expired = Rejection::Expired { window: ms(WINDOW), now: at(WINDOW + 1) };
@@ -135,20 +135,20 @@ fn a_new_dated_id_is_taken_to_the_last_millisecond_of_the_window() {
 }
 
 #[test]
-fn an_id_from_the_future_is_taken_up_to_the_skew() {
+fn an_id_from_the_future_is_accepted_up_to_the_skew() {
     let mut world = world();
     world.add(&minted(SKEW, 1), 1).applied();
     let rejection = world.add(&minted(SKEW + 1, 2), 1).rejected();
     assert_eq!(rejection, Rejection::FromFuture { ahead: ms(SKEW + 1), skew: ms(SKEW), now: at(0) });
-    // Nothing was remembered of it: when its time has come, it counts.
+    // Nothing was recorded: when its time has come, it counts.
     world.at(1).add(&minted(SKEW + 1, 2), 1).applied();
     assert_eq!(world.counter("a"), 2);
-    // The one from the future is known for as long as others are.
+    // The id from the future is recorded as long as others.
     world.at(SKEW + WINDOW).add(&minted(SKEW, 1), 1).replayed();
 }
 
 #[test]
-fn time_is_the_partitions_and_does_not_go_back() {
+fn partition_time_does_not_go_back() {
     let mut world = world();
     world.at(WINDOW + 1).add(&opaque("later"), 1).applied();
     assert!(matches!(world.at(0).add(&minted(0, 1), 1).rejected(), Rejection::Expired { .. }));
@@ -156,7 +156,7 @@ fn time_is_the_partitions_and_does_not_go_back() {
 }
 
 #[test]
-fn time_has_the_milliseconds_that_the_log_has() {
+fn partition_time_is_in_whole_milliseconds() {
     let mut world = world();
     world.now = Timestamp::from_nanos(at(0).as_nanos() + 999_999);
     let decision = world.add(&opaque("a"), 1).fresh();
@@ -165,19 +165,19 @@ fn time_has_the_milliseconds_that_the_log_has() {
 }
 
 #[test]
-fn a_write_without_an_id_is_refused_or_made_as_the_table_says() {
+fn a_write_without_an_id_follows_the_table_policy() {
     let plain = Operation::single(None, cell("a"), Change::Add(1)).unwrap();
     let mut strict = World::new(TableSettings { without_id: MissingIdPolicy::Refuse, ..settings() });
-    assert_eq!(strict.ask(&plain).rejected(), Rejection::IdRequired);
+    assert_eq!(strict.submit(&plain).rejected(), Rejection::IdRequired);
     let mut lax = world();
-    assert_eq!(lax.ask(&plain).fresh().memory, DedupLocation::None);
+    assert_eq!(lax.submit(&plain).fresh().memory, DedupLocation::None);
     // A retry is another write.
-    assert_eq!(lax.ask(&plain).applied(), 2);
+    assert_eq!(lax.submit(&plain).applied(), 2);
     assert!(lax.store.answers.is_empty());
 }
 
 #[test]
-fn an_id_of_a_format_that_is_not_taken_is_refused() {
+fn an_id_of_another_format_is_refused() {
     for id in one_of_each() {
         let taken =
             Format::ALL.into_iter().filter(|format| *format != id.format()).fold(Formats::NONE, Formats::and);
@@ -189,7 +189,7 @@ fn an_id_of_a_format_that_is_not_taken_is_refused() {
 }
 
 #[test]
-fn overflow_changes_nothing_and_is_not_remembered() {
+fn overflow_changes_and_records_nothing() {
     for (start, step, back) in [(i64::MAX, 1, -1), (i64::MIN, -1, 1)] {
         for id in one_of_each() {
             let mut world = world();
@@ -203,7 +203,7 @@ fn overflow_changes_nothing_and_is_not_remembered() {
 }
 
 #[test]
-fn only_counters_are_added_to() {
+fn adding_to_bytes_is_refused() {
     let mut world = world();
     world.change_row(&opaque("put"), "a", Change::Put((*b"text").into())).fresh();
     assert_eq!(world.add(&minted(0, 1), 1).rejected(), Rejection::NotACounter);
@@ -212,13 +212,13 @@ fn only_counters_are_added_to() {
         Rejection::NotACounter
     );
     assert_eq!(world.value("a"), Some(Value::Bytes((*b"text").into())));
-    // Nothing was remembered: with a counter in its place the same id counts.
+    // Nothing was recorded: with a counter in its place the same id counts.
     world.change_row(&opaque("reset"), "a", Change::Reset).applied();
     world.add(&minted(0, 1), 1).applied();
 }
 
 #[test]
-fn cells_are_set_reset_emptied_and_filled() {
+fn set_reset_delete_and_put() {
     let mut world = world();
     assert_eq!(world.change_row(&opaque("1"), "a", Change::Set(-9)).applied(), -9);
     assert_eq!(world.add(&opaque("2"), 1).applied(), -8);
@@ -238,7 +238,7 @@ fn cells_are_set_reset_emptied_and_filled() {
 }
 
 #[test]
-fn a_sum_on_the_bound_fits_and_one_beyond_does_not() {
+fn bounds_are_inclusive() {
     for (delta, min, max, fits) in [
         (5, None, Some(5), true),
         (6, None, Some(5), false),
@@ -257,7 +257,7 @@ fn a_sum_on_the_bound_fits_and_one_beyond_does_not() {
 }
 
 #[test]
-fn a_sum_beyond_64_bits_is_beyond_a_bound_on_that_side_and_an_overflow_without_one() {
+fn an_overflowing_sum_violates_the_bound_on_its_side() {
     for (start, delta, min, max, refused) in [
         (i64::MAX, 1, None, Some(i64::MAX), true),
         (i64::MAX, 1, Some(0), None, false),
@@ -279,7 +279,7 @@ fn a_sum_beyond_64_bits_is_beyond_a_bound_on_that_side_and_an_overflow_without_o
 }
 
 #[test]
-fn a_batch_is_made_whole() {
+fn a_batch_applies_all_changes() {
     let mut world = world();
     let (one, two) = (column("a", "f:1"), column("a", "f:2"));
     let changes =
@@ -313,7 +313,7 @@ fn changes_of_one_cell_see_each_other() {
 }
 
 #[test]
-fn one_bound_refuses_the_whole_batch_and_the_counters_are_told_as_they_are() {
+fn one_bound_refuses_the_whole_batch() {
     let mut world = world();
     let (a, b, c) = (cell("a"), column("a", "f:b"), column("a", "f:c"));
     world.add(&opaque("start"), 10).applied();
@@ -335,12 +335,12 @@ fn one_bound_refuses_the_whole_batch_and_the_counters_are_told_as_they_are() {
 }
 
 #[test]
-fn a_batch_that_overflows_somewhere_changes_nothing_anywhere() {
+fn an_overflow_in_a_batch_changes_nothing() {
     let mut world = world();
     let (a, b) = (cell("a"), column("a", "f:b"));
     for changes in [
         [(a.clone(), Change::Add(1)), (b.clone(), Change::Add(i64::MAX)), (b.clone(), Change::Add(1))],
-        // A bound that refuses comes first: still nothing is remembered of what cannot be.
+        // A bound that refuses comes first: still nothing is recorded for an overflow.
         [
             (a.clone(), within(1, None, Some(0))),
             (b.clone(), Change::Add(i64::MAX)),
@@ -361,7 +361,7 @@ fn apart() -> (Cell, Cell) {
 }
 
 #[test]
-fn changes_of_several_partitions_or_tables_are_refused_and_told_why() {
+fn changes_in_several_partitions_or_tables_are_refused() {
     let (here, there) = apart();
     let error =
         Operation::batch(None, vec![(here.clone(), Change::Add(1)), (there, Change::Add(1))]).unwrap_err();
@@ -403,7 +403,7 @@ fn operations_have_limits() {
 }
 
 #[test]
-fn an_id_beyond_its_limits_is_in_no_operation_however_it_was_made() {
+fn an_id_beyond_its_limits_is_refused() {
     let long: Box<str> = "x".repeat(ID_BYTES_MAX + 1).into();
     for id in [
         OpId::Uuid7(0),
@@ -423,7 +423,7 @@ fn an_id_beyond_its_limits_is_in_no_operation_however_it_was_made() {
 
 #[test]
 fn an_id_counts_once_in_each_table() {
-    // The same id in two tables is two ids: the key of the one is not that of the other.
+    // The same id in two tables is two ids with different keys.
     let id = minted(0, 1);
     let operation = |table: u32| {
         let cell = Cell::new(&SECRET, TableId(table), b"a", &Column::unnamed()).unwrap();
@@ -434,9 +434,10 @@ fn an_id_counts_once_in_each_table() {
     assert_ne!(hashes(1).payload, hashes(2).payload);
 }
 
-/// A client's mistake that is not noticed; but neither partition answers for the other, so a retry still gets its first answer.
+/// A client error that is not detected; but each partition records its own result, so a retry still gets its
+/// first result.
 #[test]
-fn an_id_used_in_two_partitions_is_known_to_each_by_itself() {
+fn an_id_in_two_partitions_is_recorded_in_each() {
     let mut world = world();
     let (here, there) = apart();
     let first = world.change_cell(&minted(0, 1), &here, Change::Add(1)).fresh().answer;
@@ -445,7 +446,7 @@ fn an_id_used_in_two_partitions_is_known_to_each_by_itself() {
 }
 
 #[test]
-fn deciding_changes_nothing() {
+fn decide_is_read_only() {
     for id in one_of_each() {
         let mut world = world();
         let operation = Operation::single(Some(id), cell("a"), Change::Add(1)).unwrap();
@@ -461,7 +462,7 @@ fn a_retry_in_the_same_step_is_known() {
     for id in one_of_each() {
         let mut world = world();
         let operation = Operation::single(Some(id), cell("a"), Change::Add(1)).unwrap();
-        let first = world.ask(&operation).fresh().answer;
+        let first = world.submit(&operation).fresh().answer;
         let partition = &world.partitions[&operation.partition()];
         let step = jeton_core::LogPosition { slot: partition.slot(), time: partition.time() };
         let hashes = jeton_core::Hashes::of(&operation, &SECRET, &mut Vec::new());
@@ -472,7 +473,7 @@ fn a_retry_in_the_same_step_is_known() {
 }
 
 #[test]
-fn an_answer_is_kept_until_no_retry_can_ask_for_it() {
+fn a_record_is_kept_until_no_retry_can_need_it() {
     let mut world = world();
     for (number, millis) in [0, 1, 127, 4_095, 4_096, 59_999].into_iter().enumerate() {
         let dated = world.at(millis).add(&minted(millis, number as u64), 1).fresh();
@@ -488,10 +489,10 @@ fn an_answer_is_kept_until_no_retry_can_ask_for_it() {
     }
 }
 
-/// Whatever millisecond an id comes in, also one in which a generation ends: a store that drops what is over to the
-/// millisecond still has its answer.
+/// In any millisecond, also one in which a generation ends: a store that drops expired generations to the
+/// millisecond still has the record.
 #[test]
-fn a_store_that_drops_what_is_over_drops_no_answer_too_early() {
+fn dropping_expired_generations_loses_no_record() {
     let mut world = world();
     let span = 4_200;
     for millis in 0..span {
@@ -510,7 +511,7 @@ fn a_store_that_drops_what_is_over_drops_no_answer_too_early() {
 }
 
 #[test]
-fn an_opaque_id_is_known_for_the_window_of_real_time_and_counts_again_later() {
+fn an_opaque_id_can_be_reused_after_its_window() {
     let mut world = world();
     let first = world.add(&opaque("order-1"), 1).fresh().answer;
     // The store's time may have gained an eighth on real time.
@@ -521,9 +522,9 @@ fn an_opaque_id_is_known_for_the_window_of_real_time_and_counts_again_later() {
     assert_eq!(world.add(&opaque("order-1"), 1).applied(), 2);
 }
 
-/// One partition that is behind the others of its table: their time must not let its retries be taken for new.
+/// One partition is behind the others of its table: their time must not make its retries new.
 #[test]
-fn a_partition_that_lags_behind_the_filter_refuses_rather_than_counts_twice() {
+fn a_lagging_partition_refuses_rather_than_counts_twice() {
     let mut world = world();
     let (here, there) = apart();
     world.change_cell(&minted(0, 1), &here, Change::Add(1)).applied();
@@ -551,9 +552,9 @@ fn any_change() -> impl Strategy<Value = Change> {
 }
 
 proptest! {
-    /// Against the plainest reading of a batch: make one change after the other in a copy, and keep it if all went well.
+    /// Reference model of a batch: apply one change after the other to a copy, and keep it if all succeed.
     #[test]
-    fn a_batch_does_what_its_changes_do_one_after_the_other(
+    fn a_batch_equals_its_changes_in_sequence(
         batches in prop::collection::vec(prop::collection::vec((0..3usize, any_change()), 1..6), 1..12)
     ) {
         let cells = [column("a", "f:0"), column("a", "f:1"), column("a", "f:2")];

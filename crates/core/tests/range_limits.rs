@@ -1,4 +1,4 @@
-//! The ends of every range: times, windows, skews, eras; and rows that nobody wrote.
+//! Limits of every range: times, windows, skews, eras; and invalid rows.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -10,7 +10,7 @@ use jeton_core::{
     Timestamp, WINDOW_MAX, WINDOW_MIN, log_entry,
 };
 
-/// The last whole millisecond that a moment can be.
+/// The last whole millisecond of a `Timestamp`.
 const LAST: u64 = u64::MAX / 1_000_000;
 
 fn extreme_settings() -> Vec<TableSettings> {
@@ -37,7 +37,7 @@ fn extreme_settings() -> Vec<TableSettings> {
 }
 
 #[test]
-fn at_the_ends_of_time_ids_count_once_and_nothing_breaks() {
+fn ids_count_once_at_the_limits_of_time() {
     for settings in extreme_settings() {
         for begin in [0, 1, START, LAST - 1, LAST] {
             let mut world = World::new(settings.clone());
@@ -79,9 +79,9 @@ fn at_the_ends_of_time_ids_count_once_and_nothing_breaks() {
     }
 }
 
-/// The end of an era's last promise is beyond the end of time, and says nothing of when the era itself ended.
+/// The expiry of an era's last record saturates, and does not say when the era ended.
 #[test]
-fn a_short_era_at_the_end_of_time_is_not_overlooked() {
+fn a_short_era_at_the_end_of_time_counts() {
     let short =
         TableSettings { dated_window: WINDOW_MIN, opaque_window: WINDOW_MAX, skew: ms(0), ..settings() };
     let mut world = World::new(short.clone());
@@ -94,7 +94,7 @@ fn a_short_era_at_the_end_of_time_is_not_overlooked() {
     assert!(!is_fresh(&world.add(&id, 1)), "it counts twice");
 }
 
-/// The bytes of a catalogue with one table, up to its eras and from its first era on; the number of that era is left out.
+/// The bytes of a catalogue with one table, before and after the number of its first era.
 fn catalogue() -> (Vec<u8>, Vec<u8>) {
     let bytes = Catalog::default().create("clicks", settings()).unwrap().encode();
     // Version, tables, number, name; then eras, and the number of the first.
@@ -104,7 +104,7 @@ fn catalogue() -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn the_last_era_of_a_table_is_told_so() {
+fn the_last_era_refuses_a_change() {
     let (mut bytes, rest) = catalogue();
     bytes.push(1);
     bytes.put_varint(u64::from(u32::MAX));
@@ -114,9 +114,9 @@ fn the_last_era_of_a_table_is_told_so() {
     assert_eq!(error.setting, "table");
 }
 
-/// Each era and each table takes memory for filters: none is made before it is known that there are not too many.
+/// Each era and each table allocates filters: their number is checked before any is created.
 #[test]
-fn more_eras_or_tables_than_there_can_be_are_refused_before_anything_is_made_for_them() {
+fn too_many_eras_or_tables_are_refused_early() {
     let (mut bytes, _) = catalogue();
     bytes.put_varint(ERAS_MAX as u64 + 1);
     bytes.extend_from_slice(&[0; 100]);
@@ -131,9 +131,9 @@ fn more_eras_or_tables_than_there_can_be_are_refused_before_anything_is_made_for
     assert!(error.to_string().contains("too many"), "{error}");
 }
 
-/// A partition's row that nobody wrote is refused, or what comes after it is replayed from it.
+/// An invalid partition row is refused, or the entries after it replay from it.
 #[test]
-fn a_partition_that_is_read_goes_on_from_where_it_is() {
+fn a_decoded_partition_continues() {
     let id = PartitionId(3);
     for slot in [0, 1, u64::MAX - 1, u64::MAX] {
         for nanos in [0, 1, 999_999, 1_000_000, LAST * 1_000_000, u64::MAX] {

@@ -1,4 +1,4 @@
-//! The system's clocks, and the store's time that follows them.
+//! The system clocks, and the store's clock that follows them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -7,12 +7,12 @@ use jeton_core::{StoreClock, Timestamp, mutated};
 
 use crate::rfc3339;
 
-/// Tells what the clocks of the machine say.
+/// Clocks of the machine.
 pub trait Clock: Send + Sync + 'static {
-    /// The wall clock, since 1970. It may be set to anything at any time.
+    /// The wall clock, since 1970. It may jump at any time.
     fn wall(&self) -> Timestamp;
 
-    /// How much time has passed since some fixed point. Nobody can set it.
+    /// The monotonic clock, since an arbitrary fixed point.
     fn elapsed(&self) -> Duration;
 }
 
@@ -39,7 +39,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The wall clock is so far after the log that it is taken for wrong.
+/// The wall clock is implausibly far ahead of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this machine's clock says {}, and the last entry of the log is of {}: more than {:.1} days before, \
@@ -52,23 +52,23 @@ impl Clock for SystemClock {
     max.as_secs_f64() / 86_400.0
 )]
 pub struct ClockAhead {
-    /// What the clock says.
+    /// Reading of the wall clock.
     pub wall: Timestamp,
     /// The latest time in the log.
     pub logged: Timestamp,
-    /// How far ahead it may be.
+    /// The limit.
     pub max: Duration,
 }
 
-/// The store's time: see [`StoreClock`].
+/// The store's clock: see [`StoreClock`].
 pub struct StoreTime<C> {
     clock: C,
     timeline: Mutex<StoreClock>,
 }
 
 impl<C: Clock> StoreTime<C> {
-    /// Begins, no earlier than the latest entry of the log. Nothing has measured how long ago that was: the wall clock is believed,
-    /// unless it is further ahead than `max`. Without an entry it is believed whatever it says.
+    /// Starts no earlier than the latest log entry. The downtime was not measured, so the wall clock is
+    /// believed, unless it is further ahead of the log than `max`. Without any entry it is always believed.
     pub fn begin(clock: C, logged: Timestamp, max: Duration) -> Result<Self, ClockAhead> {
         let wall = clock.wall();
         if logged > Timestamp::ZERO && wall.since(logged) > max {
@@ -78,7 +78,7 @@ impl<C: Clock> StoreTime<C> {
         Ok(Self { clock, timeline })
     }
 
-    /// The time.
+    /// The store's time.
     pub fn now(&self) -> Timestamp {
         if mutated!(WallClockTime) {
             return self.clock.wall();
@@ -113,21 +113,21 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_believed_as_far_ahead_as_it_may_be_and_no_further() {
+    fn clock_ahead_of_the_log_is_limited() {
         let logged = 1_700_000_000;
         for believed in [0, 1, 90 * DAY] {
             assert_eq!(begin(logged + believed, logged), Ok(Timestamp::from_secs(logged + believed)));
         }
-        let told = begin(logged + 90 * DAY + 1, logged).unwrap_err().to_string();
+        let message = begin(logged + 90 * DAY + 1, logged).unwrap_err().to_string();
         for part in ["2023-11-14T22:13:20Z", "2024-02-12T22:13:21Z", "90.0 days", "clock_ahead_max"] {
-            assert!(told.contains(part), "{told}");
+            assert!(message.contains(part), "{message}");
         }
-        // Behind the log it was never a danger: time stands still until the clock is there.
+        // A clock behind the log is harmless: the store's time waits until the clock has caught up.
         assert_eq!(begin(5, logged), Ok(Timestamp::from_secs(logged)));
     }
 
     #[test]
-    fn without_an_entry_nothing_speaks_against_a_clock() {
+    fn any_clock_is_believed_without_log_entries() {
         assert_eq!(begin(9_000_000_000, 0), Ok(Timestamp::from_secs(9_000_000_000)));
     }
 }

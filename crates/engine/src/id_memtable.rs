@@ -1,8 +1,8 @@
-//! The ids that came last: what became of them, until the id index on disk has it.
+//! The id memtable: the dedup records that the id index on disk lacks.
 //!
-//! What became of an id is kept as the bytes that the index will store, one after the other in the order of arrival; a table of
-//! places finds it. So remembering writes to the end of two buffers, an id costs some eighty bytes instead of twice as many, and
-//! nothing is built anew when the ids are stored.
+//! Records are stored in the encoding of the index, in the order of arrival, and found through a hash index.
+//! So an insertion appends to two buffers, an id costs about 80 bytes instead of twice as many, and nothing
+//! is encoded again when the ids are stored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use jeton_core::{DedupRecord, Generation, IdKey};
 
-/// Ids and what became of them, in the order in which they came.
+/// Ids and their dedup records, in the order of arrival.
 #[derive(Debug, Default)]
 pub struct Ids {
     places: HashTable<u32>,
     heads: Vec<Head>,
-    /// What became of them, end to end.
+    /// The encoded records, concatenated.
     remembered: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Head {
     key: IdKey,
-    /// Where the index is to keep it.
+    /// The generation in the id index.
     generation: Generation,
-    /// The batch that took it.
+    /// The batch that accepted the id.
     batch: u64,
-    /// Where its bytes begin; they end where those of the next begin.
+    /// Offset of its record; the record ends where the next begins.
     begins: usize,
 }
 
-/// Keys are keyed hashes already: half of one is as good a hash as any. Not the half that the filter uses: its bits are what made
-/// the id a "maybe".
+/// Keys are keyed hashes already, so half of a key is a good hash. Not the half that the filter uses: its
+/// bits made the id a filter hit.
 fn hash(key: IdKey) -> u64 {
     (key.0 >> 64) as u64
 }
@@ -42,7 +42,7 @@ impl Ids {
         self.places.find(hash(key), |at| self.heads[*at as usize].key == key).copied()
     }
 
-    /// What became of the id, as bytes, and the batch that took it.
+    /// The encoded record of an id, and the batch that accepted it.
     fn get(&self, key: IdKey) -> Option<(&[u8], u64)> {
         let at = self.find(key)? as usize;
         Some((self.bytes(at), self.heads[at].batch))
@@ -53,7 +53,8 @@ impl Ids {
         &self.remembered[self.heads[at].begins..end]
     }
 
-    /// Takes in an id. One that is here already came again after its window, in a later generation: from now on it is the later one.
+    /// Inserts an id. An id that is here already was used again after its window, in a later generation,
+    /// which replaces it.
     fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &DedupRecord) {
         let Self { places, heads, .. } = self;
         let at = u32::try_from(heads.len()).expect("fewer than 2^32 ids wait for the index");
@@ -66,12 +67,12 @@ impl Ids {
         remembered.encode(&mut self.remembered);
     }
 
-    /// How many there are.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         self.heads.len()
     }
 
-    /// The ids in the order in which they came, with what became of them.
+    /// The ids with their records, in the order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = (IdKey, Generation, &[u8])> {
         self.heads.iter().enumerate().map(|(at, head)| (head.key, head.generation, self.bytes(at)))
     }
@@ -87,41 +88,41 @@ impl Ids {
 #[derive(Debug, Default)]
 pub struct IdMemtable {
     live: Ids,
-    /// On their way to the index, by the number of their freeze.
+    /// Ids on their way to the index, by the number of their freeze.
     frozen: BTreeMap<u64, Arc<Ids>>,
     frozen_len: usize,
     freezes: u64,
-    /// Memory to be used again: taking it anew from the system costs more than all the rest.
+    /// Buffers to be reused: allocating them anew costs more than all the rest.
     spare: Option<Ids>,
 }
 
 impl IdMemtable {
-    /// What became of this id, as bytes, and the batch that took it.
+    /// The encoded record of an id, and the batch that accepted it.
     pub fn get(&self, key: IdKey) -> Option<(&[u8], u64)> {
         self.live.get(key).or_else(|| self.frozen.values().rev().find_map(|ids| ids.get(key)))
     }
 
-    /// Whether the id came since the last freeze; asked only to bring its place near.
-    pub fn anticipate(&self, key: IdKey) -> bool {
+    /// Whether the id arrived since the last freeze; called only to prefetch its place.
+    pub fn prefetch(&self, key: IdKey) -> bool {
         self.live.find(key).is_some()
     }
 
-    /// Takes in an id that this batch took.
+    /// Inserts an id that this batch accepted.
     pub fn put(&mut self, key: IdKey, generation: Generation, batch: u64, remembered: &DedupRecord) {
         self.live.put(key, generation, batch, remembered);
     }
 
-    /// How many ids came since the last freeze.
+    /// Number of ids since the last freeze.
     pub fn live_len(&self) -> usize {
         self.live.len()
     }
 
-    /// How many ids are in memory.
+    /// Number of ids in memory.
     pub fn total_len(&self) -> usize {
         self.live.len() + self.frozen_len
     }
 
-    /// Hands out the ids that came since the last freeze; they stay known here.
+    /// Hands out the ids since the last freeze; they can still be looked up here.
     pub fn freeze(&mut self) -> (u64, Arc<Ids>) {
         let ids = Arc::new(std::mem::replace(&mut self.live, self.spare.take().unwrap_or_default()));
         self.freezes += 1;
@@ -158,13 +159,13 @@ mod tests {
         DedupRecord { payload: PayloadHash(number), answer }
     }
 
-    /// Keys that share all bits the table hashes by.
+    /// Keys that collide in the hash index.
     fn key(number: u64) -> IdKey {
         IdKey(u128::from(number))
     }
 
     #[test]
-    fn each_id_is_known_until_the_index_has_it_and_comes_back_as_it_was() {
+    fn ids_are_found_until_the_index_has_them() {
         let mut recent = IdMemtable::default();
         let known = |recent: &IdMemtable, number: u64| {
             recent.get(key(number)).map(|(bytes, batch)| (DedupRecord::decode(bytes).expect("whole"), batch))
@@ -189,14 +190,14 @@ mod tests {
         recent.complete(first);
         assert_eq!(recent.total_len(), 200);
         assert_eq!((known(&recent, 299), known(&recent, 300)), (None, Some((remembered(300), 300))));
-        // The memory of the first is used again, and holds nothing of it.
+        // The buffers of the first freeze are reused, and hold none of its ids.
         let (_, second) = recent.freeze();
         assert_eq!(second.len(), 200);
         assert_eq!((recent.live_len(), known(&recent, 5)), (0, None));
     }
 
     #[test]
-    fn an_id_that_came_again_is_known_as_the_later_and_stored_as_both() {
+    fn a_reused_id_is_found_in_the_later_generation() {
         let mut recent = IdMemtable::default();
         recent.put(key(1), Generation(0), 1, &remembered(1));
         recent.put(key(1), Generation(9), 2, &remembered(2));

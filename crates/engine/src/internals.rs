@@ -1,6 +1,6 @@
-//! The moving parts below [`Engine`](crate::Engine), for whoever drives them by hand: the simulator.
+//! The parts below [`Engine`](crate::Engine), for the simulator, which drives them step by step.
 //!
-//! No promise is made about them from one version to the next.
+//! Not stable: they may change in any version.
 
 pub use crate::catalog_store::Tables;
 pub use crate::clock::StoreTime;

@@ -1,7 +1,8 @@
-//! Partitions at work on one machine: group commit, id index, checkpoints, recovery.
+//! The storage engine of one machine: group commit, id index, checkpoints, recovery.
 //!
-//! [`Engine`] is the whole: a store in a directory, its threads, and the way in. Below it everything is without threads and clocks
-//! ([`Shard`], [`Checkpointer`], [`find`] and [`replay_log`]), so that the simulator runs the same code step by step.
+//! [`Engine`] is a store in a directory with its threads and its API. The parts below it ([`Shard`],
+//! [`Checkpointer`], [`find`] and [`replay_log`]) have no threads and no clocks, so that the simulator runs
+//! the same code step by step.
 
 mod backup;
 mod branches;

@@ -1,4 +1,4 @@
-//! The thread that tidies up: merges tables and runs, lets go of what has expired.
+//! The maintenance thread: compacts values and ids, drops expired data.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -12,16 +12,17 @@ use crate::ids::{self, IdIndex};
 use crate::shard::Stores;
 use crate::values::{Values, ValuesError};
 
-/// How often it looks for something to do when nobody wakes it.
+/// Interval of its rounds unless it is woken.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Bytes of runs that are merged before it looks at the tables again.
+/// Bytes of runs that it merges before it looks at the value store again.
 const MERGE_BYTES: u64 = 8 << 20;
 
-/// Generations are dropped this long after they expired: threads may still work by a slightly earlier time.
+/// Generations are dropped this long after they expired, because other threads may use a slightly earlier
+/// time.
 const SLACK_MS: u64 = 60_000;
 
-/// Lets the thread sleep until it is time to look, or to end.
+/// Wakes the thread for a round, or to end.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal {
     ended: Mutex<bool>,
@@ -34,7 +35,7 @@ impl StopSignal {
         self.rung.notify_all();
     }
 
-    /// Waits; false when it is time to end.
+    /// Waits; false when the thread must end.
     fn wait(&self) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.rung.wait_timeout_while(ended, PAUSE, |ended| !*ended);
@@ -65,7 +66,7 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
     pub fn run(self) {
         while self.bell.wait() {
             if let Err(trouble) = self.run_once() {
-                // Reads and writes go on without; the reason is shown, and it is tried again.
+                // Reads and writes continue without it; the error is reported, and the next round retries.
                 self.health.set_upkeep_trouble(Some(trouble.to_string()));
             } else {
                 self.health.set_upkeep_trouble(None);
@@ -74,8 +75,8 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
     }
 
     fn run_once(&self) -> Result<(), Trouble> {
-        // Not the clock's: what is forgotten by a time that no entry has can be asked for again after a restart with the clock set
-        // back, and would be new.
+        // The time of the log, not of the clock: an id dropped by a time that no entry has could be new again
+        // after a restart with the clock set back.
         let now = self.health.logged_time();
         let millis = now.as_nanos() / 1_000_000;
         for table in self.tables.catalog().load().iter() {
@@ -83,17 +84,17 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
                 era.maintain(now);
             }
         }
-        // Whatever becomes of it, the rest is tidied up as well.
+        // An error here does not stop the rest of the round.
         let let_go = self.tables.drop_expired(now);
         {
             let _in_use = self.stores_in_use.read();
             self.index().drop_expired(millis.saturating_sub(SLACK_MS))?;
         }
-        // One piece at a time, so that a backup need not wait for all of it.
+        // One piece at a time, so that a backup does not wait for all of it.
         loop {
             let _in_use = self.stores_in_use.read();
             let over = self.health.over_time().as_nanos() / 1_000_000;
-            // Neither waits for the other to be well.
+            // An error in one does not stop the other.
             let (tidied, merged) = (self.stores.values.compact(over), self.index().merge(MERGE_BYTES));
             self.health.tidied();
             let more = tidied? | merged?;
@@ -111,8 +112,8 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
 
 #[cfg(test)]
 mod tests {
+    use futures_executor::block_on;
     use jeton_core::{Catalog, Format, Formats, TableSettings, Timestamp};
-    use jeton_register::block_on;
     use jeton_register::disk::FaultDisk;
     use jeton_register::memory::{Faults, Memory};
 
@@ -139,7 +140,7 @@ mod tests {
     }
 
     impl Scenario {
-        /// Three tables of two eras each; those before are remembered for an hour, two hours, and three.
+        /// Three tables of two eras each; the windows of the earlier eras are one, two and three hours.
         fn new() -> Self {
             let registers = Arc::new(Memory::new());
             let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
@@ -158,13 +159,13 @@ mod tests {
             Self { registers, upkeep }
         }
 
-        /// The log has come to so many hours after the beginning.
+        /// The log has reached `hours` hours after the start.
         fn reach(&self, hours: f64) {
             let time = Timestamp::from_secs(START).after(Duration::from_secs_f64(hours * 3_600.0));
             self.upkeep.health.reached(time);
         }
 
-        /// The number of eras of each table, as all see them; and as they are stored.
+        /// The number of eras of each table, in memory and as stored.
         fn eras(&self) -> (Vec<usize>, Vec<usize>) {
             let count = |catalog: &Catalog| catalog.iter().map(|table| table.eras().count()).collect();
             let row = block_on(self.registers.get_row(CATALOG)).unwrap().unwrap();
@@ -174,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn eras_go_when_the_log_says_that_they_are_over() {
+    fn eras_are_dropped_by_log_time() {
         let scenario = Scenario::new();
         for (hours, left) in [(0.0, [2, 2, 2]), (1.1, [2, 2, 2]), (1.2, [1, 2, 2]), (4.0, [1, 1, 1])] {
             scenario.reach(hours);
             scenario.upkeep.run_once().unwrap();
             assert_eq!(scenario.eras(), (left.into(), left.into()), "after {hours} hours");
         }
-        // Versions go on from there.
+        // Versions continue from there.
         scenario
             .upkeep
             .tables
@@ -191,10 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn an_era_that_cannot_be_let_go_is_seen_and_let_go_later() {
+    fn failed_era_drop_is_reported_and_retried() {
         let (refused, lost) =
             (Faults { refused: 1_000, ..Faults::default() }, Faults { lost: 1_000, ..Faults::default() });
-        // Whether it is stored is not known if the answer is lost; until it is known, nobody sees it.
+        // If the response is lost, it is unknown whether the write was stored; until it is known, the change
+        // stays invisible.
         for (faults, stored) in [(refused, vec![2, 2, 2]), (lost, vec![1, 2, 2])] {
             let scenario = Scenario::new();
             scenario.reach(1.2);

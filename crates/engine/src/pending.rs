@@ -1,19 +1,19 @@
-//! Requests that came together and are answered together, once: when the last of them is decided and what any of them rests on is durable. Who
-//! sends fifty requests at a time is then woken once and not fifty times, and nobody keeps account of each of them.
+//! Requests that arrived together and are answered together, once the last of them is decided and the latest
+//! batch that any of them needs is durable. A client that sends fifty requests at once is woken once.
 
 use tokio::sync::oneshot;
 
 use crate::request::Request;
 use crate::response::{EngineError, Response};
 
-/// The most requests of a burst.
+/// Maximum number of requests in a batch from one caller.
 pub const BURST_MAX: usize = 4096;
 
-/// Requests on their way through a shard.
+/// Requests in flight in a shard.
 #[derive(Debug)]
 pub struct PendingBatch {
     pub requests: Requests,
-    /// How many of them are decided.
+    /// Number of requests decided so far.
     pub decided: usize,
     pub due: PendingResponse,
 }
@@ -35,10 +35,10 @@ impl Requests {
     }
 }
 
-/// The answer that is due to whoever asked.
+/// The response to the caller.
 #[derive(Debug)]
 pub struct PendingResponse {
-    /// It is to be given only when this batch is durable.
+    /// It may be sent only when this batch is durable.
     pub needs_batch: u64,
     to: To,
 }
@@ -60,7 +60,7 @@ impl PendingBatch {
         }
     }
 
-    /// A burst of at least one request.
+    /// A batch of at least one request.
     pub fn many(requests: Vec<Request>, reply: oneshot::Sender<Vec<Response>>) -> Self {
         assert!((1..=BURST_MAX).contains(&requests.len()), "a burst of {}", requests.len());
         let nothing_yet = vec![Response::Applied(Err(EngineError::Closed)); requests.len()];
@@ -73,7 +73,7 @@ impl PendingBatch {
 }
 
 impl PendingResponse {
-    /// The response to one of the requests, and the batch that it rests on.
+    /// Sets the response to one of the requests, and the batch that it needs.
     pub fn put(&mut self, at: usize, needs_batch: u64, response: Response) {
         self.needs_batch = self.needs_batch.max(needs_batch);
         match &mut self.to {
@@ -82,10 +82,10 @@ impl PendingResponse {
         }
     }
 
-    /// Gives the answer. A caller that is gone is not an error: it will ask again, or not.
+    /// Sends the response. A caller that is gone is not an error: it may retry.
     pub fn give(self) {
         match self.to {
-            // Without a response the caller is told, by what is dropped, that the engine is closed.
+            // The caller sees the dropped channel and reports that the engine is closed.
             To::One(_, None) => {}
             To::One(reply, Some(response)) => drop(reply.send(response)),
             To::Many(reply, responses) => drop(reply.send(responses)),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_rests_on_the_latest_batch_of_any_response_and_has_them_in_order() {
+    fn batch_response_needs_the_latest_batch_and_keeps_order() {
         let (mut due, mut answer) = due(3);
         for (at, needs_batch) in [(2, 4), (0, 7), (1, 0)] {
             due.put(at, needs_batch, response(at));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_answered_learns_that_the_engine_is_closed() {
+    fn a_dropped_response_reports_a_closed_engine() {
         let (due, mut answer) = due(1);
         drop(due);
         assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed));

@@ -1,104 +1,104 @@
-//! What the engine tells its callers.
+//! Responses of the engine.
 
 use jeton_core::{
     BranchOutcome, Cell, IdStatus, Operation, OperationResult, PartitionId, PreparedBranch, Rejection, Value,
 };
 
-/// What the engine can be asked.
+/// A call of the engine, before it is hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// Do this.
+    /// Apply an operation.
     Apply(Operation),
-    /// Tell what this cell holds.
+    /// Read a cell.
     Read(Cell),
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperationOutcome {
-    /// It is new. The answer says whether it was applied or a bound refused it.
+    /// The operation is new. The result says whether it was applied or a bound refused it.
     Fresh(OperationResult),
-    /// It is known: this was the first answer.
+    /// A retry: this was the first result.
     Replayed(OperationResult),
-    /// The filter of a probabilistic table takes it for known. Nothing changed.
+    /// The filter of a probabilistic table reports the id as known. Nothing changed.
     ProbablySeen,
 }
 
-/// Why the engine did not do what it was asked. Nothing changed.
+/// Why the engine did not do what was requested. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The operation itself is the reason.
+    /// The operation was rejected.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// There is no table of that name or number.
+    /// No table has this name or number.
     #[error("there is no such table: {0}")]
     NoSuchTable(String),
-    /// Too much is under way. Ask again, with the same id.
+    /// Too many requests are in flight. Retry with the same id.
     #[error("busy: {0}; ask again with the same id")]
     Busy(&'static str),
-    /// There is no room to write. Reads go on; writes do when room is back.
+    /// No disk space to write. Reads continue; writes resume when there is space.
     #[error("writes are refused for now: {0}")]
     Full(String),
-    /// Something stored could not be read or written.
+    /// Stored data could not be read or written.
     #[error("storage: {0}")]
     Storage(String),
-    /// Whoever stands between the caller and the engine did not pass it on, and says why.
+    /// A layer between the caller and the engine refused the request.
     #[error("{0}")]
     Withheld(String),
-    /// The engine is closed, or was before the operation was durable: whether it took effect is not known here. Ask again, with
-    /// the same id.
+    /// The engine was closed before the operation was durable: it may have been applied. Retry with the same
+    /// id.
     #[error("the engine is closed; ask again with the same id")]
     Closed,
 }
 
-/// A counter that a branch of a transaction was added to.
+/// A counter that a commit changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedCount {
-    /// Where it is.
+    /// Cell of the counter.
     pub cell: Cell,
-    /// What it is afterwards.
+    /// Value after the commit.
     pub value: Option<i64>,
-    /// The slot of the partition's log.
+    /// Slot of the partition's log.
     pub slot: u64,
-    /// When, in milliseconds since 1970.
+    /// Time of the commit, in milliseconds since 1970.
     pub millis: u64,
 }
 
-/// What became of a branch of a transaction, in a partition.
+/// The response to a request about a branch, from one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BranchResponse {
-    /// It is held: since now if `fresh`, since before otherwise.
-    Held {
-        /// Whether it was not before.
+    /// It is prepared: now if `fresh`, otherwise before.
+    Prepared {
+        /// Whether it was not prepared before.
         fresh: bool,
     },
-    /// It has ended: now if `fresh`, and just as it was asked to; before otherwise, this way or the other.
-    Settled {
-        /// How.
-        ending: BranchOutcome,
-        /// Whether it had not before.
+    /// It is finished: now and as requested if `fresh`, otherwise before, with either outcome.
+    Finished {
+        /// Commit or abort.
+        outcome: BranchOutcome,
+        /// Whether it was not finished before.
         fresh: bool,
-        /// What was counted by that, just now.
+        /// The counters that this request changed.
         counted: Vec<CommittedCount>,
     },
-    /// It is not held, and nothing is known of how it ended, if there ever was such a branch.
+    /// It is not prepared, and no outcome is recorded.
     Unknown,
-    /// Nothing was done: these partitions are to be settled first.
+    /// Nothing changed: these partitions must be finished first.
     Elsewhere(Vec<PartitionId>),
 }
 
-/// What a request is answered with.
+/// The response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
-    /// To an operation.
+    /// To [`Request::Apply`](crate::Request::Apply).
     Applied(Result<OperationOutcome, EngineError>),
-    /// To a read.
+    /// To [`Request::Read`](crate::Request::Read).
     Read(Result<Option<Value>, EngineError>),
-    /// To the question what became of an id.
+    /// To [`Request::Recall`](crate::Request::Recall).
     Recalled(Result<IdStatus, EngineError>),
-    /// To something about a branch.
+    /// To [`Request::Branch`](crate::Request::Branch).
     Branch(Result<BranchResponse, EngineError>),
-    /// To the question which branches a partition holds.
-    Held(Vec<PreparedBranch>),
+    /// To [`Request::PreparedBranches`](crate::Request::PreparedBranches).
+    PreparedBranches(Vec<PreparedBranch>),
 }

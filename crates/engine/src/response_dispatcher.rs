@@ -1,35 +1,35 @@
-//! Who gives the answers. Waking a caller takes about as long as deciding on what it asked, so where there are many to be woken, a
-//! thread of its own does it while the shard goes on.
+//! Sends responses. Waking a caller takes about as long as deciding a request, so many responses are sent by
+//! a thread of their own while the shard continues.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use crate::pending::PendingResponse;
 
-/// So few are answered by whoever has the answers: another thread would only begin later.
+/// Up to this many responses are sent by the shard itself: handing them to a thread would take longer.
 const FEW: usize = 8;
 
-/// Groups of answers that may wait for the thread. Beyond that a shard waits for it.
+/// Maximum number of groups in the thread's queue. Beyond it a shard waits.
 const GROUPS_MAX: usize = 64;
 
 type Group = Vec<PendingResponse>;
 
-/// Gives answers.
+/// Sends responses.
 #[derive(Debug, Clone)]
 pub struct ResponseDispatcher(Option<SyncSender<Group>>);
 
 impl ResponseDispatcher {
-    /// At once, in the thread that has them.
+    /// Sends in the calling thread.
     pub fn at_once() -> Self {
         Self(None)
     }
 
-    /// By another thread, which is to run the function until the last of these is dropped.
+    /// Sends in another thread, which must run the returned function until the last clone is dropped.
     pub fn by_thread() -> (Self, impl FnOnce() + Send) {
         let (groups, received) = sync_channel::<Group>(GROUPS_MAX);
         (Self(Some(groups)), move || received.into_iter().for_each(give))
     }
 
-    /// Gives them.
+    /// Sends a group of responses.
     pub fn give(&self, group: Group) {
         match &self.0 {
             Some(thread) if group.len() > FEW => {

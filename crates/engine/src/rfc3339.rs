@@ -1,8 +1,8 @@
-//! Moments for people: RFC 3339, in UTC, to the second.
+//! Times as text: RFC 3339, in UTC, to the second.
 
 use jeton_core::Timestamp;
 
-/// The moment as `2026-11-16T04:05:06Z`.
+/// The time as `2026-11-16T04:05:06Z`.
 pub(crate) fn shown(moment: Timestamp) -> String {
     let seconds = moment.as_nanos() / 1_000_000_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -10,10 +10,10 @@ pub(crate) fn shown(moment: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3_600, second / 60 % 60, second % 60)
 }
 
-/// Year, month and day of so many days after 1970 began.
+/// Year, month and day of a number of days since 1970-01-01.
 ///
-/// Years begin in March here, so that the odd day of a leap year is the last of its year; 400 of them always have the same
-/// number of days.
+/// Years begin in March here, so that the leap day is the last day of its year; 400 years always have the
+/// same number of days.
 fn civil(days: u64) -> (u64, u64, u64) {
     const DAYS_OF_400_YEARS: u64 = 146_097;
     // From the first of March of the year 0.
@@ -21,7 +21,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let (cycle, day) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Months from March on have 31 and 30 days by turns, with a repetition every five: 153 days.
+    // Months from March on alternate between 31 and 30 days, with a period of five months: 153 days.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let (year, month) = (400 * cycle + year, if month < 10 { month + 3 } else { month - 9 });
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_moments_are_shown_as_they_are_known() {
+    fn formats_known_times() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),
@@ -47,9 +47,9 @@ mod tests {
         }
     }
 
-    /// Counted day by day, by the rule that everybody learns.
+    /// Reference implementation, day by day.
     #[test]
-    fn every_day_follows_the_day_before() {
+    fn civil_dates_match_a_day_by_day_count() {
         let (mut year, mut month, mut day) = (1970, 1, 1);
         for days in 0..220_000 {
             assert_eq!(civil(days), (year, month, day), "day {days}");

@@ -1,4 +1,5 @@
-//! Tasks of a runtime that take the process with them when they panic, as the threads of the engine do, and whose end can be awaited by a thread.
+//! Tasks of a runtime that abort the process if they panic, as the engine's threads do; a thread can wait for
+//! their end.
 
 use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use jeton_register::EndWithPanic;
 use tokio::runtime::Handle;
 
-/// Tasks under way.
+/// The running tasks.
 pub struct Tasks {
-    /// Every task has one of these until it ends, or until its runtime drops it.
+    /// Each task holds a clone until it ends, or until its runtime drops it.
     sender: Mutex<Option<Sender<()>>>,
     receiver: Mutex<Receiver<()>>,
 }
@@ -22,7 +23,7 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Starts one, unless all were joined.
+    /// Spawns a task, unless all were joined.
     pub fn start(&self, runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) {
         let Some(under_way) = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone() else {
             return;
@@ -34,7 +35,7 @@ impl Tasks {
         });
     }
 
-    /// Waits until all have ended.
+    /// Blocks until all tasks have ended.
     pub fn join(&self) {
         drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,15 +1,16 @@
-//! Holds back what a copy has yet to read: while somebody holds it, the log is not trimmed, and no newer filters count.
+//! Trim guard: while a backup holds it, the log is not trimmed and no newer filters are committed.
 //!
-//! It is taken before the stores are held still, and looked at by whoever changes them: so nobody is half way through when a copy begins.
+//! A backup takes it before it pauses the stores; the checkpointer checks it before it changes them. So no
+//! change is half done when a copy begins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Shared by who copies and who trims.
+/// Shared by the backup and the checkpointer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TrimBlock(Arc<AtomicUsize>);
 
-/// Holds until it is dropped.
+/// Blocks trimming until it is dropped.
 #[derive(Debug)]
 pub(crate) struct TrimGuard(TrimBlock);
 

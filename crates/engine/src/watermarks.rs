@@ -1,4 +1,4 @@
-//! Up to which slot of each partition each store speaks.
+//! Watermarks: the last log slot of each partition that a store contains.
 
 use jeton_core::PartitionId;
 use jeton_core::codec::{DecodeError, Reader, Write};
@@ -22,7 +22,7 @@ impl Watermarks {
         self.0[usize::from(partition.0)]
     }
 
-    /// Raises slots; none is lowered.
+    /// Raises slots; lowers none.
     pub fn raise(&mut self, slots: &Slots) {
         for (partition, slot) in slots {
             let mark = &mut self.0[usize::from(partition.0)];
@@ -30,7 +30,7 @@ impl Watermarks {
         }
     }
 
-    /// As bytes.
+    /// Appends the encoded watermarks.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_varint(self.0.len() as u64);
         for mark in &self.0 {

@@ -1,4 +1,4 @@
-//! Many requests at once; what became of an id; which cells there are; values that end.
+//! Batches of requests, id lookups, cell listings, expiring values.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -26,7 +26,7 @@ fn value(response: &Response) -> i64 {
 }
 
 #[test]
-fn a_burst_is_answered_in_its_order_over_all_shards_and_sizes() {
+fn batch_responses_keep_their_order() {
     for shards in [1, 3] {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::open(folder.path(), Options { shards, recent_ids: 1 << 16, ..small() }).unwrap();
@@ -58,7 +58,7 @@ fn a_burst_is_answered_in_its_order_over_all_shards_and_sizes() {
 }
 
 #[test]
-fn a_burst_counts_an_id_once_and_tells_each_what_came_of_it() {
+fn a_batch_counts_an_id_once() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let cell = table(&engine, TableSettings::default());
@@ -79,7 +79,7 @@ fn a_burst_counts_an_id_once_and_tells_each_what_came_of_it() {
 }
 
 #[test]
-fn what_became_of_an_id_can_be_asked_in_every_format_and_after_a_restart() {
+fn id_lookups_work_in_every_format_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut engine = open(folder.path());
     let formats = Format::ALL.into_iter().fold(Formats::NONE, Formats::and);
@@ -107,14 +107,14 @@ fn what_became_of_an_id_can_be_asked_in_every_format_and_after_a_restart() {
     engine = open(folder.path());
     let after: Vec<_> = ids.iter().map(|id| known(&engine, id)).collect();
     assert_eq!(before, after);
-    // Too old to be remembered, and of a session that was never begun.
+    // An expired id, and one of a session that never began.
     let old = common::uuid_at(millis - 3 * 24 * 3600 * 1000, 1);
     assert!(known(&engine, &old).iter().all(|(_, known)| *known == IdStatus::Forgotten));
     assert!(!known(&engine, &old).is_empty());
 }
 
 #[test]
-fn a_probabilistic_table_says_probably() {
+fn a_probabilistic_lookup_returns_probably() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let mode = Mode::Probabilistic { target: 1e-3 };
@@ -126,7 +126,7 @@ fn a_probabilistic_table_says_probably() {
 }
 
 #[test]
-fn all_cells_of_a_prefix_are_listed_once_page_by_page() {
+fn prefix_scan_lists_each_cell_once() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let cell =
@@ -165,14 +165,14 @@ fn all_cells_of_a_prefix_are_listed_once_page_by_page() {
     assert_eq!(list("user\0", 10).0.len(), 1);
     assert_eq!(list("", 300).0.len(), 702);
     assert_eq!(list("nobody", 10), (BTreeSet::new(), 1));
-    // What is emptied is not listed, once that is stored.
+    // A deleted cell is not listed once the deletion is stored.
     block_on(engine.submit_batch(rows[10..].iter().map(|row| set(row, Change::Delete)).collect()));
     block_on(engine.stored()).unwrap();
     assert_eq!(list("user/", 64).0.len(), 10);
 }
 
 #[test]
-fn what_ends_is_gone_for_readers_when_its_time_has_come() {
+fn expired_values_are_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let cell =

@@ -1,4 +1,4 @@
-//! The engine as a caller sees it: counted once, answered again, there after a restart.
+//! The engine's API: counted once, results replayed, persistent across a restart.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -11,7 +11,7 @@ use jeton_core::{Column, Format, Formats, OpId, Rejection, TableSettings, Value}
 use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
 #[test]
-fn an_id_counts_once_and_is_answered_again() {
+fn an_id_counts_once_and_replays_its_result() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let table = engine.create_table("clicks", TableSettings::default()).unwrap();
@@ -31,9 +31,9 @@ fn an_id_counts_once_and_is_answered_again() {
     assert_eq!(block_on(engine.apply(add(&id, &cell, 5))), Ok(OperationOutcome::Replayed(answer)));
 }
 
-/// Everything that a table can remember, asked again after a restart.
+/// Ids of every format, retried after a restart.
 #[test]
-fn answers_of_every_format_outlive_a_restart() {
+fn results_of_every_format_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let formats = Format::ALL.into_iter().fold(Formats::NONE, Formats::and);
@@ -60,7 +60,7 @@ fn answers_of_every_format_outlive_a_restart() {
 }
 
 #[test]
-fn a_table_is_made_once_and_changed_while_it_serves() {
+fn tables_are_created_once_and_changed_online() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let table = engine.create_table("t", TableSettings::default()).unwrap();
@@ -78,7 +78,7 @@ fn a_table_is_made_once_and_changed_while_it_serves() {
     engine.change_table("t", longer.clone()).unwrap();
     let again = block_on(engine.apply(add(&id, &cell, 1)));
     assert!(matches!(again, Ok(OperationOutcome::Replayed(_))), "{again:?}");
-    // An id that the shorter window may have taken and forgotten is not taken now.
+    // An id that the shorter window may have accepted and dropped is rejected now.
     let old = uuid_at(engine.now().as_nanos() / 1_000_000 - 30 * 3_600_000, 5);
     let late = block_on(engine.apply(add(&old, &cell, 1)));
     assert!(matches!(late, Err(EngineError::Rejected(Rejection::Expired { .. }))), "{late:?}");
@@ -120,7 +120,7 @@ fn more_counters_than_memory() {
 }
 
 #[test]
-fn after_the_close_everything_is_refused() {
+fn requests_after_close_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let table = engine.create_table("t", TableSettings::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Eras that are over: their filters go from memory and from disk, and what was logged in them is replayed all the same.
+//! Expired eras: their filters leave memory and disk, and entries logged in them are still replayed.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -12,7 +12,7 @@ use jeton_engine::{Request, Response, StoredFilters, Watermarks};
 use jeton_register::memory::Memory;
 
 #[test]
-fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
+fn filters_of_expired_eras_are_dropped() {
     let scenario = Scenario::new();
     let (tables, mut shard) = scenario.start();
     tables.create("t", settings(10 * MINUTE)).unwrap();
@@ -20,7 +20,7 @@ fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
     let mut filters = StoredFilters::default();
     let mut store = |tables: &Tables<Memory>| {
         let version = filters.write(&*scenario.registers, &tables.catalog().load(), 1 << 20).unwrap();
-        // They speak up to nowhere, so that everything is replayed.
+        // Their watermarks are zero, so that everything is replayed.
         filters.commit(&*scenario.registers, version, Watermarks::default()).unwrap();
         filters.rows().collect::<Vec<String>>()
     };
@@ -32,7 +32,7 @@ fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
     assert_eq!(tables.drop_expired(at(13)).unwrap(), 0, "its last promise is not kept yet");
     assert_eq!(tables.drop_expired(at(14)).unwrap(), 1);
 
-    // A crash between the steps: the era is gone, its filters are still on disk.
+    // A crash between the steps: the era is dropped, its filters are still on disk.
     let (tables, mut shard) = scenario.start();
     assert_eq!(tables.catalog().load().find("t").unwrap().eras().count(), 1);
     assert!(scenario.add(&mut shard, &tables, "of era 2 again", at(14)));
@@ -41,7 +41,7 @@ fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
     assert!(!gone.is_empty() && gone.iter().all(|row| scenario.bytes(row) == 0), "{gone:?}");
     assert!(needed.iter().all(|row| scenario.bytes(row) > 0));
 
-    // What was logged in it is replayed, and counts.
+    // Entries logged in it are replayed, and count.
     let (tables, mut shard) = scenario.start();
     let request = Request::Read { cell: scenario.cell(&tables) };
     let mut said = Vec::new();
@@ -52,9 +52,9 @@ fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
     assert!(!scenario.add(&mut shard, &tables, "of era 2 again", at(14)));
 }
 
-/// A shard may work with the tables as they were before for a moment longer.
+/// A shard may use the old tables for a moment longer.
 #[test]
-fn an_entry_logged_in_an_era_that_was_just_let_go_is_replayed() {
+fn an_entry_of_a_just_dropped_era_is_replayed() {
     let scenario = Scenario::new();
     let (tables, mut shard) = scenario.start();
     tables.create("t", settings(MINUTE)).unwrap();

@@ -1,5 +1,5 @@
-//! What is found on disk belongs together, or nothing is served: stores older than the log's begin, a log that lost its end,
-//! damage, and a second process.
+//! Recovery refuses stores that do not belong together: stores older than the log's start, a log that lost
+//! its end, damage, and a second process.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -10,15 +10,15 @@ use common::scenario::{SECRET, Scenario};
 use common::{add, apply_all, open, small, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{
-    Cell, Change, Column, DedupLocation, Format, Formats, Generation, LogPosition, Moment, OpId, Operation,
-    OperationDecision, OperationResult, Secret, TableId, TableSettings, Value, Values, log_entry,
+    Cell, Change, Column, DedupLocation, Format, Formats, Generation, LogPosition, OpId, Operation,
+    OperationDecision, OperationResult, Secret, TableId, TableSettings, Timestamp, Value, Values, log_entry,
 };
 use jeton_engine::{Engine, EngineError, OperationOutcome, Options, find, replay_log};
 use jeton_register::{Batch, Log, Registers, Slot};
 
 const ROWS: u64 = 100;
 
-/// A store in `folder/store` with some operations behind it, and in `folder/old` as it was halfway.
+/// A store in `folder/store` with some operations, and its state halfway in `folder/old`.
 fn aged_store(folder: &Path) -> (Vec<Cell>, u64) {
     let store = folder.join("store");
     let engine = open(&store);
@@ -33,7 +33,7 @@ fn aged_store(folder: &Path) -> (Vec<Cell>, u64) {
     copy(&store, &folder.join("old"));
     let engine = open(&store);
     apply_all(&engine, some(15_000).collect());
-    // Until the log has been trimmed beyond what the old copy holds.
+    // Until the log has been trimmed beyond the old copy.
     let mut more = 30_000;
     while engine.stats().ids.ids < 25_000 {
         apply_all(&engine, some(more).collect());
@@ -87,14 +87,14 @@ fn a_log_that_lost_its_end_is_refused() {
 }
 
 #[test]
-fn a_second_engine_is_told_who_has_the_store() {
+fn a_second_engine_learns_the_owner_of_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let _first = open(folder.path());
     let error = opening_fails(folder.path());
     assert!(error.contains(&std::process::id().to_string()) && error.contains("jeton"), "{error}");
 }
 
-/// One byte in the middle of a run of ids: whoever asks for an id that is there is told, nobody is counted twice.
+/// Damaged bytes in a run of ids: a lookup that meets them is an error, and nothing is counted twice.
 #[test]
 fn a_damaged_run_is_an_error_and_never_a_second_count() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,7 +128,7 @@ fn a_damaged_run_is_an_error_and_never_a_second_count() {
         }
     }
     assert!(replayed > 0 && refused > 0, "{replayed} replayed, {refused} refused");
-    // Values are elsewhere, and go on.
+    // Values are in other files, and still readable.
     assert!(matches!(block_on(engine.get(cells[0].clone())), Ok(Some(Value::Counter(_)))));
 }
 
@@ -137,7 +137,7 @@ fn entry(row: &str, slot: u64, millis: u64, id: OpId, memory: DedupLocation) -> 
     let operation = Operation::single(Some(id), cell_of(row), Change::Add(1)).unwrap();
     let answer = OperationResult { applied: true, slot, millis, values: Values::One(Some(1)) };
     let mut bytes = Vec::new();
-    log_entry::begin(LogPosition { slot, time: Moment::from_millis(millis) }, &mut bytes);
+    log_entry::begin(LogPosition { slot, time: Timestamp::from_millis(millis) }, &mut bytes);
     log_entry::push(&operation, &OperationDecision { answer, memory, effects: None }, &mut bytes);
     bytes
 }

@@ -119,7 +119,7 @@ pub fn outcome(reply: &Result<OperationOutcome, EngineError>) -> Metric {
             Rejection::Fenced { .. } | Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => {
                 Metric::Session
             }
-            Rejection::Capacity { .. } | Rejection::Held => Metric::Busy,
+            Rejection::Capacity { .. } | Rejection::Reserved => Metric::Busy,
             _ => Metric::Invalid,
         },
         Err(EngineError::Busy(_)) => Metric::Busy,

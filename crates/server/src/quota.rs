@@ -79,7 +79,7 @@ pub async fn prepare_branch(
     let vote = service.engine.prepare_branch(name, additions).await;
     if !matches!(
         vote,
-        Ok(PrepareResult::Held { fresh: true }) | Err(PrepareError::Refused(EngineError::Closed))
+        Ok(PrepareResult::Prepared { fresh: true }) | Err(PrepareError::Refused(EngineError::Closed))
     ) {
         pass.give_back(Quota::Counters, created);
     }

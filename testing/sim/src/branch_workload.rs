@@ -79,9 +79,9 @@ impl Simulation {
     fn ask_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, chance: &mut Rng) {
         let one = &self.model.branches[branch];
         let what = match ending {
-            None => BranchRequest::Hold(one.branch.clone()),
+            None => BranchRequest::Prepare(one.branch.clone()),
             Some(ending) => {
-                BranchRequest::Settle { name: one.branch.name().clone(), ending, rest_settled: false }
+                BranchRequest::Finish { name: one.branch.name().clone(), outcome: ending, others_finished: false }
             }
         };
         let partition = one.partition;
@@ -107,11 +107,11 @@ impl Simulation {
         self.judge(branches::answered(&self.model, branch, ending, reply))?;
         let one = &mut self.model.branches[branch];
         match reply {
-            Ok(BranchResponse::Held { .. }) => {
+            Ok(BranchResponse::Prepared { .. }) => {
                 one.voted = true;
                 self.stats.count("branch held");
             }
-            Ok(BranchResponse::Settled { ending, fresh, .. }) => {
+            Ok(BranchResponse::Finished { outcome: ending, fresh, .. }) => {
                 one.ended = true;
                 self.stats.count(match (ending, fresh) {
                     (BranchOutcome::Commit, true) => "branch committed",

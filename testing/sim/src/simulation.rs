@@ -288,7 +288,7 @@ impl Simulation {
             Ok(OperationOutcome::ProbablySeen) => one.answered = true,
             Err(EngineError::Rejected(rejection)) => {
                 one.answered |=
-                    variant == 0 && !matches!(rejection, Rejection::Capacity { .. } | Rejection::Held);
+                    variant == 0 && !matches!(rejection, Rejection::Capacity { .. } | Rejection::Reserved);
             }
             Err(_) => one.answered |= one.id().is_none(),
         }
@@ -322,7 +322,7 @@ fn kind(reply: &Result<OperationOutcome, EngineError>) -> &'static str {
             Rejection::Overflow => "overflow",
             Rejection::NotACounter => "not a counter",
             Rejection::Capacity { .. } => "capacity",
-            Rejection::Held => "held",
+            Rejection::Reserved => "held",
             _ => "rejected",
         },
         Err(_) => "refused",

@@ -1,11 +1,11 @@
-//! Values and answers in memory, for tests and for what is fuzzed.
+//! Values and dedup records in memory, for tests and fuzz targets.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 
 use jeton_core::{Cell, DedupRecord, Generation, IdKey, StateReader, StateWriter, Value};
 
-/// Values and answers in memory.
+/// Values and dedup records in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Store {
     pub values: HashMap<Cell, Value>,
@@ -19,7 +19,7 @@ impl StateReader for Store {
         Ok(self.values.get(cell).cloned())
     }
 
-    fn remembered(
+    fn dedup_record(
         &mut self,
         key: IdKey,
         mut generations: impl Iterator<Item = Generation>,
@@ -36,7 +36,7 @@ impl StateWriter for Store {
         };
     }
 
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: DedupRecord) {
-        self.answers.insert((generation, key), remembered);
+    fn record(&mut self, key: IdKey, generation: Generation, record: DedupRecord) {
+        self.answers.insert((generation, key), record);
     }
 }

@@ -1,5 +1,5 @@
-//! What must hold for any bytes at all, read as ids or as what a log and a store hold. The fuzz targets include this file, so that
-//! what they find fails here in the same way.
+//! Properties of arbitrary bytes decoded as ids, log entries or stored rows. The fuzz targets include this
+//! file, so that their findings fail here in the same way.
 
 #![allow(dead_code, reason = "each target uses its part")]
 
@@ -25,8 +25,8 @@ pub fn every_format() -> Formats {
     Format::ALL.into_iter().fold(Formats::NONE, Formats::and)
 }
 
-/// Text of a stranger, read as an id: what is taken for one is read back from how it is shown, whether a tag says its format or the
-/// table does, and from an entry of the log.
+/// Untrusted text parsed as an id: a valid id parses back from its display, with a tag or the table's only
+/// format, and from a log entry.
 pub fn id(data: &[u8]) {
     if let Ok(id) = OpId::opaque(data) {
         survives_the_log(&id);
@@ -43,7 +43,7 @@ pub fn id(data: &[u8]) {
         assert_eq!(all.parse(&format!("{format}:{text}")), parsed);
         let Ok(id) = parsed else { continue };
         assert_eq!(id.format(), format);
-        // Control characters are escaped for whoever looks; they are not for sending again.
+        // Control characters are escaped for display, not for sending again.
         if format != Format::Opaque || !text.chars().any(char::is_control) {
             let shown = id.to_string();
             assert_eq!(format.parse(&shown).as_ref(), Ok(&id), "{shown}");
@@ -52,7 +52,7 @@ pub fn id(data: &[u8]) {
     }
 }
 
-/// An entry with the id is read as it was written.
+/// An entry with the id round-trips.
 fn survives_the_log(id: &OpId) {
     let (step, operation, decision) = counted(id);
     let mut bytes = Vec::new();
@@ -75,8 +75,8 @@ fn counted(id: &OpId) -> (jeton_core::LogPosition, Operation, OperationDecision)
     (step, operation, OperationDecision { answer, memory, effects: None })
 }
 
-/// Bytes of a log or a store, read as what they might be: an entry, an answer, a value, a partition, a session, the tables. What is read
-/// is written the same way again, and an entry that is read can be applied.
+/// Bytes of a log or a store, decoded as an entry, a result, a value, a partition, a session or a catalogue.
+/// Decoded data encodes to the same bytes, and a decoded entry can be applied.
 pub fn entry(data: &[u8]) {
     entry_of_a_log(data);
     if let Ok(remembered) = DedupRecord::decode(data) {
@@ -112,13 +112,13 @@ fn session(data: &[u8]) {
     let mut partition = Partition::new(PartitionId(3));
     if partition.sessions().restore(client.clone(), data).is_ok() {
         assert_eq!(partition.sessions().len(), 1);
-        // As an operation of the client that comes next, and as the upkeep.
+        // As the client's next operation does, and as maintenance does.
         partition.sessions().forget_idle(Timestamp::from_millis(1_700_000_000_000));
         partition.sessions().forget_idle(Timestamp::from_millis(u64::MAX));
     }
 }
 
-/// As the row of a branch that is held.
+/// As the row of a prepared branch.
 fn branch(data: &[u8]) {
     let id = PartitionId(3);
     let mut partition = Partition::decode(id, &[0, 0, 0, 1]).expect("a partition with a branch");
@@ -128,11 +128,13 @@ fn branch(data: &[u8]) {
     }
 }
 
-/// The partition that something in a log is of, as far as it says.
+/// The partition of a log item, as far as it is known.
 fn partition_of(logged: &LogItem) -> Option<PartitionId> {
     match logged {
         LogItem::Operation(operation, _) => Some(operation.partition()),
-        LogItem::Branch(BranchLogItem::Held(branch)) => Some(branch.additions().first()?.cell.partition()),
+        LogItem::Branch(BranchLogItem::Prepared(branch)) => {
+            Some(branch.additions().first()?.cell.partition())
+        }
         LogItem::Branch(_) => None,
     }
 }
@@ -163,7 +165,7 @@ fn entry_of_a_log(data: &[u8]) {
         let (operation, decision) = match logged {
             LogItem::Operation(operation, decision) => (operation, decision),
             LogItem::Branch(step) => {
-                // What does not follow from what was before ends a recovery, with an error.
+                // A step that does not follow from the state is an error.
                 let key = SECRET.branch_key(step.name());
                 let _follows = partition.apply_branch(step, key, &mut store);
                 continue;
@@ -178,7 +180,7 @@ fn entry_of_a_log(data: &[u8]) {
         let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
         let _ = partition.apply(table, operation, hashes, &decision, &mut store);
     }
-    // It goes on from there.
+    // The partition continues from there.
     let row = partition.encode();
     if let Ok(mut again) = Partition::decode(first, &row) {
         for (client, row) in partition.sessions().take_changed() {

@@ -1,8 +1,8 @@
-//! Where the files are: the folder on the disk, the open handles, and the files that wait for their removal.
+//! The folder of the index: its disk, its open files, and the files to be removed.
 //!
-//! A run that nobody needs any more ends in the graves, and [`Store::sweep`] removes it: the last to let go of a run may be a
-//! reader in a hurry, and removing a large file can take long. What cannot be removed now is tried again at the next sweep, and
-//! what is left at the end is removed by the next start.
+//! A run that is not needed any more is queued, and [`Store::sweep`] removes its file: the last user of a run
+//! may be a lookup, and removing a large file takes long. A removal that fails is tried again at the next
+//! sweep; the next start removes what is left.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,23 +27,23 @@ impl<D: Disk> Store<D> {
         Self { disk, folder: folder.into(), handles, graves: Mutex::default() }
     }
 
-    /// The name on the disk of a file in the folder.
+    /// Path of a file in the folder.
     pub(super) fn name(&self, file: &str) -> String {
         format!("{}/{file}", self.folder)
     }
 
-    /// The name on the disk of a run.
+    /// Path of a run.
     pub(super) fn run_name(&self, number: u64) -> String {
         self.name(&run_file(number))
     }
 
-    /// Leaves the file of a run to the next sweep.
+    /// Queues the file of a run for the next sweep.
     pub(super) fn bury(&self, number: u64) {
         self.handles.forget(number);
         self.graves().push(number);
     }
 
-    /// Removes what is buried. What the disk refuses to remove stays buried.
+    /// Removes the queued files. Files that cannot be removed stay queued.
     pub(super) fn sweep(&self) {
         let mut graves = std::mem::take(&mut *self.graves());
         graves.retain(|number| match self.disk.remove(&self.run_name(*number)) {
@@ -53,7 +53,7 @@ impl<D: Disk> Store<D> {
         self.graves().append(&mut graves);
     }
 
-    /// How many files wait for their removal.
+    /// Number of queued files.
     pub(super) fn buried(&self) -> usize {
         self.graves().len()
     }
@@ -63,24 +63,24 @@ impl<D: Disk> Store<D> {
     }
 }
 
-/// The file of a run in its folder.
+/// File name of a run.
 pub(super) fn run_file(number: u64) -> String {
     format!("{number:010}{RUN_SUFFIX}")
 }
 
-/// The number of the run in a file of this name.
+/// Number of the run with this file name.
 pub(super) fn run_number(file: &str) -> Option<u64> {
     let number = file.strip_suffix(RUN_SUFFIX)?.parse().ok()?;
     (run_file(number) == file).then_some(number)
 }
 
-/// For `map_err`: what was tried with which file.
+/// For `map_err`: what failed with which file.
 pub(super) fn io_error(what: &'static str, file: &str) -> impl FnOnce(io::Error) -> Error {
     let file = file.to_string();
     move |source| Error::Io { what, file, source }
 }
 
-/// For `map_err` of a read: a file that ends too soon is damaged, anything else is the disk's refusal.
+/// For `map_err` of a read: a file that ends too soon is damaged; anything else is an I/O error.
 pub(super) fn read_error(file: &str, offset: u64) -> impl FnOnce(io::Error) -> Error {
     let file = file.to_string();
     move |source| match source.kind() {
@@ -94,12 +94,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_names_are_runs() {
+    fn only_run_file_names_are_runs() {
         for number in [0, 7, 9_999_999_999, u64::MAX] {
             assert_eq!(run_number(&run_file(number)), Some(number));
         }
-        for stranger in ["7.run", "+000000007.run", "0000000007.run.bak", "manifest", ".run", "0000000007"] {
-            assert_eq!(run_number(stranger), None, "{stranger}");
+        for name in ["7.run", "+000000007.run", "0000000007.run.bak", "manifest", ".run", "0000000007"] {
+            assert_eq!(run_number(name), None, "{name}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Numbers in bytes: little-endian ones, and lengths of a variable size. Reading never goes beyond the end.
+//! Little-endian integers and variable-length lengths. Decoding never reads beyond the end.
 
-/// Takes numbers from the front of bytes that may end too soon.
+/// Decodes integers from bytes that may end too soon.
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends a length: seven bits a byte, the lowest first, the top bit saying that more follow.
+/// Appends a length: seven bits a byte, lowest first; the top bit says that more follow.
 #[inline]
 pub(super) fn put_length(out: &mut Vec<u8>, mut length: u32) {
     while length >= 0x80 {
@@ -45,11 +45,11 @@ pub(super) fn put_length(out: &mut Vec<u8>, mut length: u32) {
     out.push(length as u8);
 }
 
-/// The length at the front, and how many bytes it takes.
+/// The length at the front, and the bytes that it takes.
 #[inline]
 pub(super) fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut length = 0;
-    // Four bytes hold 28 bits, far above the longest value.
+    // Four bytes hold 28 bits, more than the longest value needs.
     for (at, byte) in bytes.iter().take(4).enumerate() {
         length |= usize::from(byte & 0x7f) << (7 * at);
         if byte & 0x80 == 0 {
@@ -59,7 +59,7 @@ pub(super) fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// How many bytes a length takes.
+/// Bytes that a length takes.
 pub(super) fn length_bytes(length: usize) -> usize {
     (usize::BITS - (length | 1).leading_zeros()).div_ceil(7) as usize
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_comes_back_in_as_many_bytes_as_foretold() {
+    fn lengths_round_trip_in_the_predicted_bytes() {
         for number in [0, 1, 40, 127, 128, 16_383, 16_384, 65_536, (1 << 28) - 1] {
             let mut out = vec![];
             put_length(&mut out, number);

@@ -1,11 +1,11 @@
-//! The open files, a bounded number of them: one that is needed and not open is opened, and the least recently used closed.
+//! A bounded LRU cache of open files.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Error;
 
-/// Open files by run number. Who uses a file while it is put out keeps it open until done.
+/// Open files by run number. A file that is evicted while in use stays open until its user drops it.
 pub(super) struct FileCache<F> {
     max: usize,
     open: Mutex<Open<F>>,
@@ -22,18 +22,18 @@ impl<F> FileCache<F> {
         Self { max, open: Mutex::new(Open { uses: 0, files: BTreeMap::new() }) }
     }
 
-    /// The file of a run, opened by `open` if it is not.
+    /// The file of a run, opened by `open` if it is not cached.
     pub(super) fn get(&self, run: u64, open: impl FnOnce() -> Result<F, Error>) -> Result<Arc<F>, Error> {
         if let Some(file) = self.with(|handles| handles.used(run)) {
             return Ok(file);
         }
-        // Two readers may both come here: then the second's file replaces the first's, and nothing is lost but a call.
+        // Two readers may both open the file: the second replaces the first, at the cost of one call.
         let file = Arc::new(open()?);
         self.put(run, file.clone());
         Ok(file)
     }
 
-    /// Keeps an open file.
+    /// Caches an open file.
     pub(super) fn put(&self, run: u64, file: Arc<F>) {
         let evicted = self.with(|handles| {
             handles.uses += 1;
@@ -45,19 +45,19 @@ impl<F> FileCache<F> {
         drop(evicted);
     }
 
-    /// Closes the file of a run that is no more.
+    /// Closes the file of a removed run.
     pub(super) fn forget(&self, run: u64) {
         let file = self.with(|handles| handles.files.remove(&run));
         drop(file);
     }
 
-    /// How many are open.
+    /// Number of open files.
     pub(super) fn count(&self) -> usize {
         self.with(|handles| handles.files.len())
     }
 
     fn with<T>(&self, action: impl FnOnce(&mut Open<F>) -> T) -> T {
-        // Nothing in here panics half way, so the state behind a poisoned lock is whole.
+        // No code under the lock panics half way, so the state behind a poisoned lock is consistent.
         action(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

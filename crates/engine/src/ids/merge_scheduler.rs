@@ -1,4 +1,4 @@
-//! Which merge comes next, and how it is taken up, continued, listed or given up.
+//! Chooses the next merge, and starts, continues, lists or abandons it.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::merge::{Merge, Merged};
 use super::run::Run;
 use super::{Error, IdIndex};
 
-/// The merge under way, if there is one.
+/// The merge in progress, if there is one.
 pub(super) struct MergeState<D: Disk> {
-    /// Taken out while it is worked on: one that fails, or panics, is never continued.
+    /// Taken out while it is worked on: a merge that fails or panics is never continued.
     task: Option<Task<D>>,
 }
 
@@ -23,7 +23,7 @@ impl<D: Disk> Default for MergeState<D> {
 
 enum Task<D: Disk> {
     Merge(Box<Merge<D>>),
-    /// All is copied; the manifest could not be replaced yet.
+    /// Everything is copied; the manifest is not replaced yet.
     List(Merged<D>),
 }
 
@@ -37,10 +37,10 @@ impl<D: Disk> Task<D> {
 }
 
 impl<D: Disk> IdIndex<D> {
-    /// Works on merging for about so many bytes, and tells whether there is more to do.
+    /// Merges about `bytes` bytes; true if there is more to do.
     ///
-    /// After an error the index is as before. A damaged run is an error once; from then on the merges that would need it are
-    /// left out, and the others go on.
+    /// After an error the index is unchanged. A damaged run is reported once; afterwards merges that need it
+    /// are skipped, and the others continue.
     pub fn merge(&self, bytes: u64) -> Result<bool, Error> {
         let mut merging = lock(&self.merging);
         let more = self.merge_step(&mut merging, bytes);
@@ -70,7 +70,7 @@ impl<D: Disk> IdIndex<D> {
             }
         };
         if self.is_nameless(&merged.output) {
-            // A sync of names failed while it was written: it is dropped, and the merge begins anew.
+            // A sync of names failed while it was written: drop it and start again.
             return Ok(true);
         }
         // False if the generation was dropped meanwhile: then the merged run is dropped with it.
@@ -85,9 +85,9 @@ impl<D: Disk> IdIndex<D> {
         Ok(self.current.load().full_tier(&lock(&self.damaged)).is_some())
     }
 
-    /// Frees what a merge holds whose runs are not live any more.
+    /// Drops a merge whose runs are not live any more.
     pub(super) fn give_up_unlisted_merge(&self) {
-        // If a merge is at work now, its next step finds out by itself.
+        // A merge that is being worked on finds out in its next step.
         let Ok(mut merging) = self.merging.try_lock() else { return };
         if merging.task.as_ref().is_some_and(|task| !self.lists_all(task.inputs())) {
             merging.task = None;
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_of_an_old_list_can_open_its_files_again_until_it_lets_go() {
+    fn an_old_version_can_reopen_its_files() {
         let disk = FaultDisk::new();
         let index = full_tier(&disk);
         let old = index.current.load_full();
         while index.merge(u64::MAX).unwrap() {}
         assert_eq!(index.stats().runs, 1);
         for (listed, first) in old.runs().zip(0..) {
-            // As if other files had put it out of the open ones.
+            // As if other files had evicted it.
             index.store.handles.forget(listed.run.header.number);
             assert_eq!(listed.run.find(&key(first), &mut Vec::new()).unwrap(), Some(vec![first]));
         }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_of_an_expired_generation_is_given_up_with_its_files() {
+    fn merge_of_an_expired_generation_is_dropped() {
         let disk = FaultDisk::new();
         let index = full_tier(&disk);
         assert!(index.merge(1).unwrap(), "the merge has begun");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_that_could_not_be_listed_is_listed_later_without_copying_again() {
+    fn an_unlisted_merge_is_listed_later_without_a_copy() {
         let disk = FaultDisk::new();
         let index = full_tier(&disk);
         // Create, records, directory, header, sync; then the manifest is created.

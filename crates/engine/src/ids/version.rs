@@ -1,4 +1,4 @@
-//! The list of live runs at one moment. It never changes: a commit puts another in its place.
+//! A version: the immutable list of live runs. A commit replaces it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::manifest::{Manifest, ManifestEntry};
 use super::run::Run;
 use super::stats::Stats;
 
-/// A live run, and how many merges its oldest ids went through.
+/// A live run and its tier: the number of merges that its oldest ids went through.
 pub(super) struct TieredRun<D: Disk> {
     pub(super) run: Arc<Run<D>>,
     pub(super) tier: u8,
@@ -24,8 +24,9 @@ impl<D: Disk> Clone for TieredRun<D> {
 
 /// The live runs of each generation, oldest first, and the caller's note.
 ///
-/// In a generation the tiers never rise from older to newer: new runs come at the end with tier 0, and a merge takes the
-/// oldest runs of a tier. So what a merge takes lies together, and the merged run takes their place in age.
+/// In a generation the tiers never rise from older to newer: new runs are appended with tier 0, and a merge
+/// takes the oldest runs of a tier. So the inputs of a merge are adjacent, and the merged run takes their
+/// place.
 pub(super) struct Version<D: Disk> {
     pub(super) generations: BTreeMap<u64, Vec<TieredRun<D>>>,
     pub(super) note: Vec<u8>,
@@ -56,8 +57,8 @@ impl<D: Disk> Version<D> {
         runs.is_some_and(|runs| runs.iter().any(|listed| listed.run.header.number == run.header.number))
     }
 
-    /// The runs to be merged next, oldest first: the lowest full tier first, because it is the cheapest and helps most, and the
-    /// oldest generation among equals. Runs in `without` are left alone, and what is in their tier.
+    /// The runs to be merged next, oldest first: the lowest full tier first, because it is the cheapest and
+    /// helps most, and the oldest generation among equals. Skips tiers that have a run in `without`.
     pub(super) fn full_tier(&self, without: &BTreeSet<u64>) -> Option<(u8, Vec<Arc<Run<D>>>)> {
         let tiers = self.generations.values().flat_map(|runs| runs.chunk_by(|a, b| a.tier == b.tier));
         let full = tiers
@@ -67,7 +68,8 @@ impl<D: Disk> Version<D> {
         Some((full[0].tier, full[..TIER_RUNS].iter().map(|listed| listed.run.clone()).collect()))
     }
 
-    /// The listing with one run in the place of those it was merged from; `None` if they are not all there any more.
+    /// The version with one run in place of those it was merged from; `None` if they are not all listed any
+    /// more.
     pub(super) fn merged(&self, inputs: &[Arc<Run<D>>], output: &Arc<Run<D>>, tier: u8) -> Option<Self> {
         let mut listing = self.clone();
         let runs = listing.generations.get_mut(&output.header.generation)?;
@@ -81,7 +83,7 @@ impl<D: Disk> Version<D> {
         Some(listing)
     }
 
-    /// The listing without the generations before this one.
+    /// The version without the generations before this one.
     pub(super) fn from(&self, generation: u64) -> Self {
         let live = self.generations.range(generation..);
         Self { generations: live.map(|(of, runs)| (*of, runs.clone())).collect(), note: self.note.clone() }

@@ -1,10 +1,11 @@
 //! Rows in an LSM tree on disk.
 //!
-//! The tree is used without its memtable: the engine's cache and log are that. Each checkpoint becomes sorted tables that are
-//! written, made durable and listed in one step; merging them is left to a thread of the engine. Why this tree, and why so:
-//! docs/adr/0005.
+//! The tree is used without its memtable: the engine's cache and log take that role. Each checkpoint becomes
+//! sorted tables that are written, made durable and listed atomically; an engine thread compacts them. Why
+//! this tree: docs/adr/0005.
 //!
-//! Threads: any may read; one ingests (`jeton-store`), one merges (`jeton-upkeep`). [`VersionEdits`] has what follows from that.
+//! Threads: any may read; one ingests (the checkpoint thread), one compacts (the maintenance thread).
+//! [`VersionEdits`] handles the consequences.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -19,15 +20,15 @@ use super::version_edit::VersionEdits;
 use super::version_pointer::VersionPointer;
 use super::{CellKeys, LsmFiles, Rows, Values, ValuesError};
 
-/// Readers want what is there now, and no snapshot of before: a merge may let go of any version but the latest.
+/// Readers need the latest version only, no snapshot: a compaction may drop any other.
 const LATEST: SeqNo = SeqNo::MAX;
 
-/// How much memory and how many files the tree may use.
+/// Memory and files that the tree may use.
 #[derive(Debug, Clone)]
 pub struct LsmOptions {
-    /// Blocks of tables kept in memory.
+    /// Bytes of the block cache.
     pub block_cache_bytes: u64,
-    /// Files kept open.
+    /// Maximum number of open files.
     pub open_files_max: usize,
 }
 
@@ -51,15 +52,15 @@ fn failed(what: &'static str) -> impl Fn(lsm_tree::Error) -> ValuesError {
 }
 
 impl LsmValues {
-    /// Opens the tree in this folder, or makes one.
+    /// Opens the tree in this folder, or creates it.
     pub fn open(folder: &Path, options: &LsmOptions) -> Result<Self, ValuesError> {
         let (next, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
         let unusable =
             |error: &dyn std::fmt::Display| ValuesError(format!("cannot open {}: {error}", folder.display()));
         let open_files = Arc::new(DescriptorTable::new(options.open_files_max));
         let files = VersionPointer::new(folder);
-        // The tree is about to remove what its present version does not list.
-        files.settle().map_err(|error| unusable(&error))?;
+        // The tree is about to remove what its current version does not list.
+        files.make_durable().map_err(|error| unusable(&error))?;
         let reached = ExpiryHorizon::default();
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
         let tree = Config::new(folder, next.clone(), visible.clone())
@@ -67,7 +68,7 @@ impl LsmValues {
             .use_descriptor_table(Some(open_files.clone()))
             .filter_policy(FilterPolicy::all(bloom))
             .with_compaction_filter_factory(Some(Arc::new(reached.clone())))
-            // Everything goes through the cache, so that the cache's size is all there is.
+            // Everything goes through the cache, so that its size bounds the memory.
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
             .open()
@@ -79,7 +80,8 @@ impl LsmValues {
         Ok(Self { tree, visible, merging: Arc::new(Leveled::default()), steps, reached })
     }
 
-    /// The live files, for a copy, while nobody changes anything. None of them is removed while what this returns is held.
+    /// The live files, for a copy, while no thread changes the tree. None is removed while the returned value
+    /// lives.
     pub fn files(&self) -> Result<LsmFiles, ValuesError> {
         LsmFiles::of(&self.tree, &self.steps.folder)
     }

@@ -1,4 +1,4 @@
-//! Rows in memory, for tests and the simulator: what [`Values`] promises, and nothing survives the process.
+//! Rows in memory, for tests and the simulator: implements [`Values`] without persistence.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,7 +19,7 @@ impl MemoryValues {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on every change fails with this message; or none, with nothing.
+    /// Makes every change fail with this message from now on, or succeed again.
     pub fn set_failing(&self, why: Option<&str>) {
         *self.failing.lock().unwrap_or_else(PoisonError::into_inner) = why.map(Into::into);
     }

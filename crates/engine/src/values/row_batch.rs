@@ -1,11 +1,11 @@
-//! Rows on their way to the store: keys and contents end to end in one piece of memory.
+//! Rows of a checkpoint: keys and contents concatenated in one buffer.
 //!
-//! A checkpoint has a hundred thousand rows of some thirty bytes. Each in memory of its own would take three times the room, and
-//! leave it in pieces.
+//! A checkpoint has about 100,000 rows of 30 bytes. One allocation for each would take three times the memory
+//! and fragment it.
 
 use std::ops::Range;
 
-/// Rows to be stored, or to be removed.
+/// Rows to be stored or removed.
 #[derive(Debug, Default)]
 pub struct Rows {
     heads: Vec<Head>,
@@ -20,7 +20,7 @@ struct Head {
     row_bytes: u32,
 }
 
-/// Stands for the length of a row that is to be removed. No row is nearly as long.
+/// In place of a length: the row is to be removed. No row is nearly as long.
 const REMOVED: u32 = u32::MAX;
 
 fn length(bytes: usize) -> u32 {
@@ -40,7 +40,7 @@ impl Rows {
         self.heads.push(Head { begins, key_bytes: length(key_ends - begins), row_bytes });
     }
 
-    /// Adds a row; with nothing in it, to be removed.
+    /// Adds a row; `None` removes it.
     pub fn push_bytes(&mut self, key: &[u8], row: Option<&[u8]>) {
         self.push(
             |out| out.extend_from_slice(key),
@@ -48,23 +48,23 @@ impl Rows {
         );
     }
 
-    /// Adds all rows of another.
+    /// Adds all rows of another batch.
     pub fn append(&mut self, other: &Self) {
         other.iter().for_each(|(key, row)| self.push_bytes(key, row));
     }
 
-    /// Puts them in the order of their keys.
+    /// Sorts the rows by key.
     pub fn sort(&mut self) {
         let Self { heads, bytes } = self;
         heads.sort_unstable_by_key(|head| &bytes[head.key()]);
     }
 
-    /// The rows: key, and content if it is not to be removed.
+    /// The rows: key, and content or `None` for a removal.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.heads.iter().map(|head| (&self.bytes[head.key()], head.row().map(|row| &self.bytes[row])))
     }
 
-    /// Whether there are none.
+    /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_in_order_with_their_content() {
+    fn rows_are_sorted_with_their_content() {
         let mut rows = Rows::default();
         rows.push_bytes(b"b", Some(b"2"));
         rows.push_bytes(b"c", None);

@@ -1,15 +1,17 @@
-//! The live files of the tree at one moment, held for a copy.
+//! The live files of the tree at one moment, kept for a copy.
 
 use lsm_tree::{AbstractTree, AnyTree, Table};
 
 use super::ValuesError;
 use super::version_pointer::VersionPointer;
 
-/// The live files of the tree at one moment. While this is held, no table of it is removed; none ever changes.
+/// The live files of the tree at one moment. While this value lives, no table of it is removed; none ever
+/// changes.
 ///
-/// A copy is the tables under their names, and then the small files with what they held at that moment.
+/// A backup copies the tables under their names, then writes the small files with their contents of that
+/// moment.
 pub struct LsmFiles {
-    /// Holding a table keeps its file.
+    /// A reference to a table keeps its file.
     tables: Vec<Table>,
     small: Vec<(String, Vec<u8>)>,
 }
@@ -27,12 +29,12 @@ impl LsmFiles {
         Ok(Self { tables: version.iter_tables().cloned().collect(), small })
     }
 
-    /// The names of the tables in the tree's folder.
+    /// File names of the tables in the tree's folder.
     pub fn tables(&self) -> impl Iterator<Item = String> {
         self.tables.iter().map(|table| format!("{}/{}", VersionPointer::TABLES, table.id()))
     }
 
-    /// The other files: their names in the tree's folder, and what is in them.
+    /// The other files: their names in the tree's folder, and their contents.
     pub fn small(&self) -> &[(String, Vec<u8>)] {
         &self.small
     }

@@ -1,9 +1,9 @@
-//! Values that are over: their rows go with the next merge that comes across them.
+//! Drops the rows of expired values during compaction.
 //!
-//! What must hold: a row is dropped only if its value is over at a time that the durable log has reached. No reader can come before that
-//! time again, not even after a restart with the clock set back, so nobody sees the difference. And only if everything in the log that
-//! the store lacks was decided then or later: a replay applies it to what the store has, and an entry of an earlier time may have taken
-//! the value's end away.
+//! Invariant: a row is dropped only if its value has expired at a time that the durable log has reached. No
+//! reader can have an earlier time, not even after a restart with the clock set back. And only if everything
+//! in the log that the store lacks was decided then or later: a replay applies it to the store's rows, and an
+//! entry of an earlier time may have removed the expiry.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 
 use super::key::is_cell;
 
-/// The time that the log and the store have reached, in milliseconds since 1970.
+/// The time that log and store have reached, in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExpiryHorizon(Arc<AtomicU64>);
 
@@ -52,7 +52,8 @@ impl CompactionFilter for Over {
     }
 }
 
-/// Whether it is the row of a cell whose value is over at this time. What cannot be read is kept, for whoever reads it to say so.
+/// Whether this is the row of a cell whose value has expired at this time. A row that cannot be decoded is
+/// kept, so that a read reports it.
 pub(super) fn is_over(key: &[u8], row: &[u8], millis: u64) -> bool {
     is_cell(key) && Value::decode(&mut Reader::new(row)).is_ok_and(|value| value.at(millis).is_none())
 }
@@ -66,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_values_that_are_over_go_with_a_merge() {
+    fn compaction_drops_expired_values() {
         let folder = tempfile::tempdir().unwrap();
         let values = LsmValues::open(folder.path(), &LsmOptions::default()).unwrap();
         let secret = Secret::new([0; 16]);
-        // Of one partition, so that they lie side by side.
+        // In one partition, so that the rows are adjacent.
         let cell =
             |row: u8| Cell::new(&secret, TableId(1), &[b'{', b'a', b'}', row], &Column::unnamed()).unwrap();
         let partition: PartitionId = cell(0).partition();
@@ -80,7 +81,7 @@ mod tests {
             values.keys(&keys, 100, &mut |key| left.push(key[key.len() - 3])).unwrap();
             left
         };
-        // Enough tables that they are worth a merge, one as wide as the other: they cannot just be moved.
+        // Enough overlapping tables for a compaction: they cannot just be moved.
         for table in 0..8 {
             let mut rows = Rows::default();
             for row in (1 + table..81).step_by(8) {

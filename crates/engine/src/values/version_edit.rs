@@ -1,15 +1,18 @@
-//! The steps in which the tree changes, and how one that failed is taken back.
+//! Changes of the tree's version, and how a failed one is rolled back.
 //!
-//! Two threads change the tree, each one step at a time: one ingests, one merges. A step writes tables, then a version that lists them,
-//! then points to that version. If it fails half way, the tree in memory is as before, but
-//! - its tables stay on the disk, and on a full disk every retry would take more of the room that comes back: they are removed;
-//! - the pointer may name a version that the tree in memory does not know, with its name not durable. The tree would write over that
-//!   version with the next step, and a crash in between would leave a pointer to half a file: the pointer is set back first, by a new
-//!   file. Until that succeeds no step begins.
+//! Two threads change the tree, each one edit at a time: one ingests, one compacts. An edit writes tables,
+//! then a version that lists them, then the pointer to that version. If it fails half way, the tree in memory
+//! is unchanged, but
+//! - its tables stay on disk, and on a full disk every retry would take more space: they are removed;
+//! - the pointer may name a version that the tree in memory does not know, and its name may not be durable.
+//!   The next edit of the tree would overwrite that version, and a crash in between would leave a pointer to
+//!   half a file: the pointer is reset first, by a new file. Until that succeeds no edit begins.
 //!
-//! Both are done while no step is under way, so that nobody's work is taken for a leftover.
+//! Both are done while no edit is in progress, so that tables of a running edit are not mistaken for
+//! leftovers.
 //!
-//! Tables that were listed once are never touched here. The tree removes them when nobody reads them any more, or holds them for a copy.
+//! Tables that were listed once are never touched here. The tree removes them when no reader and no copy uses
+//! them any more.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -24,23 +27,23 @@ pub(super) struct VersionEdits {
     tree: AnyTree,
     pub(super) folder: VersionPointer,
     open_files: Arc<DescriptorTable>,
-    /// Held by whoever is in a step; alone by whoever takes one back.
+    /// Locked shared during an edit; exclusively during a rollback.
     under_way: RwLock<()>,
-    /// Held for an ingestion.
+    /// Locked during an ingestion.
     ingesting: Mutex<()>,
-    /// Held for a merge. What merges have listed since the last ingestion began: other merges may have unlisted it again, and somebody may
-    /// still read it.
+    /// Locked during a compaction. Tables that compactions have listed since the last ingestion began: later
+    /// compactions may have unlisted them, and readers may still use them.
     merging: Mutex<()>,
     merged: Mutex<BTreeSet<TableId>>,
     failed: Mutex<Failed>,
 }
 
-/// What steps that failed have left.
+/// Leftovers of failed edits.
 #[derive(Default)]
 struct Failed {
-    /// The numbers of tables that were given out during such steps; not all of them to such steps.
+    /// Numbers of the tables created while such edits ran, also those of other edits.
     numbers: Vec<Range<TableId>>,
-    /// Tables that no version lists, nor ever did.
+    /// Tables that no version lists or ever listed.
     tables: BTreeSet<TableId>,
 }
 
@@ -58,7 +61,7 @@ impl VersionEdits {
         }
     }
 
-    /// A step that adds tables, and takes none away.
+    /// An edit that adds tables and removes none.
     pub(super) fn ingest<T>(&self, step: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
         let _turn = lock(&self.ingesting);
         self.take_back()?;
@@ -66,7 +69,7 @@ impl VersionEdits {
         self.attempt(step)
     }
 
-    /// A step that puts tables in the place of others.
+    /// An edit that replaces tables.
     pub(super) fn merge<T>(&self, step: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
         let _turn = lock(&self.merging);
         self.take_back()?;
@@ -85,13 +88,14 @@ impl VersionEdits {
         };
         if done.is_err() {
             lock(&self.failed).numbers.push(first..self.tree.next_table_id());
-            // If it cannot be taken back now, the next step tries again before it begins.
+            // If the rollback fails now, the next edit tries again before it begins.
             drop(self.take_back());
         }
         done
     }
 
-    /// Takes back what failed steps have left. What cannot be removed is left for later; without a good pointer nothing may go on.
+    /// Rolls back failed edits. Files that cannot be removed are left for later; without a valid pointer no
+    /// edit may begin.
     fn take_back(&self) -> Result<(), ValuesError> {
         {
             let failed = lock(&self.failed);
@@ -112,14 +116,14 @@ impl VersionEdits {
             tables.extend(numbers.drain(..).flatten().filter(|table| !live.contains(table)));
         }
         tables.retain(|table| {
-            // An open file would keep its room.
+            // An open file would keep its space.
             self.open_files.remove_for_table(&(self.tree.id(), *table).into());
             self.folder.remove_table(*table).is_err()
         });
         Ok(())
     }
 
-    /// Lets the pointer name this version again, and removes what there is of the next.
+    /// Resets the pointer to this version, and removes the files of the next.
     fn set_back(&self, present: u64) -> std::io::Result<()> {
         if self.folder.version()? != present {
             self.folder.point(&VersionPointer::pointer(present, &self.folder.read_version(present)?))?;
@@ -132,7 +136,7 @@ impl VersionEdits {
     }
 }
 
-/// What these locks guard is never left half changed.
+/// Code under these locks never leaves them half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pointer_is_written_as_the_tree_writes_it() {
+    fn pointer_format_matches_the_tree() {
         let folder = tempfile::tempdir().unwrap();
         let values = open(folder.path());
         for row in 0..4 {
@@ -181,9 +185,10 @@ mod tests {
         }
     }
 
-    /// As when the pointer is renamed and its name cannot be made durable: the disk is a step ahead of the tree in memory.
+    /// The pointer was renamed but its name could not be made durable: the disk is one edit ahead of the tree
+    /// in memory.
     #[test]
-    fn a_step_that_is_on_the_disk_and_not_in_memory_is_taken_back_whole() {
+    fn an_edit_on_disk_but_not_in_memory_is_rolled_back() {
         let folder = tempfile::tempdir().unwrap();
         let (here, ahead) = (folder.path().join("here"), folder.path().join("ahead"));
         let values = open(&here);
@@ -192,7 +197,7 @@ mod tests {
         put(&open(&ahead), 2).unwrap();
         copy_into(&ahead, &here);
 
-        // Fails, because the table that it would make is there already.
+        // Fails, because the table that it would create exists already.
         put(&values, 3).unwrap_err();
         let crashed = folder.path().join("crashed");
         copy_into(&here, &crashed);
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_good_pointer_no_step_begins() {
+    fn no_edit_begins_without_a_valid_pointer() {
         let folder = tempfile::tempdir().unwrap();
         let values = open(folder.path());
         put(&values, 1).unwrap();

@@ -1,7 +1,7 @@
-//! The tree's folder on the file system: its pointer to the present version, and files that no version lists.
+//! The tree's folder in the file system: its pointer to the current version, and files that no version lists.
 //!
-//! The tree keeps its tables in `tables/<number>`, lists them in `v<number>`, and names the version that counts in `current`. The
-//! little of that format that is written here is checked against what the tree writes by a test.
+//! The tree keeps its tables in `tables/<number>`, lists them in `v<number>`, and names the current version
+//! in `current`. A test compares the part of that format written here with what the tree writes.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use lsm_tree::TableId;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The file that will be `current`.
+/// File name of the next `current` before its rename.
 const CURRENT_NEW: &str = "current.new";
 
-/// The hash that `current` has of the version's file.
+/// The hash of the version's file in `current`.
 const XXH3: u8 = 0;
 
 #[derive(Debug)]
 pub(super) struct VersionPointer(PathBuf);
 
 impl VersionPointer {
-    /// The file that names the version that counts.
+    /// The file that names the current version.
     pub(super) const CURRENT: &str = "current";
 
     /// The folder of the tables.
@@ -30,11 +30,12 @@ impl VersionPointer {
         Self(path.to_owned())
     }
 
-    /// Makes what `current` says durable, whatever became of the process that wrote it: after that, what it does not list may go.
+    /// Makes the content of `current` durable, even if the process that wrote it crashed: after that, files
+    /// that it does not list may be removed.
     ///
-    /// A sync that failed in a process before this one would not be repeated by a sync: so the file is written anew. Without room for that,
-    /// a sync is the most that can be had.
-    pub(super) fn settle(&self) -> io::Result<()> {
+    /// A sync does not repeat one that failed in an earlier process, so the file is written anew. Without
+    /// space for that, a sync is the best that can be done.
+    pub(super) fn make_durable(&self) -> io::Result<()> {
         match fs::read(self.0.join(Self::CURRENT)) {
             Ok(bytes) => self.point(&bytes).or_else(|_| self.sync()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -42,7 +43,7 @@ impl VersionPointer {
         }
     }
 
-    /// Which version `current` names.
+    /// The version that `current` names.
     pub(super) fn version(&self) -> io::Result<u64> {
         let bytes = fs::read(self.0.join(Self::CURRENT))?;
         let number = bytes.first_chunk().ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -54,12 +55,12 @@ impl VersionPointer {
         format!("v{version}")
     }
 
-    /// What is in the file of a version.
+    /// Content of the file of a version.
     pub(super) fn read_version(&self, version: u64) -> io::Result<Vec<u8>> {
         fs::read(self.0.join(Self::version_file(version)))
     }
 
-    /// What `current` says if this version counts.
+    /// Content of `current` for this version.
     pub(super) fn pointer(version: u64, file: &[u8]) -> Vec<u8> {
         let mut bytes = version.to_le_bytes().to_vec();
         bytes.extend_from_slice(&xxh3_128(file).to_le_bytes());
@@ -67,7 +68,7 @@ impl VersionPointer {
         bytes
     }
 
-    /// Replaces `current`, durably.
+    /// Replaces `current` durably.
     pub(super) fn point(&self, bytes: &[u8]) -> io::Result<()> {
         let new = self.0.join(CURRENT_NEW);
         let write = || {
@@ -94,7 +95,7 @@ impl VersionPointer {
     }
 }
 
-/// Removes a file that may not be there.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,7 +1,9 @@
-//! Copies to another file system, where nothing can be linked, while a writer is at work: each copy is of one instant. That nobody waits for
-//! a copy is tested in `backup.rs`, where it does not depend on how fast the machine is.
+//! Backups to another file system, where files cannot be linked, under load: each backup is of one instant.
+//! `backup.rs` tests that requests do not wait for a backup, which does not depend on the speed of the
+//! machine there.
 //!
-//! Without arguments it is the test; with a folder it is the process that has another file system mounted there.
+//! Without arguments it is the test; with a folder it is the process that has another file system mounted
+//! there.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../common/mod.rs"]
@@ -21,7 +23,7 @@ use jeton_engine::{Engine, EngineError, OperationOutcome};
 
 const ROWS: u64 = 50;
 const COPIES: u64 = 3;
-/// Cells that only make the copy large.
+/// Cells that only make the backup large.
 const BALLAST: u64 = 1_500;
 const BALLAST_BYTES: usize = 16 << 10;
 

@@ -1,6 +1,7 @@
-//! The process that is killed: reads requests from its input, a line each, and prints the answers as they come.
+//! The process that is killed: reads requests from stdin, one a line, and prints the responses.
 //!
-//! `add <number> <table> <row> <delta> <id>` is answered `<number> fresh|replayed <applied> <value> <slot>` or
+//! `add <number> <table> <row> <delta> <id>` is answered `<number> fresh|replayed <applied> <value> <slot>`
+//! or
 //! `<number> refused <why>`; `get <number> <table> <row>` is answered `<number> value <value>`.
 
 use std::io::{BufRead, Write};
@@ -12,7 +13,8 @@ use futures_executor::block_on;
 use jeton_core::{Change, Column, Format, Formats, Operation, TableSettings, Value};
 use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
-/// Small enough that segments are reused, ids go to the index, filters are stored and runs are merged within a second.
+/// Small enough that segments are reused, ids go to the index, filters are stored and runs are merged within
+/// a second.
 fn options(shards: usize) -> Options {
     Options {
         shards,
@@ -38,7 +40,7 @@ pub fn serve(folder: &Path, shards: usize) {
         })
         .expect("a table");
     println!("ready {}", engine.stats().replayed_entries);
-    // Answers are awaited in another thread, so that many requests are under way at a time.
+    // Another thread awaits the responses, so that many requests are in flight.
     type Answer = std::pin::Pin<Box<dyn Future<Output = String> + Send>>;
     let (answers, awaited) = mpsc::channel::<Answer>();
     let printer = std::thread::spawn(move || {

@@ -11,16 +11,16 @@ use crate::oracle::{Known, Oracle};
 /// Rows to count in: few enough that each is hot.
 const ROWS: u64 = 400;
 
-/// Requests under way at a time.
+/// Maximum number of requests in flight.
 const WINDOW: usize = 256;
 
-/// One in so many requests is a duplicate of an earlier one: 5 %.
+/// One in this many requests is a duplicate of an earlier one: 5 %.
 const DUPLICATE_ONE_IN: u64 = 20;
 
-/// No answer takes as long as this, whatever else the machine does.
+/// Upper bound for any response, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Numbers that look like chance.
+/// Pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -57,7 +57,7 @@ impl Victim {
         let output = BufReader::new(process.stdout.take().expect("a pipe"));
         let (sender, answers) = channel();
         std::thread::spawn(move || {
-            // A line that the kill cut off has no end, and is no answer.
+            // A line that the kill cut off has no end, and is no response.
             let mut output = output;
             let mut line = String::new();
             while output.read_line(&mut line).is_ok_and(|bytes| bytes > 0) && line.ends_with('\n') {
@@ -96,7 +96,7 @@ fn request(number: u64, known: &Known) -> String {
     format!("add {number} row-{} {} {}", known.row, known.delta, known.id)
 }
 
-/// Takes an answer; the operation is sent again if it was not taken.
+/// Records a response; the operation is sent again if it was refused.
 fn take(oracle: &mut Oracle, line: &str) -> Option<u64> {
     let words: Vec<&str> = line.split(' ').collect();
     let number = words[0].parse().expect("a number");
@@ -135,7 +135,7 @@ fn new_operation(oracle: &mut Oracle, chance: &mut Chance) -> u64 {
     number
 }
 
-/// Sends everything that has no answer until it has one.
+/// Sends all unanswered operations until each has a response.
 fn settle(victim: &mut Victim, oracle: &mut Oracle) {
     let mut unsent = oracle.pending();
     while victim.under_way > 0 || !unsent.is_empty() {
@@ -150,7 +150,7 @@ fn settle(victim: &mut Victim, oracle: &mut Oracle) {
     assert_eq!(oracle.pending(), [] as [u64; 0]);
 }
 
-/// Compares every row with the set.
+/// Compares every row with the oracle.
 fn compare(victim: &mut Victim, oracle: &Oracle, round: u64) {
     let counts = oracle.counts();
     for row in 0..ROWS {
@@ -160,7 +160,7 @@ fn compare(victim: &mut Victim, oracle: &Oracle, round: u64) {
     }
 }
 
-/// Load until so many answers have come: new operations, and duplicates of earlier ones.
+/// Runs load until this many responses have arrived: new operations and duplicates of earlier ones.
 fn load(victim: &mut Victim, oracle: &mut Oracle, chance: &mut Chance, answers: u64) {
     for _ in 0..answers {
         while victim.under_way < WINDOW {
@@ -172,7 +172,7 @@ fn load(victim: &mut Victim, oracle: &mut Oracle, chance: &mut Chance, answers: 
                 (true, _) => before - 1 - chance.below(before.min(300)),
                 (false, _) => new_operation(oracle, chance),
             };
-            // A sequence is remembered as far back as its window; older ones are refused by design.
+            // A sequence number is recorded within its window only; older ones are rejected by design.
             let known = &oracle.operations[number as usize];
             if duplicate && known.id.starts_with("sequenced") && before - number > 200 * ROWS {
                 continue;
@@ -205,7 +205,7 @@ pub fn run(rounds: u64, seed: u64) {
     println!("{} operations, {rounds} kills, every count as it must be", oracle.operations.len());
 }
 
-/// Short rounds meet the start, long ones meet checkpoints, merges and reused segments.
+/// Short rounds hit the start, long ones hit checkpoints, merges and reused segments.
 fn chance_answers(round: u64, seed: u64) -> u64 {
     let mut chance = Chance(seed ^ round.wrapping_mul(0x1234_5678_9abc_def1));
     match chance.below(4) {

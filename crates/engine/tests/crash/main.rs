@@ -1,5 +1,6 @@
-//! Real crashes: an engine in a process of its own, killed with SIGKILL again and again under load, by a client that retries
-//! whatever it has no answer to and sends duplicates of what it has. After every kill the counts must be those of a set of ids.
+//! Real crashes: an engine in a process of its own is killed with SIGKILL again and again under load. The
+//! client retries unanswered operations and sends duplicates of answered ones. After every kill the counts
+//! must match a set of ids.
 //!
 //! Without arguments it is the test; with `child` it is the process that is killed.
 
@@ -7,7 +8,7 @@ mod child;
 mod driver;
 mod oracle;
 
-/// How often the process is killed. `JETON_KILL_ROUNDS` asks for more.
+/// Number of kills. `JETON_KILL_ROUNDS` overrides it.
 const ROUNDS: u64 = 60;
 
 fn main() {
@@ -20,7 +21,7 @@ fn main() {
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let rounds = number("JETON_KILL_ROUNDS").unwrap_or(ROUNDS);
-    // Not the same every time: what the kill interrupts is chance anyway.
+    // A new seed each time: what the kill interrupts is random anyway.
     let seed = number("JETON_KILL_SEED").unwrap_or_else(|| std::process::id().into());
     println!("{rounds} kills, JETON_KILL_SEED={seed}");
     driver::run(rounds, seed);

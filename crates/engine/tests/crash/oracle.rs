@@ -1,4 +1,4 @@
-//! What the counts must be: a set of ids, each with its addition and the first answer to it.
+//! The expected counts: a set of ids, each with its addition and first response.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +8,7 @@ pub struct Known {
     pub row: u64,
     pub delta: i64,
     pub id: String,
-    /// Value and slot of the first answer.
+    /// Value and slot of the first response.
     pub answer: Option<(i64, u64)>,
 }
 
@@ -20,7 +20,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Takes an answer, and checks that it is the first one again.
+    /// Records a response, and checks that it equals the first one.
     pub fn answered(&mut self, number: u64, kind: &str, answer: (i64, u64)) {
         let known = &mut self.operations[number as usize];
         match known.answer {
@@ -30,18 +30,18 @@ impl Oracle {
             }
             None => known.answer = Some(answer),
         }
-        // Every addition is positive, so two operations on a row never lead to the same value.
+        // Every addition is positive, so two operations on a row never give the same value.
         let of = self.by_slot.entry((known.row, answer.1, answer.0)).or_insert(number);
         assert_eq!(*of, number, "two operations got the answer of one");
     }
 
-    /// The operations without an answer.
+    /// The operations without a response.
     pub fn pending(&self) -> Vec<u64> {
         let all = self.operations.iter().enumerate();
         all.filter(|(_, known)| known.answer.is_none()).map(|(number, _)| number as u64).collect()
     }
 
-    /// What the rows must be once every operation is answered.
+    /// The expected rows once every operation has a response.
     pub fn counts(&self) -> BTreeMap<u64, i64> {
         let mut counts = BTreeMap::new();
         for known in &self.operations {

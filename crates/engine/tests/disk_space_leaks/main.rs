@@ -1,6 +1,7 @@
-//! A value store on a full disk, a real one: what a checkpoint or a merge could not finish holds no room afterwards.
+//! The value store on a real full disk: a failed checkpoint or compaction leaves no files behind.
 //!
-//! Without arguments it is the test; with a folder it is the process that has a small file system of its own there.
+//! Without arguments it is the test; with a folder it is the process that has a small file system of its own
+//! there.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "../common/mounts.rs"]
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jeton_engine::values::{LsmOptions, LsmValues, Rows, Values};
 use room::SmallDisk;
 
-/// Checkpoints that can be merged, and the rows of each.
+/// Checkpoints that can be compacted, and the rows of each.
 const CHECKPOINTS: u64 = 6;
 const ROWS: u64 = 200;
 
@@ -37,7 +38,7 @@ fn suffer(folder: &Path) {
     merges_that_fail_leave_nothing(&disk, &values);
     both_at_once_lose_nothing(&disk, &values);
 
-    // And with room again everything goes on.
+    // With space again everything continues.
     disk.leave(None);
     values.replace(&rows(CHECKPOINTS)).unwrap();
     while values.compact(0).unwrap() {}
@@ -48,7 +49,7 @@ fn suffer(folder: &Path) {
     assert_only_live_files(folder, &values);
 }
 
-/// Whatever room there is: none for a table, some, enough for a table and not for the list of tables, enough.
+/// For any free space: none for a table, some, enough for a table but not for the list of tables, enough.
 fn rooms(disk: &SmallDisk, pages: u64) -> impl Iterator<Item = u64> {
     let page = disk.page_bytes();
     (0..pages).map(move |pages| pages * page)
@@ -59,7 +60,7 @@ fn checkpoints_that_fail_leave_nothing(disk: &SmallDisk, values: &LsmValues) {
     for room in rooms(disk, 20) {
         disk.leave(Some(room));
         for _ in 0..3 {
-            // The same rows: one that succeeds changes nothing.
+            // The same rows: a success changes nothing.
             if values.replace(&rows(0)).is_err() {
                 failures += 1;
                 assert_eq!(disk.room(), room, "a checkpoint that failed gives its room back");
@@ -88,7 +89,7 @@ fn merges_that_fail_leave_nothing(disk: &SmallDisk, values: &LsmValues) {
     check(values, CHECKPOINTS);
 }
 
-/// Nobody's work is taken for a leftover of somebody else's, and no table goes that somebody reads.
+/// No file of a running edit is taken for a leftover of another, and no table that is being read is removed.
 fn both_at_once_lose_nothing(disk: &SmallDisk, values: &LsmValues) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -117,7 +118,8 @@ fn both_at_once_lose_nothing(disk: &SmallDisk, values: &LsmValues) {
     check(values, CHECKPOINTS);
 }
 
-/// The rows of a checkpoint; those of different checkpoints lie between one another, so that merging is more than moving.
+/// The rows of a checkpoint; those of different checkpoints interleave, so that a compaction cannot just move
+/// tables.
 fn rows(checkpoint: u64) -> Rows {
     let mut rows = Rows::default();
     for number in (0..ROWS).map(|number| number * 100 + checkpoint) {
@@ -135,7 +137,7 @@ fn value(number: u64) -> Vec<u8> {
     (0..32u64).flat_map(|word| (number + word).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
 }
 
-/// Every row of the first so many checkpoints is there.
+/// Every row of the first `checkpoints` checkpoints is there.
 fn check(values: &LsmValues, checkpoints: u64) {
     for checkpoint in 0..checkpoints {
         for number in (0..ROWS).step_by(37).map(|number| number * 100 + checkpoint) {

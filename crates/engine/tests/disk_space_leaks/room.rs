@@ -1,4 +1,4 @@
-//! A small disk, and a file on it that takes as much room as a test wants taken.
+//! A small disk, and a file on it that takes a given amount of space.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -30,19 +30,19 @@ impl SmallDisk {
         statvfs(&self.folder).unwrap().f_frsize
     }
 
-    /// How many bytes are free.
+    /// Free bytes.
     pub fn room(&self) -> u64 {
         let stats = statvfs(&self.folder).unwrap();
         stats.f_bavail * stats.f_frsize
     }
 
-    /// Leaves so much room and no more, or all there is.
+    /// Leaves this much free space, or all there is.
     pub fn leave(&self, bytes: Option<u64>) {
         self.ballast.set_len(0).unwrap();
         let Some(bytes) = bytes else { return };
         loop {
             let taken = self.room().saturating_sub(bytes);
-            // Somebody else may have taken some of it meanwhile: then look again.
+            // Another process may have taken some of it meanwhile: check again.
             if taken == 0 || fallocate(&self.ballast, FallocateFlags::empty(), 0, taken).is_ok() {
                 return;
             }

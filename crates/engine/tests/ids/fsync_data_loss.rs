@@ -1,5 +1,6 @@
-//! A disk that lies after a failed sync, as real systems do: what it could not write it drops, and the next sync of the same file says
-//! yes. Names that were new when a sync of names failed are never durable either, unless they are made again.
+//! A disk that loses data after a failed sync, as real systems do: it drops what it could not write, and the
+//! next sync of the same file succeeds. Names that were new when a sync of names failed are never durable
+//! unless they are made again.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -32,7 +33,7 @@ struct Inode {
 }
 
 impl LyingDisk {
-    /// The sync of this number fails, of a file or of names.
+    /// The sync with this number fails, of a file or of names.
     fn failing_at(sync: u64) -> Self {
         let disk = Self::default();
         disk.state().fails_at = sync;
@@ -43,7 +44,7 @@ impl LyingDisk {
         self.0.lock().unwrap()
     }
 
-    /// The power fails, and all that is not durable is lost.
+    /// Power failure: all data that is not durable is lost.
     fn crash(&self) -> Self {
         let state = self.state();
         let kept = |file: &Inode| Inode { issued: file.durable.clone(), ..file.clone() };
@@ -115,7 +116,7 @@ impl Disk for LyingDisk {
         let mut state = self.state();
         state.file(name)?;
         state.rename(name, None);
-        // Without a sync it may be durable or not: the worse of the two.
+        // Without a sync it may be durable or not: assume the worse.
         state.durable_names.remove(name);
         Ok(())
     }
@@ -173,7 +174,7 @@ impl DiskFile for LyingFile {
     }
 }
 
-/// Tries until it works, as the keeper does.
+/// Retries until it works, as the checkpointer does.
 fn insist<T>(mut call: impl FnMut() -> Result<T, Error>) -> T {
     for _ in 0..3 {
         if let Ok(done) = call() {
@@ -186,7 +187,7 @@ fn insist<T>(mut call: impl FnMut() -> Result<T, Error>) -> T {
 const GENERATIONS: u64 = 2;
 const NUMBERS: u64 = 150;
 
-/// Commits, merges and drops. Before each commit, as another thread would be, a merge is in the middle of its work.
+/// Commits, merges and drops. A merge is in progress before each commit, as with another thread.
 fn work(index: &IdIndex<LyingDisk>) -> Contents {
     let mut contents = Contents::new();
     for commit in 0..18u64 {
@@ -219,7 +220,7 @@ fn check(disk: &LyingDisk, contents: &Contents, context: &str) {
 }
 
 #[test]
-fn a_sync_that_failed_is_never_believed_when_it_is_repeated() {
+fn a_failed_sync_is_not_trusted_when_repeated() {
     let disk = LyingDisk::default();
     let (index, _) = IdIndex::open(Arc::new(disk.clone()), FOLDER).unwrap();
     work(&index);
@@ -231,7 +232,7 @@ fn a_sync_that_failed_is_never_believed_when_it_is_repeated() {
         let contents = work(&index);
         drop(index);
         check(&disk.crash(), &contents, &format!("sync {at} failed, then the power"));
-        // Another process takes over in between, and removes what is not listed.
+        // Another process takes over in between, and removes files that are not listed.
         drop(insist(|| IdIndex::open(Arc::new(disk.clone()), FOLDER)));
         check(&disk.crash(), &contents, &format!("sync {at} failed, then a restart, then the power failed"));
     }
@@ -239,7 +240,7 @@ fn a_sync_that_failed_is_never_believed_when_it_is_repeated() {
 
 /// The process ends with the failure, and the next one finds a manifest that is not durable.
 #[test]
-fn a_restart_after_a_failed_sync_removes_nothing_that_the_disk_still_lists() {
+fn a_restart_after_a_failed_sync_keeps_listed_runs() {
     let whole = LyingDisk::default();
     let (index, _) = IdIndex::open(Arc::new(whole.clone()), FOLDER).unwrap();
     work(&index);

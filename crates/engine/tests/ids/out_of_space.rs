@@ -1,4 +1,4 @@
-//! Without room on the disk, and without file handles: a clear error, and all works again later.
+//! Without disk space or file handles: a clear error, and everything works again later.
 
 use jeton_engine::ids::{OPEN_FILES_MAX, TIER_RUNS};
 use jeton_register::disk::FaultDisk;
@@ -6,7 +6,7 @@ use jeton_register::disk::FaultDisk;
 use super::common::*;
 
 #[test]
-fn a_full_disk_loses_nothing_and_is_left_as_it_was() {
+fn a_full_disk_loses_nothing() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     let mut contents = Contents::new();
@@ -47,7 +47,7 @@ fn a_full_disk_loses_nothing_and_is_left_as_it_was() {
 }
 
 #[test]
-fn runs_that_are_never_committed_leave_no_file() {
+fn uncommitted_runs_leave_no_file() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     disk.set_room(Some(10_000));
@@ -59,7 +59,7 @@ fn runs_that_are_never_committed_leave_no_file() {
 }
 
 #[test]
-fn with_no_file_handle_left_a_lookup_fails_and_works_later() {
+fn a_lookup_without_file_handles_fails_and_recovers() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     let generations = OPEN_FILES_MAX as u64 + 10;

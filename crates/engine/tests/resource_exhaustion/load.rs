@@ -1,4 +1,4 @@
-//! A client that counts what was acknowledged to it.
+//! A client that counts what was acknowledged.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -10,7 +10,7 @@ use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
 const ROWS: u64 = 64;
 
-/// Nothing that is awaited takes as long as this, whatever else the machine does.
+/// Upper bound for any wait, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Client {
@@ -63,7 +63,7 @@ impl Client {
         self.close().open(folder)
     }
 
-    /// Closes the engine, which must end whatever state the disk is in.
+    /// Closes the engine, which must terminate in any state of the disk.
     pub fn close(self) -> Ledger {
         let Self { engine, next, acknowledged, .. } = self;
         let (sender, closed) = mpsc::channel();
@@ -77,13 +77,12 @@ impl Client {
 
     fn operation(&self, number: u64) -> Operation {
         let millis = self.engine.now().as_nanos() / 1_000_000;
-        let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
-        let id = OpId::uuid7(bits).expect("an id");
+        let id = OpId::uuid7_from(millis, number.into());
         Operation::single(Some(id), self.cells[(number % ROWS) as usize].clone(), Change::Add(1))
             .expect("an operation")
     }
 
-    /// Asks for so many additions at once; tells the last refusal, if any was refused.
+    /// Sends `count` additions at once; returns the last error, if any.
     pub fn add(&mut self, count: u64) -> Option<EngineError> {
         let answers: Vec<_> =
             (self.next..self.next + count).map(|n| self.engine.apply(self.operation(n))).collect();
@@ -99,7 +98,7 @@ impl Client {
         refusal
     }
 
-    /// Asks for so many additions at once, and tells what they were and how to hear of them.
+    /// Sends `count` additions at once, and returns them with their pending results.
     pub fn begin(
         &mut self,
         count: u64,
@@ -110,7 +109,7 @@ impl Client {
         begun
     }
 
-    /// Asks again for what was given up: it must be new, once.
+    /// Retries dropped operations: each must be new, once.
     pub fn add_again(&mut self, operations: &[Operation]) {
         for operation in operations {
             let again = || block_on(self.engine.apply(operation.clone()));
@@ -123,13 +122,13 @@ impl Client {
         }
     }
 
-    /// Adds until it is refused in this way.
+    /// Adds until it is refused with this error.
     pub fn add_until(&mut self, what: &str, refused: impl Fn(&EngineError) -> bool) -> EngineError {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.add(64) {
                 Some(refusal) if refused(&refusal) => return refusal,
-                // Busy is a passing thing: storing lags, and a moment later it is known why.
+                // Busy is transient: storing lags, and a moment later the cause is known.
                 Some(EngineError::Busy(_)) | None => {}
                 Some(other) => panic!("{what}: refused as {other:?}"),
             }
@@ -145,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Reads everything: what was acknowledged is there, and nothing else.
+    /// Reads everything: exactly the acknowledged additions are there.
     pub fn check(&self, what: &str) {
         let value = |cell: &Cell| match block_on(self.engine.get(cell.clone())) {
             Ok(Some(Value::Counter(value))) => value as u64,

@@ -1,9 +1,10 @@
-//! A full disk, a read-only one, too many open files: real ones, each in a process with a small file system of its own.
+//! A full disk, a read-only disk, too many open files: real ones, each in a process with a small file system
+//! of its own.
 //!
-//! What must hold: writes are refused with a clear error, reads go on, nothing acknowledged is lost, and writing goes on when
-//! there is room again, without a restart. Closing waits for no room.
+//! Invariants: writes are refused with a clear error, reads continue, nothing acknowledged is lost, and
+//! writes resume without a restart when there is space again. Close does not wait for space.
 //!
-//! Without arguments it is the test; with the name of a scenario and a folder it is the process that suffers.
+//! Without arguments it is the test; with a scenario's name and a folder it is the process under test.
 
 mod load;
 #[path = "../common/mounts.rs"]

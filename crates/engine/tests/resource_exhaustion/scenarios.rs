@@ -1,4 +1,4 @@
-//! The hardships, one by one.
+//! The scenarios of resource exhaustion.
 
 use std::fs::File;
 use std::io::Write;
@@ -35,7 +35,7 @@ fn mount(arguments: &[&str], folder: &Path) {
     assert!(status.success(), "mount: {status}");
 }
 
-/// Takes all room that is left.
+/// Takes all space that is left.
 fn fill(path: &Path) {
     let mut ballast = File::create(path).expect("a file");
     let block = vec![7; 64 << 10];
@@ -62,7 +62,7 @@ fn full_disk(folder: &Path, restart: bool) {
     assert!(client.add(64).is_some(), "still full, still refused");
 
     if restart {
-        // Whoever restarts in this state must not lose anything either.
+        // A restart in this state must not lose anything either.
         let ledger = client.close();
         std::fs::remove_file(&ballast).expect("removed");
         client = ledger.open(&store);
@@ -75,7 +75,8 @@ fn full_disk(folder: &Path, restart: bool) {
     client.check("after a restart");
 }
 
-/// A log whose next blocks are not there, as on a file system that copies on writing: promised room, and then none.
+/// A log whose preallocated blocks are missing, as on a copy-on-write file system: space was reserved, and
+/// then there is none.
 fn closing_with_a_log_that_is_stuck(folder: &Path) {
     mount(&["-t", "tmpfs", "-o", "size=24m", "none"], folder);
     let store = folder.join("store");
@@ -99,7 +100,7 @@ fn closing_with_a_log_that_is_stuck(folder: &Path) {
     for (operation, answer) in begun {
         match block_on(answer) {
             Err(EngineError::Closed) => given_up.push(operation),
-            // Asked for after the log had found no room, and never begun.
+            // Sent after the log had found no space, and never begun.
             Err(EngineError::Full(_)) => {}
             other => panic!("there is no room for it: {other:?}"),
         }
@@ -116,11 +117,12 @@ fn closing_with_a_log_that_is_stuck(folder: &Path) {
     client.check("after a restart");
 }
 
-/// Gives back the blocks of a file that hold only zeros at its end. It stays as long as it is.
+/// Releases the blocks of zeros at the end of a file. Its length stays.
 fn empty_the_rest(path: &Path) {
     let bytes = std::fs::read(path).expect("a file");
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    // Made anew, block by block: a file that is cut keeps what the system had allotted in larger pieces.
+    // Written anew, block by block: a truncated file keeps what the file system had preallocated in larger
+    // pieces.
     let part = path.with_extension("part");
     let mut file = File::create(&part).expect("a file");
     for block in bytes[..used].chunks(4096) {

@@ -102,8 +102,8 @@ pub async fn put(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     let (service, pass) = (asked.app.service.clone(), asked.pass.clone());
     let vote = work(&asked, async move { service.hold_as(&pass, &name, additions).await }).await??;
     match vote {
-        PrepareResult::Held { fresh } => Ok(done(text, "held", fresh)),
-        PrepareResult::Settled(ending) => Err(settled(ending)),
+        PrepareResult::Prepared { fresh } => Ok(done(text, "held", fresh)),
+        PrepareResult::Finished(ending) => Err(settled(ending)),
     }
 }
 

@@ -45,7 +45,7 @@ impl From<Rejection> for Problem {
             Rejection::Overflow => of(Kind::Overflow),
             Rejection::NotACounter => of(Kind::NotACounter),
             Rejection::Capacity { .. } => of(Kind::Busy).again_after(LATER),
-            Rejection::Held => of(Kind::Held).again_after(SOON),
+            Rejection::Reserved => of(Kind::Held).again_after(SOON),
             Rejection::Bound { value } => of(Kind::BeyondBound).with("value", value),
             // A reason that came later than this file: it is the operation's own, whatever it is.
             _ => of(Kind::BadOperation),

@@ -128,7 +128,7 @@ pub fn refusal(refusal: &EngineError) -> String {
             Rejection::FromFuture { .. } => "IDFUTURE",
             Rejection::Fenced { .. } => "FENCED",
             Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => "NOSESSION",
-            Rejection::Capacity { .. } | Rejection::Held => "BUSY",
+            Rejection::Capacity { .. } | Rejection::Reserved => "BUSY",
             _ => "ERR",
         },
         EngineError::NoSuchTable(_) => "NOTABLE",
@@ -156,7 +156,7 @@ mod tests {
             (EngineError::Closed, "LOADING"),
             (EngineError::NoSuchTable("t".into()), "NOTABLE"),
             (EngineError::Rejected(Rejection::Capacity { what: "ids" }), "BUSY"),
-            (EngineError::Rejected(Rejection::Held), "BUSY"),
+            (EngineError::Rejected(Rejection::Reserved), "BUSY"),
         ] {
             assert_eq!(refusal(&why).split(' ').next(), Some(code), "{why}");
         }

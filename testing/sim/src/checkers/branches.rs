@@ -18,15 +18,15 @@ pub fn logged(model: &Model, branch: usize, step: &BranchLogItem) -> Checked {
     };
     let marks: Vec<BranchLogState> = one.logged.iter().map(|(_, mark)| *mark).collect();
     match (step, &marks[..]) {
-        (BranchLogItem::Held(branch), []) if *branch == one.branch => Ok(()),
-        (BranchLogItem::Held(_), []) => wrong("is held as nobody asked for it"),
-        (BranchLogItem::Held(_), _) => wrong("is held twice, or after its end"),
-        (BranchLogItem::Settled { ending, .. }, _) if Some(*ending) != one.decided => {
+        (BranchLogItem::Prepared(branch), []) if *branch == one.branch => Ok(()),
+        (BranchLogItem::Prepared(_), []) => wrong("is held as nobody asked for it"),
+        (BranchLogItem::Prepared(_), _) => wrong("is held twice, or after its end"),
+        (BranchLogItem::Finished { outcome: ending, .. }, _) if Some(*ending) != one.decided => {
             wrong("ends as nobody decided")
         }
-        (BranchLogItem::Settled { ending: BranchOutcome::Commit, .. }, [BranchLogState::Held]) => Ok(()),
-        (BranchLogItem::Settled { ending: BranchOutcome::Abort, .. }, [] | [BranchLogState::Held]) => Ok(()),
-        (BranchLogItem::Settled { .. }, _) => wrong("ends twice, or is committed and was not held"),
+        (BranchLogItem::Finished { outcome: BranchOutcome::Commit, .. }, [BranchLogState::Held]) => Ok(()),
+        (BranchLogItem::Finished { outcome: BranchOutcome::Abort, .. }, [] | [BranchLogState::Held]) => Ok(()),
+        (BranchLogItem::Finished { .. }, _) => wrong("ends twice, or is committed and was not held"),
     }
 }
 
@@ -49,8 +49,8 @@ pub fn answered(
     let is_durable =
         |mark: BranchLogState| one.logged.iter().any(|logged| logged.1 == mark && durable(*logged));
     match (asked, reply) {
-        (None, Ok(BranchResponse::Held { .. })) if is_durable(BranchLogState::Held) => Ok(()),
-        (_, Ok(BranchResponse::Settled { ending, .. }))
+        (None, Ok(BranchResponse::Prepared { .. })) if is_durable(BranchLogState::Held) => Ok(()),
+        (_, Ok(BranchResponse::Finished { outcome: ending, .. }))
             if is_durable(BranchLogState::Ended(*ending)) && asked.is_none_or(|asked| asked == *ending) =>
         {
             Ok(())

@@ -75,7 +75,7 @@ fn reason(model: &Model, op: usize, rejection: &Rejection, clock: &SimClock) -> 
             if others.next().is_some() { Ok(()) } else { unfounded() }
         }
         (Rejection::Superseded { .. }, Some(OpId::Sequenced { .. }), _) => Ok(()),
-        (Rejection::Held, _, _) => {
+        (Rejection::Reserved, _, _) => {
             let cells = || model.ops[op].variants.iter().flat_map(|variant| variant.changes());
             let held = |branch: &BranchModel| {
                 !branch.logged.is_empty() && cells().any(|(cell, _)| branch.addition(cell).is_some())

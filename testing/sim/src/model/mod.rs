@@ -175,8 +175,8 @@ impl Model {
         branches::logged(self, number, step)?;
         let one = &mut self.branches[number];
         one.logged.push(match step {
-            BranchLogItem::Held(_) => (slot, BranchLogState::Held),
-            BranchLogItem::Settled { ending, values, .. } => {
+            BranchLogItem::Prepared(_) => (slot, BranchLogState::Held),
+            BranchLogItem::Finished { outcome: ending, values, .. } => {
                 if !values.is_empty() {
                     self.history.commit(partition, one.branch.additions(), values)?;
                 }
