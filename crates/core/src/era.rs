@@ -25,9 +25,9 @@ pub struct Era {
     pub number: u32,
     /// An id dated before this may have been accepted in an earlier era. It is accepted as new only while
     /// every era that may have accepted it would still have its record.
-    pub floor: Moment,
-    dated: Option<ConcurrentDatedFilter>,
-    opaque: Option<ConcurrentFilter>,
+    pub floor: Timestamp,
+    dated: Option<DatedFilter>,
+    opaque: Option<ForgetfulFilter>,
     /// Up to this time the dated filter may lack ids, because memory ran out.
     leaky_until: AtomicU64,
 }
@@ -47,7 +47,7 @@ pub(crate) enum FilterAnswer {
 
 impl Era {
     /// A new era with empty filters.
-    pub fn begin(number: u32, settings: TableSettings, floor: Moment) -> Result<Self, SettingsError> {
+    pub fn begin(number: u32, settings: TableSettings, floor: Timestamp) -> Result<Self, SettingsError> {
         settings.check()?;
         let failed = |setting, why: String| SettingsError { setting, why };
         let carries_time = |format: &Format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
@@ -66,7 +66,7 @@ impl Era {
         Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
     }
 
-    pub(crate) fn lookup(&self, key: IdKey, dated: Option<Moment>, now: Moment) -> FilterAnswer {
+    pub(crate) fn lookup(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) -> FilterAnswer {
         let fingerprint = key.fingerprint();
         let maybe = match dated {
             Some(dated) => {
@@ -92,7 +92,7 @@ impl Era {
     }
 
     /// Prefetches the filter memory of these ids.
-    pub(crate) fn prefetch(&self, ids: impl Iterator<Item = (IdKey, Option<Moment>)> + Clone) {
+    pub(crate) fn prefetch(&self, ids: impl Iterator<Item = (IdKey, Option<Timestamp>)> + Clone) {
         if let Some(filter) = &self.dated {
             let dated = ids.clone().filter_map(|(key, dated)| Some((key.fingerprint(), dated?)));
             filter.prefetch(dated);
@@ -105,7 +105,7 @@ impl Era {
 
     /// Inserts an id into the filter of its format. False if the era does not accept ids of that format.
     #[must_use]
-    pub(crate) fn insert(&self, key: IdKey, id: &OpId, now: Moment) -> bool {
+    pub(crate) fn insert(&self, key: IdKey, id: &OpId, now: Timestamp) -> bool {
         if !self.settings.formats.contains(id.format()) {
             return false;
         }
@@ -113,7 +113,7 @@ impl Era {
         match (id.dated(), &self.dated, &self.opaque) {
             (Some(dated), Some(filter), _) => match filter.insert_fingerprint(fingerprint, dated, now) {
                 // Only in a replay: an id that has expired since needs no filter.
-                Ok(()) | Err(Refusal::Expired) => {}
+                Ok(()) | Err(DatedIdError::Expired) => {}
                 // Never lost silently: until the id expires, the filter is not trusted.
                 Err(_) => {
                     let until = dated.max(now).after(self.settings.dated_window + self.settings.skew);
@@ -128,7 +128,7 @@ impl Era {
     }
 
     /// The generation of the record of an id that is accepted now.
-    pub(crate) fn generation(&self, dated: Option<Moment>, now: Moment) -> Generation {
+    pub(crate) fn generation(&self, dated: Option<Timestamp>, now: Timestamp) -> Generation {
         let settings = &self.settings;
         match dated {
             Some(dated) => Generation::of(dated.after(settings.dated_window), settings.dated_window),
@@ -139,7 +139,7 @@ impl Era {
     }
 
     /// The generations that may hold an id of this era, the likeliest first.
-    pub(crate) fn candidates(&self, dated: Option<Moment>, now: Moment) -> Vec<Generation> {
+    pub(crate) fn candidates(&self, dated: Option<Timestamp>, now: Timestamp) -> Vec<Generation> {
         let settings = &self.settings;
         match dated {
             Some(_) => vec![self.generation(dated, now)],
@@ -151,7 +151,7 @@ impl Era {
     }
 
     /// Drops expired ids.
-    pub fn maintain(&self, now: Moment) {
+    pub fn maintain(&self, now: Timestamp) {
         if let Some(filter) = &self.dated {
             filter.maintain(now);
         }

@@ -16,13 +16,13 @@ pub struct Generation(pub u64);
 
 impl Generation {
     /// The generation of an id that must be recorded until `until`, in a table with this window.
-    pub fn of(until: Moment, window: Duration) -> Self {
+    pub fn of(until: Timestamp, window: Duration) -> Self {
         let width = width(window);
         Self(millis_up(until).div_ceil(width).saturating_mul(width))
     }
 
     /// The generations of ids that must be recorded until a time between `from` and `to`, the latest first.
-    pub fn between(from: Moment, to: Moment, window: Duration) -> impl Iterator<Item = Self> {
+    pub fn between(from: Timestamp, to: Timestamp, window: Duration) -> impl Iterator<Item = Self> {
         let width = width(window);
         let (first, last) = (Self::of(from, window).0 / width, Self::of(to, window).0 / width);
         (first..=last).rev().map(move |number| Self(number.saturating_mul(width)))
@@ -63,7 +63,7 @@ mod tests {
             let generation = Generation::of(until, window);
             prop_assert!(!generation.expired(until), "{generation:?} goes before {until:?}");
             // A lookup with any expiry range around `until` has the generation among its candidates.
-            let from = Moment::from_nanos(until.as_nanos().saturating_sub(before * 1_000_000));
+            let from = Timestamp::from_nanos(until.as_nanos().saturating_sub(before * 1_000_000));
             let to = until.after(Duration::from_millis(after));
             let found: Vec<_> = Generation::between(from, to, window).collect();
             prop_assert!(found.contains(&generation));

@@ -251,7 +251,7 @@ impl OpId {
 
     /// A UUID of version 7 with this time (the low 48 bits count) and the low 74 bits of `random`.
     pub fn uuid7_from(millis: u64, random: u128) -> Self {
-        let (high, low) = (random >> 62 & 0xfff, random & (1 << 62) - 1);
+        let (high, low) = (random >> 62 & 0xfff, random & ((1 << 62) - 1));
         Self::Uuid7(u128::from(millis) << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low)
     }
 
@@ -306,7 +306,7 @@ impl OpId {
     }
 
     /// The time in the id, if its format has one.
-    pub fn dated(&self) -> Option<Moment> {
+    pub fn dated(&self) -> Option<Timestamp> {
         match self {
             Self::Uuid7(bits) | Self::Ulid(bits) => Some(Timestamp::from_millis((bits >> 80) as u64)),
             Self::Event { millis, .. } => Some(Timestamp::from_millis(*millis)),

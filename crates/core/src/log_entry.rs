@@ -167,7 +167,7 @@ impl<'a> Entry<'a> {
         }
         let time = input.varint()?;
         // The results and the log position must have the same time.
-        if time != millis(Moment::from_millis(time)) {
+        if time != millis(Timestamp::from_millis(time)) {
             return Err(DecodeError("a time beyond all moments"));
         }
         Ok(Self { slot, millis: time, input })
@@ -245,6 +245,6 @@ fn era(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
 }
 
 /// A time in whole milliseconds, as in entries.
-pub(crate) fn millis(moment: Moment) -> u64 {
+pub(crate) fn millis(moment: Timestamp) -> u64 {
     moment.as_nanos() / 1_000_000
 }

@@ -140,7 +140,7 @@ impl Partition {
     }
 
     /// The time of its last entry.
-    pub fn time(&self) -> Moment {
+    pub fn time(&self) -> Timestamp {
         self.time
     }
 
@@ -150,9 +150,9 @@ impl Partition {
     }
 
     /// The next log position at the time `now`, or at the time of the last entry if that is later.
-    pub fn next_step(&self, now: Moment) -> LogPosition {
+    pub fn next_step(&self, now: Timestamp) -> LogPosition {
         // In whole milliseconds, as in the entry, so that a replay sees the same time.
-        LogPosition { slot: self.slot + 1, time: self.time.max(Moment::from_millis(millis(now))) }
+        LogPosition { slot: self.slot + 1, time: self.time.max(Timestamp::from_millis(millis(now))) }
     }
 
     /// Moves to a log position: the next slot, at a time no earlier than the last. On an error nothing
@@ -312,9 +312,9 @@ impl Partition {
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
-        let (slot, time) = (input.varint()?, Moment::from_nanos(input.varint()?));
+        let (slot, time) = (input.varint()?, Timestamp::from_nanos(input.varint()?));
         // The next entry must get the same slot and time in a replay.
-        if slot == u64::MAX || time != Moment::from_millis(millis(time)) {
+        if slot == u64::MAX || time != Timestamp::from_millis(millis(time)) {
             return Err(DecodeError("a slot without a next one, or a time that no entry has"));
         }
         let sessions = Sessions::decode_floors(&mut input)?;
@@ -331,7 +331,7 @@ pub fn restore_dedup<A: StateWriter>(
     operation: &Operation,
     hashes: Hashes,
     decision: &OperationDecision,
-    time: Moment,
+    time: Timestamp,
     writer: &mut A,
 ) -> Result<(), ReplayError> {
     let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return Ok(()) };

@@ -245,7 +245,7 @@ pub fn restore_branch_dedup<A: StateWriter>(
     step: &BranchLogItem,
     key: IdKey,
     slot: u64,
-    time: Moment,
+    time: Timestamp,
     writer: &mut A,
 ) {
     let BranchLogItem::Finished { outcome, generation, .. } = step else { return };

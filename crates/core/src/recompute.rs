@@ -34,7 +34,7 @@ pub fn complete<R: StateReader>(
     if !answer.applied || !operation.keeps() {
         return Ok(());
     }
-    let step = LogPosition { slot: answer.slot, time: Moment::from_millis(answer.millis) };
+    let step = LogPosition { slot: answer.slot, time: Timestamp::from_millis(answer.millis) };
     match evaluate(step, operation, decision.memory, reader).map_err(RecomputeError::Read)? {
         Verdict::Fresh(again) if again.answer == *answer || again.answer.applied && mutated!(ReplayTwice) => {
             decision.effects = again.effects;

@@ -27,7 +27,7 @@ use crate::replay::ReplayError;
 pub struct Sessions {
     live: HashMap<Client, Session>,
     /// The same clients sorted by expiry time, so that eviction looks only at the first.
-    ends: BTreeSet<(Moment, Client)>,
+    ends: BTreeSet<(Timestamp, Client)>,
     floors: BTreeMap<TableId, u64>,
     /// Clients whose stored row is out of date.
     changed: BTreeSet<Client>,
@@ -48,7 +48,7 @@ struct Session {
     epoch: u64,
     /// Highest sequence number recorded.
     high: u64,
-    last_used: Moment,
+    last_used: Timestamp,
     /// The lease at the last use.
     lease: Duration,
     /// The results within the window, by ascending sequence number.
@@ -65,8 +65,8 @@ pub(crate) enum SessionLookup {
 
 impl Session {
     /// Expiry time: when the lease ends, and not before the current time has passed the epoch.
-    fn end(&self) -> Moment {
-        self.last_used.after(self.lease).max(Moment::from_millis(self.epoch.saturating_add(1)))
+    fn end(&self) -> Timestamp {
+        self.last_used.after(self.lease).max(Timestamp::from_millis(self.epoch.saturating_add(1)))
     }
 
     fn idle(&self, now: Timestamp) -> bool {
@@ -171,7 +171,7 @@ impl Sessions {
         seq: u64,
         record: DedupRecord,
         lease: Duration,
-        now: Moment,
+        now: Timestamp,
     ) -> Result<(), ReplayError> {
         let empty = || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new() };
         if !self.changed.contains(&client) {
@@ -208,7 +208,7 @@ impl Sessions {
     }
 
     /// Moves a client to its new expiry time in `ends`.
-    fn list(&mut self, client: Client, before: Option<Moment>, end: Moment) {
+    fn list(&mut self, client: Client, before: Option<Timestamp>, end: Timestamp) {
         if before == Some(end) {
             return;
         }
@@ -221,12 +221,12 @@ impl Sessions {
     }
 
     /// The client with the earliest expiry time, if that has passed.
-    fn first_idle(&self, now: Moment) -> Option<&Client> {
+    fn first_idle(&self, now: Timestamp) -> Option<&Client> {
         self.ends.first().filter(|(end, _)| now > *end).map(|(_, client)| client)
     }
 
     /// Removes the client with the earliest expiry time; false if none has expired.
-    fn forget_first(&mut self, now: Moment) -> bool {
+    fn forget_first(&mut self, now: Timestamp) -> bool {
         if self.first_idle(now).is_none() {
             return false;
         }
@@ -240,7 +240,7 @@ impl Sessions {
     }
 
     /// Removes the sessions whose lease has ended.
-    pub fn forget_idle(&mut self, now: Moment) {
+    pub fn forget_idle(&mut self, now: Timestamp) {
         while self.forget_first(now) {}
     }
 

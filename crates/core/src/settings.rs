@@ -162,7 +162,7 @@ impl TableSettings {
     }
 
     /// The latest time until which an id accepted up to `now` must be recorded.
-    pub(crate) fn promised_until(&self, now: Moment) -> Moment {
+    pub(crate) fn promised_until(&self, now: Timestamp) -> Timestamp {
         now.after(self.memory())
     }
 
@@ -173,7 +173,7 @@ impl TableSettings {
 
     /// Upper bound of the dates of all ids accepted up to `now`, also by a thread whose clock reading is
     /// older.
-    pub(crate) fn dated_before(&self, now: Moment) -> Moment {
+    pub(crate) fn dated_before(&self, now: Timestamp) -> Timestamp {
         now.after(self.skew + SLACK)
     }
 

@@ -25,12 +25,12 @@ pub struct StoreClock {
 impl StoreClock {
     /// Starts at the wall clock's time, or at the latest time in the log if that is later. `elapsed` is the
     /// reading of the monotonic clock.
-    pub fn begin(wall: Moment, logged: Moment, elapsed: Duration) -> Self {
+    pub fn begin(wall: Timestamp, logged: Timestamp, elapsed: Duration) -> Self {
         Self { now: wall.max(logged), elapsed }
     }
 
     /// Takes a reading of both clocks and returns the time.
-    pub fn advance(&mut self, wall: Moment, elapsed: Duration) -> Moment {
+    pub fn advance(&mut self, wall: Timestamp, elapsed: Duration) -> Timestamp {
         let passed = elapsed.saturating_sub(self.elapsed);
         self.elapsed = self.elapsed.max(elapsed);
         let fastest = self.now.after(passed.saturating_add(passed / GAIN));
@@ -39,7 +39,7 @@ impl StoreClock {
     }
 
     /// Time of the last reading.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         self.now
     }
 }
@@ -59,29 +59,29 @@ mod tests {
 
     #[test]
     fn follows_a_correct_clock() {
-        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(5));
-        assert_eq!(time.advance(Moment::from_secs(1010), s(15)), Moment::from_secs(1010));
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(5));
+        assert_eq!(time.advance(Timestamp::from_secs(1010), s(15)), Timestamp::from_secs(1010));
     }
 
     #[test]
     fn a_jump_forward_gains_at_most_an_eighth() {
-        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(0));
-        assert_eq!(time.advance(Moment::from_secs(900_000), s(8)), Moment::from_secs(1009));
-        assert_eq!(time.advance(Moment::from_secs(900_000), s(16)), Moment::from_secs(1018));
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(0));
+        assert_eq!(time.advance(Timestamp::from_secs(900_000), s(8)), Timestamp::from_secs(1009));
+        assert_eq!(time.advance(Timestamp::from_secs(900_000), s(16)), Timestamp::from_secs(1018));
     }
 
     #[test]
     fn a_step_back_stops_time() {
-        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(0));
-        assert_eq!(time.advance(Moment::from_secs(10), s(8)), Moment::from_secs(1000));
-        assert_eq!(time.advance(Moment::from_secs(1001), s(9)), Moment::from_secs(1001));
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(0));
+        assert_eq!(time.advance(Timestamp::from_secs(10), s(8)), Timestamp::from_secs(1000));
+        assert_eq!(time.advance(Timestamp::from_secs(1001), s(9)), Timestamp::from_secs(1001));
     }
 
     #[test]
     fn monotonic_clock_stepping_back_adds_no_time() {
-        let mut time = StoreClock::begin(Moment::from_secs(1000), Moment::ZERO, s(100));
-        time.advance(Moment::from_secs(5000), s(50));
-        assert_eq!(time.advance(Moment::from_secs(5000), s(108)), Moment::from_secs(1009));
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(100));
+        time.advance(Timestamp::from_secs(5000), s(50));
+        assert_eq!(time.advance(Timestamp::from_secs(5000), s(108)), Timestamp::from_secs(1009));
     }
 
     #[test]

@@ -33,13 +33,13 @@ pub struct Table {
 struct Past {
     era: Arc<Era>,
     /// When its last dedup record expires.
-    until: Moment,
+    until: Timestamp,
 }
 
 impl Past {
     /// All ids accepted in the era are dated before this.
-    fn dated_before(&self) -> Moment {
-        const END_OF_TIME: Moment = Moment::from_nanos(u64::MAX);
+    fn dated_before(&self) -> Timestamp {
+        const END_OF_TIME: Timestamp = Timestamp::from_nanos(u64::MAX);
         if self.until == END_OF_TIME {
             // The time saturated, so it does not say when the era ended.
             return END_OF_TIME;
@@ -88,7 +88,7 @@ impl Table {
     }
 
     /// The eras whose dedup records have not all expired.
-    pub(crate) fn living(&self, now: Moment) -> impl Iterator<Item = &Era> + Clone {
+    pub(crate) fn living(&self, now: Timestamp) -> impl Iterator<Item = &Era> + Clone {
         let living = move |past: &&Past| past.until >= now && !mutated!(PastErasIgnored);
         let past = self.past.iter().filter(living).map(|past| &*past.era);
         std::iter::once(&*self.present).chain(past)
@@ -96,7 +96,7 @@ impl Table {
 
     /// Whether an earlier era may have accepted an id of this date and its record has expired. A later era
     /// with a longer window must not accept it again.
-    pub(crate) fn forgotten(&self, dated: Moment, now: Moment) -> bool {
+    pub(crate) fn forgotten(&self, dated: Timestamp, now: Timestamp) -> bool {
         if mutated!(EraFloorIgnored) {
             return false;
         }
@@ -128,7 +128,7 @@ impl Table {
         era: u32,
         key: IdKey,
         id: &OpId,
-        now: Moment,
+        now: Timestamp,
     ) -> Result<(), ReplayError> {
         let newest = self.present.number;
         if era > newest {
@@ -146,7 +146,7 @@ impl Table {
     ///
     /// Drops no era, even if its records have expired by now: the log may hold no entry of this time, and a
     /// restart with the clock set back would need it. See [`without_past`](Self::without_past).
-    pub fn change(&self, settings: TableSettings, now: Moment) -> Result<Self, SettingsError> {
+    pub fn change(&self, settings: TableSettings, now: Timestamp) -> Result<Self, SettingsError> {
         let mut past = self.past.clone();
         if past.len() + 1 >= ERAS_MAX {
             let why =
@@ -166,14 +166,14 @@ impl Table {
 
     /// The past eras to keep: up to the oldest with a record that has not expired. An era before it is kept
     /// even if all its records have expired, to know which ids it may have accepted.
-    fn past_at(&self, now: Moment) -> &[Past] {
+    fn past_at(&self, now: Timestamp) -> &[Past] {
         let kept = self.past.iter().rposition(|past| past.until >= now).map_or(0, |oldest| oldest + 1);
         &self.past[..kept]
     }
 
     /// The table without expired eras; `None` if there is none. `now` is a time in the log: no restart begins
     /// before it.
-    pub fn without_past(&self, now: Moment) -> Option<Self> {
+    pub fn without_past(&self, now: Timestamp) -> Option<Self> {
         let past = self.past_at(now);
         (past.len() < self.past.len()).then(|| Self { past: past.to_vec(), ..self.clone() })
     }

@@ -10,8 +10,8 @@ use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
 use jeton_core::{
     Catalog, Cell, Change, Check, Column, DedupLocation, DedupRecord, Entry, Format, Formats, Generation,
-    LogItem, LogPosition, Mode, Moment, OpId, Operation, OperationDecision, OperationResult, Partition,
-    PartitionId, PayloadHash, ReplayError, TableSettings, Value, Values, Verdict, codec::Reader, complete,
+    LogItem, LogPosition, Mode, OpId, Operation, OperationDecision, OperationResult, Partition, PartitionId,
+    PayloadHash, ReplayError, TableSettings, Timestamp, Value, Values, Verdict, codec::Reader, complete,
     log_entry,
 };
 use proptest::prelude::*;
@@ -566,7 +566,7 @@ fn replay_error(log: &[(u64, Operation, DedupLocation)]) -> Option<ReplayError> 
     let mut last = None;
     for ((millis, operation, memory), slot) in log.iter().zip(1..) {
         assert_eq!(last, None, "an entry before the last is refused");
-        let position = LogPosition { slot, time: Moment::from_millis(*millis) };
+        let position = LogPosition { slot, time: Timestamp::from_millis(*millis) };
         let answer = OperationResult { applied: true, slot, millis: *millis, values: Values::One(Some(1)) };
         let decision = OperationDecision { answer, memory: *memory, effects: None };
         let hashes = jeton_core::Hashes::of(operation, &SECRET, &mut Vec::new());

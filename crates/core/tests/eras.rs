@@ -248,7 +248,7 @@ fn an_entry_of_a_dropped_era_is_replayed() {
 }
 
 /// The world with filters that lost all ids for lack of memory and are not trusted until `until`.
-fn with_lossy_filters(world: &World, until: Moment) -> World {
+fn with_lossy_filters(world: &World, until: Timestamp) -> World {
     let mut lossy = world.clone();
     let empty = Catalog::decode(&world.catalog.encode()).unwrap();
     let table = empty.get(TABLE).unwrap().refilled(|era| {
@@ -414,7 +414,7 @@ struct Taken {
 
 impl Taken {
     /// Whether a retry must be recognised.
-    fn binds(&self, id: &OpId, real: Duration, now: Moment) -> bool {
+    fn binds(&self, id: &OpId, real: Duration, now: Timestamp) -> bool {
         match id.dated() {
             Some(dated) => now.since(dated) <= self.settings.dated_window,
             None => real - self.real <= self.settings.opaque_window,
@@ -423,8 +423,8 @@ impl Taken {
 }
 
 /// The whole milliseconds of a time, as in the log.
-fn whole(now: Moment) -> Moment {
-    Moment::from_millis(now.as_nanos() / 1_000_000)
+fn whole(now: Timestamp) -> Timestamp {
+    Timestamp::from_millis(now.as_nanos() / 1_000_000)
 }
 
 fn live(events: Vec<Event>) {

@@ -48,8 +48,8 @@ fn uuid7_from_keeps_time_and_74_random_bits() {
         let id = OpId::uuid7_from(millis, random);
         let OpId::Uuid7(bits) = id else { panic!("{id:?}") };
         assert_eq!(OpId::uuid7(bits), Ok(id.clone()), "version and variant");
-        assert_eq!(id.dated(), Some(Moment::from_millis(millis)));
-        assert_eq!((bits >> 64 & 0xfff) << 62 | bits & (1 << 62) - 1, random);
+        assert_eq!(id.dated(), Some(Timestamp::from_millis(millis)));
+        assert_eq!((bits >> 64 & 0xfff) << 62 | bits & ((1 << 62) - 1), random);
     }
     // More bits are ignored.
     assert_eq!(OpId::uuid7_from(1 << 48, 1 << 74), OpId::uuid7_from(0, 0));
@@ -313,7 +313,7 @@ proptest! {
 
     #[test]
     fn ids_round_trip_their_time(millis in 0u64..1 << 48, number: u64) {
-        prop_assert_eq!(minted_at(millis, number).dated(), Some(Moment::from_millis(millis)));
+        prop_assert_eq!(minted_at(millis, number).dated(), Some(Timestamp::from_millis(millis)));
     }
 }
 

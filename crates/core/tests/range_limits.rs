@@ -10,7 +10,7 @@ use jeton_core::{
     Timestamp, WINDOW_MAX, WINDOW_MIN, log_entry,
 };
 
-/// The last whole millisecond of a `Moment`.
+/// The last whole millisecond of a `Timestamp`.
 const LAST: u64 = u64::MAX / 1_000_000;
 
 fn extreme_settings() -> Vec<TableSettings> {

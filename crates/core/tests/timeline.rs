@@ -28,7 +28,7 @@ proptest! {
             prop_assert!(now.since(start) <= Duration::from_nanos(most), "it gains too much");
             prop_assert_eq!(time.now(), now);
             // The same or an older reading adds no time.
-            prop_assert_eq!(time.advance(Moment::from_nanos(u64::MAX), read.saturating_sub(Duration::from_nanos(back))), now);
+            prop_assert_eq!(time.advance(Timestamp::from_nanos(u64::MAX), read.saturating_sub(Duration::from_nanos(back))), now);
             before = now;
         }
     }
@@ -50,7 +50,7 @@ proptest! {
     /// What is recorded for the stretched window is recorded for the window of real time.
     #[test]
     fn drift_covers_the_fastest_clock(window in 0u64..1 << 60, parts in 1u64..9) {
-        let mut time = StoreClock::begin(Moment::ZERO, Moment::ZERO, Duration::ZERO);
+        let mut time = StoreClock::begin(Timestamp::ZERO, Timestamp::ZERO, Duration::ZERO);
         for part in 1..=parts {
             let real = (u128::from(window) * u128::from(part) / u128::from(parts)) as u64;
             time.advance(Timestamp::from_nanos(u64::MAX), Duration::from_nanos(real));
@@ -61,7 +61,7 @@ proptest! {
 
 #[test]
 fn time_saturates() {
-    let mut time = StoreClock::begin(Moment::from_nanos(u64::MAX), Moment::ZERO, Duration::ZERO);
-    assert_eq!(time.advance(Moment::ZERO, Duration::MAX), Moment::from_nanos(u64::MAX));
+    let mut time = StoreClock::begin(Timestamp::from_nanos(u64::MAX), Timestamp::ZERO, Duration::ZERO);
+    assert_eq!(time.advance(Timestamp::ZERO, Duration::MAX), Timestamp::from_nanos(u64::MAX));
     assert_eq!(with_clock_drift(Duration::MAX), Duration::MAX);
 }

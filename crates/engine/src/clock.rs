@@ -10,7 +10,7 @@ use crate::rfc3339;
 /// Clocks of the machine.
 pub trait Clock: Send + Sync + 'static {
     /// The wall clock, since 1970. It may jump at any time.
-    fn wall(&self) -> Moment;
+    fn wall(&self) -> Timestamp;
 
     /// The monotonic clock, since an arbitrary fixed point.
     fn elapsed(&self) -> Duration;
@@ -53,9 +53,9 @@ impl Clock for SystemClock {
 )]
 pub struct ClockAhead {
     /// Reading of the wall clock.
-    pub wall: Moment,
+    pub wall: Timestamp,
     /// The latest time in the log.
-    pub logged: Moment,
+    pub logged: Timestamp,
     /// The limit.
     pub max: Duration,
 }
@@ -69,7 +69,7 @@ pub struct StoreTime<C> {
 impl<C: Clock> StoreTime<C> {
     /// Starts no earlier than the latest log entry. The downtime was not measured, so the wall clock is
     /// believed, unless it is further ahead of the log than `max`. Without any entry it is always believed.
-    pub fn begin(clock: C, logged: Moment, max: Duration) -> Result<Self, ClockAhead> {
+    pub fn begin(clock: C, logged: Timestamp, max: Duration) -> Result<Self, ClockAhead> {
         let wall = clock.wall();
         if logged > Timestamp::ZERO && wall.since(logged) > max {
             return Err(ClockAhead { wall, logged, max });
@@ -79,7 +79,7 @@ impl<C: Clock> StoreTime<C> {
     }
 
     /// The store's time.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         if mutated!(WallClockTime) {
             return self.clock.wall();
         }
@@ -123,11 +123,11 @@ mod tests {
             assert!(message.contains(part), "{message}");
         }
         // A clock behind the log is harmless: the store's time waits until the clock has caught up.
-        assert_eq!(begin(5, logged), Ok(Moment::from_secs(logged)));
+        assert_eq!(begin(5, logged), Ok(Timestamp::from_secs(logged)));
     }
 
     #[test]
     fn any_clock_is_believed_without_log_entries() {
-        assert_eq!(begin(9_000_000_000, 0), Ok(Moment::from_secs(9_000_000_000)));
+        assert_eq!(begin(9_000_000_000, 0), Ok(Timestamp::from_secs(9_000_000_000)));
     }
 }

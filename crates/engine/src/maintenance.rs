@@ -113,7 +113,7 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
 #[cfg(test)]
 mod tests {
     use futures_executor::block_on;
-    use jeton_core::{Catalog, Format, Formats, Moment, TableSettings};
+    use jeton_core::{Catalog, Format, Formats, TableSettings, Timestamp};
     use jeton_register::disk::FaultDisk;
     use jeton_register::memory::{Faults, Memory};
 
@@ -183,7 +183,11 @@ mod tests {
             assert_eq!(scenario.eras(), (left.into(), left.into()), "after {hours} hours");
         }
         // Versions continue from there.
-        scenario.upkeep.tables.alter("two", settings(9), || Moment::from_secs(START), Moment::ZERO).unwrap();
+        scenario
+            .upkeep
+            .tables
+            .alter("two", settings(9), || Timestamp::from_secs(START), Timestamp::ZERO)
+            .unwrap();
         assert_eq!(scenario.eras(), (vec![1, 2, 1], vec![1, 2, 1]));
     }
 

@@ -3,7 +3,7 @@
 use jeton_core::Timestamp;
 
 /// The time as `2026-11-16T04:05:06Z`.
-pub(crate) fn shown(moment: Moment) -> String {
+pub(crate) fn shown(moment: Timestamp) -> String {
     let seconds = moment.as_nanos() / 1_000_000_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);

@@ -14,9 +14,9 @@ mod memory;
 mod replay;
 
 use jeton_core::{
-    BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, IdKey, IdStatus, LogPosition,
-    Moment, OpId, OperationDecision, Partition, PartitionId, ReplayError, Secret, StateReader, Table,
-    TableId, Verdict, limits, log_entry, mutated,
+    BranchLogItem, BranchState, BranchVerdict, Catalog, Cell, Durability, IdKey, IdStatus, LogPosition, OpId,
+    OperationDecision, Partition, PartitionId, ReplayError, Secret, StateReader, Table, TableId, Timestamp,
+    Verdict, limits, log_entry, mutated,
 };
 use jeton_register::disk::Disk;
 use jeton_register::{Batch, Log, Slot};
@@ -372,7 +372,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     /// The time of a partition in milliseconds.
-    fn time_in(&self, partition: PartitionId, now: Moment) -> u64 {
+    fn time_in(&self, partition: PartitionId, now: Timestamp) -> u64 {
         let owned = self.partitions[usize::from(partition.0)].as_ref();
         let time = owned.map_or(now, |owned| owned.partition.time().max(now));
         time.as_nanos() / 1_000_000

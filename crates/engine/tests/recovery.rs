@@ -10,8 +10,8 @@ use common::scenario::{SECRET, Scenario};
 use common::{add, apply_all, open, small, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{
-    Cell, Change, Column, DedupLocation, Format, Formats, Generation, LogPosition, Moment, OpId, Operation,
-    OperationDecision, OperationResult, Secret, TableId, TableSettings, Value, Values, log_entry,
+    Cell, Change, Column, DedupLocation, Format, Formats, Generation, LogPosition, OpId, Operation,
+    OperationDecision, OperationResult, Secret, TableId, TableSettings, Timestamp, Value, Values, log_entry,
 };
 use jeton_engine::{Engine, EngineError, OperationOutcome, Options, find, replay_log};
 use jeton_register::{Batch, Log, Registers, Slot};
@@ -137,7 +137,7 @@ fn entry(row: &str, slot: u64, millis: u64, id: OpId, memory: DedupLocation) -> 
     let operation = Operation::single(Some(id), cell_of(row), Change::Add(1)).unwrap();
     let answer = OperationResult { applied: true, slot, millis, values: Values::One(Some(1)) };
     let mut bytes = Vec::new();
-    log_entry::begin(LogPosition { slot, time: Moment::from_millis(millis) }, &mut bytes);
+    log_entry::begin(LogPosition { slot, time: Timestamp::from_millis(millis) }, &mut bytes);
     log_entry::push(&operation, &OperationDecision { answer, memory, effects: None }, &mut bytes);
     bytes
 }

@@ -31,8 +31,8 @@ pub const fn ms(millis: u64) -> Duration {
 }
 
 /// `millis` milliseconds after the start of the world.
-pub const fn at(millis: u64) -> Moment {
-    Moment::from_millis(START + millis)
+pub const fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(START + millis)
 }
 
 /// A UUIDv7 dated `millis` milliseconds after the start of the world.
@@ -91,7 +91,7 @@ pub fn within(delta: i64, min: Option<i64>, max: Option<i64>) -> Change {
 
 impl Store {
     /// Drops expired generations, as a store on disk would.
-    pub fn forget(&mut self, now: Moment) {
+    pub fn forget(&mut self, now: Timestamp) {
         self.answers.retain(|(generation, _), _| !generation.expired(now));
     }
 }
@@ -102,7 +102,7 @@ pub struct World {
     pub catalog: Catalog,
     pub partitions: BTreeMap<PartitionId, Partition>,
     pub store: Store,
-    pub now: Moment,
+    pub now: Timestamp,
     /// The entries of all partitions, in the order of writing.
     pub log: Vec<(PartitionId, u64, Vec<u8>)>,
     checkpoint: Checkpoint,

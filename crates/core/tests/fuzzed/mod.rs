@@ -113,8 +113,8 @@ fn session(data: &[u8]) {
     if partition.sessions().restore(client.clone(), data).is_ok() {
         assert_eq!(partition.sessions().len(), 1);
         // As the client's next operation does, and as maintenance does.
-        partition.sessions().forget_idle(Moment::from_millis(1_700_000_000_000));
-        partition.sessions().forget_idle(Moment::from_millis(u64::MAX));
+        partition.sessions().forget_idle(Timestamp::from_millis(1_700_000_000_000));
+        partition.sessions().forget_idle(Timestamp::from_millis(u64::MAX));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_core::{Moment, mutated};
+use jeton_core::{Timestamp, mutated};
 use jeton_register::disk::Disk;
 
 use super::{Shard, Slots};
@@ -34,7 +34,7 @@ pub struct FrozenValues {
     /// With these rows the store contains everything up to these slots.
     pub slots: Slots,
     /// Everything they lack was decided at this time or later.
-    pub time: Moment,
+    pub time: Timestamp,
 }
 
 impl<V: Values, D: Disk> Shard<V, D> {
@@ -60,7 +60,7 @@ impl<V: Values, D: Disk> Shard<V, D> {
     }
 
     /// Freezes what the value store lacks. [`copy_values`](Self::copy_values) hands it out.
-    pub fn freeze_values(&mut self, now: Moment) {
+    pub fn freeze_values(&mut self, now: Timestamp) {
         assert!(self.freezing.is_none(), "one freeze at a time");
         let mut rows = Rows::default();
         let freeze = self.memory.cache.freeze();
