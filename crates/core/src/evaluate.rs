@@ -137,6 +137,10 @@ impl Change {
                     Check::Absent => before.is_none(),
                     Check::Present => before.is_some(),
                     Check::Holds(value) => before == Some(value),
+                    Check::ExpiresWithin { min, max } => {
+                        let expiry = before.map(|value| value.until().unwrap_or(u64::MAX));
+                        expiry.is_some_and(|expiry| (*min..=*max).contains(&expiry))
+                    }
                 };
                 let value = if before.is_some() { number } else { None };
                 Ok(if holds { Outcome::After(value, None) } else { Outcome::Refused(number) })

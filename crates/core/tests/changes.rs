@@ -55,6 +55,33 @@ fn a_check_passes_or_refuses_permanently() {
 }
 
 #[test]
+fn a_check_of_the_expiry_time_takes_none_for_the_latest() {
+    let mut world = world();
+    let (never, end) = (u64::MAX, START + 50);
+    let expires = |min, max| Change::Check(Check::ExpiresWithin { min, max });
+    world.change_row(&opaque("empty"), "a", expires(0, never)).refused();
+    world.change_row(&opaque("put"), "a", put("text")).fresh();
+    let cases = [(0, never, true), (never, never, true), (0, never - 1, false)];
+    for (at, (min, max, applied)) in cases.into_iter().enumerate() {
+        let answer = world.change_row(&opaque(&format!("plain{at}")), "a", expires(min, max)).fresh().answer;
+        assert_eq!(answer.applied, applied, "{min}..={max}");
+    }
+    world.change_row(&opaque("end"), "a", Change::Expire(Some(end))).fresh();
+    let cases = [
+        (0, never - 1, true),
+        (end, end, true),
+        (end + 1, never, false),
+        (0, end - 1, false),
+        (never, never, false),
+    ];
+    for (at, (min, max, applied)) in cases.into_iter().enumerate() {
+        let answer = world.change_row(&opaque(&format!("end{at}")), "a", expires(min, max)).fresh().answer;
+        assert_eq!(answer.applied, applied, "{min}..={max}");
+    }
+    assert_eq!(world.value("a"), Some(bytes("text").lasting(Some(end))));
+}
+
+#[test]
 fn a_check_changes_nothing_and_sees_earlier_changes() {
     let mut world = world();
     assert!(world.change_row(&opaque("1"), "a", Change::Check(Check::Absent)).fresh().answer.applied);

@@ -80,9 +80,11 @@ impl Simulation {
         let one = &self.model.branches[branch];
         let what = match ending {
             None => BranchRequest::Prepare(one.branch.clone()),
-            Some(ending) => {
-                BranchRequest::Finish { name: one.branch.name().clone(), outcome: ending, others_finished: false }
-            }
+            Some(ending) => BranchRequest::Finish {
+                name: one.branch.name().clone(),
+                outcome: ending,
+                others_finished: false,
+            },
         };
         let partition = one.partition;
         let Some(answer) = self.life.as_ref().and_then(|life| life.branch(what, partition)) else { return };

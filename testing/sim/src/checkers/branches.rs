@@ -25,7 +25,9 @@ pub fn logged(model: &Model, branch: usize, step: &BranchLogItem) -> Checked {
             wrong("ends as nobody decided")
         }
         (BranchLogItem::Finished { outcome: BranchOutcome::Commit, .. }, [BranchLogState::Held]) => Ok(()),
-        (BranchLogItem::Finished { outcome: BranchOutcome::Abort, .. }, [] | [BranchLogState::Held]) => Ok(()),
+        (BranchLogItem::Finished { outcome: BranchOutcome::Abort, .. }, [] | [BranchLogState::Held]) => {
+            Ok(())
+        }
         (BranchLogItem::Finished { .. }, _) => wrong("ends twice, or is committed and was not held"),
     }
 }
