@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use jeton_engine::{Engine, OpenError, Options};
-use jeton_register::embedded;
+use jeton_wal as wal;
 
 use crate::cli_error::CliError;
 
@@ -24,19 +24,19 @@ pub fn open(folder: &Path, options: Options) -> Result<Engine> {
 pub fn explain(folder: &Path, error: OpenError) -> anyhow::Error {
     let place = folder.display();
     let (what, fix) = match &error {
-        OpenError::Log(embedded::OpenError::Locked { by, pid }) => (
+        OpenError::Log(wal::OpenError::Locked { by, pid }) => (
             format!("the store in {place} is in use by {by} (process {pid})"),
             format!("stop that process (kill {pid}), or choose another directory with --data"),
         ),
-        OpenError::Log(embedded::OpenError::Damaged { .. }) => (
+        OpenError::Log(wal::OpenError::Damaged { .. }) => (
             format!("the log of the store in {place} is damaged"),
             "keep the directory as it is, look after the disk, and restore a backup: jeton restore BACKUP NEW-DIR".into(),
         ),
-        OpenError::Log(embedded::OpenError::Version { .. }) => (
+        OpenError::Log(wal::OpenError::Version { .. }) => (
             format!("the store in {place} was written by another version of jeton"),
             "use that version, or restore a backup that this one can read".into(),
         ),
-        OpenError::Options(_) | OpenError::Log(embedded::OpenError::Options(_)) => (
+        OpenError::Options(_) | OpenError::Log(wal::OpenError::Options(_)) => (
             "the settings of the engine cannot be".into(),
             "see them with jeton config, and change the one that is named".into(),
         ),
@@ -109,13 +109,13 @@ mod tests {
             (system(ErrorKind::ReadOnlyFilesystem), "read-only"),
             (system(ErrorKind::NotADirectory), "there is a file"),
             (system(ErrorKind::Other), "jeton doctor"),
-            (OpenError::Log(embedded::OpenError::Locked { by: "jeton".into(), pid: 7 }), "kill 7"),
+            (OpenError::Log(wal::OpenError::Locked { by: "jeton".into(), pid: 7 }), "kill 7"),
             (
-                OpenError::Log(embedded::OpenError::Damaged { file: "f".into(), offset: 1, why: "w".into() }),
+                OpenError::Log(wal::OpenError::Damaged { file: "f".into(), offset: 1, why: "w".into() }),
                 "jeton restore",
             ),
             (
-                OpenError::Log(embedded::OpenError::Io {
+                OpenError::Log(wal::OpenError::Io {
                     what: "w".into(),
                     source: ErrorKind::StorageFull.into(),
                 }),

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use jeton_etx::DecisionLocation;
-use jeton_register::{Batch, Log, Registers, Slot, Space, Written};
+use jeton_register::{Batch, LogId, LogKind, Registers, Slot, WriteResult};
 
-const HOMES: Log = Log { space: Space::Deployment, id: 1 };
+const HOMES: LogId = LogId { kind: LogKind::Deployment, id: 1 };
 
 /// Why a procedure cannot be taken whose decisions were in another place before, if there is one; those that are new are written down. An error is one of the registers, and passes.
 pub async fn check<R: Registers>(
@@ -50,23 +50,23 @@ async fn stands<R: Registers>(
     let permit = registers.admit(1, bytes.len()).map_err(|why| why.to_string())?;
     let written = registers.write(batch, permit).await.map_err(|why| why.to_string())?;
     match written.into_iter().next() {
-        Some(Written::Fresh) => Ok((procedure.to_owned(), home.to_owned())),
-        Some(Written::Taken(stands)) => serde_json::from_slice(&stands)
+        Some(WriteResult::Fresh) => Ok((procedure.to_owned(), home.to_owned())),
+        Some(WriteResult::Taken(stands)) => serde_json::from_slice(&stands)
             .map_err(|why| format!("the register {HOMES}/{slot} cannot be read: {why}")),
-        Some(Written::Trimmed) | None => Err(format!("the register {HOMES}/{slot} is gone")),
+        Some(WriteResult::Trimmed) | None => Err(format!("the register {HOMES}/{slot} is gone")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use jeton_register::block_on;
-    use jeton_register::memory::Memory;
+    use futures_executor::block_on;
+    use jeton_register::memory::MemoryRegisters;
 
     use super::*;
 
     #[test]
     fn a_procedure_whose_decisions_would_move_is_refused() {
-        let registers = Memory::new();
+        let registers = MemoryRegisters::new();
         let check = |homes: &[(&str, DecisionLocation)]| block_on(check(&registers, homes.iter().copied()));
         assert_eq!(check(&[("a", DecisionLocation::Registers)]), Ok(None));
         assert_eq!(
@@ -84,7 +84,7 @@ mod tests {
     /// Of two that start at the same moment with a new procedure each, neither is lost.
     #[test]
     fn those_who_write_at_the_same_moment_find_each_other() {
-        let registers = Memory::new();
+        let registers = MemoryRegisters::new();
         let (one, other) = (("a", DecisionLocation::Registers), ("b", DecisionLocation::Resource(1)));
         std::thread::scope(|scope| {
             for new in [one, other] {

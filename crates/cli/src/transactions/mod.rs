@@ -15,11 +15,11 @@ use jeton_etx::{
 };
 use jeton_procedures::ProcedureRegistry;
 use jeton_register::Registers;
-use jeton_register::disk::RealDisk;
-use jeton_register::embedded::{self, Embedded};
+use jeton_register::embedded::{self, EmbeddedRegisters};
 use jeton_register_postgres::PostgresRegisters;
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret};
 use jeton_server::Transactions;
+use jeton_wal::disk::RealDisk;
 
 use self::config::{Backend, said};
 pub use self::config::{SECTIONS, TransactionsConfig};
@@ -33,7 +33,7 @@ const START_MAX: Duration = Duration::from_secs(10);
 /// Pauses between looks whether what was missing at the start is there.
 const AGAIN_EVERY: Duration = Duration::from_secs(1);
 
-const FOLDER: &str = "transactions";
+pub const FOLDER: &str = "transactions";
 
 /// What is known before registers are opened.
 struct Setup {
@@ -185,13 +185,19 @@ async fn aside<T: Send + 'static>(open: impl FnOnce() -> Result<T> + Send + 'sta
     tokio::task::spawn_blocking(open).await?
 }
 
-fn embedded(folder: &Path) -> Result<Embedded<RealDisk>> {
+fn embedded(folder: &Path) -> Result<EmbeddedRegisters<RealDisk>> {
     let fail = |why: anyhow::Error| {
         let what = format!("the registers of transactions in {} cannot be opened", folder.display());
-        CliError::of(why, what, "see what is wrong with the directory: jeton doctor")
+        let old = why.downcast_ref::<embedded::OpenError>().is_some_and(embedded::OpenError::is_old_format);
+        let data = folder.parent().unwrap_or(folder).display();
+        let fix = match old {
+            true => format!("stop the server and convert them: jeton migrate {data}"),
+            false => "see what is wrong with the directory: jeton doctor".into(),
+        };
+        CliError::of(why, what, fix)
     };
     let disk = RealDisk::new(folder).map_err(|why| fail(why.into()))?;
-    Embedded::open(disk, embedded::Options::default()).map_err(|why| fail(why.into()))
+    EmbeddedRegisters::open(disk, embedded::Options::default()).map_err(|why| fail(why.into()))
 }
 
 fn secret(declared: &TransactionsConfig) -> Result<Secret> {
