@@ -35,7 +35,7 @@ from jeton._transactions.course import AnsweredBy, Ask, Canvass, TransactionPoli
 from jeton._transactions.words import Numbers, Problem, parse, read, whole
 
 DONE = (200, {"id": "x", "outcome": "done", "result": {"left": 60}})
-NOT_YET = (409, {"type": "/problems/no-answer-yet", "detail": "ask again"})
+NOT_YET = (409, {"type": "/problems/outcome-unknown", "detail": "ask again"})
 BUSY = (503, {"type": "/problems/busy", "detail": "too much"})
 #: Reads the question, and never says anything.
 KEEP = None

@@ -21,7 +21,7 @@ enum Act {
 }
 
 const DONE: Act = Act::Say(200, r#"{"id":"x","outcome":"done","result":{"left":60}}"#);
-const NOT_YET: Act = Act::Say(409, r#"{"type":"/problems/no-answer-yet","detail":"ask again"}"#);
+const NOT_YET: Act = Act::Say(409, r#"{"type":"/problems/outcome-unknown","detail":"ask again"}"#);
 const BUSY: Act = Act::Say(503, r#"{"type":"/problems/busy","detail":"too much"}"#);
 const MISMATCH: Act = Act::Say(422, r#"{"type":"/problems/id-mismatch","detail":"another"}"#);
 const EXPIRED: Act = Act::Say(410, r#"{"type":"/problems/id-expired","detail":"too old"}"#);

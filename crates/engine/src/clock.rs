@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jeton_core::{StoreClock, Timestamp, mutated};
 
-use crate::rfc3339;
+use jeton_core::rfc3339;
 
 /// Tells what the clocks of the machine say.
 pub trait Clock: Send + Sync + 'static {
@@ -47,8 +47,8 @@ impl Clock for SystemClock {
      wrong, the first write would fix the store's time there, and dated ids would be refused as expired until real time has caught \
      up. So the store is not opened, and nothing was changed. Set the clock right; if it is right, because the store was at \
      rest for so long or is an old copy, raise clock_ahead_max",
-    rfc3339::shown(*wall),
-    rfc3339::shown(*logged),
+    rfc3339::format_seconds(wall.as_nanos() / 1_000_000),
+    rfc3339::format_seconds(logged.as_nanos() / 1_000_000),
     max.as_secs_f64() / 86_400.0
 )]
 pub struct ClockAhead {

@@ -11,10 +11,9 @@
 use std::collections::{HashMap, HashSet};
 
 use jeton_auth::{AuthContext, Quota};
-use jeton_core::{Addition, BranchName, Cell, Change, Operation};
+use jeton_core::{Addition, BranchName, Cell, Change, ErrorCode, Operation};
 use jeton_engine::{Ask, EngineError, OperationOutcome, PrepareError, PrepareResult, Request, Response};
 
-use crate::metrics::Metric;
 use crate::service::Service;
 
 /// Which cells hold something, as far as operations may create them.
@@ -73,7 +72,7 @@ pub async fn prepare_branch(
         }
     }
     if let Err(exhausted) = pass.take(Quota::Counters, created) {
-        service.metrics.add(Metric::Quota, 1);
+        service.metrics.add_error(ErrorCode::Quota);
         return Err(EngineError::Withheld(exhausted.to_string()).into());
     }
     let vote = service.engine.prepare_branch(name, additions).await;
@@ -124,7 +123,7 @@ pub async fn submit_batch(service: &Service, pass: &AuthContext, requests: Vec<R
                             None
                         }
                         Err(exhausted) => {
-                            service.metrics.add(Metric::Quota, 1);
+                            service.metrics.add_error(ErrorCode::Quota);
                             Some(EngineError::Withheld(exhausted.to_string()))
                         }
                     }

@@ -44,10 +44,10 @@ pub fn frame(address: &str, before: Option<&Sample>, now: &Sample, passed: Durat
     ));
     for (name, text) in [
         (
-            "jeton_trouble",
+            "jeton_storage_error",
             "TROUBLE         nothing can be stored: see the log of the server, and jeton doctor there",
         ),
-        ("jeton_upkeep_trouble", "TROUBLE         nothing can be tidied up: see the log of the server"),
+        ("jeton_maintenance_error", "TROUBLE         nothing can be tidied up: see the log of the server"),
         ("jeton_index_damaged", "TROUBLE         the index of ids is damaged: see the log of the server"),
     ] {
         if now.get(name) > 0.0 {
@@ -72,8 +72,8 @@ fn tables(now: &Sample) -> Vec<String> {
                 number_format::bytes(bytes as u64),
                 format!(
                     "{} ({}){pressure}",
-                    number_format::percent(of("jeton_filter_error")),
-                    number_format::percent(of("jeton_filter_error_target"))
+                    number_format::percent(of("jeton_filter_false_positive_rate")),
+                    number_format::percent(of("jeton_filter_false_positive_rate_target"))
                 ),
             ]
         })
@@ -86,9 +86,9 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# HELP x y\njeton_operations_total{outcome=\"applied\"} 100\njeton_operations_total{outcome=\"busy\"} 0\n\
-        jeton_reads_total 7\njeton_connections{protocol=\"resp\"} 3\njeton_trouble 1\n\
+        jeton_reads_total 7\njeton_connections{protocol=\"resp\"} 3\njeton_storage_error 1\n\
         jeton_filter_bytes{table=\"clicks\",ids=\"dated\"} 4096\njeton_filter_ids{table=\"clicks\",ids=\"dated\"} 1234\n\
-        jeton_filter_error{table=\"clicks\",ids=\"dated\"} 0.0001\njeton_filter_error_target{table=\"clicks\",ids=\"dated\"} 0.001\n";
+        jeton_filter_false_positive_rate{table=\"clicks\",ids=\"dated\"} 0.0001\njeton_filter_false_positive_rate_target{table=\"clicks\",ids=\"dated\"} 0.001\n";
 
     #[test]
     fn a_picture_has_rates_tables_and_trouble() {

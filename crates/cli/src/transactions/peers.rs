@@ -112,7 +112,10 @@ impl HttpPeers {
 
     async fn say(&self, other: &Other, request: RequestId, attempt: AttemptNumber) -> Result<Said, Unheard> {
         let RequestId { session, sequence } = request;
-        let uri = format!("{}/v1/works/{session:032x}:{sequence}/{}", other.url, attempt.0);
+        let uri = format!(
+            "{}/v1/internal/transactions/{session:032x}:{sequence}/attempts/{}",
+            other.url, attempt.0
+        );
         let mut asked = Request::get(uri);
         if let Some(token) = &self.token {
             asked = asked.header(header::AUTHORIZATION, format!("Bearer {token}"));

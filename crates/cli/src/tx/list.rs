@@ -22,11 +22,11 @@ pub fn print(found: &Value) -> Result<()> {
         output::line("Nothing is in doubt.")?;
     } else {
         let rows: Vec<[String; 8]> = branches.iter().map(row).collect();
-        let heading = ["DATABASE", "ID", "TRY", "AGE", "DECIDED", "EXECUTOR", "SIGN", "LOCKS"];
+        let heading = ["DATABASE", "ID", "TRY", "AGE", "DECIDED", "COORDINATOR", "STATUS", "LOCKS"];
         output::columns(&heading.map(String::from), &rows).iter().try_for_each(|line| output::line(line))?;
     }
-    for silent in items(found, "silent") {
-        output::line(&format!("{} could not be asked: {}", text(silent, "database"), text(silent, "why")))?;
+    for database in items(found, "unreachable") {
+        output::line(&format!("{} is unreachable: {}", text(database, "database"), text(database, "why")))?;
     }
     Ok(())
 }
@@ -40,7 +40,7 @@ fn row(branch: &Value) -> [String; 8] {
         branch["age_ms"].as_u64().map_or("unknown".into(), age),
         text(branch, "decision").to_owned(),
         text(branch, "executor").to_owned(),
-        text(branch, "sign").to_owned(),
+        text(branch, "coordinator_status").to_owned(),
         if locks.is_empty() { "unknown".into() } else { locks.join("; ") },
     ]
 }
@@ -60,9 +60,9 @@ fn age(millis: u64) -> String {
 pub fn print_story(story: &Value) -> Result<()> {
     let state = match text(story, "state") {
         "ended" => "it has its answer",
-        "under-way" => "it is under way on this server",
+        "running" => "it is running on this server",
         "undecided" => {
-            "nothing is decided: it is not under way on this server, and may be on another, or never have been asked for"
+            "nothing is decided: it is not running on this server; it may be running on another, or may never have started"
         }
         "forgotten" => "forgotten: it was acknowledged, or is older than the window",
         other => other,
@@ -74,7 +74,7 @@ pub fn print_story(story: &Value) -> Result<()> {
         output::line(&format!("  answer  {}: {told}", text(answer, "outcome")))?;
     }
     for tried in items(story, "tries") {
-        let place = text(tried, "kept_in");
+        let store = text(tried, "decision_store");
         let by = tried["executor"].as_str().map_or(String::new(), |executor| format!(", by {executor}"));
         let databases: Vec<String> = items(tried, "databases").iter().map(Value::to_string).collect();
         let databases = if databases.is_empty() {
@@ -83,7 +83,7 @@ pub fn print_story(story: &Value) -> Result<()> {
             format!(", in the databases {}", databases.join(", "))
         };
         output::line(&format!(
-            "  try {}   {}{by}{databases}; kept in {place}",
+            "  try {}   {}{by}{databases}; decision in {store}",
             tried["number"],
             text(tried, "decision")
         ))?;

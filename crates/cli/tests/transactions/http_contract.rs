@@ -137,7 +137,7 @@ pub fn commands_ask_and_tell(bank: &Bank) {
         "it has its answer",
         "answer  done: {\"amount\":40,\"left\":60}",
         "try 1   commit, by server 1",
-        "kept in registers",
+        "decision in registers",
     ] {
         assert!(shown.contains(word), "{shown}");
     }
@@ -147,5 +147,5 @@ pub fn commands_ask_and_tell(bank: &Bank) {
     let wrong = cluster.run(&["tx", "issue", "transfer", &from, &to, "amount=many"]);
     assert!(wrong.err.contains("amount") && wrong.err.contains("fix: "), "{}", wrong.err);
     assert_eq!(cluster.must(&["tx", "list"]), "Nothing is in doubt.\n");
-    assert_eq!(cluster.must(&["tx", "list", "--json"]), "{\"branches\":[],\"silent\":[]}\n");
+    assert_eq!(cluster.must(&["tx", "list", "--json"]), "{\"branches\":[],\"unreachable\":[]}\n");
 }

@@ -24,7 +24,7 @@ pub enum Problem {
     Unauthorized,
     /// `forbidden`: the token does not give this right.
     Forbidden,
-    /// `no-answer-yet`.
+    /// `outcome-unknown`.
     NoAnswerYet,
     /// `busy`, `not-ready`, `full`, `throttled`: nothing was taken up.
     Busy,

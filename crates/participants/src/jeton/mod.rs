@@ -141,7 +141,7 @@ impl Inner {
                 self.settings.setup(why, remedy)
             }
             // Somebody who took us for dead aborted it. The next try has another name.
-            _ if kind == "branch-settled" || kind == "no-answer-yet" => self.settings.passing(why),
+            _ if kind == "branch-settled" || kind == "outcome-unknown" => self.settings.passing(why),
             429 | 500.. => self.settings.passing(why),
             _ if !kind.is_empty() => self.settings.statement(kind, why),
             status => self.settings.setup(format_args!("{status}: {why}"), "give the URL of a Jeton server"),

@@ -190,6 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Dispatch::Apart(command) => {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
+                    let (name, started) = (command.verb.name, Instant::now());
                     let said = match self.session.spend(millis, command.cost(&self.session)) {
                         Ok(()) => {
                             let patience = self.session.service.options.answer_timeout;
@@ -210,6 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         }
                     };
                     said.write(&mut Writer::new(&mut self.out, self.session.version));
+                    self.session.service.metrics.observe_command(name, started.elapsed());
                 }
                 Dispatch::Quit => {
                     self.finish(millis).await?;
@@ -231,7 +233,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(());
         }
         let service = &self.session.service;
-        service.metrics.add(Metric::Commands, std::mem::take(&mut self.round.commands));
         if let Err(_too_many_at_once) = self.session.spend(millis, self.round.len() as u64) {
             let refused = self.round.ration(&self.session, |asks| self.session.spend(millis, asks));
             service.metrics.add(Metric::Throttled, refused);
@@ -244,11 +245,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(responses) => responses,
                 Err(_) => {
                     self.round.refuse(IN_DOUBT, &self.session, &mut self.out);
+                    service.metrics.observe_batch(&mut self.round.commands);
                     return Ok(());
                 }
             }
         };
         self.round.answer(&responses, &self.session, millis, &mut self.out);
+        service.metrics.observe_batch(&mut self.round.commands);
         Ok(())
     }
 

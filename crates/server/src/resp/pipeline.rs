@@ -18,6 +18,7 @@ use super::id_commands;
 use super::keyspace::{Keyspace, integer};
 use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, Reply};
 use super::session::{MultiQueue, Session};
+use crate::metrics::BatchCommands;
 
 /// The most commands of a transaction.
 const QUEUED_MAX: usize = 1024;
@@ -37,8 +38,8 @@ pub struct PipelineBatch {
     text: Vec<u8>,
     /// The command before.
     last: Option<&'static CommandSpec>,
-    /// Commands of the round, for the count.
-    pub commands: u64,
+    /// The commands whose latency is that of the batch.
+    pub commands: BatchCommands,
 }
 
 /// Where the answer to a command comes from.
@@ -137,6 +138,14 @@ impl PipelineBatch {
 
     /// Takes a command in.
     pub fn take(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
+        let dispatch = self.dispatch(command, session, millis);
+        if matches!(dispatch, Dispatch::In | Dispatch::Quit) {
+            self.commands.push(self.last.map(|spec| spec.name));
+        }
+        dispatch
+    }
+
+    fn dispatch(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
         // Mostly the same as before, and in capitals.
         let verb = match self.last {
             Some(verb) if verb.name.as_bytes() == command.name() => Some(verb),
@@ -146,7 +155,6 @@ impl PipelineBatch {
         if verb.is_some_and(|verb| matches!(verb.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
             return Dispatch::Later;
         }
-        self.commands += 1;
         let Some(verb) = verb else {
             break_queue(session);
             self.say(&reply::unknown(command.name(), command.iter().skip(1)), session);
