@@ -1,3 +1,5 @@
+//! Unit tests of the reply parser.
+
 use super::*;
 
 /// Parses a reply that takes all of `input`.

@@ -1,3 +1,5 @@
+//! Unit tests of the request parser.
+
 use super::*;
 
 /// Limits that short inputs reach.
