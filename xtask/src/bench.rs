@@ -1,48 +1,66 @@
-//! `cargo xtask bench`: the benchmarks by name. A benchmark is a command and never a test: a machine under load would
-//! fail it for no fault of the code.
+//! `cargo xtask bench NAME`: runs a benchmark. With `--markdown` it also writes the output to `docs/bench/NAME.md`.
+//!
+//! A benchmark is a command and never a test: a loaded machine would fail it for no fault of the code.
 
-use anyhow::{Result, bail};
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
 
 use crate::machine;
-use crate::process::{cargo, run};
+use crate::process::{cargo, root, run};
 
-/// A benchmark: where it is, and what it takes to run it.
+/// How a benchmark is started.
 enum Bench {
     /// A benchmark target of a package.
     Target { package: &'static str, target: &'static str },
-    /// A program that starts servers: those of others from the system, and ours.
-    Peers,
+    /// The program that starts Redis, PostgreSQL and Jeton.
+    Rivals,
 }
 
-/// What there is to measure, by name.
 const BENCHES: &[(&str, Bench)] = &[
     ("filter", Bench::Target { package: "forgetful-filter", target: "versus" }),
     ("clock", Bench::Target { package: "bloom-clock", target: "versus" }),
     ("engine", Bench::Target { package: "jeton-engine", target: "versus" }),
-    ("peers", Bench::Peers),
+    ("rivals", Bench::Rivals),
 ];
 
-/// Runs the benchmark named first; the remaining arguments are its own.
+/// Runs the benchmark named first; the remaining arguments but `--markdown` are its own.
 pub fn bench(arguments: &[String]) -> Result<()> {
     let known = || BENCHES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let Some((name, own)) = arguments.split_first() else {
-        bail!("which benchmark? There is: {}", known());
+        bail!("name a benchmark: {}", known());
     };
-    match BENCHES.iter().find(|(known, _)| known == name) {
-        Some((_, Bench::Target { package, target })) => {
-            run(cargo(&["bench", "-p", package, "--bench", target, "--"]).args(own))
+    let Some((name, bench)) = BENCHES.iter().find(|(known, _)| known == name) else {
+        bail!("there is no benchmark `{name}`; there is: {}", known());
+    };
+    let mut command = match bench {
+        Bench::Target { package, target } => cargo(&["bench", "-p", package, "--bench", target, "--"]),
+        Bench::Rivals => {
+            // A rival that cannot be installed is left out, and the benchmark says so.
+            if let Err(error) = machine::prepare_rivals() {
+                eprintln!("{error:#}");
+            }
+            run(&mut cargo(&["build", "--release", "-p", "jeton-cli", "-p", "jeton-bench-rivals"]))?;
+            cargo(&["run", "--release", "-p", "jeton-bench-rivals", "--"])
         }
-        Some((_, Bench::Peers)) => peers(own),
-        None => bail!("there is no benchmark `{name}`; there is: {}", known()),
-    }
+    };
+    let markdown = own.iter().any(|argument| argument == "--markdown");
+    command.args(own.iter().filter(|argument| *argument != "--markdown"));
+    if markdown { write_markdown(name, command, own) } else { run(&mut command) }
 }
 
-/// The rivals and ourselves. A rival that cannot be had is left out, and the benchmark says so: the others are still worth
-/// measuring.
-fn peers(own: &[String]) -> Result<()> {
-    if let Err(error) = machine::prepare_rivals() {
-        eprintln!("{error:#}");
+/// Runs the command and writes its standard output to `docs/bench/NAME.md`.
+fn write_markdown(name: &str, mut command: Command, own: &[String]) -> Result<()> {
+    let output = command.stderr(Stdio::inherit()).output().context("cannot start the benchmark")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    if !output.status.success() {
+        bail!("the benchmark failed: {}", output.status);
     }
-    run(&mut cargo(&["build", "--release", "-p", "jeton-cli", "-p", "jeton-peers"]))?;
-    run(cargo(&["run", "--release", "-p", "jeton-peers", "--"]).args(own))
+    let path = format!("docs/bench/{name}.md");
+    let page = format!("# {name}\n\nCommand: `cargo xtask bench {name} {}`\n\n{text}", own.join(" "));
+    fs::write(root().join(&path), page).with_context(|| format!("cannot write {path}"))?;
+    eprintln!("wrote {path}");
+    Ok(())
 }

@@ -1,15 +1,15 @@
-//! `cargo xtask deny`: licences and known holes of what we depend on.
+//! `cargo xtask deny`: licences and security advisories of dependencies.
 //!
-//! Not part of `verify`: the list of holes is fetched when it is run, and a commit must not fail for what became known after it.
+//! Not part of `verify`: it fetches the list of advisories, and a commit must not fail for a later advisory.
 
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, run, succeeds};
 
-/// What the tree itself answers.
+/// Checks that need no network.
 const HERE: &[&str] = &["licenses", "bans", "sources"];
 
-/// Checks by the rules of `deny.toml`: first what needs nobody else, then the list of holes.
+/// Checks by the rules of `deny.toml`: first the offline checks, then the advisories.
 pub fn deny() -> Result<()> {
     if !succeeds(&mut cargo(&["deny", "--version"])) {
         bail!("cargo-deny is not installed; install it with\n    cargo install --locked cargo-deny");

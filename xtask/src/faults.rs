@@ -1,14 +1,15 @@
-//! `cargo xtask faults [minutes]`: the bank on real databases, while servers and databases are killed at every point of the work, and connections cut.
+//! `cargo xtask faults [minutes]`: runs the bank on real databases while servers and
+//! databases are killed at every failpoint and connections are cut.
 
 use anyhow::{Context, Result};
 
 use crate::machine;
 use crate::process::{cargo, run};
 
-/// What CI takes.
+/// Duration in CI.
 pub const MINUTES: u64 = 5;
 
-/// Half of the time with each kind of registers.
+/// Runs half of the time with each kind of registers.
 pub fn faults(arguments: &[String]) -> Result<()> {
     let minutes = match arguments {
         [] => MINUTES,
@@ -18,10 +19,10 @@ pub fn faults(arguments: &[String]) -> Result<()> {
     torment(minutes)
 }
 
-/// The same, on a machine that is prepared.
+/// Runs the bank; the machine must be prepared.
 pub fn torment(minutes: u64) -> Result<()> {
     let seconds = minutes * 60 / 2;
-    // As many as a busy machine comes to in that time; an hour has room for nearly all.
+    // A busy machine reaches this many failpoints in that time; an hour reaches nearly all.
     let (servers, databases) = match minutes {
         60.. => (30, 30),
         _ => ((seconds / 7).min(20), (seconds / 15).min(10)),
@@ -32,7 +33,7 @@ pub fn torment(minutes: u64) -> Result<()> {
         run(&mut cargo(&[
             "run",
             "-p",
-            "jeton-bank",
+            "jeton-chaos-bank",
             "--",
             "--faults",
             &seconds,

@@ -1,20 +1,21 @@
-//! `cargo xtask fuzz`: what reads the bytes of strangers gets bytes that nobody thought of.
+//! `cargo xtask fuzz`: fuzzes every parser of untrusted bytes.
 //!
-//! Not part of `test`: it needs a nightly compiler and time. What it has found is in `fuzz/corpus`, and every test run tries that again.
+//! Not part of `test`: it needs a nightly compiler and time. Its findings are in `testing/fuzz/corpus`, and every
+//! test run replays them.
 
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, run, succeeds};
 
-/// The targets, as `fuzz/Cargo.toml` has them.
+/// The targets of `testing/fuzz/Cargo.toml`.
 const TARGETS: &[&str] =
     &["resp_request", "resp_reply", "http_body", "id", "entry", "log", "snapshot", "clock"];
 
-/// What is asked of the sanitizer. A file can ask for filters of any size, and then it matters what becomes of a refusal: so there is a
-/// bound on what is given at once. Whoever did not expect to be refused ends the process, and that is a finding.
+/// Options of the sanitizer. An input can request filters of any size, so a single allocation is limited: code that does not
+/// handle the failed allocation aborts, and that is a finding.
 const SANITIZER: &str = "allocator_may_return_null=1:max_allocation_size_mb=64";
 
-/// Runs one target or all, for some seconds each: `fuzz [target|all] [seconds]`.
+/// Runs one target or all targets for the given seconds each: `fuzz [target|all] [seconds]`.
 pub fn fuzz(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (wanted, seconds) = match words[..] {
@@ -37,8 +38,18 @@ pub fn fuzz(arguments: &[String]) -> Result<()> {
     }
     for target in targets {
         let time = format!("-max_total_time={seconds}");
-        let arguments =
-            ["+nightly", "fuzz", "run", target, "--", &time, "-max_len=4096", "-print_final_stats=1"];
+        let arguments = [
+            "+nightly",
+            "fuzz",
+            "run",
+            "--fuzz-dir",
+            "testing/fuzz",
+            target,
+            "--",
+            &time,
+            "-max_len=4096",
+            "-print_final_stats=1",
+        ];
         run(cargo(&arguments).env("ASAN_OPTIONS", SANITIZER))?;
     }
     Ok(())
@@ -50,8 +61,8 @@ mod tests {
 
     #[test]
     fn the_targets_are_those_of_the_manifest() {
-        let manifest =
-            std::fs::read_to_string(crate::process::root().join("fuzz/Cargo.toml")).expect("a manifest");
+        let manifest = std::fs::read_to_string(crate::process::root().join("testing/fuzz/Cargo.toml"))
+            .expect("a manifest");
         let named: Vec<String> = TARGETS.iter().map(|target| format!("name = \"{target}\"")).collect();
         assert_eq!(manifest.matches("[[bin]]").count(), named.len());
         for name in named {

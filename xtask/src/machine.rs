@@ -1,7 +1,6 @@
-//! What the tests and the benchmarks need from the machine, and how a Debian machine gets it.
+//! System packages that tests and benchmarks need, and how to install them on Debian.
 //!
-//! A new need of the tests, such as a browser, is one more entry in [`NEEDS`]. What only a benchmark needs is in a list of its own: nobody who
-//! runs the tests is to get servers that they do not use.
+//! A new package for the tests is an entry in [`NEEDS`]. Packages that only a benchmark needs are in a list of their own.
 
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::process::{is_installed, program, run, succeeds};
 
-/// Something that cargo cannot fetch.
+/// A program that cargo cannot install.
 struct Need {
     what: &'static str,
     is_met: fn() -> bool,
@@ -24,38 +23,36 @@ const REDIS: Need = Need {
 
 const POSTGRESQL: Need = Need {
     what: "PostgreSQL (`initdb`)",
-    // Debian keeps the versions apart, and none of them in the path.
+    // Debian installs each version in its own directory, outside PATH.
     is_met: || is_installed("initdb") || has_program(Path::new("/usr/lib/postgresql"), "bin/initdb"),
     debian_packages: &["postgresql"],
 };
 
-/// Servers end with who started them, even if that one is killed.
+/// Ends servers with their parent process, even if that is killed.
 const SETPRIV: Need =
     Need { what: "`setpriv`", is_met: || is_installed("setpriv"), debian_packages: &["util-linux"] };
 
 const NEEDS: &[Need] = &[
-    // Building this program took a linker, but perhaps another one, by somebody's cargo configuration. On a machine
-    // without any, `.ci/run` is the command to begin with.
+    // Cargo may be configured with another linker. On a machine without any, begin with `.ci/run`.
     Need { what: "a C linker (`cc`)", is_met: || is_installed("cc"), debian_packages: &["build-essential"] },
-    // The tests of full disks have file systems of their own.
+    // Tests of full disks mount file systems.
     Need {
         what: "`unshare` and `mount`",
         is_met: || is_installed("unshare") && is_installed("mount"),
         debian_packages: &["util-linux", "mount"],
     },
-    // What we answer is compared with what Redis answers.
+    // Replies are compared with those of Redis.
     REDIS,
-    // Databases that take part in transactions: instances of the tests' own, in folders of their own. What the packages start by themselves
-    // is not used.
+    // Participants of transactions. The tests start instances of their own; the services of the packages are not used.
     POSTGRESQL,
     Need {
         what: "MariaDB (`mariadbd`)",
-        // Debian keeps it where only root looks.
+        // Debian installs it in a directory of root's PATH.
         is_met: || is_installed("mariadbd") || Path::new("/usr/sbin/mariadbd").is_file(),
         debian_packages: &["mariadb-server"],
     },
     SETPRIV,
-    // The Python client is tested in an environment of its own.
+    // The Python client is tested in a virtual environment.
     Need {
         what: "Python with venv",
         is_met: || succeeds(&mut program("python3", &["-c", "import venv, ensurepip"])),
@@ -63,20 +60,20 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// Those whom `cargo xtask bench peers` measures us against.
+/// The rivals of `cargo xtask bench rivals`.
 const RIVALS: &[Need] = &[REDIS, POSTGRESQL, SETPRIV];
 
-/// Installs what the tests miss, or fails with what to install.
+/// Installs missing packages of the tests, or fails with their names.
 pub fn prepare() -> Result<()> {
     install("the tests need", NEEDS)
 }
 
-/// Installs the rivals that are missing, or fails with what to install.
+/// Installs missing rivals, or fails with their names.
 pub fn prepare_rivals() -> Result<()> {
     install("the comparison needs", RIVALS)
 }
 
-/// Whether a folder of versions has a program in one of them.
+/// Returns whether one of the version directories has the program.
 fn has_program(versions: &Path, program: &str) -> bool {
     std::fs::read_dir(versions)
         .into_iter()

@@ -1,4 +1,4 @@
-//! The repository's own chores, as `cargo xtask <chore>`: each command of CONTRIBUTING.md is a line in [`CHORES`].
+//! `cargo xtask COMMAND`: each command of CONTRIBUTING.md is an entry in [`COMMANDS`].
 
 mod bench;
 mod deny;
@@ -15,19 +15,19 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-/// A chore: its name, one line about it, and what it does.
-type Chore = (&'static str, &'static str, Run);
+/// A command: name, description, function.
+type Entry = (&'static str, &'static str, Run);
 
 enum Run {
     Alone(fn() -> Result<()>),
     WithArguments(fn(&[String]) -> Result<()>),
 }
 
-const CHORES: &[Chore] = &[
+const COMMANDS: &[Entry] = &[
     ("test", "install what the tests need, and run them all", Run::Alone(test::test)),
     (
         "tidy",
-        "check the rules of the house that the compiler does not know",
+        "check the repository rules that the compiler does not check",
         Run::Alone(|| tidy::run(&process::root())),
     ),
     (
@@ -35,7 +35,7 @@ const CHORES: &[Chore] = &[
         "check format, lints, documentation and tests, as CI does; changes nothing",
         Run::Alone(verify::verify),
     ),
-    ("fix", "mend what can be mended by a program: lints, then format", Run::Alone(verify::fix)),
+    ("fix", "apply lint suggestions, format, update generated tables", Run::Alone(verify::fix)),
     ("bench", "run a benchmark: `bench filter [its arguments]`", Run::WithArguments(bench::bench)),
     (
         "miri",
@@ -44,16 +44,16 @@ const CHORES: &[Chore] = &[
     ),
     (
         "fuzz",
-        "fuzz what strangers send: `fuzz [target|all] [seconds]` (needs nightly)",
+        "fuzz parsers of untrusted bytes: `fuzz [target|all] [seconds]` (needs nightly)",
         Run::WithArguments(fuzz::fuzz),
     ),
     (
         "faults",
-        "kill servers and databases under a bank, and check its books: `faults [minutes]`",
+        "kill servers and databases under a bank, and audit it: `faults [minutes]`",
         Run::WithArguments(faults::faults),
     ),
-    ("deny", "check licences and known holes of dependencies (needs cargo-deny)", Run::Alone(deny::deny)),
-    ("help", "list the chores", Run::Alone(help)),
+    ("deny", "check licences and security advisories (needs cargo-deny)", Run::Alone(deny::deny)),
+    ("help", "list the commands", Run::Alone(help)),
 ];
 
 fn main() -> ExitCode {
@@ -73,17 +73,17 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[String]) -> Result<()> {
     let Some((name, own)) = arguments.split_first() else { return help() };
     let name = if matches!(name.as_str(), "-h" | "--help") { "help" } else { name };
-    match CHORES.iter().find(|(known, ..)| *known == name) {
+    match COMMANDS.iter().find(|(known, ..)| *known == name) {
         Some((_, _, Run::WithArguments(run))) => run(own),
         Some((_, _, Run::Alone(run))) if own.is_empty() => run(),
         Some(_) => bail!("`cargo xtask {name}` takes no arguments, but got: {}", own.join(" ")),
-        None => bail!("there is no chore `{name}`; `cargo xtask help` lists them"),
+        None => bail!("there is no command `{name}`; `cargo xtask help` lists them"),
     }
 }
 
 fn help() -> Result<()> {
-    println!("The repository's own chores:\n");
-    for (name, about, _) in CHORES {
+    println!("Commands of this repository:\n");
+    for (name, about, _) in COMMANDS {
         println!("    cargo xtask {name:8}{about}");
     }
     Ok(())
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistyped_chore_is_refused_with_the_way_on() {
+    fn a_mistyped_command_is_rejected_with_a_hint() {
         let dispatch = |words: &[&str]| dispatch(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
         for (words, expected) in [
             (&["tset"][..], "cargo xtask help"),

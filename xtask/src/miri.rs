@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: the filter's unit tests in an interpreter that finds undefined behaviour.
+//! `cargo xtask miri`: runs the filter's unit tests in an interpreter that detects undefined behaviour.
 //!
 //! Not part of `test`: it needs a nightly compiler, and takes a hundred times as long.
 
@@ -8,8 +8,7 @@ use crate::process::{cargo, run, succeeds};
 
 const INSTALL: &str = "rustup toolchain install nightly && rustup +nightly component add miri rust-src";
 
-/// Runs Miri in its own target directory, since it is another compiler. The arguments go to the test runner, to choose
-/// among the tests.
+/// Runs Miri in its own target directory, because it is another compiler. The arguments select tests.
 pub fn miri(arguments: &[String]) -> Result<()> {
     if !succeeds(&mut cargo(&["+nightly", "miri", "--version"])) {
         bail!("Miri is not installed; install it with\n    {INSTALL}");

@@ -1,4 +1,4 @@
-//! Running other programs: each is announced, each failure stops the chore.
+//! Runs other programs: each command line is printed, and a failure ends the command.
 
 use std::env;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// A program that ran and failed. It has said why, so nothing is added: what the reader sees last is its own words.
+/// A program that ran and failed. It has printed the reason, so no message is added.
 #[derive(Debug)]
 pub struct Failed {
     /// The exit code to pass on.
@@ -24,7 +24,7 @@ impl std::error::Error for Failed {}
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
-    // Cargo says at run time where the manifest is; the place at compile time may have moved since.
+    // Cargo sets the manifest directory at run time; the one of compile time may have moved.
     let manifest = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let manifest = manifest.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     manifest.parent().map(Path::to_path_buf).unwrap_or(manifest)
@@ -33,8 +33,8 @@ pub fn root() -> PathBuf {
 /// A cargo command in the root of the repository.
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = program("cargo", arguments);
-    // Cargo told this program about the package `xtask`. Passed on, that makes build scripts which watch these
-    // variables run again each time.
+    // Cargo sets variables for the package `xtask`. If they were passed on, build scripts that watch them would run
+    // again each time.
     for (name, _) in env::vars_os() {
         if name
             .to_str()
@@ -46,14 +46,14 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A command in the root of the repository that can ask nobody anything.
+/// A command in the root of the repository, without standard input.
 pub fn program(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(arguments).current_dir(root()).stdin(Stdio::null());
     command
 }
 
-/// Says what runs, runs it, and fails if it fails.
+/// Prints the command line, runs it, and fails if it fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let line = shown(command);
     eprintln!("\n$ {line}");
@@ -75,7 +75,7 @@ pub fn is_installed(name: &str) -> bool {
     env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(name).is_file()))
 }
 
-/// The command as one would type it, with the variables set for it.
+/// The command line with its environment variables, as typed in a shell.
 fn shown(command: &Command) -> String {
     let quoted = |text: &std::ffi::OsStr| {
         let text = text.to_string_lossy();

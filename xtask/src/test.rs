@@ -1,28 +1,38 @@
-//! `cargo xtask test`: everything that must pass, on a machine that has only cargo.
+//! `cargo xtask test`: installs what the tests need and runs all of them.
 
 use std::env;
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::process::{cargo, program, root, run};
 use crate::{faults, machine, tidy};
 
-/// Where the model-checked tests are, from the root.
+/// The loom tests, relative to the root.
 const LOOM_TESTS: &str = "crates/filter/tests/loom.rs";
 
-/// Prepares the machine and runs every test. The workspace's tests come last, so that the output ends with the words of
-/// cargo itself.
+/// Prepares the machine and runs every test. The workspace's tests come last, so that the output ends with cargo's
+/// summary.
 pub fn test() -> Result<()> {
     machine::prepare()?;
     tidy::run(&root())?;
     loom()?;
     mutations()?;
     python()?;
+    run(&mut research(&["test"]))?;
     faults::torment(faults::MINUTES)?;
     run(&mut cargo(&["test", "--workspace"]))
 }
 
-/// The Python client against the server of this tree.
+/// A cargo command for the workspace of `research/`. It shares the target directory, and with it the dependencies that
+/// both workspaces have.
+pub fn research(arguments: &[&str]) -> Command {
+    let (name, rest) = arguments.split_first().expect("callers name a cargo command");
+    let place = ["--manifest-path", "research/Cargo.toml", "--target-dir", "target"];
+    cargo(&[&[*name][..], &place, rest].concat())
+}
+
+/// Tests the Python client against the server of this tree.
 fn python() -> Result<()> {
     run(&mut cargo(&["build", "-p", "jeton-cli"]))?;
     let server = root().join("target/debug/jeton");
@@ -30,14 +40,14 @@ fn python() -> Result<()> {
     run(program("bash", &[]).arg(script).env("JETON_BIN", server))
 }
 
-/// Plants deliberate faults, and sees each of them found: by the simulator, and on real databases.
+/// Checks that the tests detect every planted mutation, in the simulator and on real databases.
 fn mutations() -> Result<()> {
     run(&mut cargo(&["test", "-p", "jeton-sim", "--features", "mutations", "--test", "mutations"]))?;
-    run(&mut cargo(&["test", "-p", "jeton-xa", "--features", "mutations", "--test", "mutations"]))
+    run(&mut cargo(&["test", "-p", "jeton-participants", "--features", "mutations", "--test", "mutations"]))
 }
 
 /// Explores the interleavings of the concurrent filter. Its build has other atomics, hence its own target directory:
-/// otherwise each of the two builds would throw away the other.
+/// otherwise each build would discard the other.
 fn loom() -> Result<()> {
     if !root().join(LOOM_TESTS).exists() {
         eprintln!("loom: skipped, there is no {LOOM_TESTS}");

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::remote::{Answered, Resp, Server, check_key, failure_of, lost};
-use crate::{mint, output};
+use crate::cli_error::CliError;
+use crate::server_client::{AddResult, Resp, ServerArgs, check_key, failure_of, lost};
+use crate::{id, output};
 
 /// The pause before the same is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -46,13 +46,13 @@ pub struct Add {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Add {
     pub fn run(&self) -> Result<()> {
         check_key(&self.key)?;
-        let id = self.id.clone().map_or_else(mint::uuid7, Ok)?;
+        let id = self.id.clone().map_or_else(id::uuid7, Ok)?;
         let answered = self.until_answered(&id)?;
         if self.json {
             let value_text = answered.value.map(|value| value.to_string());
@@ -64,7 +64,7 @@ impl Add {
             output::line(&format!("{value} {}", answered.status))?;
         }
         if answered.status.starts_with("refused") {
-            return Err(Failure {
+            return Err(CliError {
                 what: format!("nothing was added to {}: it would have left the bounds", self.key),
                 fix: "ask for less; under this id it stays refused".into(),
             }
@@ -74,7 +74,7 @@ impl Add {
     }
 
     /// Asks until there is an answer or the time is over; always under the same id, so that it counts once.
-    fn until_answered(&self, id: &str) -> Result<Answered> {
+    fn until_answered(&self, id: &str) -> Result<AddResult> {
         let texts =
             [self.delta, self.min.unwrap_or_default(), self.max.unwrap_or_default()].map(|n| n.to_string());
         let mut command: Vec<&[u8]> =
@@ -101,7 +101,7 @@ impl Add {
                     }
                     last = failure_of(&text);
                 }
-                Ok(value) => return Answered::of(&value),
+                Ok(value) => return AddResult::of(&value),
                 Err(why) => {
                     last = lost(&why);
                     connection = Resp::connect(&self.server).ok();
@@ -122,6 +122,6 @@ impl Add {
             "ask again with the same id, which counts once: jeton add {} {} --id {id}{bounds}",
             self.key, self.delta
         );
-        Failure::of(anyhow!("{last:#}"), "there is no answer: whether it was counted is not known", fix)
+        CliError::of(anyhow!("{last:#}"), "there is no answer: whether it was counted is not known", fix)
     }
 }

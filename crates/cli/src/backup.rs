@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use jeton_access::UsedFile;
+use jeton_auth::UsageFile;
 use jeton_engine::{Engine, OpenError, Options};
 use jeton_register::disk::{Disk, LockError, RealDisk};
 use jeton_register::embedded;
 use serde_json::json;
 
+use crate::cli_error::CliError;
 use crate::config::{Config, Flags};
-use crate::failure::Failure;
-use crate::number;
+use crate::number_format;
 use crate::output;
-use crate::remote::{Http, Server, problem_of};
 use crate::serve;
+use crate::server_client::{Http, ServerArgs, problem_of};
 
 /// How long a server may take to make a copy: to another file system it copies everything.
 const COPYING_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -49,7 +49,7 @@ pub struct Backup {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 /// Copy a backup into a new directory, and see that it can be opened
@@ -83,11 +83,11 @@ impl Backup {
                         data.display(),
                         server.http()
                     );
-                    let fix = match why.downcast_ref::<Failure>() {
+                    let fix = match why.downcast_ref::<CliError>() {
                         Some(failure) => failure.fix.clone(),
                         None => "say where it speaks HTTP with --http, or stop it for the time of the copy".into(),
                     };
-                    Failure::of(why, what, fix)
+                    CliError::of(why, what, fix)
                 })?;
                 return self.tell(&data, files, entries);
             }
@@ -96,7 +96,7 @@ impl Backup {
         };
         let report = engine.checkpoint(&self.target).map_err(|why| {
             let what = format!("the copy in {} is not complete, and cannot be opened", self.target.display());
-            Failure::of(
+            CliError::of(
                 why,
                 what,
                 "remove it, see that there is room and that the directory is new or empty, and try again",
@@ -104,20 +104,20 @@ impl Backup {
         })?;
         engine.close();
         // What tokens have created belongs to the store, and to its copy.
-        let used = UsedFile::new(data.join(UsedFile::NAME));
+        let used = UsageFile::new(data.join(UsageFile::NAME));
         let used = used.read().and_then(|used| match &used[..] {
             [] => Ok(()),
-            used => UsedFile::new(self.target.join(UsedFile::NAME)).write(used),
+            used => UsageFile::new(self.target.join(UsageFile::NAME)).write(used),
         });
         used.map_err(|why| {
-            let fix = format!("mend {}, remove the copy, and try again", UsedFile::NAME);
-            Failure::of(why, "what tokens have created is not in the copy", fix)
+            let fix = format!("mend {}, remove the copy, and try again", UsageFile::NAME);
+            CliError::of(why, "what tokens have created is not in the copy", fix)
         })?;
         self.tell(&data, report.files, report.entries)
     }
 
     /// Asks the server that uses the store for a copy; tells how many files and entries it has.
-    fn ask(&self, server: &Server, data: &Path) -> Result<(u64, u64)> {
+    fn ask(&self, server: &ServerArgs, data: &Path) -> Result<(u64, u64)> {
         let text = |path: PathBuf| {
             path.into_os_string().into_string().map_err(|path| anyhow!("{} is not UTF-8", path.display()))
         };
@@ -141,8 +141,8 @@ impl Backup {
             "{} is a complete copy of {}: {}, {files} files shared or copied, {} entries of the log.",
             self.target.display(),
             data.display(),
-            number::bytes(folder_bytes(&self.target)),
-            number::grouped(entries)
+            number_format::bytes(folder_bytes(&self.target)),
+            number_format::grouped(entries)
         ))
     }
 }
@@ -167,10 +167,10 @@ impl Restore {
         let _unused = unused(source)?;
         let failed = |why: io::Error| {
             let what = format!("{} is not restored", target.display());
-            Failure::of(why, what, "remove what is there of it, see that there is room, and try again")
+            CliError::of(why, what, "remove what is there of it, see that there is room, and try again")
         };
         if fs::read_dir(target).is_ok_and(|mut inside| inside.next().is_some()) {
-            return Err(Failure {
+            return Err(CliError {
                 what: format!("{} is not empty", target.display()),
                 fix: "name a new directory: what is there might be somebody's data".into(),
             }
@@ -195,7 +195,7 @@ impl Restore {
         output::line(&format!(
             "{} is restored and was opened: {files} files, {}, tables {}.",
             target.display(),
-            number::bytes(bytes),
+            number_format::bytes(bytes),
             tables.join(", ")
         ))?;
         output::line(&format!("Serve it: jeton serve --data {}", target.display()))
@@ -206,7 +206,7 @@ impl Restore {
 fn check_store(folder: &Path, what: &str, fix: &str) -> Result<()> {
     let place = folder.display();
     if folder.join(INCOMPLETE).exists() {
-        return Err(Failure {
+        return Err(CliError {
             what: format!("{place} is a copy that was never completed"),
             fix: "use another one, or make it again".into(),
         }
@@ -214,7 +214,7 @@ fn check_store(folder: &Path, what: &str, fix: &str) -> Result<()> {
     }
     if !folder.join("log").is_dir() {
         let why = anyhow!("{place} has no log in it, so it is no store");
-        return Err(Failure::of(why, format!("{what} in {place}"), fix));
+        return Err(CliError::of(why, format!("{what} in {place}"), fix));
     }
     Ok(())
 }
@@ -224,7 +224,7 @@ fn unused(folder: &Path) -> Result<Option<fs::File>> {
     let disk = RealDisk::new(folder).map_err(|why| anyhow!("{why}"))?;
     match disk.lock("jeton restore") {
         Ok(held) => Ok(Some(held)),
-        Err(LockError::Held { by, pid }) => Err(Failure {
+        Err(LockError::Held { by, pid }) => Err(CliError {
             what: format!("{} is in use by {by} (process {pid})", folder.display()),
             fix: "restore a backup, or stop that process first".into(),
         }

@@ -1,6 +1,6 @@
 //! `jeton bench`: a load on a running server, what it bore, and whether it counted right.
 
-mod latency;
+mod histogram;
 mod load;
 
 use std::collections::HashMap;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use serde_json::json;
 
-use self::latency::Latencies;
-use self::load::{Counted, Load};
-use crate::config::Span;
-use crate::failure::Failure;
-use crate::remote::{Resp, Server};
-use crate::{mint, number, output};
+use self::histogram::Latencies;
+use self::load::{BenchCounts, Load};
+use crate::cli_error::CliError;
+use crate::config::DurationValue;
+use crate::server_client::{Resp, ServerArgs};
+use crate::{id, number_format, output};
 
 /// Put a load on a running server, and see that it counts right
 ///
@@ -34,7 +34,7 @@ pub struct Bench {
 
     /// How long
     #[arg(long, value_name = "TIME", default_value = "5s")]
-    duration: Span,
+    duration: DurationValue,
 
     /// How many operations in a hundred carry an id that was sent before
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=90))]
@@ -57,29 +57,29 @@ pub struct Bench {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Bench {
     pub fn run(&self) -> Result<()> {
         let mut run = [0; 8];
-        mint::chance(&mut run)?;
+        id::chance(&mut run)?;
         // Rows that nobody has used: what they hold in the end is what was counted here.
         let prefix = format!("{}/bench-{:016x}-", self.table, u64::from_be_bytes(run));
         let began = Instant::now();
         let deadline = began + self.duration.0;
         let workers: Vec<Load> =
             (0..self.connections).map(|worker| Load::new(self, &prefix, worker)).collect::<Result<_>>()?;
-        let results: Vec<Result<Counted>> = std::thread::scope(|scope| {
+        let results: Vec<Result<BenchCounts>> = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 workers.into_iter().map(|load| scope.spawn(move || load.run(deadline))).collect();
-            let ended = |thread: std::thread::ScopedJoinHandle<'_, Result<Counted>>| {
+            let ended = |thread: std::thread::ScopedJoinHandle<'_, Result<BenchCounts>>| {
                 thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the load panicked")))
             };
             threads.into_iter().map(ended).collect()
         });
         let passed = began.elapsed();
-        let mut total = Counted::default();
+        let mut total = BenchCounts::default();
         for counted in results {
             total.add(counted?);
         }
@@ -88,7 +88,7 @@ impl Bench {
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(Failure {
+        Err(CliError {
             what: format!("{} counters are wrong, which must never happen", wrong.len()),
             fix: "report it, with what is printed above and the log of the server".into(),
         }
@@ -96,7 +96,7 @@ impl Bench {
     }
 
     /// Reads all counters that were added to; returns those that hold something else than was acknowledged.
-    fn check(&self, prefix: &str, total: &Counted) -> Result<Vec<String>> {
+    fn check(&self, prefix: &str, total: &BenchCounts) -> Result<Vec<String>> {
         let mut connection = Resp::connect(&self.server)?;
         let mut wrong = Vec::new();
         for (counter, expected) in &total.by_counter {
@@ -107,13 +107,13 @@ impl Bench {
             }
             if !self.keep {
                 // Whoever may only add leaves them there.
-                let _left = connection.ask(&[b"JDEL", key.as_bytes(), b"ID", mint::uuid7()?.as_bytes()]);
+                let _left = connection.ask(&[b"JDEL", key.as_bytes(), b"ID", id::uuid7()?.as_bytes()]);
             }
         }
         Ok(wrong)
     }
 
-    fn tell(&self, total: &Counted, passed: Duration, wrong: &[String]) -> Result<()> {
+    fn tell(&self, total: &BenchCounts, passed: Duration, wrong: &[String]) -> Result<()> {
         let rate = (total.answered() as f64 / passed.as_secs_f64().max(1e-3)) as u64;
         let at = |share: f64| total.latencies.at(share);
         if self.json {
@@ -127,18 +127,18 @@ impl Bench {
         }
         output::line(&format!(
             "{} operations in {:.1} s: {} a second, over {} connections with {} under way on each",
-            number::grouped(total.answered()),
+            number_format::grouped(total.answered()),
             passed.as_secs_f64(),
-            number::grouped(rate),
+            number_format::grouped(rate),
             self.connections,
             self.pipeline
         ))?;
         output::line(&format!(
             "  {} applied, {} replayed (of {} sent again), {} turned away as busy",
-            number::grouped(total.applied),
-            number::grouped(total.replayed),
-            number::grouped(total.sent_again),
-            number::grouped(total.busy)
+            number_format::grouped(total.applied),
+            number_format::grouped(total.replayed),
+            number_format::grouped(total.sent_again),
+            number_format::grouped(total.busy)
         ))?;
         let millis = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
         output::line(&format!(

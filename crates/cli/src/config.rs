@@ -7,9 +7,9 @@
 mod command;
 mod example;
 mod flags;
-mod nearest;
-mod readable;
+mod setting_value;
 mod settings;
+mod suggestion;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,12 +20,12 @@ use toml::de::{DeTable, DeValue};
 
 pub use command::ConfigCommand;
 pub use flags::Flags;
-pub use nearest::nearest;
-pub use readable::{LogFormat, Readable, Span};
+pub use setting_value::{DurationValue, LogFormat, SettingValue};
 pub use settings::{ALL, Setting, Settings};
+pub use suggestion::nearest;
 
-use crate::failure::Failure;
-use crate::transactions::{Declared, SECTIONS};
+use crate::cli_error::CliError;
+use crate::transactions::{SECTIONS, TransactionsConfig};
 
 /// Read if it is in the working directory and no other file is named.
 const FILE: &str = "jeton.toml";
@@ -55,13 +55,13 @@ impl fmt::Display for Origin {
 pub struct Config {
     pub settings: Settings,
     /// What the file says about transactions.
-    pub transactions: Option<Declared>,
+    pub transactions: Option<TransactionsConfig>,
     /// The text of each value and its origin, by key.
     found: BTreeMap<&'static str, (String, Origin)>,
 }
 
 /// Where values are looked for besides the flags. In a test, not the real environment.
-pub struct Around<'a> {
+pub struct ConfigSources<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     pub folder: &'a Path,
 }
@@ -70,10 +70,10 @@ impl Config {
     /// The configuration of this process.
     pub fn load(flags: &Flags) -> Result<Self> {
         let variable = |name: &str| std::env::var(name).ok();
-        Self::load_from(flags, &Around { variable: &variable, folder: Path::new("") })
+        Self::load_from(flags, &ConfigSources { variable: &variable, folder: Path::new("") })
     }
 
-    fn load_from(flags: &Flags, around: &Around<'_>) -> Result<Self> {
+    fn load_from(flags: &Flags, around: &ConfigSources<'_>) -> Result<Self> {
         let (file, transactions) = read_file(flags, around)?;
         let mut found = BTreeMap::new();
         for setting in ALL {
@@ -109,13 +109,13 @@ impl Config {
 
 fn wrong_value(setting: &Setting, text: &str, why: &str, origin: &Origin) -> anyhow::Error {
     let what = format!("{:?} cannot be the value of {} ({origin})", text, setting.key);
-    Failure::of(anyhow!("{why}"), what, format!("{}: {}", setting.key, setting.help))
+    CliError::of(anyhow!("{why}"), what, format!("{}: {}", setting.key, setting.help))
 }
 
 type FileValues = BTreeMap<String, (String, Origin)>;
 
 /// What the file says; nothing if there is none.
-fn read_file(flags: &Flags, around: &Around<'_>) -> Result<(FileValues, Option<Declared>)> {
+fn read_file(flags: &Flags, around: &ConfigSources<'_>) -> Result<(FileValues, Option<TransactionsConfig>)> {
     let named = flags.config.clone().or_else(|| (around.variable)("JETON_CONFIG").map(PathBuf::from));
     let path = match &named {
         Some(path) => path.clone(),
@@ -128,7 +128,7 @@ fn read_file(flags: &Flags, around: &Around<'_>) -> Result<(FileValues, Option<D
         }
         Err(error) => {
             let what = format!("the configuration file {} cannot be read", path.display());
-            return Err(Failure::of(
+            return Err(CliError::of(
                 error,
                 what,
                 "name another with --config, or make it: jeton config --example",
@@ -136,10 +136,10 @@ fn read_file(flags: &Flags, around: &Around<'_>) -> Result<(FileValues, Option<D
         }
     };
     let values = values_of(&text, &path)?;
-    let transactions = Declared::read(&text).map_err(|error| {
+    let transactions = TransactionsConfig::read(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(&text, span.start));
         let what = format!("{} line {line} cannot be used", path.display());
-        Failure::of(
+        CliError::of(
             anyhow!("{}", error.message()),
             what,
             "see how transactions are declared: docs/transactions.md",
@@ -155,7 +155,7 @@ fn line_of(text: &str, at: usize) -> usize {
 fn values_of(text: &str, path: &Path) -> Result<FileValues> {
     let fail = |line: usize, why: String, fix: String| {
         let what = format!("{} line {line} cannot be used", path.display());
-        Failure::of(anyhow!("{why}"), what, fix)
+        CliError::of(anyhow!("{why}"), what, fix)
     };
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
@@ -195,7 +195,7 @@ fn values_of(text: &str, path: &Path) -> Result<FileValues> {
 
 #[cfg(test)]
 mod tests {
-    use super::readable::Size;
+    use super::setting_value::Size;
     use super::*;
 
     fn load(
@@ -210,11 +210,11 @@ mod tests {
         let variable = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        Config::load_from(&Flags::of(flags), &Around { variable: &variable, folder: folder.path() })
+        Config::load_from(&Flags::of(flags), &ConfigSources { variable: &variable, folder: folder.path() })
     }
 
     fn told(error: &anyhow::Error) -> String {
-        let fix = error.downcast_ref::<Failure>().map(|failure| failure.fix.clone()).unwrap_or_default();
+        let fix = error.downcast_ref::<CliError>().map(|failure| failure.fix.clone()).unwrap_or_default();
         format!("{error:#} | {fix}")
     }
 
@@ -262,7 +262,7 @@ mod tests {
         let mut flags = Flags::of(&[]);
         flags.config = Some("not-there.toml".into());
         let folder = tempfile::tempdir().unwrap();
-        let error = Config::load_from(&flags, &Around { variable: &|_| None, folder: folder.path() });
+        let error = Config::load_from(&flags, &ConfigSources { variable: &|_| None, folder: folder.path() });
         assert!(told(&error.unwrap_err()).contains("not-there.toml"));
     }
 }

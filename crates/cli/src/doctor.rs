@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cli_error::CliError;
 use crate::config::{Config, Flags};
-use crate::failure::Failure;
 use crate::output;
 
 /// See whether this machine and these settings are good for a server, and what to fix
@@ -76,7 +76,7 @@ impl Doctor {
         let findings = match Config::load(&self.flags) {
             Err(error) => {
                 let fix =
-                    error.downcast_ref::<Failure>().map_or(String::new(), |failure| failure.fix.clone());
+                    error.downcast_ref::<CliError>().map_or(String::new(), |failure| failure.fix.clone());
                 vec![Finding::fail("settings", format!("{error:#}"), fix)]
             }
             Ok(config) => {
@@ -92,7 +92,7 @@ impl Doctor {
         let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
         match count(Level::Fail) {
             0 => Ok(()),
-            fails => Err(Failure {
+            fails => Err(CliError {
                 what: format!("{fails} of {} checks failed", findings.len()),
                 fix: "do what is written beside each, then run jeton doctor again".into(),
             }

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use clap::Args;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use serde_json::json;
 
 use crate::output;
-use crate::remote::{Resp, Server, check_key};
+use crate::server_client::{Resp, ServerArgs, check_key};
 
 /// Read counters
 ///
@@ -22,7 +22,7 @@ pub struct Get {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Get {

@@ -5,12 +5,12 @@
 //! - What is written down as done was acknowledged. Whatever ends the import, running it again goes on from there.
 //! - Memory is bounded: one round of lines, and the lines that failed.
 
+mod checkpoint;
 mod csv;
-mod lines;
+mod line_reader;
+mod pipeline;
 mod progress;
 mod record;
-mod rounds;
-mod state;
 
 use std::path::{Path, PathBuf};
 
@@ -18,14 +18,14 @@ use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use self::lines::{Line, Lines};
+use self::checkpoint::State;
+use self::line_reader::{Line, Lines};
+use self::pipeline::{ImportCounts, ImportPipeline};
 use self::progress::Progress;
 use self::record::Reader;
-use self::rounds::{Rounds, Tally};
-use self::state::State;
-use crate::failure::Failure;
-use crate::remote::Server;
-use crate::{number, output};
+use crate::cli_error::CliError;
+use crate::server_client::ServerArgs;
+use crate::{number_format, output};
 
 /// Lines that may fail before the import gives up: a wrong file should not be tried to its end.
 const FAILED_MAX: usize = 1000;
@@ -72,7 +72,7 @@ pub struct Import {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,7 +86,7 @@ impl Import {
         let mut state = self.begin()?;
         let mut lines = Lines::open(&self.file)?;
         let mut reader = Reader::new(self.format() == Format::Csv, self.table.clone(), self.other_fields);
-        let mut rounds = Rounds::connect(&self.server, self.name())?;
+        let mut rounds = ImportPipeline::connect(&self.server, self.name())?;
         let mut progress = Progress::of(lines.total());
         let (before, skipped) = self.pass_over(&mut lines, &mut reader, &state)?;
         for line in before {
@@ -143,7 +143,7 @@ impl Import {
             reader.look(&line)?;
         }
         if passed < state.lines || sum != state.sum {
-            return Err(Failure {
+            return Err(CliError {
                 what: format!("{} is not what was imported before under this name", self.file.display()),
                 fix: format!(
                     "its first {} lines are done and have changed: import new lines from a file of their own, or send all again with --again \
@@ -157,7 +157,7 @@ impl Import {
         Ok((failed, skipped))
     }
 
-    fn tell(&self, state: &State, tally: &Tally, skipped: u64) -> Result<()> {
+    fn tell(&self, state: &State, tally: &ImportCounts, skipped: u64) -> Result<()> {
         if self.json {
             let failed: Vec<_> =
                 state.failed.iter().map(|(line, why)| json!({ "line": line, "error": why })).collect();
@@ -166,7 +166,7 @@ impl Import {
                 "skipped": skipped, "failed": failed, "lines": state.lines,
             }))?;
         } else {
-            let count = |number: u64, word: &str| format!("{} {word}", number::grouped(number));
+            let count = |number: u64, word: &str| format!("{} {word}", number_format::grouped(number));
             output::line(&format!(
                 "{}, {}, {}, {}, {}",
                 count(tally.applied, "applied"),
@@ -207,6 +207,6 @@ impl Import {
                 "mend these lines in place, then run the same again: only they are sent",
             )
         };
-        Err(Failure::of(why, format!("{} lines were not counted", state.failed.len()), fix))
+        Err(CliError::of(why, format!("{} lines were not counted", state.failed.len()), fix))
     }
 }

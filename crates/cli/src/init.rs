@@ -3,8 +3,8 @@
 use anyhow::{Result, anyhow};
 use clap::Args;
 
+use crate::cli_error::CliError;
 use crate::config::{Config, Flags};
-use crate::failure::Failure;
 use crate::{output, transactions};
 
 /// Make what transactions need in registers and databases
@@ -22,7 +22,7 @@ impl Init {
         let config = Config::load(&self.flags)?;
         let Some(declared) = &config.transactions else {
             let fix = "declare [databases] and [procedures]: see docs/transactions.md";
-            return Err(Failure::of(
+            return Err(CliError::of(
                 anyhow!("the configuration file has no [databases]"),
                 "there is nothing to make",
                 fix,

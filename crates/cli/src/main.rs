@@ -6,22 +6,20 @@
 mod add;
 mod backup;
 mod bench;
+mod cli_error;
 mod completions;
 mod config;
 mod date;
-mod demo;
 mod doctor;
-mod failure;
-mod files;
 mod get;
+mod id;
 mod import;
 mod init;
-mod lab;
-mod mint;
-mod number;
+mod number_format;
+mod open_file_limit;
 mod output;
-mod remote;
 mod serve;
+mod server_client;
 mod table;
 mod terminal;
 mod token;
@@ -37,8 +35,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// Counting that is safe to retry.
 ///
-/// Jeton counts each id once, however often it arrives. Begin with a server (jeton serve) and a counter (jeton add home 1). At its heart
-/// is a forgetful Bloom filter: it remembers the ids of a time window in a few bytes each, then forgets them; see it at work: jeton demo
+/// Jeton counts each id once, however often it arrives. Start a server with `jeton serve`, then add to a counter with
+/// `jeton add home 1`.
 #[derive(Parser)]
 #[command(name = "jeton", version = version::long(), max_term_width = 100)]
 struct Cli {
@@ -53,7 +51,7 @@ enum Command {
     Add(add::Add),
     Get(get::Get),
     Watch(watch::Watch),
-    Id(mint::Id),
+    Id(id::Id),
     Table(table::TableCommand),
     Tx(tx::TxCommand),
     Import(import::Import),
@@ -64,8 +62,6 @@ enum Command {
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
     Restore(backup::Restore),
-    Demo(demo::Demo),
-    Lab(lab::Lab),
     Completions(completions::Completions),
 }
 
@@ -87,16 +83,14 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
         Command::Backup(backup) => backup.run(),
         Command::Restore(restore) => restore.run(),
-        Command::Demo(demo) => demo.run(),
-        Command::Lab(lab) => lab.run(),
         Command::Completions(completions) => completions.run(Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads us has read enough (`jeton lab list | head -1`).
+        // Whoever reads us has read enough (`jeton config | head -1`).
         Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            failure::report(&error);
+            cli_error::report(&error);
             ExitCode::FAILURE
         }
     }

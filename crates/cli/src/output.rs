@@ -7,14 +7,14 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// Writes one line to standard output, at once: a reader of a pipe sees it when it happens.
 pub fn line(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|why| match why.kind() {
         io::ErrorKind::BrokenPipe => anyhow::Error::new(Closed),
-        _ => Failure::of(why, "the output could not be written", "see that there is room where it goes"),
+        _ => CliError::of(why, "the output could not be written", "see that there is room where it goes"),
     })
 }
 

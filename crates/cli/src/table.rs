@@ -4,10 +4,10 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::failure::Failure;
-use crate::number;
+use crate::cli_error::CliError;
+use crate::number_format;
 use crate::output;
-use crate::remote::{Http, Server, escaped, problem_of};
+use crate::server_client::{Http, ServerArgs, escaped, problem_of};
 
 /// Make tables, see what they promise, change it
 #[derive(Args)]
@@ -103,7 +103,7 @@ struct Common {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl TableCommand {
@@ -125,7 +125,7 @@ fn path(name: &str) -> String {
 }
 
 fn missing(name: &str) -> anyhow::Error {
-    Failure {
+    CliError {
         what: format!("there is no table {name}"),
         fix: format!("make it: jeton table create {name}; see which there are: jeton table list"),
     }
@@ -133,7 +133,7 @@ fn missing(name: &str) -> anyhow::Error {
 }
 
 /// The table, if it is there.
-pub fn find(server: &Server, name: &str) -> Result<Option<Value>> {
+pub fn find(server: &ServerArgs, name: &str) -> Result<Option<Value>> {
     match Http(server).ask("GET", &path(name), None)? {
         (200, body) => Ok(Some(parse(&body)?)),
         (404, _) => Ok(None),
@@ -148,7 +148,7 @@ fn parse(body: &str) -> Result<Value> {
 fn create(change: &Change) -> Result<()> {
     let server = &change.common.server;
     if find(server, &change.name)?.is_some() {
-        return Err(Failure {
+        return Err(CliError {
             what: format!("there is a table {} already", change.name),
             fix: format!("see it: jeton table show {0}; change it: jeton table set {0}", change.name),
         }
@@ -228,7 +228,7 @@ fn row(table: &Value) -> [String; 5] {
         words(&settings["formats"]),
         format!("{} dated, {} opaque", words(&settings["dated_window"]), words(&settings["opaque_window"])),
         format!("{}, {}", words(&settings["mode"]), words(&settings["durability"])),
-        number::bytes(bytes),
+        number_format::bytes(bytes),
     ]
 }
 
@@ -243,14 +243,14 @@ fn tell(table: &Value, as_json: bool) -> Result<()> {
     for kind in ["dated", "opaque"] {
         let filter = &table["filters"][kind];
         let (Some(ids), Some(bytes)) = (filter["ids"].as_u64(), filter["bytes"].as_u64()) else { continue };
-        let error = number::percent(filter["estimated_error"].as_f64().unwrap_or(0.0));
+        let error = number_format::percent(filter["estimated_error"].as_f64().unwrap_or(0.0));
         let pressure = filter["pressure"]
             .as_str()
             .map_or(String::new(), |why| format!("; cannot keep its target: {why}"));
         output::line(&format!(
             "  {kind} ids: {} remembered in {}, {error} of new ones look known{pressure}",
-            number::grouped(ids),
-            number::bytes(bytes)
+            number_format::grouped(ids),
+            number_format::bytes(bytes)
         ))?;
     }
     Ok(())

@@ -2,20 +2,18 @@
 //!
 //! What must hold: a secret is printed once, on standard output, when it is made; never on standard error, where logs are made of what is said.
 
-mod listing;
+mod list;
 
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
-use jeton_access::{
-    BookFile, FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token,
-};
+use jeton_auth::{FileError, Grant, Pattern, RANDOM_BYTES, Rate, Right, Rights, TableRule, Token, TokenFile};
 use serde_json::json;
 
-use crate::config::{Config, Flags, Readable, Span};
-use crate::failure::Failure;
-use crate::{mint, output};
+use crate::cli_error::CliError;
+use crate::config::{Config, DurationValue, Flags, SettingValue};
+use crate::{id, output};
 
 /// The file if nobody names one.
 const FILE: &str = "jeton-tokens.json";
@@ -71,7 +69,7 @@ struct Create {
 
     /// How long it is valid, as 30d or 12h [default: until it is revoked]
     #[arg(long, value_name = "TIME")]
-    expires: Option<Span>,
+    expires: Option<DurationValue>,
 
     /// The most operations a second [default: no limit]
     #[arg(long, value_name = "N")]
@@ -98,7 +96,7 @@ struct Rotate {
 
     /// How long the old secret works on; 0s ends it now
     #[arg(long, value_name = "TIME", default_value = "1h")]
-    old_for: Span,
+    old_for: DurationValue,
 }
 
 /// Take a token back, with all its secrets; it stops working within a second
@@ -115,10 +113,10 @@ fn right(text: &str) -> Result<Right, String> {
 
 impl TokenCommand {
     pub fn run(&self) -> Result<()> {
-        let file = BookFile::new(self.file()?);
+        let file = TokenFile::new(self.file()?);
         match &self.action {
             Action::Create(create) => self.create(&file, create),
-            Action::List => listing::print(&file, self.json),
+            Action::List => list::print(&file, self.json),
             Action::Rotate(rotate) => self.rotate(&file, rotate),
             Action::Revoke(revoke) => {
                 file.edit(|book| book.remove(&revoke.name)).map_err(|why| {
@@ -140,7 +138,7 @@ impl TokenCommand {
         Ok(Config::load(&flags)?.settings.tokens.0.unwrap_or_else(|| FILE.into()))
     }
 
-    fn create(&self, file: &BookFile, create: &Create) -> Result<()> {
+    fn create(&self, file: &TokenFile, create: &Create) -> Result<()> {
         let rules = match (create.tables.is_empty(), create.rights.is_empty()) {
             (true, true) if create.server => Vec::new(),
             (false, false) => {
@@ -149,7 +147,7 @@ impl TokenCommand {
                 create.tables.iter().map(rule).collect()
             }
             _ => {
-                return Err(Failure {
+                return Err(CliError {
                     what: "a token needs tables and what it may do in them".into(),
                     fix: "give both, as in: jeton token create --name app --table 'clicks*' --right add --right read"
                         .into(),
@@ -157,7 +155,7 @@ impl TokenCommand {
                 .into());
             }
         };
-        let now = mint::millis();
+        let now = id::millis();
         let mut grant = Grant::new(&create.name);
         grant.tables = rules;
         grant.server = create.server;
@@ -173,23 +171,26 @@ impl TokenCommand {
         self.tell(file, &create.name, &token, expires)
     }
 
-    fn rotate(&self, file: &BookFile, rotate: &Rotate) -> Result<()> {
-        let (now, random) = (mint::millis(), random()?);
+    fn rotate(&self, file: &TokenFile, rotate: &Rotate) -> Result<()> {
+        let (now, random) = (id::millis(), random()?);
         let old_until = now.saturating_add(millis(rotate.old_for));
         let token = file.edit(|book| book.rotate(&rotate.name, &random, now, old_until)).map_err(|why| {
             failed(why, "the token has no new secret", "see which there are: jeton token list")
         })?;
         if old_until > now {
-            output::aside(&format!("The old secret works for another {}.", Readable::show(&rotate.old_for)));
+            output::aside(&format!(
+                "The old secret works for another {}.",
+                SettingValue::show(&rotate.old_for)
+            ));
         }
         self.tell(file, &rotate.name, &token, None)
     }
 
     /// The one place where a secret is printed.
-    fn tell(&self, file: &BookFile, name: &str, token: &Token, expires: Option<u64>) -> Result<()> {
+    fn tell(&self, file: &TokenFile, name: &str, token: &Token, expires: Option<u64>) -> Result<()> {
         if self.json {
             let id = token.id().to_string();
-            let expires = expires.map(listing::date);
+            let expires = expires.map(list::date);
             return output::json(
                 &json!({ "name": name, "id": id, "token": token.reveal(), "expires": expires }),
             );
@@ -205,11 +206,11 @@ impl TokenCommand {
 
 fn random() -> Result<[u8; RANDOM_BYTES]> {
     let mut random = [0; RANDOM_BYTES];
-    mint::chance(&mut random)?;
+    id::chance(&mut random)?;
     Ok(random)
 }
 
-fn millis(span: Span) -> u64 {
+fn millis(span: DurationValue) -> u64 {
     u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -222,5 +223,5 @@ fn failed(why: FileError, what: &str, fix: &str) -> anyhow::Error {
         _ => "mend the file, or name another with --tokens FILE".into(),
     };
     // The chain of the error would say the same twice.
-    Failure::of(anyhow!("{why}"), what, fix)
+    CliError::of(anyhow!("{why}"), what, fix)
 }

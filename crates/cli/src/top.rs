@@ -1,6 +1,6 @@
 //! `jeton top`: how a running server is doing, live.
 
-mod frame;
+mod render;
 mod sample;
 mod screen;
 
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 
-use self::frame::frame;
+use self::render::frame;
 use self::sample::Sample;
-use crate::config::Span;
-use crate::failure::Failure;
+use crate::cli_error::CliError;
+use crate::config::DurationValue;
 use crate::output;
-use crate::remote::{Http, Server, problem_of};
+use crate::server_client::{Http, ServerArgs, problem_of};
 
 /// Watch how a running server is doing
 ///
@@ -27,10 +27,10 @@ pub struct Top {
 
     /// How often it is asked
     #[arg(long, value_name = "TIME", default_value = "1s")]
-    every: Span,
+    every: DurationValue,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Top {
@@ -58,7 +58,7 @@ impl Top {
             }
             lines.clone()
         });
-        shown.map_err(|why| Failure::of(why, "the terminal was lost", "try it as text: jeton top --once"))
+        shown.map_err(|why| CliError::of(why, "the terminal was lost", "try it as text: jeton top --once"))
     }
 
     fn ask(&self) -> Result<Sample> {

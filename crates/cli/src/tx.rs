@@ -1,7 +1,7 @@
 //! `jeton tx`: asks for transactions, and says and ends what is stuck.
 
 mod issue;
-mod listing;
+mod list;
 mod resolve;
 
 use anyhow::{Result, anyhow};
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use self::issue::Issue;
 use self::resolve::Resolve;
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::output;
-use crate::remote::{Http, Server, escaped, problem_of};
+use crate::server_client::{Http, ServerArgs, escaped, problem_of};
 
 /// Ask for transactions over databases, see which are in doubt, end one that is stuck
 #[derive(Args)]
@@ -56,7 +56,7 @@ struct Common {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl TxCommand {
@@ -65,12 +65,12 @@ impl TxCommand {
             Action::Issue(issue) => issue.run(),
             Action::List(list) => {
                 let found = in_doubt(&list.common.server)?;
-                if list.common.json { output::json(&found) } else { listing::print(&found) }
+                if list.common.json { output::json(&found) } else { list::print(&found) }
             }
             Action::Show(show) => {
                 let Common { json, server } = &show.common;
                 let story = ask(server, "GET", &path(&show.id))?;
-                if *json { output::json(&story) } else { listing::print_story(&story) }
+                if *json { output::json(&story) } else { list::print_story(&story) }
             }
             Action::Resolve(resolve) => resolve.run(),
         }
@@ -81,11 +81,11 @@ fn path(id: &str) -> String {
     format!("/v1/transactions/{}", escaped(id))
 }
 
-fn in_doubt(server: &Server) -> Result<Value> {
+fn in_doubt(server: &ServerArgs) -> Result<Value> {
     ask(server, "GET", "/v1/transactions")
 }
 
-fn ask(server: &Server, method: &str, path: &str) -> Result<Value> {
+fn ask(server: &ServerArgs, method: &str, path: &str) -> Result<Value> {
     match Http(server).ask(method, path, None)? {
         (200, body) => parse(&body),
         (status, body) => Err(problem(status, &body)),
@@ -115,5 +115,5 @@ fn problem(status: u16, body: &str) -> anyhow::Error {
         _ => return problem_of(status, body),
     };
     let text = |name: &str| read[name].as_str().unwrap_or_default().to_owned();
-    Failure::of(anyhow!("{}", text("detail")), text("title"), fix)
+    CliError::of(anyhow!("{}", text("detail")), text("title"), fix)
 }

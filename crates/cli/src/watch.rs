@@ -7,9 +7,9 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 use crate::output;
-use crate::remote::{Http, Server, escaped, lost, problem_of};
+use crate::server_client::{Http, ServerArgs, escaped, lost, problem_of};
 
 /// The server says something every 15 seconds; who says nothing for so long is gone.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub struct Watch {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Watch {
@@ -65,7 +65,7 @@ impl Watch {
                 }
             }
         }
-        Err(Failure {
+        Err(CliError {
             what: "the server ended the watching".into(),
             fix: "it is stopping, or the token was revoked: try again in a moment".into(),
         }

@@ -12,9 +12,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use jeton_etx::{
-    Attempt, Branch, BranchName, Executor, Failure, Home, Outcome, RequestId, Resource, Try, Value, Vote,
+    AttemptId, AttemptNumber, Branch, CoordinatorId, DecisionLocation, Outcome, RequestId, Resource,
+    ResourceError, Value, Vote, Xid,
 };
-use jeton_xa::{Jeton, Settings};
+use jeton_participants::{Jeton, Settings};
 use rustix::process::Signal;
 use server::{Server, folder};
 
@@ -22,14 +23,14 @@ const CLUSTER: u32 = 7;
 const NUMBER: u8 = 3;
 
 /// A server that is killed and comes back, at the same address.
-struct Scene {
+struct Scenario {
     folder: tempfile::TempDir,
     server: Option<Server>,
     address: String,
     jeton: Jeton,
 }
 
-impl Scene {
+impl Scenario {
     fn new() -> Self {
         let folder = folder();
         let server = Server::start(folder.path(), &[]);
@@ -58,7 +59,7 @@ impl Scene {
     }
 
     /// A branch that executes this and votes.
-    async fn voted(&self, sequence: u32, statements: &[&str]) -> (BranchName, Vote) {
+    async fn voted(&self, sequence: u32, statements: &[&str]) -> (Xid, Vote) {
         let mut branch = self.begin(sequence).await;
         for statement in statements {
             branch.execute(statement, &[]).await.unwrap();
@@ -78,7 +79,7 @@ impl Scene {
         }
     }
 
-    async fn held(&self) -> Vec<BranchName> {
+    async fn held(&self) -> Vec<Xid> {
         self.jeton.prepared().await.unwrap().into_iter().map(|standing| standing.name).collect()
     }
 }
@@ -91,10 +92,15 @@ fn adapter(address: &str) -> Jeton {
     Jeton::new(&format!("http://{address}"), None, Settings::new("jeton", CLUSTER, NUMBER)).unwrap()
 }
 
-fn attempt(sequence: u32) -> Attempt {
+fn attempt(sequence: u32) -> AttemptId {
     let request = RequestId { session: 0x0192_8f00_dead_7000_8000_0000_0000_00ff, sequence };
-    let executor = Executor { server: 1, incarnation: 2, work: u64::from(sequence) };
-    Attempt { request, number: Try::FIRST, executor, home: Home::Registers }
+    let executor = CoordinatorId { server: 1, incarnation: 2, work: u64::from(sequence) };
+    AttemptId {
+        request,
+        number: AttemptNumber::FIRST,
+        coordinator: executor,
+        decision_location: DecisionLocation::Registers,
+    }
 }
 
 /// Counters of several partitions.
@@ -106,102 +112,108 @@ async fn a_vote_survives_the_server_and_anybody_can_decide() {
     for (outcome, other, expected) in
         [(Outcome::Commit, Outcome::Abort, [-5, 1]), (Outcome::Abort, Outcome::Commit, [0, 0])]
     {
-        let mut scene = Scene::new();
-        let (name, vote) = scene.voted(1, &ORDER).await;
+        let mut scenario = Scenario::new();
+        let (name, vote) = scenario.voted(1, &ORDER).await;
         assert!(matches!(vote, Vote::Yes), "{vote:?}");
-        scene.kill_and_start();
-        let standing = scene.jeton.prepared().await.unwrap();
+        scenario.kill_and_start();
+        let standing = scenario.jeton.prepared().await.unwrap();
         assert_eq!(standing.iter().map(|one| one.name).collect::<Vec<_>>(), [name]);
         assert!(standing[0].age.is_some_and(|age| age > Duration::ZERO), "{standing:?}");
-        let locks = scene.jeton.locks(&name).await.unwrap();
+        let locks = scenario.jeton.locks(&name).await.unwrap();
         assert!(locks.contains(&"default/apples: -5".to_owned()), "{locks:?}");
-        assert_eq!(scene.value("apples").await, 0, "nobody sees it yet");
+        assert_eq!(scenario.value("apples").await, 0, "nobody sees it yet");
         // Somebody else, who knows nothing but the name; and again, when it was killed in between.
         for _ in 0..2 {
-            adapter(&scene.address).decide(&name, outcome).await.unwrap();
-            assert_eq!([scene.value("apples").await, scene.value("orders").await], expected);
-            let against = scene.jeton.decide(&name, other).await;
-            assert!(matches!(against, Err(Failure::Damage { .. })), "{against:?}");
-            scene.kill_and_start();
+            adapter(&scenario.address).decide(&name, outcome).await.unwrap();
+            assert_eq!([scenario.value("apples").await, scenario.value("orders").await], expected);
+            let against = scenario.jeton.decide(&name, other).await;
+            assert!(matches!(against, Err(ResourceError::Damage { .. })), "{against:?}");
+            scenario.kill_and_start();
         }
-        assert!(scene.held().await.is_empty());
+        assert!(scenario.held().await.is_empty());
     }
 }
 
 #[tokio::test]
 async fn an_abort_that_overtakes_its_vote_is_obeyed() {
-    let mut scene = Scene::new();
-    let mut branch = scene.begin(1).await;
+    let mut scenario = Scenario::new();
+    let mut branch = scenario.begin(1).await;
     branch.execute(ORDER[0], &[]).await.unwrap();
-    scene.jeton.decide(&branch.name(), Outcome::Abort).await.unwrap();
-    scene.kill_and_start();
+    scenario.jeton.decide(&branch.name(), Outcome::Abort).await.unwrap();
+    scenario.kill_and_start();
     let vote = branch.vote().await;
-    assert!(matches!(vote, Vote::No(Failure::Passing { .. })), "{vote:?}");
-    assert!(scene.held().await.is_empty());
+    assert!(matches!(vote, Vote::No(ResourceError::Transient { .. })), "{vote:?}");
+    assert!(scenario.held().await.is_empty());
     branch.decide(Outcome::Abort).await.unwrap();
     // What nobody ever held is not called committed.
-    let never = scene.begin(2).await.name();
-    let unknown = scene.jeton.decide(&never, Outcome::Commit).await;
-    assert!(matches!(unknown, Err(Failure::Damage { .. })), "{unknown:?}");
+    let never = scenario.begin(2).await.name();
+    let unknown = scenario.jeton.decide(&never, Outcome::Commit).await;
+    assert!(matches!(unknown, Err(ResourceError::Damage { .. })), "{unknown:?}");
 }
 
 #[tokio::test]
 async fn what_is_promised_is_kept_back() {
-    let scene = Scene::new();
-    let (stock, vote) = scene.voted(1, &["ADD default stock 10"]).await;
+    let scenario = Scenario::new();
+    let (stock, vote) = scenario.voted(1, &["ADD default stock 10"]).await;
     assert!(matches!(vote, Vote::Yes), "{vote:?}");
-    scene.jeton.decide(&stock, Outcome::Commit).await.unwrap();
-    let (first, vote) = scene.voted(2, &["ADD default stock -8 MIN 0"]).await;
+    scenario.jeton.decide(&stock, Outcome::Commit).await.unwrap();
+    let (first, vote) = scenario.voted(2, &["ADD default stock -8 MIN 0"]).await;
     assert!(matches!(vote, Vote::Yes), "{vote:?}");
-    let (second, vote) = scene.voted(3, &["ADD default stock -3 MIN 0", "ADD default sold 3"]).await;
-    assert!(matches!(vote, Vote::No(Failure::Passing { .. })), "the first may yet be aborted: {vote:?}");
-    scene.jeton.decide(&second, Outcome::Abort).await.unwrap();
-    let (third, vote) = scene.voted(4, &["ADD default sold 11", "ADD default stock -11 MIN 0"]).await;
-    let Vote::No(Failure::Statement { code, .. }) = vote else { panic!("{vote:?}") };
+    let (second, vote) = scenario.voted(3, &["ADD default stock -3 MIN 0", "ADD default sold 3"]).await;
+    assert!(
+        matches!(vote, Vote::No(ResourceError::Transient { .. })),
+        "the first may yet be aborted: {vote:?}"
+    );
+    scenario.jeton.decide(&second, Outcome::Abort).await.unwrap();
+    let (third, vote) = scenario.voted(4, &["ADD default sold 11", "ADD default stock -11 MIN 0"]).await;
+    let Vote::No(ResourceError::Statement { code, .. }) = vote else { panic!("{vote:?}") };
     assert_eq!(code, "beyond-bound");
-    scene.jeton.decide(&third, Outcome::Abort).await.unwrap();
-    assert_eq!(scene.held().await, [first]);
-    scene.jeton.decide(&first, Outcome::Commit).await.unwrap();
-    assert_eq!((scene.value("stock").await, scene.value("sold").await), (2, 0));
+    scenario.jeton.decide(&third, Outcome::Abort).await.unwrap();
+    assert_eq!(scenario.held().await, [first]);
+    scenario.jeton.decide(&first, Outcome::Commit).await.unwrap();
+    assert_eq!((scenario.value("stock").await, scenario.value("sold").await), (2, 0));
 }
 
 #[tokio::test]
 async fn a_branch_sends_nothing_before_its_vote() {
-    let mut scene = Scene::new();
-    let mut reading = scene.begin(1).await;
+    let mut scenario = Scenario::new();
+    let mut reading = scenario.begin(1).await;
     let executed = reading.execute("GET default apples", &[]).await.unwrap();
     assert_eq!(executed.rows, [[("value".to_owned(), Value::Integer(0))]]);
     assert!(matches!(reading.vote().await, Vote::Unchanged));
 
-    let mut writing = scene.begin(2).await;
+    let mut writing = scenario.begin(2).await;
     let given = [Value::Text("apples".into()), Value::Integer(4)];
     assert_eq!(writing.execute("ADD default ? ?", &given).await.unwrap().count, 1);
     let seen = writing.execute("GET default apples", &[]).await.unwrap();
     assert_eq!(seen.rows[0][0].1, Value::Integer(4), "its own");
-    assert_eq!(scene.value("apples").await, 0);
+    assert_eq!(scenario.value("apples").await, 0);
 
-    let mut failing = scene.begin(3).await;
+    let mut failing = scenario.begin(3).await;
     failing.execute("ADD default apples 1", &[]).await.unwrap();
-    assert!(matches!(failing.execute("TAKE default apples 1", &[]).await, Err(Failure::Statement { .. })));
-    assert!(matches!(failing.vote().await, Vote::No(Failure::Statement { .. })));
-    let (_, nowhere) = scene.voted(4, &["ADD nowhere apples 1"]).await;
-    assert!(matches!(nowhere, Vote::No(Failure::Statement { .. })), "{nowhere:?}");
+    assert!(matches!(
+        failing.execute("TAKE default apples 1", &[]).await,
+        Err(ResourceError::Statement { .. })
+    ));
+    assert!(matches!(failing.vote().await, Vote::No(ResourceError::Statement { .. })));
+    let (_, nowhere) = scenario.voted(4, &["ADD nowhere apples 1"]).await;
+    assert!(matches!(nowhere, Vote::No(ResourceError::Statement { .. })), "{nowhere:?}");
 
-    scene.kill();
+    scenario.kill();
     // Without the server nothing has to be ended of what never voted; the rest is doubt.
     failing.decide(Outcome::Abort).await.unwrap();
     let vote = writing.vote().await;
-    assert!(matches!(vote, Vote::No(Failure::Passing { .. })), "{vote:?}");
+    assert!(matches!(vote, Vote::No(ResourceError::Transient { .. })), "{vote:?}");
     let lost = writing.decide(Outcome::Abort).await;
-    assert!(matches!(lost, Err(Failure::Passing { .. })), "{lost:?}");
-    scene.start();
-    assert!(scene.held().await.is_empty());
+    assert!(matches!(lost, Err(ResourceError::Transient { .. })), "{lost:?}");
+    scenario.start();
+    assert!(scenario.held().await.is_empty());
     assert!(matches!(
-        scene.jeton.read_decision(attempt(1).request, Try::FIRST).await,
-        Err(Failure::Setup { .. })
+        scenario.jeton.read_decision(attempt(1).request, AttemptNumber::FIRST).await,
+        Err(ResourceError::Setup { .. })
     ));
-    let other = scene.begin(5).await;
-    assert!(matches!(other.commit_deciding(b"").await, Err(Failure::Setup { .. })));
+    let other = scenario.begin(5).await;
+    assert!(matches!(other.commit_deciding(b"").await, Err(ResourceError::Setup { .. })));
 }
 
 /// Many branches under way, each in several partitions, when the server is killed: each is then committed if it voted yes, and aborted if not, and counts once or not at all.
@@ -209,12 +221,12 @@ async fn a_branch_sends_nothing_before_its_vote() {
 async fn a_branch_counts_once_if_it_is_committed_however_often_the_server_is_killed() {
     const ROUNDS: u32 = 4;
     const BRANCHES: u32 = 24;
-    let mut scene = Scene::new();
+    let mut scenario = Scenario::new();
     let mut expected = 0;
     for round in 0..ROUNDS {
         let mut voting = tokio::task::JoinSet::new();
         for number in 0..BRANCHES {
-            let mut branch = scene.begin(1 + round * BRANCHES + number).await;
+            let mut branch = scenario.begin(1 + round * BRANCHES + number).await;
             voting.spawn(async move {
                 for counter in ["a", "b", "c", "d"] {
                     let given = [Value::Text(counter.into()), Value::Integer(1)];
@@ -228,13 +240,13 @@ async fn a_branch_counts_once_if_it_is_committed_however_often_the_server_is_kil
         while voted.len() < (4 + 5 * round) as usize {
             voted.push(voting.join_next().await.unwrap().unwrap());
         }
-        scene.kill();
+        scenario.kill();
         while let Some(one) = voting.join_next().await {
             voted.push(one.unwrap());
         }
-        scene.start();
+        scenario.start();
         assert!(voted.iter().any(|(_, vote)| matches!(vote, Vote::Yes)));
-        let held = scene.held().await;
+        let held = scenario.held().await;
         for (at, (name, vote)) in voted.iter().enumerate() {
             let yes = matches!(vote, Vote::Yes);
             assert!(!yes || held.contains(name), "a promise is forgotten");
@@ -242,17 +254,17 @@ async fn a_branch_counts_once_if_it_is_committed_however_often_the_server_is_kil
             let outcome = if yes && at % 3 > 0 { Outcome::Commit } else { Outcome::Abort };
             expected += i64::from(outcome == Outcome::Commit);
             if at == voted.len() / 2 {
-                scene.kill_and_start();
+                scenario.kill_and_start();
             }
-            scene.jeton.decide(name, outcome).await.unwrap();
+            scenario.jeton.decide(name, outcome).await.unwrap();
         }
         for (at, (name, vote)) in voted.iter().enumerate() {
             let commit = matches!(vote, Vote::Yes) && at % 3 > 0;
-            scene.jeton.decide(name, if commit { Outcome::Commit } else { Outcome::Abort }).await.unwrap();
+            scenario.jeton.decide(name, if commit { Outcome::Commit } else { Outcome::Abort }).await.unwrap();
         }
-        assert!(scene.held().await.is_empty());
+        assert!(scenario.held().await.is_empty());
         for counter in ["a", "b", "c", "d"] {
-            assert_eq!(scene.value(counter).await, expected, "{counter}");
+            assert_eq!(scenario.value(counter).await, expected, "{counter}");
         }
     }
 }

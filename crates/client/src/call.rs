@@ -4,13 +4,13 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
-use crate::client::{Client, Stuck};
+use crate::client::{Client, RetriesExhausted};
 use crate::command::{self, Write, check_key};
-use crate::failure::Error;
+use crate::error::Error;
 use crate::id::Id;
-use crate::outcome::{self, Fate, Held, ManyOutcome, Outcome};
+use crate::outcome::{self, ManyOutcome, OperationStatus, Outcome, StoredValue};
 
 type Calling<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
@@ -31,7 +31,7 @@ impl Call {
         // Before the first send, and never again.
         let id = self.id.unwrap_or_else(|| self.client.mint());
         let command = write.command(&id);
-        match self.client.drive(command, self.deadline).await {
+        match self.client.send_with_retries(command, self.deadline).await {
             Ok(value) => Ok((value, id)),
             Err(stuck) => Err(stuck.of_write(id)),
         }
@@ -102,7 +102,7 @@ impl Add {
     async fn run(self) -> Result<Outcome, Error> {
         let Self { call, key, delta, min, max } = self;
         let (value, id) = call.write(Write::Add { key, delta, min, max }).await?;
-        outcome::outcome(&value, id.clone()).map_err(|no| Stuck::nonsense(no.0).of_write(id))
+        outcome::outcome(&value, id.clone()).map_err(|no| RetriesExhausted::nonsense(no.0).of_write(id))
     }
 }
 
@@ -123,7 +123,7 @@ impl AddMany {
 
     async fn run(self) -> Result<ManyOutcome, Error> {
         let (value, id) = self.call.write(Write::AddMany { changes: self.changes }).await?;
-        outcome::many(&value, id.clone()).map_err(|no| Stuck::nonsense(no.0).of_write(id))
+        outcome::many(&value, id.clone()).map_err(|no| RetriesExhausted::nonsense(no.0).of_write(id))
     }
 }
 
@@ -143,7 +143,7 @@ impl Change {
 
     async fn run(self) -> Result<Outcome, Error> {
         let (value, id) = self.call.write(self.write).await?;
-        outcome::outcome(&value, id.clone()).map_err(|no| Stuck::nonsense(no.0).of_write(id))
+        outcome::outcome(&value, id.clone()).map_err(|no| RetriesExhausted::nonsense(no.0).of_write(id))
     }
 }
 
@@ -154,18 +154,18 @@ pub struct Get {
     key: Vec<u8>,
 }
 
-choices!(Get, Option<Held>);
+choices!(Get, Option<StoredValue>);
 
 impl Get {
     pub(crate) fn new(client: Client, key: &[u8]) -> Self {
         Self { call: Call::new(client), key: key.into() }
     }
 
-    async fn run(self) -> Result<Option<Held>, Error> {
+    async fn run(self) -> Result<Option<StoredValue>, Error> {
         check_key(&self.key)?;
-        let drive = self.call.client.drive(command::get(&self.key), self.call.deadline);
-        let value = drive.await.map_err(Stuck::of_read)?;
-        outcome::held(value).map_err(|no| Stuck::nonsense(no.0).of_read())
+        let drive = self.call.client.send_with_retries(command::get(&self.key), self.call.deadline);
+        let value = drive.await.map_err(RetriesExhausted::of_read)?;
+        outcome::held(value).map_err(|no| RetriesExhausted::nonsense(no.0).of_read())
     }
 }
 
@@ -177,7 +177,7 @@ pub struct Lookup {
     table: Option<String>,
 }
 
-choices!(Lookup, Fate);
+choices!(Lookup, OperationStatus);
 
 impl Lookup {
     pub(crate) fn new(client: Client, id: Id) -> Self {
@@ -190,9 +190,14 @@ impl Lookup {
         self
     }
 
-    async fn run(self) -> Result<Fate, Error> {
+    async fn run(self) -> Result<OperationStatus, Error> {
         let command = command::operation(&self.id, self.table.as_deref());
-        let value = self.call.client.drive(command, self.call.deadline).await.map_err(Stuck::of_read)?;
-        outcome::fate(&value).map_err(|no| Stuck::nonsense(no.0).of_read())
+        let value = self
+            .call
+            .client
+            .send_with_retries(command, self.call.deadline)
+            .await
+            .map_err(RetriesExhausted::of_read)?;
+        outcome::fate(&value).map_err(|no| RetriesExhausted::nonsense(no.0).of_read())
     }
 }

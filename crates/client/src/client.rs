@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::call::{Add, AddMany, Change, Get, Lookup};
 use crate::command::Write;
-use crate::course::{Course, End, Policy, Report, Step};
-use crate::failure::{Code, Error, Failure, Said, Weight};
+use crate::connection::{self, ConnectionConfig};
+use crate::error::{AttemptError, Code, Error, Retryability, ServerError};
 use crate::id::Id;
-use crate::line::{self, Place};
-use crate::mailbox::{Letter, Mailbox, Ticket};
-use crate::mint::Mint;
+use crate::id_generator::IdGenerator;
+use crate::in_flight::{AttemptEvent, InFlight, PendingAttempt};
 use crate::options::Options;
+use crate::retry::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
 
 /// A client. Clones are the same client: they share its connections.
 #[derive(Clone)]
@@ -27,19 +27,19 @@ struct Inside {
     policy: Policy,
     tagged_ids: bool,
     /// The lines to each address.
-    lines: Vec<Vec<mpsc::Sender<Ticket>>>,
+    lines: Vec<Vec<mpsc::Sender<PendingAttempt>>>,
     /// The address that answered last: the next operation begins there.
     preferred: AtomicUsize,
     turn: AtomicUsize,
-    mint: Mutex<Mint>,
+    mint: Mutex<IdGenerator>,
     /// The times of courses are counted from here.
     begun: Instant,
 }
 
 /// How the drive of a command failed.
-pub(crate) struct Stuck {
-    perhaps_done: bool,
-    last: Failure,
+pub(crate) struct RetriesExhausted {
+    may_have_applied: bool,
+    last: AttemptError,
 }
 
 impl Client {
@@ -58,7 +58,7 @@ impl Client {
     pub fn new(options: Options) -> Result<Self, Error> {
         options.check()?;
         let to = |address: &String| {
-            let place = Place {
+            let place = ConnectionConfig {
                 address: address.clone(),
                 token: options.token.clone(),
                 #[cfg(feature = "tls")]
@@ -66,7 +66,7 @@ impl Client {
                 patience: options.attempt_timeout,
                 queue_max: options.queue_max,
             };
-            (0..options.connections).map(|_| line::begin(place.clone())).collect()
+            (0..options.connections).map(|_| connection::begin(place.clone())).collect()
         };
         Ok(Self(Arc::new(Inside {
             policy: options.policy(),
@@ -81,8 +81,8 @@ impl Client {
 
     /// Asks whether a server is there.
     pub async fn ping(&self) -> Result<(), Error> {
-        let pong = self.drive(Bytes::from_static(b"*1\r\n$4\r\nPING\r\n"), None).await;
-        pong.map(drop).map_err(Stuck::of_read)
+        let pong = self.send_with_retries(Bytes::from_static(b"*1\r\n$4\r\nPING\r\n"), None).await;
+        pong.map(drop).map_err(RetriesExhausted::of_read)
     }
 
     /// A new id. To know the id of an operation before it is sent, make it here and give it to the operation.
@@ -133,21 +133,25 @@ impl Client {
     }
 
     /// Sends a command until it is answered, the course ends, or the caller goes away.
-    pub(crate) async fn drive(&self, command: Bytes, deadline: Option<Duration>) -> Result<Value, Stuck> {
+    pub(crate) async fn send_with_retries(
+        &self,
+        command: Bytes,
+        deadline: Option<Duration>,
+    ) -> Result<Value, RetriesExhausted> {
         let inside = &*self.0;
         let policy = Policy { deadline: deadline.unwrap_or(inside.policy.deadline), ..inside.policy };
         let first = inside.preferred.load(Ordering::Relaxed);
         let turn = inside.turn.fetch_add(1, Ordering::Relaxed);
-        let mut course = Course::new(policy, inside.now(), inside.lines.len(), first);
-        let mailbox = Box::new(Closing(Arc::new(Mailbox::default())));
-        let (mut answer, mut last) = (None, Failure::TimedOut);
+        let mut course = RetryState::new(policy, inside.now(), inside.lines.len(), first);
+        let mailbox = Box::new(Closing(Arc::new(InFlight::default())));
+        let (mut answer, mut last) = (None, AttemptError::TimedOut);
         loop {
             while let Some((attempt, letter)) = mailbox.0.take() {
                 let report = read(letter, &mut answer, &mut last);
                 course.report(inside.now(), attempt, report, chance());
             }
             match course.step(inside.now()) {
-                Step::Send { attempt, address } => {
+                RetryAction::Send { attempt, address } => {
                     let lines = &inside.lines[address];
                     // A second attempt at the same address goes over another connection, if there is one.
                     let line = &lines[(turn + attempt as usize) % lines.len()];
@@ -155,34 +159,46 @@ impl Client {
                     match timeout_at(patience, line.reserve()).await {
                         Ok(Ok(place)) => place.send(mailbox.0.ticket(attempt, command.clone())),
                         Ok(Err(_)) => {
-                            last = Failure::Closed;
-                            course.report(inside.now(), attempt, Report::Lost { sent: false }, chance());
+                            last = AttemptError::Closed;
+                            course.report(
+                                inside.now(),
+                                attempt,
+                                AttemptResult::Lost { sent: false },
+                                chance(),
+                            );
                         }
                         Err(_) => {
-                            last = Failure::TimedOut;
-                            course.report(inside.now(), attempt, Report::Lost { sent: false }, chance());
+                            last = AttemptError::TimedOut;
+                            course.report(
+                                inside.now(),
+                                attempt,
+                                AttemptResult::Lost { sent: false },
+                                chance(),
+                            );
                         }
                     }
                 }
-                Step::Abandon { attempt } => {
+                RetryAction::Abandon { attempt } => {
                     let sent = mailbox.0.abandon(attempt);
-                    last = Failure::TimedOut;
-                    course.report(inside.now(), attempt, Report::Lost { sent }, chance());
+                    last = AttemptError::TimedOut;
+                    course.report(inside.now(), attempt, AttemptResult::Lost { sent }, chance());
                 }
-                Step::Wait { until } => {
+                RetryAction::Wait { until } => {
                     tokio::select! {
                         () = mailbox.0.rung() => {}
                         () = sleep_until(inside.begun + until) => {}
                     }
                 }
-                Step::Over(End::Answered { attempt }) => {
+                RetryAction::Over(RetryOutcome::Answered { attempt }) => {
                     let address = (first + attempt as usize) % inside.lines.len();
                     if address != first {
                         inside.preferred.store(address, Ordering::Relaxed);
                     }
-                    return answer.ok_or(Stuck { perhaps_done: true, last });
+                    return answer.ok_or(RetriesExhausted { may_have_applied: true, last });
                 }
-                Step::Over(End::Failed { perhaps_done }) => return Err(Stuck { perhaps_done, last }),
+                RetryAction::Over(RetryOutcome::Failed { may_have_applied }) => {
+                    return Err(RetriesExhausted { may_have_applied, last });
+                }
             }
         }
     }
@@ -195,7 +211,7 @@ impl Inside {
 }
 
 /// Gives all attempts up when the caller goes away: what is not sent yet, will not be.
-struct Closing(Arc<Mailbox>);
+struct Closing(Arc<InFlight>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
@@ -204,44 +220,46 @@ impl Drop for Closing {
 }
 
 /// What a letter means for the course.
-fn read(letter: Letter, answer: &mut Option<Value>, last: &mut Failure) -> Report {
+fn read(letter: AttemptEvent, answer: &mut Option<Value>, last: &mut AttemptError) -> AttemptResult {
     let (failure, report) = match letter {
-        Letter::Answer(Value::Error(line)) => {
-            let said = Said::new(&line);
+        AttemptEvent::Answer(Value::Error(line)) => {
+            let said = ServerError::new(&line);
             let report = match said.weight() {
-                Weight::Later => Report::Busy { perhaps_done: false },
-                Weight::LaterPerhapsDone => Report::Busy { perhaps_done: true },
-                Weight::Never => Report::Refused { perhaps_done: false },
-                Weight::NeverPerhapsDone => Report::Refused { perhaps_done: true },
-                Weight::Settled => Report::Settled,
+                Retryability::Later => AttemptResult::Busy { may_have_applied: false },
+                Retryability::LaterPerhapsDone => AttemptResult::Busy { may_have_applied: true },
+                Retryability::Never => AttemptResult::Refused { may_have_applied: false },
+                Retryability::NeverPerhapsDone => AttemptResult::Refused { may_have_applied: true },
+                Retryability::Settled => AttemptResult::Settled,
             };
-            (Failure::Said(said), report)
+            (AttemptError::Said(said), report)
         }
-        Letter::Answer(value) => {
+        AttemptEvent::Answer(value) => {
             *answer = Some(value);
-            return Report::Answered;
+            return AttemptResult::Answered;
         }
         // Said before anything was sent: about the connection.
-        Letter::Failed { sent, failure: failure @ Failure::Said(_) } => {
-            (failure, Report::Refused { perhaps_done: sent })
+        AttemptEvent::Failed { sent, failure: failure @ AttemptError::Said(_) } => {
+            (failure, AttemptResult::Refused { may_have_applied: sent })
         }
-        Letter::Failed { sent, failure } => (failure, Report::Lost { sent }),
+        AttemptEvent::Failed { sent, failure } => (failure, AttemptResult::Lost { sent }),
     };
     *last = failure;
     report
 }
 
-impl Stuck {
+impl RetriesExhausted {
     /// An answer that makes no sense: it was given after the command was done, or by somebody else.
     pub fn nonsense(text: String) -> Self {
-        Self { perhaps_done: true, last: Failure::Nonsense(text) }
+        Self { may_have_applied: true, last: AttemptError::Nonsense(text) }
     }
 
     /// Why a write failed.
     pub fn of_write(self, id: Id) -> Error {
         match self.last {
-            Failure::Said(Said { code: Code::IdExpired, message }) => Error::Expired { id, message },
-            last if self.perhaps_done => Error::Unknown { id, last },
+            AttemptError::Said(ServerError { code: Code::IdExpired, message }) => {
+                Error::Expired { id, message }
+            }
+            last if self.may_have_applied => Error::Unknown { id, last },
             last => Self::certain(last),
         }
     }
@@ -251,11 +269,11 @@ impl Stuck {
         Self::certain(self.last)
     }
 
-    fn certain(last: Failure) -> Error {
+    fn certain(last: AttemptError) -> Error {
         match last {
-            Failure::Said(said) => match said.code {
+            AttemptError::Said(said) => match said.code {
                 Code::Busy | Code::NoRoom => Error::Busy { message: said.message },
-                Code::Loading => Error::Unreachable { last: Failure::Said(said) },
+                Code::Loading => Error::Unreachable { last: AttemptError::Said(said) },
                 _ => Error::Refused(said),
             },
             last => Error::Unreachable { last },
@@ -264,7 +282,7 @@ impl Stuck {
 }
 
 /// A new id, by the system's time and chance.
-pub(crate) fn mint(mint: &mut Mint) -> u128 {
+pub(crate) fn mint(mint: &mut IdGenerator) -> u128 {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let mut chance = [0; 16];
     fill(&mut chance);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use jeton_core::limits::{CELL_BYTES_MAX, CHANGES_MAX, ROW_BYTES_MAX, TABLE_NAME_BYTES_MAX};
 use jeton_resp::{command_argument, command_header};
 
-use crate::failure::Error;
+use crate::error::Error;
 use crate::id::Id;
 
 /// The longest key: a table, a slash, a row.

@@ -31,7 +31,7 @@
 //! - *A definite error is definite.* Any other error about a write says that nothing changed, with the one exception that
 //!   it names itself: [`Error::Expired`].
 //!
-//! The pure parts (no clock, no chance, no I/O): [`Mint`], [`Course`], and what is said to a server and by it. Around
+//! The pure parts (no clock, no chance, no I/O): [`IdGenerator`], [`RetryState`], and what is said to a server and by it. Around
 //! them: a line is a connection with its task, shared by all callers; the client drives a course over lines.
 
 #![forbid(unsafe_code)]
@@ -39,15 +39,15 @@
 mod call;
 mod client;
 mod command;
-mod course;
-mod failure;
+mod connection;
+mod error;
 mod id;
-mod line;
-mod mailbox;
-mod mint;
+mod id_generator;
+mod in_flight;
 mod options;
 mod outbox;
 mod outcome;
+mod retry;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "transactions")]
@@ -55,12 +55,12 @@ pub mod transactions;
 
 pub use call::{Add, AddMany, Change, Get, Lookup};
 pub use client::Client;
-pub use course::{Backoff, Course, End, Policy, Report, Step};
-pub use failure::{Code, Error, Failure, Said};
+pub use error::{AttemptError, Code, Error, ServerError};
 pub use id::{Id, IdError};
-pub use mint::Mint;
+pub use id_generator::IdGenerator;
 pub use options::Options;
-pub use outbox::{Keep, Limits as OutboxLimits, Outbox, OutboxError, Receipt, Undelivered};
-pub use outcome::{Fate, Held, ManyOutcome, Outcome, Status};
+pub use outbox::{Limits as OutboxLimits, Outbox, OutboxEntry, OutboxError, Receipt, Undelivered};
+pub use outcome::{ManyOutcome, OperationStatus, Outcome, Status, StoredValue};
+pub use retry::{AttemptResult, Backoff, Policy, RetryAction, RetryOutcome, RetryState};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::course::{Backoff, Policy};
-use crate::failure::Error;
+use crate::error::Error;
+use crate::retry::{Backoff, Policy};
 
 /// What can be chosen about a client.
 #[derive(Clone)]

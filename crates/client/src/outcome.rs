@@ -1,6 +1,6 @@
 //! What a server says about an operation, read.
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
 use crate::id::Id;
 
@@ -55,14 +55,14 @@ pub struct ManyOutcome {
 
 /// What a key holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum StoredValue {
     /// A counter.
     Counter(i64),
     /// Bytes.
     Bytes(Vec<u8>),
 }
 
-impl Held {
+impl StoredValue {
     /// The counter, if it is one.
     pub fn counter(&self) -> Option<i64> {
         match self {
@@ -75,7 +75,7 @@ impl Held {
 /// What a server knows of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fate {
+pub enum OperationStatus {
     /// Nothing: it did not come, or it carries no time and came long ago.
     Unknown,
     /// It is older than what is remembered.
@@ -92,19 +92,19 @@ pub enum Fate {
         millis: u64,
     },
     /// It was used for rows of several partitions, and counted once in each.
-    Several(Vec<Fate>),
+    Several(Vec<OperationStatus>),
 }
 
 /// An answer that is none to what was asked.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Nonsense(pub String);
+pub(crate) struct UnexpectedReply(pub String);
 
-fn nonsense<T>(value: &Value) -> Result<T, Nonsense> {
+fn nonsense<T>(value: &Value) -> Result<T, UnexpectedReply> {
     let mut text = format!("{value:?}");
     if let Some((cut, _)) = text.char_indices().nth(200) {
         text.truncate(cut);
     }
-    Err(Nonsense(text))
+    Err(UnexpectedReply(text))
 }
 
 fn optional(value: &Value) -> Option<Option<i64>> {
@@ -140,7 +140,7 @@ fn parts(value: &Value) -> Option<(&Value, Status, bool, bool)> {
 }
 
 /// The answer to a write.
-pub(crate) fn outcome(value: &Value, id: Id) -> Result<Outcome, Nonsense> {
+pub(crate) fn outcome(value: &Value, id: Id) -> Result<Outcome, UnexpectedReply> {
     if let Some((held, status, replayed, relaxed)) = parts(value)
         && let Some(value) = optional(held)
     {
@@ -150,7 +150,7 @@ pub(crate) fn outcome(value: &Value, id: Id) -> Result<Outcome, Nonsense> {
 }
 
 /// The answer to a write to several counters.
-pub(crate) fn many(value: &Value, id: Id) -> Result<ManyOutcome, Nonsense> {
+pub(crate) fn many(value: &Value, id: Id) -> Result<ManyOutcome, UnexpectedReply> {
     if let Some((held, status, replayed, relaxed)) = parts(value) {
         let values = match held {
             Value::Array(values) => values.iter().map(optional).collect(),
@@ -165,7 +165,7 @@ pub(crate) fn many(value: &Value, id: Id) -> Result<ManyOutcome, Nonsense> {
 }
 
 /// The answer to a write to one counter or several.
-pub(crate) fn any(value: &Value, id: Id) -> Result<ManyOutcome, Nonsense> {
+pub(crate) fn any(value: &Value, id: Id) -> Result<ManyOutcome, UnexpectedReply> {
     match outcome(value, id.clone()) {
         Ok(one) => Ok(ManyOutcome {
             id,
@@ -179,30 +179,30 @@ pub(crate) fn any(value: &Value, id: Id) -> Result<ManyOutcome, Nonsense> {
 }
 
 /// The answer to a read.
-pub(crate) fn held(value: Value) -> Result<Option<Held>, Nonsense> {
+pub(crate) fn held(value: Value) -> Result<Option<StoredValue>, UnexpectedReply> {
     match value {
         Value::Null => Ok(None),
-        Value::Integer(value) => Ok(Some(Held::Counter(value))),
-        Value::Bulk(bytes) => Ok(Some(Held::Bytes(bytes))),
+        Value::Integer(value) => Ok(Some(StoredValue::Counter(value))),
+        Value::Bulk(bytes) => Ok(Some(StoredValue::Bytes(bytes))),
         other => nonsense(&other),
     }
 }
 
 /// The answer to the question what became of an id.
-pub(crate) fn fate(value: &Value) -> Result<Fate, Nonsense> {
+pub(crate) fn fate(value: &Value) -> Result<OperationStatus, UnexpectedReply> {
     fate_of(value).map_or_else(|| nonsense(value), Ok)
 }
 
-fn fate_of(value: &Value) -> Option<Fate> {
+fn fate_of(value: &Value) -> Option<OperationStatus> {
     let Value::Array(parts) = value else { return None };
     if let [Value::Array(_), ..] = &parts[..] {
-        return parts.iter().map(fate_of).collect::<Option<_>>().map(Fate::Several);
+        return parts.iter().map(fate_of).collect::<Option<_>>().map(OperationStatus::Several);
     }
     match &parts[..] {
         [word] => Some(match word.as_bytes()? {
-            b"unknown" => Fate::Unknown,
-            b"forgotten" => Fate::Forgotten,
-            b"probably-seen" => Fate::ProbablySeen,
+            b"unknown" => OperationStatus::Unknown,
+            b"forgotten" => OperationStatus::Forgotten,
+            b"probably-seen" => OperationStatus::ProbablySeen,
             _ => return None,
         }),
         [word, Value::Array(values), Value::Integer(millis)] => {
@@ -212,7 +212,7 @@ fn fate_of(value: &Value) -> Option<Fate> {
                 _ => return None,
             };
             let values = values.iter().map(optional).collect::<Option<_>>()?;
-            Some(Fate::Known { applied, values, millis: u64::try_from(*millis).ok()? })
+            Some(OperationStatus::Known { applied, values, millis: u64::try_from(*millis).ok()? })
         }
         _ => None,
     }
@@ -273,10 +273,13 @@ mod tests {
             let values = Value::Array(vec![Value::Integer(3), Value::Null]);
             Value::Array(vec![simple("applied"), values, Value::Integer(9)])
         };
-        let read = Fate::Known { applied: true, values: vec![Some(3), None], millis: 9 };
+        let read = OperationStatus::Known { applied: true, values: vec![Some(3), None], millis: 9 };
         assert_eq!(fate(&known()), Ok(read.clone()));
-        assert_eq!(fate(&Value::Array(vec![known(), known()])), Ok(Fate::Several(vec![read.clone(), read])));
-        assert_eq!(fate(&Value::Array(vec![simple("unknown")])), Ok(Fate::Unknown));
-        assert_eq!(fate(&Value::Array(vec![simple("forgotten")])), Ok(Fate::Forgotten));
+        assert_eq!(
+            fate(&Value::Array(vec![known(), known()])),
+            Ok(OperationStatus::Several(vec![read.clone(), read]))
+        );
+        assert_eq!(fate(&Value::Array(vec![simple("unknown")])), Ok(OperationStatus::Unknown));
+        assert_eq!(fate(&Value::Array(vec![simple("forgotten")])), Ok(OperationStatus::Forgotten));
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jeton_client::transactions::{Error, Failure, Options, Outcome, Problem, Transactions};
+use jeton_client::transactions::{AttemptError, Error, Options, Outcome, Problem, Transactions};
 use jeton_client::{Backoff, Id};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -212,7 +212,7 @@ async fn refusals_end_it() {
     assert!(matches!(error, Error::Expired { .. }) && !error.is_certain(), "{error:?}");
     // The one that hung up may be at work.
     let error = refuse(&[Act::HangUp, Act::Say(404, r#"{"type":"/problems/unknown-procedure"}"#)]).await;
-    assert!(matches!(&error, Error::Unknown { last: Failure::Said(_), .. }), "{error:?}");
+    assert!(matches!(&error, Error::Unknown { last: AttemptError::Said(_), .. }), "{error:?}");
     assert_eq!(error.problem(), Some(&Problem::UnknownProcedure));
 }
 

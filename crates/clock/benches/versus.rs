@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use bloom_clock::{
-    BloomClock, Causality, Clock, Identity, Shape, Stamp, TickKey, VectorClock, VectorStamp, Writing,
-    estimate,
+    BloomClock, Causality, Clock, ClockParams, DeltaEncoder, Identity, Stamp, TickKey, VectorClock,
+    VectorStamp,
 };
 
 /// Rounds of each comparison; one more warms up.
@@ -26,18 +26,17 @@ fn main() {
     println!("Each time is the median of {ROUNDS} rounds taken by turns, with the quartiles behind it.");
     let execution = Execution::new();
     covered();
-    table("Compare, the first counter says no", 1, refused());
+    table("Compare, the first counter says no", refused());
     execution.print_share();
-    table("Compare, random pairs of an execution of 1,000 processes", 1, execution.pairs());
+    table("Compare, random pairs of an execution of 1,000 processes", execution.pairs());
     execution.print_bytes();
-    table("Tick", 1, ticks());
-    table("Receive", 1, execution.receives());
-    table("Estimate", 0, estimates());
+    table("Tick", ticks());
+    table("Receive", execution.receives());
     println!("\nAt the end: {}.", load());
 }
 
 /// Measures all by turns. The last is the vector clock, if there is one, and is compared with.
-fn table(title: &str, rivals: usize, mut contenders: Vec<Contender<'_>>) -> Vec<f64> {
+fn table(title: &str, mut contenders: Vec<Contender<'_>>) -> Vec<f64> {
     let mut times = vec![Vec::new(); contenders.len()];
     for round in 0..=ROUNDS {
         // Who goes first changes, so that nobody always meets the same one's caches.
@@ -52,13 +51,10 @@ fn table(title: &str, rivals: usize, mut contenders: Vec<Contender<'_>>) -> Vec<
             }
         }
     }
-    println!(
-        "\n| {title} | ns | {} |\n|---|--:|--:|",
-        if rivals > 0 { "vector clock's time to it" } else { "" }
-    );
+    println!("\n| {title} | ns | vector clock's time to it |\n|---|--:|--:|");
     let mut medians = Vec::new();
     for (at, (name, _, _)) in contenders.iter().enumerate() {
-        let rival = (rivals > 0 && at + 1 < times.len()).then(|| &times[times.len() - 1]);
+        let rival = (at + 1 < times.len()).then(|| &times[times.len() - 1]);
         let ratios = rival.map(|rival| rival.iter().zip(&times[at]).map(|(theirs, ours)| theirs / ours));
         let ratios = ratios.map(|ratios| spread(ratios.collect()));
         medians.push(ratios.map_or(1.0, |ratios| ratios[1]));
@@ -80,13 +76,13 @@ fn identity(number: usize) -> Identity {
     Identity::from_number_never_used_before(number as u64)
 }
 
-fn shape(counters: usize) -> Shape {
-    Shape::new(counters).expect("a shape")
+fn params(counters: usize) -> ClockParams {
+    ClockParams::new(counters).expect("valid parameters")
 }
 
 /// Two clocks after so many events of their own: nothing of either is above the other but where they ticked.
 fn bloom(counters: usize, number: usize, events: usize) -> BloomClock {
-    let mut clock = BloomClock::begin(shape(counters), identity(number));
+    let mut clock = BloomClock::begin(params(counters), identity(number));
     (0..events).for_each(|_| _ = black_box(clock.tick()));
     clock
 }
@@ -105,7 +101,7 @@ fn covered() {
     assert_eq!(later.after(&earlier), Causality::Possibly);
     let compare = move |_| _ = black_box(black_box(&later).after(black_box(&earlier)));
     contenders.push((format!("vector clock, n = {PROCESSES}"), 5_000, Box::new(compare)));
-    let ratios = table("Compare, all must be looked at", 1, contenders);
+    let ratios = table("Compare, all must be looked at", contenders);
     println!(
         "\nm = 64 against the vector clock: {:.1} times as fast, the bar is 8: {}.",
         ratios[0],
@@ -186,7 +182,7 @@ impl Execution {
         let steps: Vec<(usize, usize)> = (0..events).map(step).collect();
         let runs = COUNTERS.map(|counters| {
             Self::run(&steps, |process| {
-                BloomClock::begin(shape(counters).key(TickKey::Process), identity(process))
+                BloomClock::begin(params(counters).key(TickKey::Process), identity(process))
             })
         });
         let [vectors, _] = Self::run(&steps, |process| VectorClock::begin(process, PROCESSES));
@@ -228,7 +224,7 @@ impl Execution {
         for ((counters, stamps), of_one) in COUNTERS.iter().zip(&self.blooms).zip(&self.of_one) {
             let mut alone = Vec::new();
             stamps.iter().for_each(|stamp| stamp.write(&mut alone));
-            let (mut writing, mut session) = (Writing::default(), Vec::new());
+            let (mut writing, mut session) = (DeltaEncoder::default(), Vec::new());
             of_one.iter().for_each(|stamp| writing.write(stamp, &mut session));
             let (alone, session) = (alone.len() / stamps.len(), session.len() / of_one.len());
             println!("| Bloom clock, m = {counters} | {} | {alone} | {session} |", 4 * counters);
@@ -268,7 +264,7 @@ impl Execution {
     fn receives(&self) -> Vec<Contender<'_>> {
         let mut contenders: Vec<Contender<'_>> = Vec::new();
         for (counters, stamps) in COUNTERS.iter().zip(&self.blooms) {
-            let mut clock = BloomClock::begin(shape(*counters), identity(PROCESSES));
+            let mut clock = BloomClock::begin(params(*counters), identity(PROCESSES));
             let receive = move |number| _ = black_box(clock.receive(&stamps[number as usize % 16]).is_ok());
             contenders.push((format!("Bloom clock, m = {counters}"), 20_000, Box::new(receive)));
         }
@@ -292,23 +288,6 @@ fn ticks<'a>() -> Vec<Contender<'a>> {
     contenders
 }
 
-/// The chance of a positive, of counters that are all different.
-fn estimates<'a>() -> Vec<Contender<'a>> {
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    for (counters, top) in [(64, 100), (64, 100_000), (256, u32::MAX), (1024, 100_000), (1024, u32::MAX)] {
-        let numbers: Vec<u32> = (0..counters).map(|at| top - at).collect();
-        let z = stamp(&numbers);
-        let sum = z.sum();
-        let estimate = move |_| _ = black_box(estimate::ln_precedes(black_box(&z), black_box(&z)));
-        contenders.push((
-            format!("pr_p, m = {counters}, {counters} values, a sum of {sum}"),
-            50,
-            Box::new(estimate),
-        ));
-    }
-    contenders
-}
-
 /// A stamp with these counters.
 fn stamp(numbers: &[u32]) -> Stamp {
     let mut bytes = vec![1];
@@ -323,7 +302,7 @@ fn stamp(numbers: &[u32]) -> Stamp {
         }
         bytes.push(rest as u8);
     }
-    Stamp::read(&bytes, &shape(numbers.len())).expect("a stamp")
+    Stamp::read(&bytes, &params(numbers.len())).expect("a stamp")
 }
 
 /// Processor time of this thread.

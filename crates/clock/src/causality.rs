@@ -1,17 +1,18 @@
-//! What two stamps tell of their events.
+//! Causal relations between events.
 
-/// Whether an event can have been caused by another.
+/// Whether one event can have been caused by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Causality {
     /// It was certainly not.
     CertainlyNot,
-    /// It may have been. A vector clock says this only if it was.
+    /// It may have been. A vector clock returns this only if it was.
     Possibly,
-    /// The stamps are the same. It is the same event, or neither caused the other: never take this for identity.
+    /// The stamps are equal. The events are the same, or neither caused the other; equality does not prove
+    /// identity.
     Equal,
 }
 
-/// How two events are to one another.
+/// The relation between two events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Relation {
     /// The first may have caused the second; the second certainly not the first.
@@ -20,18 +21,19 @@ pub enum Relation {
     PossiblyAfter,
     /// Certainly neither caused the other.
     Concurrent,
-    /// The stamps are the same. It is the same event, or neither caused the other.
+    /// The stamps are equal. The events are the same, or neither caused the other.
     Equal,
 }
 
 impl Relation {
-    /// From what is known of either direction.
+    /// Combines the results of both directions.
     pub(crate) fn of(second_after_first: Causality, first_after_second: Causality) -> Self {
         match (second_after_first, first_after_second) {
             (Causality::Possibly, Causality::CertainlyNot) => Self::PossiblyBefore,
             (Causality::CertainlyNot, Causality::Possibly) => Self::PossiblyAfter,
             (Causality::CertainlyNot, Causality::CertainlyNot) => Self::Concurrent,
-            // Both ways is possible for no two stamps: all counters at most those of the other, and not the same.
+            // No two stamps give `Possibly` in both directions: all counters would be at most those of the
+            // other, yet not equal.
             _ => Self::Equal,
         }
     }

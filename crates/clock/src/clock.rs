@@ -1,49 +1,50 @@
-//! Clocks at work: they tick at every event of their process, and take in what messages carry.
+//! Logical clocks: they tick at every event of their process and merge the stamps of received messages.
 
 use crate::causality::Causality;
 use crate::generation::Generation;
-use crate::hash::Places;
+use crate::hash::HashIndexArray;
 use crate::identity::Identity;
-use crate::shape::{Shape, TickKey};
+use crate::parameters::{ClockParams, TickKey};
 use crate::stamp::Stamp;
 
-/// What every logical clock does.
+/// Operations of every logical clock.
 pub trait Clock {
-    /// What it shows at an event, and what goes with a message.
+    /// The state of the clock at an event, which is sent with messages.
     type Stamp: Clone;
 
-    /// An event of the process, such as the sending of a message: its stamp.
+    /// Records an event of the process, such as sending a message; returns its stamp.
     fn tick(&mut self) -> &Self::Stamp;
 
-    /// The receipt of a message with this stamp, which is an event: its stamp. If it is refused, nothing has happened.
-    fn receive(&mut self, stamp: &Self::Stamp) -> Result<&Self::Stamp, Refusal>;
+    /// Records the receipt of a message with this stamp, which is an event; returns its stamp. An error
+    /// leaves the clock unchanged.
+    fn receive(&mut self, stamp: &Self::Stamp) -> Result<&Self::Stamp, StampError>;
 
     /// The stamp of the last event.
     fn now(&self) -> &Self::Stamp;
 
-    /// Whether the event of the first stamp can have been caused by that of the second.
+    /// Whether the event of `stamp` can have been caused by the event of `other`.
     fn after(stamp: &Self::Stamp, other: &Self::Stamp) -> Causality;
 }
 
-/// Why a stamp is not taken in.
+/// Why a stamp was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
-    /// It is of a clock of another shape.
-    Shape {
-        /// How many counters it has.
+pub enum StampError {
+    /// The stamp has another number of counters than the clock.
+    CounterCount {
+        /// Counters of the stamp.
         found: usize,
-        /// How many the clock has.
+        /// Counters of the clock.
         wanted: usize,
     },
-    /// Its generation is so far ahead that it is made up.
+    /// The generation is implausibly far ahead of the clock's generation.
     Ahead {
-        /// The generation.
+        /// Generation of the stamp.
         found: Generation,
-        /// The clock's own.
+        /// Generation of the clock.
         own: Generation,
     },
-    /// A counter of it is above the limit of the shape.
+    /// A counter exceeds the limit of the parameters.
     Limit {
         /// The counter.
         found: u32,
@@ -52,66 +53,71 @@ pub enum Refusal {
     },
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for StampError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Shape { found, wanted } => {
-                write!(out, "a stamp of {found} counters, for a clock of {wanted}")
+            Self::CounterCount { found, wanted } => {
+                write!(out, "the stamp has {found} counters, the clock {wanted}")
             }
             Self::Ahead { found, own } => {
-                write!(out, "a stamp of generation {}, for a clock in generation {}", found.0, own.0)
+                write!(
+                    out,
+                    "the stamp has generation {}, too far ahead of the clock's generation {}",
+                    found.0, own.0
+                )
             }
-            Self::Limit { found, limit } => write!(out, "a counter at {found}, above the limit of {limit}"),
+            Self::Limit { found, limit } => write!(out, "a counter is {found}, above the limit of {limit}"),
         }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for StampError {}
 
-/// A clock of constant size.
+/// A logical clock of constant size.
 #[derive(Debug)]
 pub struct BloomClock {
-    pub(crate) shape: Shape,
+    pub(crate) params: ClockParams,
     pub(crate) identity: Identity,
-    /// How many events the process had.
+    /// Number of events of the process.
     pub(crate) events: u64,
     pub(crate) now: Stamp,
-    /// What an event increments; for all alike, if the process alone is their name.
-    places: Places,
+    /// Counters that an event increments; the same for all events with [`TickKey::Process`].
+    places: HashIndexArray,
 }
 
 impl BloomClock {
-    /// The clock of a process that begins, with an identity that no clock had before.
-    pub fn begin(shape: Shape, identity: Identity) -> Self {
-        Self::at(shape, identity, 0, Stamp::zero(shape.counters))
+    /// The clock of a new process. No clock may have had this identity before.
+    pub fn begin(params: ClockParams, identity: Identity) -> Self {
+        Self::at(params, identity, 0, Stamp::zero(params.counters))
     }
 
-    /// The clock of a process that begins, with an identity that no clock had before, and knows all that this stamp knows: what the stamp is of is before
-    /// all that it does. For one that comes to others that began long ago, and for one that lost its clock and kept a stamp of it.
+    /// The clock of a new process that starts with the knowledge of `stamp`: the event of the stamp is a
+    /// cause of everything the process does. For a process that joins a running system, and for one that lost
+    /// its clock and kept a stamp of it. No clock may have had this identity before.
     ///
-    /// The stamp is trusted to be of this system: its generation may be any, other than that of one that is
-    /// [received](Clock::receive).
-    pub fn join(shape: Shape, identity: Identity, known: &Stamp) -> Result<Self, Refusal> {
-        known.check(&shape)?;
+    /// The stamp is trusted: unlike a [received](Clock::receive) stamp, its generation may be arbitrarily far
+    /// ahead.
+    pub fn join(params: ClockParams, identity: Identity, known: &Stamp) -> Result<Self, StampError> {
+        known.check(&params)?;
         let (found, own) = (known.generation, Generation::default());
         if found > Generation::SAVED_MAX {
-            return Err(Refusal::Ahead { found, own });
+            return Err(StampError::Ahead { found, own });
         }
-        Ok(Self::at(shape, identity, 0, known.clone()))
+        Ok(Self::at(params, identity, 0, known.clone()))
     }
 
-    /// After so many events, the last of which has this stamp.
-    pub(crate) fn at(shape: Shape, identity: Identity, events: u64, now: Stamp) -> Self {
-        let places = Places::of(&shape, &identity, 0);
-        Self { shape, identity, events, now, places }
+    /// A clock after `events` events, the last of which has the stamp `now`.
+    pub(crate) fn at(params: ClockParams, identity: Identity, events: u64, now: Stamp) -> Self {
+        let places = HashIndexArray::of(&params, &identity, 0);
+        Self { params, identity, events, now, places }
     }
 
-    /// What all have in common that it is compared with.
-    pub fn shape(&self) -> Shape {
-        self.shape
+    /// The parameters, which all clocks in a system share.
+    pub fn params(&self) -> ClockParams {
+        self.params
     }
 
-    /// How many events the process had.
+    /// Number of events of the process.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -121,13 +127,13 @@ impl Clock for BloomClock {
     type Stamp = Stamp;
 
     fn tick(&mut self) -> &Stamp {
-        let Shape { hashes, key, limit, .. } = self.shape;
+        let ClockParams { hashes, key, limit, .. } = self.params;
         self.events += 1;
         if key == TickKey::Event {
-            self.places = Places::of(&self.shape, &self.identity, self.events);
+            self.places = HashIndexArray::of(&self.params, &self.identity, self.events);
         }
-        let (places, counters) = (self.places.drawn(&self.shape), &mut self.now.counters);
-        // One that is drawn twice takes two steps: near the limit the generation may end a step early.
+        let (places, counters) = (self.places.drawn(&self.params), &mut self.now.counters);
+        // A counter that is drawn twice takes two steps, so a generation can end one step early.
         if places.iter().any(|place| counters[usize::from(*place)] > limit - hashes) {
             self.now.generation = self.now.generation.next();
             counters.fill(0);
@@ -138,11 +144,11 @@ impl Clock for BloomClock {
         &self.now
     }
 
-    fn receive(&mut self, stamp: &Stamp) -> Result<&Stamp, Refusal> {
-        stamp.check(&self.shape)?;
+    fn receive(&mut self, stamp: &Stamp) -> Result<&Stamp, StampError> {
+        stamp.check(&self.params)?;
         let (found, own) = (stamp.generation, self.now.generation);
         if found.0 > own.0.saturating_add(Generation::AHEAD_MAX) {
-            return Err(Refusal::Ahead { found, own });
+            return Err(StampError::Ahead { found, own });
         }
         self.now.merge(stamp);
         Ok(self.tick())

@@ -1,8 +1,8 @@
-//! From the name of an event to the counters that it increments. Two programs that are to understand each other's clocks must agree on this, so it is
-//! written down here to the bit, and never changes.
+//! Maps the name of an event to the counters it increments. All programs of a system must agree on this
+//! mapping, so it is specified here bit by bit and never changes.
 //!
-//! Names are numbers: 128 bits of the process (a low and a high half) and the number of the event within it, from 1; 0 for all
-//! events where the process alone is the name ([`TickKey::Process`](crate::TickKey::Process)).
+//! A name consists of the 128 bits of the process (a low and a high half) and the number of the event in it,
+//! from 1; the number is 0 for all events with [`TickKey::Process`](crate::TickKey::Process).
 //!
 //! ```text
 //! mix(x): x ^= x >> 30; x *= 0xbf58476d1ce4e5b9; x ^= x >> 27; x *= 0x94d049bb133111eb; x ^= x >> 31   (modulo 2^64)
@@ -10,11 +10,12 @@
 //! counter number j, from 0: mix(seed + (j + 1) * 0x9e3779b97f4a7c15) modulo the number of counters
 //! ```
 //!
-//! `mix` is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014). By the remainder,
-//! so that the counters of a clock of half the size are sums of two of these.
+//! `mix` is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+//! OOPSLA 2014). The mapping uses the remainder, so that the counters of a clock of half the size are sums of
+//! two counters.
 
 use crate::identity::Identity;
-use crate::shape::{COUNTERS_MAX, HASHES_MAX, Shape};
+use crate::parameters::{COUNTERS_MAX, ClockParams, HASHES_MAX};
 
 /// The finaliser of SplitMix64.
 fn mix(mut x: u64) -> u64 {
@@ -23,7 +24,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A check of bytes, as [saved clocks](crate::Saved) have it.
+/// Checksum of a [persisted clock](crate::PersistedClock).
 pub(crate) fn check(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(bytes.len() as u64, |check, chunk| {
         let mut word = [0; 8];
@@ -32,19 +33,19 @@ pub(crate) fn check(bytes: &[u8]) -> u64 {
     })
 }
 
-/// The counters of an event among so many, one after the other; one may come twice.
+/// The sequence of counters of an event. A counter can occur twice.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Draw {
+pub(crate) struct HashIndices {
     seed: u64,
 }
 
-impl Draw {
+impl HashIndices {
     pub(crate) fn new(process: u128, event: u64) -> Self {
         let (low, high) = (process as u64, (process >> 64) as u64);
         Self { seed: mix(mix(mix(low) ^ high) ^ event) }
     }
 
-    /// Counter number `number` of `counters`, which are at least one.
+    /// Counter number `number` of the event, below `counters`, which must not be 0.
     #[inline]
     pub(crate) fn counter(self, number: u32, counters: usize) -> usize {
         let step = u64::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -52,27 +53,27 @@ impl Draw {
     }
 }
 
-/// The counters of an event, drawn.
+/// The counters of an event, computed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places([u16; HASHES_MAX as usize]);
+pub(crate) struct HashIndexArray([u16; HASHES_MAX as usize]);
 
 const _: () = assert!(COUNTERS_MAX <= 1 << 16, "a place has 16 bits");
 
-impl Places {
-    /// Of the event with this number, or of all if it is 0.
-    pub(crate) fn of(shape: &Shape, identity: &Identity, event: u64) -> Self {
-        let draw = Draw::new(identity.number(), event);
+impl HashIndexArray {
+    /// The counters of event number `event`, or of every event if it is 0.
+    pub(crate) fn of(params: &ClockParams, identity: &Identity, event: u64) -> Self {
+        let draw = HashIndices::new(identity.number(), event);
         let mut places = [0; HASHES_MAX as usize];
-        for (place, number) in places.iter_mut().zip(0..shape.hashes) {
-            *place = draw.counter(number, shape.counters) as u16;
+        for (place, number) in places.iter_mut().zip(0..params.hashes) {
+            *place = draw.counter(number, params.counters) as u16;
         }
         Self(places)
     }
 
-    /// As many as the shape has for an event.
+    /// The counters in use, as many as an event increments.
     #[inline]
-    pub(crate) fn drawn(&self, shape: &Shape) -> &[u16] {
-        &self.0[..shape.hashes as usize]
+    pub(crate) fn drawn(&self, params: &ClockParams) -> &[u16] {
+        &self.0[..params.hashes as usize]
     }
 }
 
@@ -80,11 +81,11 @@ impl Places {
 mod tests {
     use super::*;
 
-    /// What other implementations can be checked against.
+    /// Test vectors for other implementations.
     #[test]
     fn the_counters_of_names_never_change() {
         let drawn = |process, event, counters| {
-            let draw = Draw::new(process, event);
+            let draw = HashIndices::new(process, event);
             [0, 1, 2].map(|number| draw.counter(number, counters))
         };
         assert_eq!(drawn(0, 0, 1000), GOLDEN[0]);
@@ -93,13 +94,13 @@ mod tests {
         assert_eq!(drawn(7 << 64 | 9, 3, 64), GOLDEN[3]);
     }
 
-    /// Computed from the description above by another program.
+    /// Computed by another program from the specification above.
     const GOLDEN: [[usize; 3]; 4] = [[535, 700, 679], [611, 613, 73], [96, 118, 124], [63, 29, 14]];
 
     #[test]
     fn a_counter_of_half_as_many_is_the_remainder() {
         for event in 0..1000 {
-            let draw = Draw::new(5, event);
+            let draw = HashIndices::new(5, event);
             assert_eq!(draw.counter(0, 64) % 32, draw.counter(0, 32));
         }
     }

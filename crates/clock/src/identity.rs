@@ -1,20 +1,22 @@
-//! Who ticks.
+//! The identity of a process.
 
-/// The name of a process, for one life of its clock.
+/// The identity of a process, for one lifetime of its clock.
 ///
-/// Events of one name must be numbered on without end: were a process that lost its clock to begin again at zero under the same name, its later
-/// events would not cover its earlier ones, and causes would be told to be none. So an identity cannot be copied; a clock takes it, and keeps it
-/// where it is saved. Who lost the clock makes a new identity.
+/// Events of one identity are numbered without gaps or restarts. If a process that lost its clock started
+/// again at zero under the same identity, its later events would not cover its earlier ones, and true causes
+/// would be reported as none. So an identity cannot be copied; it belongs to one clock and is persisted with
+/// it. A process that lost its clock needs a new identity.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Identity(u128);
 
 impl Identity {
-    /// From 16 random bytes, drawn for this one clock.
+    /// Creates an identity from 16 random bytes, drawn for this clock only.
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(u128::from_le_bytes(bytes))
     }
 
-    /// From a number that is given once, and never again to any clock: for whoever hands out numbers, such as a simulation.
+    /// Creates an identity from a number that no clock has used and none will use again; for systems that
+    /// assign numbers, such as simulations.
     pub fn from_number_never_used_before(number: u64) -> Self {
         Self(number.into())
     }

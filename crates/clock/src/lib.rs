@@ -1,27 +1,26 @@
 #![doc = include_str!("../README.md")]
 
-mod bytes;
 mod causality;
 mod clock;
-pub mod estimate;
-#[cfg(feature = "serde")]
-mod form;
+mod delta;
+mod encoding;
 mod generation;
 mod hash;
 mod identity;
-mod saved;
-mod session;
-mod shape;
+mod parameters;
+mod persisted;
+#[cfg(feature = "serde")]
+mod serde_impl;
 mod stamp;
 mod vector;
 
-pub use bytes::Malformed;
 pub use causality::{Causality, Relation};
-pub use clock::{BloomClock, Clock, Refusal};
+pub use clock::{BloomClock, Clock, StampError};
+pub use delta::{DeltaDecoder, DeltaEncoder, DeltaError};
+pub use encoding::DecodeError;
 pub use generation::Generation;
 pub use identity::Identity;
-pub use saved::Saved;
-pub use session::{OutOfStep, Reading, Writing};
-pub use shape::{COUNTERS_MAX, HASHES_MAX, Shape, ShapeError, TickKey};
+pub use parameters::{COUNTERS_MAX, ClockParams, ClockParamsError, HASHES_MAX, TickKey};
+pub use persisted::PersistedClock;
 pub use stamp::Stamp;
 pub use vector::{PROCESSES_MAX, VectorClock, VectorStamp};

@@ -1,19 +1,24 @@
-//! A stamp: what a clock shows at an event, and what goes with a message.
+//! A stamp: the state of a clock at an event, which is sent with messages.
 
 use crate::causality::{Causality, Relation};
-use crate::clock::Refusal;
+use crate::clock::StampError;
 use crate::generation::Generation;
-use crate::shape::Shape;
+use crate::parameters::ClockParams;
 
-/// What a Bloom clock shows at an event.
+/// The state of a Bloom clock at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Stamp {
     pub(crate) generation: Generation,
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::serde_impl::bounded_sequence::<_, _, { crate::COUNTERS_MAX }>")
+    )]
     pub(crate) counters: Box<[u32]>,
 }
 
 impl Stamp {
-    /// Before all events.
+    /// The stamp before all events.
     pub(crate) fn zero(counters: usize) -> Self {
         Self { generation: Generation::default(), counters: vec![0; counters].into() }
     }
@@ -23,26 +28,27 @@ impl Stamp {
         &self.counters
     }
 
-    /// The generation that they are of.
+    /// The generation of the counters.
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// How much the counters have counted in this generation.
+    /// The sum of the counters in this generation.
     pub fn sum(&self) -> u64 {
         self.counters.iter().copied().map(u64::from).sum()
     }
 
-    /// Whether the event of this stamp can have been caused by that of the other, of a clock of the same shape.
+    /// Whether the event of this stamp can have been caused by the event of `other`. Both clocks must have
+    /// the same parameters.
     ///
     /// # Panics
     ///
-    /// If the clocks have different numbers of counters: there is no answer that would be safe.
+    /// If the stamps have different numbers of counters.
     #[inline]
     pub fn after(&self, other: &Self) -> Causality {
-        assert_eq!(self.counters.len(), other.counters.len(), "stamps of clocks of different shapes");
+        assert_eq!(self.counters.len(), other.counters.len(), "stamps of clocks with different parameters");
         match self.generation.cmp(&other.generation) {
-            // The other was forgotten when this generation began.
+            // This generation started after the other event.
             std::cmp::Ordering::Greater => Causality::Possibly,
             std::cmp::Ordering::Less => Causality::CertainlyNot,
             std::cmp::Ordering::Equal if !covers(&self.counters, &other.counters) => Causality::CertainlyNot,
@@ -51,7 +57,7 @@ impl Stamp {
         }
     }
 
-    /// How the event of this stamp and that of the other are to one another.
+    /// The relation between the two events.
     ///
     /// # Panics
     ///
@@ -60,8 +66,8 @@ impl Stamp {
         Relation::of(other.after(self), self.after(other))
     }
 
-    /// The same in half as many counters, each the sum of two: for a message that should be short, to clocks of half the size. What is after what stays
-    /// so. Nothing if the number of counters is odd, or a sum is beyond 32 bits.
+    /// Folds the stamp into half as many counters, each the sum of two, for clocks of half the size. Causal
+    /// relations are preserved. `None` if the number of counters is odd or a sum exceeds 32 bits.
     pub fn fold(&self) -> Option<Self> {
         if !self.counters.len().is_multiple_of(2) {
             return None;
@@ -71,23 +77,25 @@ impl Stamp {
         Some(Self { generation: self.generation, counters: sums?.into() })
     }
 
-    /// Whether it can be of a clock of this shape. What comes by [`read`](Self::read) always is.
-    pub fn check(&self, shape: &Shape) -> Result<(), Refusal> {
-        let (found, wanted) = (self.counters.len(), shape.counters);
+    /// Checks that the stamp is valid for clocks with these parameters. Stamps from [`read`](Self::read)
+    /// always are.
+    pub fn check(&self, params: &ClockParams) -> Result<(), StampError> {
+        let (found, wanted) = (self.counters.len(), params.counters);
         if found != wanted {
-            return Err(Refusal::Shape { found, wanted });
+            return Err(StampError::CounterCount { found, wanted });
         }
-        if shape.limit < u32::MAX {
-            // A fold without a branch, for all counters are looked at anyway.
+        if params.limit < u32::MAX {
+            // Branch-free, because every counter is read anyway.
             let highest = self.counters.iter().fold(0, |highest, counter| highest.max(*counter));
-            if highest > shape.limit {
-                return Err(Refusal::Limit { found: highest, limit: shape.limit });
+            if highest > params.limit {
+                return Err(StampError::Limit { found: highest, limit: params.limit });
             }
         }
         Ok(())
     }
 
-    /// Takes in what the other knows: a later generation as a whole, of the same the greater of each counter, nothing of an earlier one.
+    /// Merges another stamp: adopts a later generation as a whole, takes the maximum of each counter within
+    /// the same generation, ignores an earlier generation.
     pub(crate) fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.counters.len(), other.counters.len());
         match self.generation.cmp(&other.generation) {
@@ -105,8 +113,8 @@ impl Stamp {
     }
 }
 
-/// Whether no counter of the second is above that of the first. Looks at a line of counters at a time: mostly the first says no, and within it
-/// no branch is cheaper than sixteen.
+/// Whether no counter of `second` exceeds that of `first`. Compares 16 counters at a time without branches;
+/// mostly the first 16 decide.
 fn covers(first: &[u32], second: &[u32]) -> bool {
     const LINE: usize = 16;
     let (lines, rest) = first.as_chunks::<LINE>();

@@ -1,37 +1,44 @@
-//! The vector clock (Fidge; Mattern): exact, with a number for every process. For comparison, and for few processes.
+//! The vector clock (Fidge; Mattern): exact, with one number per process. For comparison, and for few
+//! processes.
 
 use crate::causality::{Causality, Relation};
-use crate::clock::{Clock, Refusal};
+use crate::clock::{Clock, StampError};
 
-/// What a vector clock shows at an event.
+/// The state of a vector clock at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "crate::serde_impl::UncheckedVectorStamp")
+)]
 pub struct VectorStamp(pub(crate) Box<[u64]>);
 
-/// More events than a process has.
+/// Maximum of events of a process.
 const EVENTS_MAX: u64 = u64::MAX >> 1;
 
-/// The most processes.
+/// Maximum number of processes.
 pub const PROCESSES_MAX: usize = 1 << 20;
 
 impl VectorStamp {
-    /// No stamp that is read has more events of a process: a clock that takes it in has as many to come.
+    /// Maximum of events in a deserialized stamp; it leaves as many again to a clock that merges it.
     #[cfg(feature = "serde")]
     pub(crate) const READ_MAX: u64 = EVENTS_MAX >> 1;
 
-    /// How many events of each process are known.
+    /// Known events of each process.
     pub fn events(&self) -> &[u64] {
         &self.0
     }
 
-    /// Whether the event of this stamp was caused by that of the other: [`Causality::Possibly`] is certain here.
+    /// Whether the event of this stamp was caused by the event of `other`; here [`Causality::Possibly`] is
+    /// certain.
     ///
     /// # Panics
     ///
     /// If the clocks have different numbers of processes.
     pub fn after(&self, other: &Self) -> Causality {
         assert_eq!(self.0.len(), other.0.len(), "stamps of clocks of different systems");
-        // No number reaches 2^63, so the highest bit of a difference says that it is below zero: all bits of all differences tell everything, and a line of
-        // them is looked at without a branch.
+        // No number reaches 2^63, so the highest bit of a difference is its sign. The bitwise OR of all
+        // differences decides, 16 at a time without branches.
         const LINE: usize = 16;
         let (lines, rest) = self.0.as_chunks::<LINE>();
         let (other_lines, other_rest) = other.0.as_chunks::<LINE>();
@@ -52,7 +59,7 @@ impl VectorStamp {
         }
     }
 
-    /// How the event of this stamp and that of the other are to one another.
+    /// The relation between the two events.
     ///
     /// # Panics
     ///
@@ -62,7 +69,7 @@ impl VectorStamp {
     }
 }
 
-/// The clock of a process of a system whose processes are numbered.
+/// The vector clock of one process in a system of numbered processes.
 #[derive(Debug)]
 pub struct VectorClock {
     process: usize,
@@ -74,7 +81,7 @@ impl VectorClock {
     ///
     /// # Panics
     ///
-    /// If there is no such process, or there are more than [`PROCESSES_MAX`].
+    /// If `process` is not below `processes`, or there are more than [`PROCESSES_MAX`].
     pub fn begin(process: usize, processes: usize) -> Self {
         assert!(process < processes && processes <= PROCESSES_MAX, "process {process} of {processes}");
         Self { process, now: VectorStamp(vec![0; processes].into()) }
@@ -89,10 +96,10 @@ impl Clock for VectorClock {
         &self.now
     }
 
-    fn receive(&mut self, stamp: &VectorStamp) -> Result<&VectorStamp, Refusal> {
+    fn receive(&mut self, stamp: &VectorStamp) -> Result<&VectorStamp, StampError> {
         let (found, wanted) = (stamp.0.len(), self.now.0.len());
         if found != wanted {
-            return Err(Refusal::Shape { found, wanted });
+            return Err(StampError::CounterCount { found, wanted });
         }
         for (ours, theirs) in self.now.0.iter_mut().zip(&stamp.0) {
             *ours = (*ours).max(*theirs);

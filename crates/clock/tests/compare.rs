@@ -1,7 +1,7 @@
 //! Comparing, a line at a time, against the definition: any number of counters, and any difference at any place.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use bloom_clock::{Causality, Clock, Shape, Stamp, TickKey, VectorClock, VectorStamp};
+use bloom_clock::{Causality, Clock, ClockParams, Stamp, TickKey, VectorClock, VectorStamp};
 use proptest::prelude::*;
 
 fn defined<T: Ord>(ours: &[T], theirs: &[T]) -> Causality {
@@ -78,9 +78,9 @@ fn events_increment_what_their_names_draw() {
         x ^ (x >> 31)
     };
     for (key, counters) in [(TickKey::Event, 30), (TickKey::Process, 30), (TickKey::Event, 1 << 16)] {
-        let shape = Shape::new(counters).unwrap().hashes(5).unwrap().key(key);
+        let params = ClockParams::new(counters).unwrap().hashes(5).unwrap().key(key);
         let identity = bloom_clock::Identity::from_number_never_used_before(9);
-        let mut clock = bloom_clock::BloomClock::begin(shape, identity);
+        let mut clock = bloom_clock::BloomClock::begin(params, identity);
         let mut expected = vec![0; counters];
         for event in 1..=200_u64 {
             let named = if key == TickKey::Event { event } else { 0 };

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod fuzzed;
-#[path = "../../../fuzz/replay.rs"]
+#[path = "../../../testing/fuzz/replay.rs"]
 mod replay;
 
-use bloom_clock::{BloomClock, Clock, Identity, Writing};
+use bloom_clock::{BloomClock, Clock, DeltaEncoder, Identity};
 use fuzzed::{SAVED, SESSION, STAMP, UNSEALED};
 
-/// For each shape a stamp, a session with a loss in it, and a saved clock with its check and without.
+/// For each params a stamp, a session with a loss in it, and a saved clock with its check and without.
 fn seeds() -> replay::Seeds {
     let names = [
         ["stamp", "session", "saved", "unsealed"],
@@ -18,9 +18,9 @@ fn seeds() -> replay::Seeds {
     ];
     let mut seeds = Vec::new();
     for (number, names) in (0_u8..).zip(names) {
-        let shape = fuzzed::shape(number);
-        let mut clock = BloomClock::begin(shape, Identity::from_random([number; 16]));
-        let mut writing = Writing::default();
+        let params = fuzzed::params(number);
+        let mut clock = BloomClock::begin(params, Identity::from_random([number; 16]));
+        let mut writing = DeltaEncoder::default();
         let mut session = vec![number << 2 | SESSION];
         for event in 0..6 {
             let mut message = Vec::new();
@@ -51,18 +51,18 @@ fn stamps_sessions_and_saved_clocks() {
 /// The seeds are what they are named for: read, not refused.
 #[test]
 fn the_seeds_are_read() {
-    use bloom_clock::{Reading, Saved, Stamp};
+    use bloom_clock::{DeltaDecoder, PersistedClock, Stamp};
     for (name, seed) in seeds() {
         let (choice, bytes) = seed.split_first().unwrap();
-        let shape = fuzzed::shape(choice >> 2);
+        let params = fuzzed::params(choice >> 2);
         match choice % 4 {
-            STAMP => assert!(Stamp::read(bytes, &shape).is_ok(), "{name}"),
+            STAMP => assert!(Stamp::read(bytes, &params).is_ok(), "{name}"),
             SESSION => {
                 let length = usize::from(bytes[0]);
-                assert!(Reading::new(shape).read(&bytes[1..=length]).is_ok(), "{name}");
+                assert!(DeltaDecoder::new(params).read(&bytes[1..=length]).is_ok(), "{name}");
             }
-            SAVED => assert!(Saved::read(bytes, &shape).is_ok(), "{name}"),
-            _ => assert!(Saved::read(&fuzzed::sealed(bytes), &shape).is_ok(), "{name}"),
+            SAVED => assert!(PersistedClock::read(bytes, &params).is_ok(), "{name}"),
+            _ => assert!(PersistedClock::read(&fuzzed::sealed(bytes), &params).is_ok(), "{name}"),
         }
     }
 }

@@ -6,7 +6,8 @@
 mod counting;
 
 use bloom_clock::{
-    BloomClock, COUNTERS_MAX, Clock, Identity, Reading, Saved, Shape, Stamp, TickKey, VectorStamp, Writing,
+    BloomClock, COUNTERS_MAX, Clock, ClockParams, DeltaDecoder, DeltaEncoder, Identity, PersistedClock,
+    Stamp, TickKey, VectorStamp,
 };
 use counting::counted;
 use serde::Deserialize;
@@ -18,10 +19,10 @@ fn an_event_allocates_nothing() {
     assert_eq!(counted(|| drop(vec![1_u8; 100])), (1, 100), "it counts");
     for key in [TickKey::Event, TickKey::Process] {
         // A low limit, so that generations end on the way.
-        let shape = Shape::new(64).unwrap().hashes(3).unwrap().key(key).limit(50).unwrap();
-        let begin = |number| BloomClock::begin(shape, Identity::from_number_never_used_before(number));
+        let params = ClockParams::new(64).unwrap().hashes(3).unwrap().key(key).limit(50).unwrap();
+        let begin = |number| BloomClock::begin(params, Identity::from_number_never_used_before(number));
         let (mut one, mut other) = (begin(1), begin(2));
-        let (mut writing, mut out) = (Writing::default(), Vec::with_capacity(1000));
+        let (mut writing, mut out) = (DeltaEncoder::default(), Vec::with_capacity(1000));
         writing.write(one.tick(), &mut out);
         let mut generations = 0;
         let work = || {
@@ -43,9 +44,9 @@ fn an_event_allocates_nothing() {
 
 #[test]
 fn bytes_of_a_stranger_take_the_memory_of_the_shape() {
-    let shape = Shape::new(64).unwrap();
-    let mut clock = BloomClock::begin(shape, Identity::from_number_never_used_before(1));
-    let (mut writing, mut reading) = (Writing::default(), Reading::new(shape));
+    let params = ClockParams::new(64).unwrap();
+    let mut clock = BloomClock::begin(params, Identity::from_number_never_used_before(1));
+    let (mut writing, mut reading) = (DeltaEncoder::default(), DeltaDecoder::new(params));
     let (mut whole, mut difference, mut again) = (Vec::new(), Vec::new(), Vec::new());
     writing.write(clock.tick(), &mut whole);
     writing.write(clock.tick(), &mut difference);
@@ -54,22 +55,22 @@ fn bytes_of_a_stranger_take_the_memory_of_the_shape() {
     clock.now().write(&mut stamp);
     let saved = clock.save().into_bytes();
     const COUNTERS: usize = 64 * 4;
-    assert_eq!(counted(|| drop(Stamp::read(&stamp, &shape).unwrap())), (1, COUNTERS));
-    assert_eq!(counted(|| drop(Saved::read(&saved, &shape).unwrap())), (1, COUNTERS));
+    assert_eq!(counted(|| drop(Stamp::read(&stamp, &params).unwrap())), (1, COUNTERS));
+    assert_eq!(counted(|| drop(PersistedClock::read(&saved, &params).unwrap())), (1, COUNTERS));
     assert_eq!(counted(|| drop(reading.read(&whole).unwrap().clone())), (2, 2 * COUNTERS));
     assert_eq!(counted(|| assert!(reading.read(&difference).is_ok())), (1, COUNTERS));
 
-    // Numbers that ask for much, and bytes of another shape: refused before anything is taken.
+    // Numbers that ask for much, and bytes of another params: refused before anything is taken.
     let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     for first in [1, 3] {
         let huge: Vec<u8> = [first, 1].into_iter().chain(most).collect();
-        assert_eq!(counted(|| assert!(Stamp::read(&huge, &shape).is_err())).1, 0);
+        assert_eq!(counted(|| assert!(Stamp::read(&huge, &params).is_err())).1, 0);
         assert_eq!(counted(|| assert!(reading.read(&huge).is_err())).1, 0);
     }
     let huge: Vec<u8> = [2, 2].into_iter().chain(most).collect();
     assert!(counted(|| assert!(reading.read(&huge).is_err())).1 <= COUNTERS);
-    let wide = Shape::new(COUNTERS_MAX).unwrap();
-    assert_eq!(counted(|| assert!(Saved::read(&saved, &wide).is_err())), (0, 0));
+    let wide = ClockParams::new(COUNTERS_MAX).unwrap();
+    assert_eq!(counted(|| assert!(PersistedClock::read(&saved, &wide).is_err())), (0, 0));
     assert_eq!(counted(|| assert!(Stamp::read(&stamp, &wide).is_err())), (0, 0));
     assert!(reading.read(&again).is_ok(), "what was refused left everything as it was");
 }

@@ -1,13 +1,13 @@
-//! Where a value is: table, row, column; and in which partition.
+//! Addresses: table, row, column, and the partition that follows from table and row.
 
 use std::fmt;
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::hash::Secret;
+use crate::inline_bytes::InlineBytes;
 use crate::limits::{FAMILY_BYTES_MAX, PARTITIONS, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX};
-use crate::short::ShortBytes;
 
-/// The number of a table, given at its creation and never given again.
+/// Number of a table. Assigned at its creation and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u32);
 
@@ -17,18 +17,18 @@ impl fmt::Display for TableId {
     }
 }
 
-/// The number of a partition, below [`PARTITIONS`].
+/// Number of a partition, below [`PARTITIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u16);
 
 impl PartitionId {
-    /// All of them.
+    /// All partitions, in ascending order.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         (0..PARTITIONS).map(Self)
     }
 }
 
-/// A row or column that cannot be.
+/// An invalid row or column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AddressError(&'static str);
@@ -38,12 +38,12 @@ pub struct AddressError(&'static str);
 pub struct Column(Box<[u8]>);
 
 impl Column {
-    /// The column of those who name none.
+    /// The column of an address that names none.
     pub fn unnamed() -> Self {
         Self::default()
     }
 
-    /// Reads `family:qualifier`. The qualifier may be any bytes, a colon too.
+    /// Parses `family:qualifier`. The qualifier may hold any bytes, colons included.
     pub fn parse(text: &[u8]) -> Result<Self, AddressError> {
         let colon = text
             .iter()
@@ -60,12 +60,13 @@ impl Column {
     }
 }
 
-/// A cell as one string of bytes, so that cells of a row are neighbours and rows of a table are in order.
+/// A cell encoded as one byte string, so that the cells of a row are adjacent and the rows of a table are
+/// sorted.
 ///
-/// Layout: partition (2, highest byte first), table (4, highest byte first), row with every 0 byte followed by 255, two 0
-/// bytes, column.
+/// Layout: partition (2, highest byte first), table (4, highest byte first), row with every 0 byte followed
+/// by 255, two 0 bytes, column.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cell(ShortBytes);
+pub struct Cell(InlineBytes);
 
 const HEAD: usize = 6;
 
@@ -79,7 +80,7 @@ impl Cell {
             return Err(AddressError("the row is longer than 1024 bytes"));
         }
         let partition = secret.partition(table, row);
-        let mut bytes = ShortBytes::with_capacity(HEAD + row.len() + 2 + column.0.len());
+        let mut bytes = InlineBytes::with_capacity(HEAD + row.len() + 2 + column.0.len());
         let ([a, b], [c, d, e, f]) = (partition.0.to_be_bytes(), table.0.to_be_bytes());
         bytes.extend_from_slice(&[a, b, c, d, e, f]);
         escape(row, |piece| bytes.extend_from_slice(piece));
@@ -90,20 +91,20 @@ impl Cell {
         Ok(Self(bytes))
     }
 
-    /// Appends what the bytes of all cells begin with that are in this partition and table and whose rows begin with these bytes.
+    /// Appends the prefix that all cells of this partition and table share whose rows begin with these bytes.
     pub fn encode_prefix(partition: PartitionId, table: TableId, row: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&partition.0.to_be_bytes());
         out.extend_from_slice(&table.0.to_be_bytes());
         escape(row, |piece| out.extend_from_slice(piece));
     }
 
-    /// The partition that owns it.
+    /// The partition that owns the cell.
     pub fn partition(&self) -> PartitionId {
         let head = self.head();
         PartitionId(u16::from_be_bytes([head[0], head[1]]))
     }
 
-    /// The table it is in.
+    /// The table of the cell.
     pub fn table(&self) -> TableId {
         let head = self.head();
         TableId(u32::from_be_bytes([head[2], head[3], head[4], head[5]]))
@@ -114,7 +115,7 @@ impl Cell {
         *head
     }
 
-    /// The row and the column.
+    /// Row and column.
     pub fn row_and_column(&self) -> (Vec<u8>, &[u8]) {
         let mut row = Vec::new();
         let mut rest = &self.as_bytes()[HEAD..];
@@ -129,46 +130,46 @@ impl Cell {
                     row.push(*byte);
                     rest = after;
                 }
-                [] => unreachable!("a cell has an end of its row: checked when it was made"),
+                [] => unreachable!("a cell ends its row: checked on construction"),
             }
         }
     }
 
-    /// The bytes, for a store.
+    /// The encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_slice()
     }
 
-    /// Bytes of memory that it holds beside itself: none, unless it is long.
-    pub fn memory_apart(&self) -> usize {
-        self.0.apart()
+    /// Heap bytes: 0 unless the cell is long.
+    pub fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
     }
 
-    /// A cell from its bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut rest = bytes.get(HEAD..).ok_or(Malformed("a cell that ends too early"))?;
+    /// Decodes a cell.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut rest = bytes.get(HEAD..).ok_or(DecodeError("a cell that ends too early"))?;
         loop {
             rest = match rest {
                 [0, 255, after @ ..] => after,
                 [0, 0, ..] => break,
-                [0, ..] | [] => return Err(Malformed("a cell without an end of its row")),
+                [0, ..] | [] => return Err(DecodeError("a cell without an end of its row")),
                 [_, after @ ..] => after,
             };
         }
-        let cell = Self(ShortBytes::from(bytes));
-        if cell.partition().0 < PARTITIONS { Ok(cell) } else { Err(Malformed("an unknown partition")) }
+        let cell = Self(InlineBytes::from(bytes));
+        if cell.partition().0 < PARTITIONS { Ok(cell) } else { Err(DecodeError("an unknown partition")) }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put_bytes(self.as_bytes());
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Self::from_bytes(input.bytes()?)
     }
 }
 
-/// A row as it is in a cell: every 0 byte is followed by 255.
+/// A row as encoded in a cell: every 0 byte is followed by 255.
 fn escape(row: &[u8], mut put: impl FnMut(&[u8])) {
     if !row.contains(&0) {
         return put(row);

@@ -1,103 +1,105 @@
-//! The branch of a transaction: additions to counters that are held until somebody settles them, as one, for good or for nothing.
+//! Branches of transactions: additions to counters that are prepared, and later committed or aborted as a
+//! whole.
 //!
-//! A branch has a name, and its part in each partition is held there on its own. One partition, the *home*, follows from the name alone: it holds a part of every
-//! branch, with additions of its own or none, and knows where else there are any. So whoever knows nothing but the name finds everything, and where it was never
-//! held there is one place to remember that it never will be.
+//! A branch has a name, and each partition prepares its own part. One partition, the *home*, follows from the
+//! name alone: it prepares a part of every branch, with or without additions of its own, and records which
+//! other partitions have a part. So the name is enough to find all parts, and the abort of a branch that was
+//! never prepared is recorded in one place.
 
 use crate::address::{Cell, PartitionId};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::generation::Generation;
 use crate::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, OPERATION_BYTES_MAX, PARTITIONS};
 use crate::value::Value;
 
-/// The name of a branch: any bytes, but not many.
+/// Name of a branch: 1 to [`BRANCH_NAME_BYTES_MAX`] bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchName(Box<[u8]>);
 
 /// An addition to a counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addition {
-    /// The counter.
+    /// Cell of the counter.
     pub cell: Cell,
-    /// What is added.
+    /// The delta.
     pub delta: i64,
-    /// The least that the counter may be when it is added.
+    /// Minimum of the counter after the addition.
     pub min: Option<i64>,
-    /// The most that the counter may be when it is added.
+    /// Maximum of the counter after the addition.
     pub max: Option<i64>,
 }
 
-/// The part of a branch that is in one partition.
+/// The part of a branch in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
     name: BranchName,
-    /// By cell, each once.
+    /// Sorted by cell, each cell once.
     additions: Vec<Addition>,
-    /// In the home: the other partitions with a part, in order.
+    /// In the home: the other partitions with a part, sorted.
     elsewhere: Vec<PartitionId>,
 }
 
 /// How a branch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ending {
-    /// Everything is added.
+pub enum BranchOutcome {
+    /// All additions are made.
     Commit,
-    /// Nothing is.
+    /// No addition is made.
     Abort,
 }
 
-/// A step in the life of a branch in a partition, as its log has it.
+/// A step of a branch in a partition's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BranchStep {
-    /// It is held.
-    Held(Branch),
-    /// It has ended.
-    Settled {
-        /// Which.
+pub enum BranchLogItem {
+    /// It is prepared.
+    Prepared(Branch),
+    /// It is committed or aborted.
+    Finished {
+        /// Name of the branch.
         name: BranchName,
-        /// How.
-        ending: Ending,
-        /// What its counters hold afterwards, in the order of its additions; none if it was for nothing.
+        /// Commit or abort.
+        outcome: BranchOutcome,
+        /// The counters afterwards, in the order of the additions; empty after an abort.
         values: Vec<Value>,
-        /// Remembered until this is over.
+        /// The outcome is recorded in this generation.
         generation: Generation,
     },
 }
 
-/// Why there cannot be such a branch.
+/// Why a branch is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BranchError {
-    /// A name that is none.
+    /// The name is empty or too long.
     #[error("the name of a branch has 1 to {BRANCH_NAME_BYTES_MAX} bytes, not {0}")]
     Name(usize),
-    /// Nothing to add.
+    /// There is no addition.
     #[error("a branch without additions is none")]
     Empty,
-    /// Too much to add.
+    /// There are too many additions.
     #[error("a branch has at most {ADDITIONS_MAX} additions")]
     TooMany,
-    /// Too many bytes.
+    /// The branch is too large.
     #[error("the additions of a branch have at most {OPERATION_BYTES_MAX} bytes, not {0}")]
     TooLarge(usize),
-    /// Its additions to one counter are more than a counter holds.
+    /// The sum of the additions to one counter overflows.
     #[error("the additions to one counter leave the range of 64-bit integers")]
     Overflow,
-    /// Bounds that no counter can meet.
+    /// No counter meets the bounds.
     #[error("the bounds exclude every value: min {min} is above max {max}")]
     BoundsCrossed {
-        /// The least.
+        /// The minimum.
         min: i64,
-        /// The most.
+        /// The maximum.
         max: i64,
     },
-    /// A part with an addition of another partition.
+    /// A part has an addition in another partition.
     #[error("the additions of a part are in one partition")]
     SeveralPartitions,
 }
 
 impl BranchName {
-    /// A name.
+    /// A name of 1 to [`BRANCH_NAME_BYTES_MAX`] bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, BranchError> {
         match bytes.len() {
             1..=BRANCH_NAME_BYTES_MAX => Ok(Self(bytes.into())),
@@ -118,8 +120,9 @@ impl std::fmt::Display for BranchName {
 }
 
 impl Branch {
-    /// The part of a branch in a partition. Several additions to a counter are one, and all their bounds are those of the counter after it: a branch has no inside.
-    /// `elsewhere` are the other partitions with a part; only the home needs to know them.
+    /// The part of a branch in a partition. Several additions to one counter are merged, and all their bounds
+    /// apply after the merged addition. `elsewhere` are the other partitions with a part; only the home needs
+    /// them.
     pub fn new(
         name: BranchName,
         mut additions: Vec<Addition>,
@@ -161,30 +164,30 @@ impl Branch {
         }
     }
 
-    /// What it is called.
+    /// Name of the branch.
     pub fn name(&self) -> &BranchName {
         &self.name
     }
 
-    /// What it adds, by cell.
+    /// The additions, sorted by cell.
     pub fn additions(&self) -> &[Addition] {
         &self.additions
     }
 
-    /// The other partitions with a part of it, as far as this one must know.
+    /// The other partitions with a part, as far as this one knows.
     pub fn elsewhere(&self) -> &[PartitionId] {
         &self.elsewhere
     }
 
-    /// No encoding is longer than this.
+    /// Upper bound of the encoded size.
     pub fn size_max(&self) -> usize {
         const NUMBERS: usize = 64;
         let additions: usize = self.additions.iter().map(|one| one.cell.as_bytes().len() + NUMBERS).sum();
         NUMBERS + self.name.0.len() + additions + 3 * self.elsewhere.len()
     }
 
-    /// No entry that ends a branch with this name is longer than this.
-    pub fn settled_size_max(name: &BranchName) -> usize {
+    /// Upper bound of the log entry that ends the branch with this name.
+    pub fn finished_size_max(name: &BranchName) -> usize {
         const VALUE: usize = 24;
         64 + name.0.len() + VALUE * ADDITIONS_MAX
     }
@@ -205,12 +208,12 @@ impl Branch {
         }
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let name = read_name(input)?;
         let elsewhere: Vec<PartitionId> = (0..input.count()?)
             .map(|_| match u16::try_from(input.varint()?) {
                 Ok(number) if number < PARTITIONS => Ok(PartitionId(number)),
-                _ => Err(Malformed("an unknown partition")),
+                _ => Err(DecodeError("an unknown partition")),
             })
             .collect::<Result<_, _>>()?;
         let count = input.count()?;
@@ -218,21 +221,21 @@ impl Branch {
         for _ in 0..count {
             let (cell, bounds) = (Cell::decode(input)?, input.u8()?);
             if bounds > 3 {
-                return Err(Malformed("bounds of an unknown kind"));
+                return Err(DecodeError("bounds of an unknown kind"));
             }
             let delta = input.signed()?;
             let min = if bounds & 1 != 0 { Some(input.signed()?) } else { None };
             let max = if bounds & 2 != 0 { Some(input.signed()?) } else { None };
             additions.push(Addition { cell, delta, min, max });
         }
-        // One spelling only: what is read again is what was written.
+        // Canonical order only, so that decoding and encoding again gives the same bytes.
         let cells = additions.iter().map(|one| &one.cell);
         if !cells.clone().zip(cells.skip(1)).all(|(one, next)| one < next)
             || !elsewhere.is_sorted_by(|a, b| a < b)
         {
-            return Err(Malformed("a branch out of order"));
+            return Err(DecodeError("a branch out of order"));
         }
-        Self::new(name, additions, elsewhere).map_err(|_| Malformed("a branch beyond its limits"))
+        Self::new(name, additions, elsewhere).map_err(|_| DecodeError("a branch beyond its limits"))
     }
 }
 
@@ -245,36 +248,36 @@ impl Addition {
     }
 }
 
-fn read_name(input: &mut Reader<'_>) -> Result<BranchName, Malformed> {
-    BranchName::new(input.bytes()?).map_err(|_| Malformed("a name that no branch has"))
+fn read_name(input: &mut Reader<'_>) -> Result<BranchName, DecodeError> {
+    BranchName::new(input.bytes()?).map_err(|_| DecodeError("a name that no branch has"))
 }
 
-const HELD: u8 = 0;
+const PREPARED: u8 = 0;
 const COMMITTED: u8 = 1;
 const ABORTED: u8 = 2;
 
-impl BranchStep {
-    /// Of which branch.
+impl BranchLogItem {
+    /// Name of the branch.
     pub fn name(&self) -> &BranchName {
         match self {
-            Self::Held(branch) => &branch.name,
-            Self::Settled { name, .. } => name,
+            Self::Prepared(branch) => &branch.name,
+            Self::Finished { name, .. } => name,
         }
     }
 
-    /// Which kind it is, in two bits.
+    /// Kind of the step, in two bits.
     pub(crate) fn kind(&self) -> u8 {
         match self {
-            Self::Held(_) => HELD,
-            Self::Settled { ending: Ending::Commit, .. } => COMMITTED,
-            Self::Settled { ending: Ending::Abort, .. } => ABORTED,
+            Self::Prepared(_) => PREPARED,
+            Self::Finished { outcome: BranchOutcome::Commit, .. } => COMMITTED,
+            Self::Finished { outcome: BranchOutcome::Abort, .. } => ABORTED,
         }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Held(branch) => branch.encode(out),
-            Self::Settled { name, values, generation, .. } => {
+            Self::Prepared(branch) => branch.encode(out),
+            Self::Finished { name, values, generation, .. } => {
                 out.put_bytes(&name.0);
                 out.put_varint(generation.0);
                 out.put_varint(values.len() as u64);
@@ -283,19 +286,19 @@ impl BranchStep {
         }
     }
 
-    pub(crate) fn decode(kind: u8, input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let ending = match kind {
-            HELD => return Ok(Self::Held(Branch::decode(input)?)),
-            COMMITTED => Ending::Commit,
-            ABORTED => Ending::Abort,
-            _ => return Err(Malformed("an unknown step of a branch")),
+    pub(crate) fn decode(kind: u8, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let outcome = match kind {
+            PREPARED => return Ok(Self::Prepared(Branch::decode(input)?)),
+            COMMITTED => BranchOutcome::Commit,
+            ABORTED => BranchOutcome::Abort,
+            _ => return Err(DecodeError("an unknown step of a branch")),
         };
         let (name, generation) = (read_name(input)?, Generation(input.varint()?));
         let count = input.count()?;
-        if count > ADDITIONS_MAX || ending == Ending::Abort && count > 0 {
-            return Err(Malformed("more values than a branch can leave"));
+        if count > ADDITIONS_MAX || outcome == BranchOutcome::Abort && count > 0 {
+            return Err(DecodeError("more values than a branch can leave"));
         }
         let values = (0..count).map(|_| Value::decode(input)).collect::<Result<_, _>>()?;
-        Ok(Self::Settled { name, ending, values, generation })
+        Ok(Self::Finished { name, outcome, values, generation })
     }
 }

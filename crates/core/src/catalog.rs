@@ -4,36 +4,36 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::address::TableId;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::settings::{SettingsError, TableSettings};
 use crate::table::Table;
 
-/// The most tables of a store.
+/// Maximum number of tables in a store.
 pub const TABLES_MAX: usize = 1024;
 
 const VERSION: u8 = 1;
 
-/// All tables of a store. To change it, make the next version and let the old one go.
+/// All tables of a store. Immutable: a change makes a new version.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    /// By number less one: numbers are given from 1 on, and never given again.
+    /// By number - 1: numbers start at 1 and are never reused.
     tables: Vec<Arc<Table>>,
     names: BTreeMap<String, TableId>,
 }
 
 impl Catalog {
-    /// The table of this number.
+    /// The table with this number.
     #[inline]
     pub fn get(&self, id: TableId) -> Option<&Arc<Table>> {
         self.tables.get((id.0 as usize).checked_sub(1)?)
     }
 
-    /// The table of this name.
+    /// The table with this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Table>> {
         self.get(*self.names.get(name)?)
     }
 
-    /// All tables, by number.
+    /// All tables, ordered by number.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.iter()
     }
@@ -55,7 +55,7 @@ impl Catalog {
         Ok(next)
     }
 
-    /// The catalogue with another version of a table.
+    /// The catalogue with a table replaced by its next version.
     #[must_use]
     pub fn replaced(&self, table: Table) -> Self {
         let mut next = self.clone();
@@ -65,7 +65,7 @@ impl Catalog {
         next
     }
 
-    /// As bytes, filters left out.
+    /// Encodes the catalogue without the filters.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.put_varint(self.tables.len() as u64);
@@ -76,20 +76,20 @@ impl Catalog {
     }
 
     /// Reads what [`encode`](Self::encode) wrote; the filters are empty.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes);
         if input.u8()? != VERSION {
-            return Err(Malformed("a catalogue of an unknown version"));
+            return Err(DecodeError("a catalogue of an unknown version"));
         }
         let mut catalog = Self::default();
         let count = input.count()?;
         if count > TABLES_MAX {
-            return Err(Malformed("too many tables"));
+            return Err(DecodeError("too many tables"));
         }
         for at in 0..count {
             let table = Table::decode(&mut input)?;
             if table.id.0 as usize != at + 1 || catalog.names.insert(table.name.clone(), table.id).is_some() {
-                return Err(Malformed("a catalogue with tables out of order"));
+                return Err(DecodeError("a catalogue with tables out of order"));
             }
             catalog.tables.push(Arc::new(table));
         }

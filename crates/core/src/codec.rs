@@ -1,26 +1,26 @@
-//! Numbers and byte strings as bytes: what the log, the id index and the checkpoints are written in.
+//! Encoding of integers and byte strings in the log, the id index and checkpoints.
 //!
-//! What is encoded here is on disk: the encoding of a value never changes. Decoding never panics and never takes memory
-//! that the input has not paid for with its own length.
+//! The encoding is on disk and never changes. Decoding never panics, and allocates no more than the input's
+//! length allows.
 
-/// The bytes are not what an encoder of ours wrote.
+/// The bytes are not a valid encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid encoding: {0}")]
-pub struct Malformed(pub &'static str);
+pub struct DecodeError(pub &'static str);
 
 /// Appends encoded values to a buffer.
 pub trait Write {
     /// One byte.
     fn put_u8(&mut self, value: u8);
-    /// A number in seven bits a byte, lowest first.
+    /// A varint: seven bits a byte, lowest first.
     fn put_varint(&mut self, value: u64);
-    /// A signed number, small ones of either sign short.
+    /// A zigzag varint: small numbers of either sign are short.
     fn put_signed(&mut self, value: i64);
-    /// Eight bytes, lowest first.
+    /// Eight bytes, little-endian.
     fn put_u64(&mut self, value: u64);
-    /// Sixteen bytes, lowest first.
+    /// Sixteen bytes, little-endian.
     fn put_u128(&mut self, value: u128);
-    /// A length, and the bytes.
+    /// The length as a varint, then the bytes.
     fn put_bytes(&mut self, bytes: &[u8]);
 }
 
@@ -35,7 +35,8 @@ impl Write for Vec<u8> {
         if value < 0x80 {
             return self.push(value as u8);
         }
-        // Nearly all that are longer fit eight bytes: their groups of seven bits are moved apart together, not one by one.
+        // Nearly all longer numbers fit eight bytes: spread all groups of seven bits at once instead of one
+        // by one.
         if value < 1 << 56 {
             let len = value.ilog2() as usize / 7 + 1;
             let mut groups = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
@@ -74,7 +75,7 @@ impl Write for Vec<u8> {
     }
 }
 
-/// Takes encoded values from the front of a byte string.
+/// Decodes values from the front of a byte string.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -86,82 +87,86 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What is not read yet.
+    /// The bytes not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// An error if anything is left.
-    pub fn finish(self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed("bytes are left over")) }
+    /// An error if bytes are left.
+    pub fn finish(self) -> Result<(), DecodeError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError("bytes are left over")) }
     }
 
-    /// So many bytes.
-    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or(Malformed("it ends too early"))?;
+    /// The next `len` bytes.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(DecodeError("it ends too early"))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
     /// One byte.
-    pub fn u8(&mut self) -> Result<u8, Malformed> {
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// A number as of [`Write::put_varint`].
-    pub fn varint(&mut self) -> Result<u64, Malformed> {
+    /// A number written by [`Write::put_varint`].
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 {
-                return Err(Malformed("a number of more than 64 bits"));
+                return Err(DecodeError("a number of more than 64 bits"));
             }
             value |= bits << shift;
             if byte < 0x80 {
                 return Ok(value);
             }
         }
-        Err(Malformed("a number without an end"))
+        Err(DecodeError("a number without an end"))
     }
 
-    /// A number as of [`Write::put_signed`].
-    pub fn signed(&mut self) -> Result<i64, Malformed> {
+    /// A number written by [`Write::put_signed`].
+    pub fn signed(&mut self) -> Result<i64, DecodeError> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A number as of [`Write::put_u64`].
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
+    /// A number written by [`Write::put_u64`].
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A number as of [`Write::put_u128`].
-    pub fn u128(&mut self) -> Result<u128, Malformed> {
+    /// A number written by [`Write::put_u128`].
+    pub fn u128(&mut self) -> Result<u128, DecodeError> {
         Ok(u128::from_le_bytes(self.array()?))
     }
 
-    /// Bytes as of [`Write::put_bytes`].
-    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    /// Bytes written by [`Write::put_bytes`].
+    pub fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let len = self.varint()?;
-        self.take(usize::try_from(len).map_err(|_| Malformed("a length beyond memory"))?)
+        self.take(usize::try_from(len).map_err(|_| DecodeError("a length beyond memory"))?)
     }
 
-    /// Bytes that are text.
-    pub fn text(&mut self) -> Result<&'a str, Malformed> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed("text that is not UTF-8"))
+    /// Bytes that must be UTF-8.
+    pub fn text(&mut self) -> Result<&'a str, DecodeError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| DecodeError("text that is not UTF-8"))
     }
 
-    /// A count of things that take at least one byte each.
-    pub fn count(&mut self) -> Result<usize, Malformed> {
-        let count = usize::try_from(self.varint()?).map_err(|_| Malformed("a count beyond memory"))?;
-        if count > self.rest.len() { Err(Malformed("a count beyond the bytes there are")) } else { Ok(count) }
+    /// A count of elements that take at least one byte each.
+    pub fn count(&mut self) -> Result<usize, DecodeError> {
+        let count = usize::try_from(self.varint()?).map_err(|_| DecodeError("a count beyond memory"))?;
+        if count > self.rest.len() {
+            Err(DecodeError("a count beyond the bytes there are"))
+        } else {
+            Ok(count)
+        }
     }
 }
 
@@ -172,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(a: u64, b: i64, c: u128, d: Vec<u8>, shift in 0u32..64) {
+        fn encoded_values_round_trip(a: u64, b: i64, c: u128, d: Vec<u8>, shift in 0u32..64) {
             let mut bytes = Vec::new();
             bytes.put_varint(a >> shift);
             bytes.put_signed(b >> shift);
@@ -189,16 +194,16 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
             let _ = Reader::new(&bytes).varint();
             let _ = Reader::new(&bytes).bytes();
             let _ = Reader::new(&bytes).count();
         }
     }
 
-    /// Byte by byte, as the encoding is described.
+    /// Reference implementation, byte by byte.
     #[test]
-    fn a_number_has_as_few_groups_of_seven_bits_as_it_needs() {
+    fn varints_are_minimal() {
         let edges = (0..64).flat_map(|bit| [1 << bit, (1 << bit) - 1, (1 << bit) | 1]);
         for value in edges.chain([u64::MAX, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]) {
             let (mut expected, mut rest) = (vec![7], value);

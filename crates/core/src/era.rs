@@ -1,62 +1,64 @@
-//! Eras of a table: each change of its settings begins a new one, and the old one lives on until its last promise is kept.
+//! Eras of a table: each change of settings begins a new era; the old one stays until its last record
+//! expires.
 //!
-//! What must hold: an id that was taken in an era is found for as long as that era's settings said, whatever the settings are
-//! now; and an id that an earlier era may have forgotten is not taken by a later one that would remember for longer.
+//! Invariants: an id accepted in an era is found for the whole window of that era, even if the settings have
+//! changed since; and an id whose record in an earlier era may have expired is not accepted by a later era
+//! with a longer window.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forgetful_filter::{ConcurrentDatedFilter, ConcurrentFilter, Moment, Refusal, SnapshotError, Status};
+use forgetful_filter::{DatedFilter, DatedIdError, ForgetfulFilter, SnapshotError, Status, Timestamp};
 
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 use crate::generation::Generation;
 use crate::hash::IdKey;
-use crate::id::Format;
+use crate::id::{Format, OpId};
 use crate::settings::{Mode, SettingsError, TableSettings, UNUSED_KEY};
-use crate::timeline::stretched;
+use crate::store_clock::with_clock_drift;
 
-/// A time of unchanged settings, with the filters of the ids that were taken in it.
+/// A period of unchanged settings, with the filters of the ids accepted in it.
 pub struct Era {
-    /// The settings.
+    /// Settings of the era.
     pub settings: TableSettings,
-    /// Tells the eras of a table apart, for ever.
+    /// Number of the era, unique in its table.
     pub number: u32,
-    /// An id dated before this may have been taken in an earlier era. It is taken as new only for as long as all of those
-    /// that may have taken it would still know it.
-    pub floor: Moment,
-    dated: Option<ConcurrentDatedFilter>,
-    opaque: Option<ConcurrentFilter>,
-    /// Up to this time the dated filter may lack ids, because there was no memory for them.
+    /// An id dated before this may have been accepted in an earlier era. It is accepted as new only while
+    /// every era that may have accepted it would still have its record.
+    pub floor: Timestamp,
+    dated: Option<DatedFilter>,
+    opaque: Option<ForgetfulFilter>,
+    /// Up to this time the dated filter may lack ids, because memory ran out.
     leaky_until: AtomicU64,
 }
 
-/// What the filter of an era knows of an id.
+/// The filter's answer on an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sighting {
-    /// It was certainly not taken in this era.
+pub(crate) enum FilterAnswer {
+    /// It was not accepted in this era.
     New,
-    /// It may have been.
+    /// It may have been accepted.
     Maybe,
-    /// The filter has lost ids and nobody else knows them: nothing can be said.
+    /// The filter lost ids, and the table has no id index.
     Unknown,
-    /// It may have been, and the filter, at work for others whose time is ahead, has let go of it.
+    /// It may have been accepted, and the filter has dropped it because another partition's time is ahead.
     Forgotten,
 }
 
 impl Era {
-    /// An era that begins now, with empty filters.
-    pub fn begin(number: u32, settings: TableSettings, floor: Moment) -> Result<Self, SettingsError> {
+    /// A new era with empty filters.
+    pub fn begin(number: u32, settings: TableSettings, floor: Timestamp) -> Result<Self, SettingsError> {
         settings.check()?;
         let failed = |setting, why: String| SettingsError { setting, why };
         let carries_time = |format: &Format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
         let dated = if settings.formats.iter().any(|format| carries_time(&format)) {
-            let filter = settings.dated_filter().build_dated_concurrent(UNUSED_KEY);
+            let filter = settings.dated_filter().build_dated(UNUSED_KEY);
             Some(filter.map_err(|error| failed("dated_window", error.to_string()))?)
         } else {
             None
         };
         let opaque = if settings.formats.contains(Format::Opaque) {
-            let filter = settings.opaque_filter().build_concurrent(UNUSED_KEY);
+            let filter = settings.opaque_filter().build(UNUSED_KEY);
             Some(filter.map_err(|error| failed("opaque_window", error.to_string()))?)
         } else {
             None
@@ -64,83 +66,92 @@ impl Era {
         Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
     }
 
-    pub(crate) fn sighting(&self, key: IdKey, dated: Option<Moment>, now: Moment) -> Sighting {
+    pub(crate) fn lookup(&self, key: IdKey, dated: Option<Timestamp>, now: Timestamp) -> FilterAnswer {
         let fingerprint = key.fingerprint();
         let maybe = match dated {
             Some(dated) => {
                 if self.leaky_until.load(Ordering::Relaxed) >= now.as_nanos() {
-                    // The id index knows what the filter lacks; without an index nobody does.
+                    // The id index has the ids that the filter lacks; a probabilistic table has no index.
                     return match self.settings.mode {
-                        Mode::Exact => Sighting::Maybe,
-                        Mode::Probabilistic { .. } => Sighting::Unknown,
+                        Mode::Exact => FilterAnswer::Maybe,
+                        Mode::Probabilistic { .. } => FilterAnswer::Unknown,
                     };
                 }
                 match self.dated.as_ref().map(|filter| filter.contains_fingerprint(fingerprint, dated, now)) {
                     Some(Ok(maybe)) => maybe,
                     Some(Err(_)) if now.since(dated) <= self.settings.dated_window => {
-                        return Sighting::Forgotten;
+                        return FilterAnswer::Forgotten;
                     }
-                    // Outside what the era remembers: whoever asks has been told so by the era's window.
+                    // Outside the era's window, which the caller has checked.
                     Some(Err(_)) | None => false,
                 }
             }
             None => self.opaque.as_ref().is_some_and(|filter| filter.contains_fingerprint(fingerprint, now)),
         };
-        if maybe { Sighting::Maybe } else { Sighting::New }
+        if maybe { FilterAnswer::Maybe } else { FilterAnswer::New }
     }
 
-    /// Brings the memory near that deciding on these ids will touch. Decides nothing.
-    pub(crate) fn bring_near(&self, ids: impl Iterator<Item = (IdKey, Option<Moment>)> + Clone) {
+    /// Prefetches the filter memory of these ids.
+    pub(crate) fn prefetch(&self, ids: impl Iterator<Item = (IdKey, Option<Timestamp>)> + Clone) {
         if let Some(filter) = &self.dated {
             let dated = ids.clone().filter_map(|(key, dated)| Some((key.fingerprint(), dated?)));
-            filter.bring_near(dated);
+            filter.prefetch(dated);
         }
         if let Some(filter) = &self.opaque {
             let opaque = ids.filter(|(_, dated)| dated.is_none());
-            filter.bring_near(opaque.map(|(key, _)| key.fingerprint()));
+            filter.prefetch(opaque.map(|(key, _)| key.fingerprint()));
         }
     }
 
-    pub(crate) fn remember(&self, key: IdKey, dated: Option<Moment>, now: Moment) {
+    /// Inserts an id into the filter of its format. False if the era does not accept ids of that format.
+    #[must_use]
+    pub(crate) fn insert(&self, key: IdKey, id: &OpId, now: Timestamp) -> bool {
+        if !self.settings.formats.contains(id.format()) {
+            return false;
+        }
         let fingerprint = key.fingerprint();
-        match (dated, &self.dated, &self.opaque) {
+        match (id.dated(), &self.dated, &self.opaque) {
             (Some(dated), Some(filter), _) => match filter.insert_fingerprint(fingerprint, dated, now) {
-                // Only in a replay of a log: what expired since it was taken needs no memory.
-                Ok(()) | Err(Refusal::Expired) => {}
-                // Never silently forgotten: until the id expires, the filter is not believed.
+                // Only in a replay: an id that has expired since needs no filter.
+                Ok(()) | Err(DatedIdError::Expired) => {}
+                // Never lost silently: until the id expires, the filter is not trusted.
                 Err(_) => {
                     let until = dated.max(now).after(self.settings.dated_window + self.settings.skew);
                     self.leaky_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
                 }
             },
             (None, _, Some(filter)) => filter.insert_fingerprint(fingerprint, now),
-            _ => unreachable!("an era takes ids of its own formats only, and has filters for them"),
+            // A sequenced id is recorded in its session; the other formats have a filter since the era began.
+            _ => return false,
         }
+        true
     }
 
-    /// The generation in which an id that is taken now is remembered.
-    pub(crate) fn generation(&self, dated: Option<Moment>, now: Moment) -> Generation {
+    /// The generation of the record of an id that is accepted now.
+    pub(crate) fn generation(&self, dated: Option<Timestamp>, now: Timestamp) -> Generation {
         let settings = &self.settings;
         match dated {
             Some(dated) => Generation::of(dated.after(settings.dated_window), settings.dated_window),
-            None => Generation::of(now.after(stretched(settings.opaque_window)), settings.opaque_window),
+            None => {
+                Generation::of(now.after(with_clock_drift(settings.opaque_window)), settings.opaque_window)
+            }
         }
     }
 
-    /// The generations in which an id taken in this era may be, the likeliest first.
-    pub(crate) fn candidates(&self, dated: Option<Moment>, now: Moment) -> Vec<Generation> {
+    /// The generations that may hold an id of this era, the likeliest first.
+    pub(crate) fn candidates(&self, dated: Option<Timestamp>, now: Timestamp) -> Vec<Generation> {
         let settings = &self.settings;
         match dated {
             Some(_) => vec![self.generation(dated, now)],
             None => {
-                let latest = now.after(stretched(settings.opaque_window));
+                let latest = now.after(with_clock_drift(settings.opaque_window));
                 Generation::between(now, latest, settings.opaque_window).collect()
             }
         }
     }
 
-    /// Lets go of what has expired.
-    pub fn maintain(&self, now: Moment) {
+    /// Drops expired ids.
+    pub fn maintain(&self, now: Timestamp) {
         if let Some(filter) = &self.dated {
             filter.maintain(now);
         }
@@ -149,7 +160,7 @@ impl Era {
         }
     }
 
-    /// What the filters say of themselves: of dated ids, and of opaque ones.
+    /// Status of the filter of dated ids and of that of opaque ids.
     pub fn status(&self) -> (Option<Status>, Option<Status>) {
         (
             self.dated.as_ref().map(|filter| filter.status()),
@@ -157,14 +168,14 @@ impl Era {
         )
     }
 
-    /// The memory of the filters.
+    /// Bytes of the filters.
     pub fn filter_bytes(&self) -> usize {
-        self.dated.as_ref().map_or(0, ConcurrentDatedFilter::bytes)
-            + self.opaque.as_ref().map_or(0, ConcurrentFilter::bytes)
+        self.dated.as_ref().map_or(0, DatedFilter::bytes)
+            + self.opaque.as_ref().map_or(0, ForgetfulFilter::bytes)
     }
 
-    /// Writes the filters as bytes, in passing: no second copy of them is in memory. Holds every id that was remembered before this
-    /// call began; those that come meanwhile may be in it or not.
+    /// Writes the filters incrementally, without a second copy in memory. The output has every id inserted
+    /// before this call; ids inserted meanwhile may be missing.
     pub fn write_filters(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(&self.leaky_until.load(Ordering::Relaxed).to_le_bytes())?;
         out.write_all(&[u8::from(self.dated.is_some()), u8::from(self.opaque.is_some())])?;
@@ -173,22 +184,22 @@ impl Era {
     }
 
     /// Replaces the filters by those that [`write_filters`](Self::write_filters) wrote.
-    pub fn read_filters(&mut self, input: &mut dyn io::Read, now: Moment) -> Result<(), RestoreError> {
+    pub fn read_filters(&mut self, input: &mut dyn io::Read, now: Timestamp) -> Result<(), RestoreError> {
         let (mut leaky_until, mut there) = ([0; 8], [0; 2]);
         input.read_exact(&mut leaky_until)?;
         input.read_exact(&mut there)?;
         if there != [u8::from(self.dated.is_some()), u8::from(self.opaque.is_some())] {
-            return Err(Malformed("filters of other formats than the table's").into());
+            return Err(DecodeError("filters of other formats than the table's").into());
         }
         let cap = usize::try_from(self.settings.memory_cap).unwrap_or(usize::MAX);
         if let Some(dated) = &mut self.dated {
-            *dated = ConcurrentDatedFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
+            *dated = DatedFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
         }
         if let Some(opaque) = &mut self.opaque {
-            *opaque = ConcurrentFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
+            *opaque = ForgetfulFilter::read_snapshot(input, UNUSED_KEY, now, cap)?;
         }
         if input.read(&mut [0])? != 0 {
-            return Err(Malformed("bytes after the filters").into());
+            return Err(DecodeError("bytes after the filters").into());
         }
         self.leaky_until = AtomicU64::new(u64::from_le_bytes(leaky_until));
         Ok(())
@@ -208,13 +219,13 @@ impl std::fmt::Debug for Era {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The bytes around the filters.
+    /// The bytes around the filters are invalid.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// The bytes of a filter.
+    Malformed(#[from] DecodeError),
+    /// The bytes of a filter are invalid.
     #[error("{0}")]
     Filter(#[from] SnapshotError),
-    /// They could not be read.
+    /// Reading failed.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
 }

@@ -1,49 +1,51 @@
-//! Branches that a partition holds, and what it owes them.
+//! Prepared branches of a partition, and the escrow that guarantees that they can commit.
 //!
-//! What must hold, of every counter with additions that are held: whichever of them are committed and in whatever order, the counter stays a counter, in the range of
-//! 64 bits, and within the bounds that each of them asked for at its own commit. So whatever else is left in the cell must be a counter, or nothing, from which all of that
-//! follows: the *escrow* says whether it does. A value that has an end is one that may be nothing at any time, so nothing must do too.
+//! Invariant, for every counter with prepared additions: whichever of them commit, in any order, the counter
+//! stays a counter in the range of 64 bits, and within the bounds of each addition at its commit. Any other
+//! write must leave a counter, or an empty cell, from which this follows; the *escrow* checks it. A value
+//! with an expiry time may become empty at any time, so an empty cell must satisfy the escrow too.
 //!
-//! Why two sums are enough: a branch of delta d and least value m, committed after any of the others, finds the counter at least at `value + down - min(d, 0)`, where `down`
-//! is the sum of all that is held below zero. So it is content if `value + down` is at least `m - max(d, 0)`, its *floor*; and neither a commit nor an abort of
-//! another lowers `value + down`. The same upwards.
+//! Two sums are enough. A branch with delta d and minimum m that commits after any of the others finds the
+//! counter at `value + down - min(d, 0)` or above, where `down` is the sum of all negative prepared deltas.
+//! Its bound holds if `value + down` is at least `m - max(d, 0)`, its *floor*; and no commit or abort of
+//! another branch lowers `value + down`. The same holds upwards.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::address::{Cell, PartitionId};
 use crate::branch::{Addition, Branch, BranchName};
-use crate::codec::{Malformed, Reader, Write};
-use crate::limits::{HELD_BYTES_MAX, HELD_MAX};
+use crate::codec::{DecodeError, Reader, Write};
+use crate::limits::{PREPARED_BYTES_MAX, PREPARED_MAX};
 use crate::value::Value;
 
-/// The branches that a partition holds.
+/// The prepared branches of a partition.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Branches {
-    held: BTreeMap<BranchName, Held>,
+pub struct PreparedBranches {
+    branches: BTreeMap<BranchName, PreparedBranch>,
     escrows: HashMap<Cell, Escrow>,
     bytes: usize,
     /// Branches whose stored row is out of date.
     changed: BTreeSet<BranchName>,
-    /// How many rows are still to be restored.
+    /// Number of rows that are not restored yet.
     missing: usize,
 }
 
-/// A branch that is held.
+/// A prepared branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
-    /// The part of it in this partition.
+pub struct PreparedBranch {
+    /// Its part in this partition.
     pub branch: Branch,
-    /// Since when, on the partition's timeline, in milliseconds since 1970.
+    /// Time of the prepare on the partition's clock, in milliseconds since 1970.
     pub since: u64,
 }
 
-/// What is owed to the additions to one counter.
+/// Escrow of one counter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Escrow {
-    holders: usize,
+    additions: usize,
     down: i128,
     up: i128,
-    /// How many holders want each floor, and each ceiling.
+    /// Number of additions with each floor, and with each ceiling.
     floors: BTreeMap<i128, usize>,
     ceilings: BTreeMap<i128, usize>,
 }
@@ -60,7 +62,7 @@ impl Addition {
 
 impl Escrow {
     pub(crate) fn add(&mut self, one: &Addition) {
-        self.holders += 1;
+        self.additions += 1;
         self.down += i128::from(one.delta.min(0));
         self.up += i128::from(one.delta.max(0));
         one.floor().into_iter().for_each(|floor| *self.floors.entry(floor).or_default() += 1);
@@ -76,14 +78,14 @@ impl Escrow {
                 }
             }
         };
-        self.holders -= 1;
+        self.additions -= 1;
         self.down -= i128::from(one.delta.min(0));
         self.up -= i128::from(one.delta.max(0));
         one.floor().into_iter().for_each(|floor| less(&mut self.floors, floor));
         one.ceiling().into_iter().for_each(|ceiling| less(&mut self.ceilings, ceiling));
     }
 
-    fn bears_number(&self, number: i64) -> bool {
+    fn allows_number(&self, number: i64) -> bool {
         let range = i128::from(i64::MIN)..=i128::from(i64::MAX);
         let (low, high) = (i128::from(number) + self.down, i128::from(number) + self.up);
         range.contains(&low)
@@ -92,118 +94,119 @@ impl Escrow {
             && self.ceilings.first_key_value().is_none_or(|(ceiling, _)| high <= *ceiling)
     }
 
-    /// Whether the cell may hold this.
-    pub(crate) fn bears(&self, value: Option<&Value>) -> bool {
+    /// Whether the cell may hold this value.
+    pub(crate) fn allows(&self, value: Option<&Value>) -> bool {
         let Some(number) = value.map_or(Some(0), Value::counter) else { return false };
-        let may_be_over = value.is_some_and(|value| value.until().is_some());
-        self.bears_number(number) && (!may_be_over || self.bears_number(0)) || mutated!(NoEscrow)
+        let may_expire = value.is_some_and(|value| value.until().is_some());
+        self.allows_number(number) && (!may_expire || self.allows_number(0)) || mutated!(NoEscrow)
     }
 }
 
-impl Branches {
-    /// How many are held.
+impl PreparedBranches {
+    /// Number of prepared branches.
     pub fn len(&self) -> usize {
-        self.held.len()
+        self.branches.len()
     }
 
-    /// Whether none is held.
+    /// Whether no branch is prepared.
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.branches.is_empty()
     }
 
-    /// All that are held, by name.
-    pub fn iter(&self) -> impl Iterator<Item = &Held> {
-        self.held.values()
+    /// All prepared branches, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = &PreparedBranch> {
+        self.branches.values()
     }
 
-    /// The branch of this name, if it is held.
-    pub fn get(&self, name: &BranchName) -> Option<&Held> {
-        self.held.get(name)
+    /// The prepared branch with this name.
+    pub fn get(&self, name: &BranchName) -> Option<&PreparedBranch> {
+        self.branches.get(name)
     }
 
-    /// What is owed to the additions to this counter.
+    /// The escrow of this counter.
     pub(crate) fn escrow(&self, cell: &Cell) -> Option<&Escrow> {
         self.escrows.get(cell)
     }
 
-    /// Whether there is room for one more.
+    /// Whether the limits allow one more branch.
     pub(crate) fn has_room(&self, branch: &Branch) -> bool {
-        self.held.len() < HELD_MAX && self.bytes + branch.size_max() <= HELD_BYTES_MAX
+        self.branches.len() < PREPARED_MAX && self.bytes + branch.size_max() <= PREPARED_BYTES_MAX
     }
 
-    pub(crate) fn hold(&mut self, held: Held) {
-        self.bytes += held.branch.size_max();
-        for one in held.branch.additions() {
+    pub(crate) fn insert(&mut self, prepared: PreparedBranch) {
+        self.bytes += prepared.branch.size_max();
+        for one in prepared.branch.additions() {
             self.escrows.entry(one.cell.clone()).or_default().add(one);
         }
-        self.changed.insert(held.branch.name().clone());
-        self.held.insert(held.branch.name().clone(), held);
+        self.changed.insert(prepared.branch.name().clone());
+        self.branches.insert(prepared.branch.name().clone(), prepared);
     }
 
-    pub(crate) fn release(&mut self, name: &BranchName) -> Option<Held> {
-        let held = self.held.remove(name)?;
-        self.bytes -= held.branch.size_max();
-        for one in held.branch.additions() {
+    pub(crate) fn release(&mut self, name: &BranchName) -> Option<PreparedBranch> {
+        let prepared = self.branches.remove(name)?;
+        self.bytes -= prepared.branch.size_max();
+        for one in prepared.branch.additions() {
             let Some(escrow) = self.escrows.get_mut(&one.cell) else {
-                unreachable!("it was put there with it")
+                unreachable!("insert added an escrow for every addition")
             };
             escrow.remove(one);
-            if escrow.holders == 0 {
+            if escrow.additions == 0 {
                 self.escrows.remove(&one.cell);
             }
         }
         self.changed.insert(name.clone());
-        Some(held)
+        Some(prepared)
     }
 
-    /// The branches whose stored rows are out of date, with their new rows; no row for one that is not held any more. They count as stored from now on.
+    /// The branches whose stored rows are out of date, with their new rows; `None` for a branch that has
+    /// ended. They count as stored from now on.
     pub fn take_changed(&mut self) -> Vec<(BranchName, Option<Vec<u8>>)> {
-        let row = |held: &Held| {
+        let row = |prepared: &PreparedBranch| {
             let mut row = Vec::new();
-            row.put_varint(held.since);
-            held.branch.encode(&mut row);
+            row.put_varint(prepared.since);
+            prepared.branch.encode(&mut row);
             row
         };
         let changed = std::mem::take(&mut self.changed);
-        changed.into_iter().map(|name| (name.clone(), self.held.get(&name).map(row))).collect()
+        changed.into_iter().map(|name| (name.clone(), self.branches.get(&name).map(row))).collect()
     }
 
-    /// Takes up a branch of this partition from its stored row.
-    pub fn restore(&mut self, partition: PartitionId, name: &[u8], row: &[u8]) -> Result<(), Malformed> {
+    /// Restores a branch of this partition from its stored row.
+    pub fn restore(&mut self, partition: PartitionId, name: &[u8], row: &[u8]) -> Result<(), DecodeError> {
         let mut input = Reader::new(row);
         let (since, branch) = (input.varint()?, Branch::decode(&mut input)?);
         input.finish()?;
         let elsewhere = branch.additions().iter().any(|one| one.cell.partition() != partition);
         if branch.name().as_bytes() != name || elsewhere {
-            return Err(Malformed("the branch of another row"));
+            return Err(DecodeError("the branch of another row"));
         }
-        self.missing = self.missing.checked_sub(1).ok_or(Malformed("a branch that is not held"))?;
-        self.hold(Held { branch, since });
+        self.missing = self.missing.checked_sub(1).ok_or(DecodeError("a branch that is not prepared"))?;
+        self.insert(PreparedBranch { branch, since });
         self.changed.clear();
         Ok(())
     }
 
-    /// An error unless all rows are restored that there must be.
-    pub fn restored(&self) -> Result<(), Malformed> {
-        if self.missing == 0 { Ok(()) } else { Err(Malformed("a branch that is held has no row")) }
+    /// An error unless all rows were restored.
+    pub fn restored(&self) -> Result<(), DecodeError> {
+        if self.missing == 0 { Ok(()) } else { Err(DecodeError("a branch that is prepared has no row")) }
     }
 
-    /// How many are held, at the end of a partition's row. Of none nothing is said: such a row is as it was before there were branches, and a program of
-    /// that time, which would forget them, refuses every other.
+    /// The number of branches, at the end of a partition's row. Zero is left out: such a row is as it was
+    /// before branches existed. An older program, which would lose the branches, rejects any other row.
     pub(crate) fn encode_count(&self, out: &mut Vec<u8>) {
-        let count = self.held.len() + self.missing;
+        let count = self.branches.len() + self.missing;
         if count > 0 {
             out.put_varint(count as u64);
         }
     }
 
-    pub(crate) fn decode_count(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode_count(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let missing = match input.rest() {
             [] => 0,
             _ => usize::try_from(input.varint()?)
                 .ok()
-                .filter(|count| (1..=HELD_MAX).contains(count))
-                .ok_or(Malformed("more branches than a partition holds"))?,
+                .filter(|count| (1..=PREPARED_MAX).contains(count))
+                .ok_or(DecodeError("more branches than a partition holds"))?,
         };
         Ok(Self { missing, ..Self::default() })
     }

@@ -1,13 +1,13 @@
-//! Generations: ids that expire at about the same time are kept together, so that they can be dropped together.
+//! Generations: ids that expire at about the same time are stored together and dropped together.
 //!
-//! A generation is named by the time at which the last of its ids expires, in milliseconds. A window is cut into about eight of
-//! them, at multiples of a power of two, so that tables with similar windows share theirs.
+//! A generation is named by the time at which its last id expires, in milliseconds. A window has about eight
+//! generations, at multiples of a power of two, so that tables with similar windows share them.
 
 use std::time::Duration;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
-/// A window is cut into at least so many generations.
+/// Minimum number of generations in a window.
 const PER_WINDOW: u128 = 8;
 
 /// A generation, named by the time at which it ends, in milliseconds.
@@ -15,32 +15,32 @@ const PER_WINDOW: u128 = 8;
 pub struct Generation(pub u64);
 
 impl Generation {
-    /// The generation of an id that must be remembered until `until`, in a table with this window.
-    pub fn of(until: Moment, window: Duration) -> Self {
+    /// The generation of an id that must be recorded until `until`, in a table with this window.
+    pub fn of(until: Timestamp, window: Duration) -> Self {
         let width = width(window);
         Self(millis_up(until).div_ceil(width).saturating_mul(width))
     }
 
-    /// The generations of ids that must be remembered until some time between `from` and `to`, the latest first.
-    pub fn between(from: Moment, to: Moment, window: Duration) -> impl Iterator<Item = Self> {
+    /// The generations of ids that must be recorded until a time between `from` and `to`, the latest first.
+    pub fn between(from: Timestamp, to: Timestamp, window: Duration) -> impl Iterator<Item = Self> {
         let width = width(window);
         let (first, last) = (Self::of(from, window).0 / width, Self::of(to, window).0 / width);
         (first..=last).rev().map(move |number| Self(number.saturating_mul(width)))
     }
 
     /// Whether everything in it has expired.
-    pub fn expired(self, now: Moment) -> bool {
+    pub fn expired(self, now: Timestamp) -> bool {
         self.0 < now.as_nanos() / 1_000_000
     }
 }
 
 fn width(window: Duration) -> u64 {
     let millis = u64::try_from(window.as_millis() / PER_WINDOW).unwrap_or(u64::MAX / 2);
-    // Down to a power of two: at least eight generations, fewer than seventeen.
+    // Rounded down to a power of two: 8 to 16 generations.
     1 << millis.max(1).ilog2()
 }
 
-fn millis_up(moment: Moment) -> u64 {
+fn millis_up(moment: Timestamp) -> u64 {
     moment.as_nanos().div_ceil(1_000_000)
 }
 
@@ -51,7 +51,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_id_is_found_and_outlived(
+        fn generation_covers_expiry_and_is_a_candidate(
             until in 0u64..1 << 62,
             window_ms in 1u64..1 << 40,
             before_ms in 0u64..1 << 40,
@@ -59,11 +59,11 @@ mod tests {
         ) {
             let window = Duration::from_millis(window_ms);
             let (before, after) = (before_ms.min(window_ms), after_ms.min(window_ms));
-            let until = Moment::from_nanos(until);
+            let until = Timestamp::from_nanos(until);
             let generation = Generation::of(until, window);
             prop_assert!(!generation.expired(until), "{generation:?} goes before {until:?}");
-            // Whoever looks for an id that may expire from here to there finds its generation among the candidates.
-            let from = Moment::from_nanos(until.as_nanos().saturating_sub(before * 1_000_000));
+            // A lookup with any expiry range around `until` has the generation among its candidates.
+            let from = Timestamp::from_nanos(until.as_nanos().saturating_sub(before * 1_000_000));
             let to = until.after(Duration::from_millis(after));
             let found: Vec<_> = Generation::between(from, to, window).collect();
             prop_assert!(found.contains(&generation));

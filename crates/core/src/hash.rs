@@ -1,7 +1,7 @@
-//! The store's secret, and what is hashed under it: ids, payloads, rows.
+//! The store's secret, and the keyed hashes of ids, payloads and rows.
 //!
-//! Clients choose ids and rows. Under a known hash they could choose them to collide; under a secret they cannot find any.
-//! The secret is drawn when a store is made and kept with it: what is on disk is keyed by it.
+//! Clients choose ids and rows, so a known hash would let them provoke collisions. The secret is drawn when a
+//! store is created and stored with it: data on disk is keyed by it.
 
 use siphasher::sip::SipHasher13;
 use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13Wide};
@@ -16,17 +16,18 @@ use crate::limits::PARTITIONS;
 
 const _: () = assert!(PARTITIONS.is_power_of_two(), "a partition is taken from the low bits of a hash");
 
-/// Sixteen secret bytes of a store.
+/// The 16 secret bytes of a store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 
-/// An id of a table, as 128 bits. Two ids share them with a probability that no store will live to see.
+/// 128-bit hash of an id of a table. A collision is too improbable to handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdKey(pub u128);
 
-/// What an operation asks for, id left out, as 64 bits: tells a retry from another operation under the same id.
+/// 64-bit hash of the changes of an operation, without its id. It tells a retry from another operation under
+/// the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Payload(pub u64);
+pub struct PayloadHash(pub u64);
 
 impl Secret {
     /// A secret from 16 random bytes.
@@ -34,42 +35,44 @@ impl Secret {
         Self(bytes)
     }
 
-    /// The bytes, to be kept with the store.
+    /// The bytes, to be stored with the store.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// The key under which an id of a table is remembered. `scratch` is room to work in.
+    /// The key of an id's dedup record. `scratch` is a buffer.
     pub fn id_key(&self, table: TableId, id: &OpId, scratch: &mut Vec<u8>) -> IdKey {
         scratch.clear();
         scratch.extend_from_slice(&table.0.to_le_bytes());
-        // All of an event, its time too: the time names its generation, so another time would be looked for elsewhere.
+        // The whole event, time included: the time determines its generation, so another time would be looked
+        // up elsewhere.
         id.encode(scratch);
         let mut hasher = SipHasher13Wide::new_with_key(&self.0);
         hasher.write(scratch);
         IdKey(hasher.finish128().as_u128())
     }
 
-    /// The key under which it is remembered how a branch of a transaction was settled.
+    /// The key of the record of how a branch ended.
     pub fn branch_key(&self, name: &BranchName) -> IdKey {
         let mut hasher = SipHasher13Wide::new_with_key(&self.0);
-        // Apart from the ids of all tables: none has this number.
+        // No table has this number, so branch keys are disjoint from the ids of all tables.
         hasher.write(&u32::MAX.to_le_bytes());
         hasher.write(name.as_bytes());
         IdKey(hasher.finish128().as_u128())
     }
 
-    /// The partition that is the home of a branch.
+    /// The home partition of a branch.
     pub fn branch_home(&self, name: &BranchName) -> PartitionId {
         PartitionId((self.branch_key(name).0 >> 64) as u16 % PARTITIONS)
     }
 
-    /// The hash of what an operation asks for.
-    pub fn payload(&self, encoded_changes: &[u8]) -> Payload {
-        Payload(SipHasher13::new_with_key(&self.0).hash(encoded_changes))
+    /// The hash of encoded changes.
+    pub fn payload(&self, encoded_changes: &[u8]) -> PayloadHash {
+        PayloadHash(SipHasher13::new_with_key(&self.0).hash(encoded_changes))
     }
 
-    /// The partition of a row. Rows with the same tag in braces are in the same one, so that they can be changed together.
+    /// The partition of a row. Rows with the same tag in braces share a partition, so one operation can
+    /// change them.
     pub fn partition(&self, table: TableId, row: &[u8]) -> PartitionId {
         let mut hasher = SipHasher13::new_with_key(&self.0);
         hasher.write_u32(table.0.to_le());
@@ -78,7 +81,8 @@ impl Secret {
     }
 }
 
-/// What stands between the first `{` of a row and the next `}`, as in Redis Cluster; the row, if that is nothing.
+/// The text between the first `{` of a row and the next `}`, as in Redis Cluster; the whole row if that is
+/// empty.
 fn tag(row: &[u8]) -> &[u8] {
     let Some(open) = row.iter().position(|byte| *byte == b'{') else { return row };
     let inside = &row[open + 1..];
@@ -95,19 +99,19 @@ impl std::fmt::Debug for Secret {
 }
 
 impl IdKey {
-    /// The key of the same id in a partition.
+    /// The key of this id in a partition.
     #[must_use]
     pub fn in_partition(self, partition: PartitionId) -> Self {
-        // Spread over all bits, so that both halves tell the partitions apart.
+        // Mixed into all bits, so that both halves differ between partitions.
         Self(self.0 ^ u128::from(partition.0).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835))
     }
 
-    /// The half that the filter works with.
+    /// The half that the filter uses.
     pub fn fingerprint(self) -> Fingerprint {
         Fingerprint::from_keyed_hash(self.0 as u64)
     }
 
-    /// As bytes that sort like the number.
+    /// Bytes that sort like the number.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }

@@ -1,47 +1,48 @@
-//! The token: the id that an operation carries, and that counts once.
+//! Operation ids: an operation takes effect once under its id.
 //!
-//! What an id *is* (dated, sequenced, ...) is never guessed from how it looks: a table declares the formats it takes, and an
-//! id is read in a format that is named. A UUIDv4 is never read as a time.
+//! The format of an id (dated, sequenced, ...) is never guessed from its text: a table declares the formats
+//! it accepts, and an id is parsed in a named format. A UUIDv4 is never parsed as a time.
 
 use std::fmt;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX};
 use crate::{ulid, uuid};
 
 /// The id of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum OpId {
-    /// A UUID of version 7. Its first 48 bits are its time.
+    /// A UUID of version 7. The first 48 bits are its time.
     Uuid7(u128),
-    /// A ULID. Its first 48 bits are its time.
+    /// A ULID. The first 48 bits are its time.
     Ulid(u128),
-    /// The operations of a client, numbered.
+    /// A numbered operation of a client.
     Sequenced {
-        /// Who counts.
+        /// Name of the client.
         client: Box<str>,
-        /// Which life of the client: a higher one shuts out all lower ones. A counter of the client, or the time of its start in
-        /// milliseconds since 1970: larger than the store's time and the table's skew it cannot be.
+        /// Incarnation of the client: a higher epoch fences all lower ones. A counter of the client, or its
+        /// start time in milliseconds since 1970. At most the store's time plus the table's skew.
         epoch: u64,
-        /// The number within the epoch, from 1.
+        /// Number within the epoch, from 1.
         seq: u64,
     },
-    /// An event as of CloudEvents: source and id name it, its time places it. A redelivery carries the same time.
+    /// A CloudEvents event: source and id name it, its time determines its generation. A redelivery carries
+    /// the same time.
     Event {
-        /// Where it happened.
+        /// Source of the event.
         source: Box<str>,
-        /// Its name there.
+        /// Id of the event within its source.
         id: Box<str>,
-        /// When it happened, in milliseconds since 1970.
+        /// Time of the event, in milliseconds since 1970.
         millis: u64,
     },
-    /// Any bytes.
+    /// Any bytes, 1 to 255.
     Opaque(Box<[u8]>),
 }
 
-/// The kinds of ids. The numbers are on disk and never change.
+/// Formats of ids. The numbers are on disk and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Format {
@@ -57,28 +58,28 @@ pub enum Format {
     Opaque = 5,
 }
 
-/// Why a text is not an id.
+/// Why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
     /// The bytes are not UTF-8.
     #[error("an id is text")]
     NotText,
-    /// The table takes several formats, and the text does not say which it is.
+    /// The table accepts several formats, and the text names none.
     #[error("the table takes ids of several formats; begin the id with one of {0}")]
     Untagged(Formats),
-    /// The id is of a format that the table does not take.
+    /// The table does not accept this format.
     #[error("an id of format {found} is not taken here; the table takes {taken}")]
     NotTaken {
-        /// The id's format.
+        /// Format of the id.
         found: Format,
-        /// What the table takes.
+        /// Formats that the table accepts.
         taken: Formats,
     },
-    /// The text does not have the form of the format.
+    /// The text is not valid in this format.
     #[error("not a {format} id: {why}")]
     Invalid {
-        /// The format it was read in.
+        /// The format in which it was parsed.
         format: Format,
         /// What is wrong.
         why: &'static str,
@@ -89,7 +90,7 @@ impl Format {
     /// All formats.
     pub const ALL: [Self; 5] = [Self::Uuid7, Self::Ulid, Self::Sequenced, Self::Event, Self::Opaque];
 
-    /// The name, as in settings and tags.
+    /// The name used in settings and tags.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Uuid7 => "uuid7",
@@ -100,15 +101,15 @@ impl Format {
         }
     }
 
-    /// The format of this name.
+    /// The format with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Reads a text as an id of this format.
+    /// Parses a text as an id of this format.
     ///
-    /// A sequenced id is written `client/epoch/seq`, an event `millis/source/id` with a source that has no `/` (any source can
-    /// be given to [`OpId::event`]).
+    /// A sequenced id is written `client/epoch/seq`, an event `millis/source/id` with a source without `/`
+    /// ([`OpId::event`] takes any source).
     pub fn parse(self, text: &str) -> Result<OpId, IdError> {
         let invalid = |why| IdError::Invalid { format: self, why };
         match self {
@@ -141,7 +142,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Decimal digits and nothing else: no sign, no space, no leading zero that would make two texts of one number.
+/// Decimal digits only: no sign, no space, and no leading zero, which would give one number two texts.
 fn number(text: &str) -> Option<u64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if plain { text.parse().ok() } else { None }
@@ -152,26 +153,26 @@ fn number(text: &str) -> Option<u64> {
 pub struct Formats(u8);
 
 impl Formats {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// One.
+    /// A set of one format.
     pub const fn only(format: Format) -> Self {
         Self(1 << format as u8)
     }
 
-    /// These and one more.
+    /// This set and one more format.
     #[must_use]
     pub const fn and(self, format: Format) -> Self {
         Self(self.0 | 1 << format as u8)
     }
 
-    /// Whether the format is among them.
+    /// Whether the set has this format.
     pub const fn contains(self, format: Format) -> bool {
         self.0 & (1 << format as u8) != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -181,8 +182,8 @@ impl Formats {
         Format::ALL.into_iter().filter(move |format| self.contains(*format))
     }
 
-    /// Reads a text as an id of one of these formats. With one format the whole text is the id; with several it begins with
-    /// the name of its format and a colon: `ulid:01J...`.
+    /// Parses a text as an id of one of these formats. With one format the whole text is the id; with several
+    /// it begins with the format's name and a colon: `ulid:01J...`.
     pub fn parse(self, text: &str) -> Result<OpId, IdError> {
         let mut formats = self.iter();
         if let (Some(only), None) = (formats.next(), formats.next()) {
@@ -198,9 +199,9 @@ impl Formats {
         format.parse(id)
     }
 
-    /// As [`parse`](Self::parse), for bytes that should be text.
+    /// Like [`parse`](Self::parse), for bytes.
     pub fn parse_bytes(self, bytes: &[u8]) -> Result<OpId, IdError> {
-        // Nearly all are of this one, and whether they are text need not be known.
+        // The common format has a parser for bytes, which needs no UTF-8 check.
         if self == Self::NONE.and(Format::Uuid7) {
             let invalid = |why| IdError::Invalid { format: Format::Uuid7, why };
             return uuid::parse7(bytes).map(OpId::Uuid7).map_err(invalid);
@@ -212,10 +213,10 @@ impl Formats {
         out.put_u8(self.0);
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let formats = Self(input.u8()?);
         let known = Format::ALL.into_iter().fold(Self::NONE, Self::and);
-        if formats.0 & !known.0 == 0 { Ok(formats) } else { Err(Malformed("an unknown id format")) }
+        if formats.0 & !known.0 == 0 { Ok(formats) } else { Err(DecodeError("an unknown id format")) }
     }
 }
 
@@ -248,6 +249,12 @@ impl OpId {
         Self::Opaque(bytes.into()).checked()
     }
 
+    /// A UUID of version 7 with this time (the low 48 bits count) and the low 74 bits of `random`.
+    pub fn uuid7_from(millis: u64, random: u128) -> Self {
+        let (high, low) = (random >> 62 & 0xfff, random & ((1 << 62) - 1));
+        Self::Uuid7(u128::from(millis) << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low)
+    }
+
     /// A UUID of version 7 from its 128 bits.
     pub fn uuid7(bits: u128) -> Result<Self, IdError> {
         Self::Uuid7(bits).checked()
@@ -258,7 +265,7 @@ impl OpId {
         Ok(self)
     }
 
-    /// Whether the id is within the limits of its format, however it was made.
+    /// Checks the limits of the id's format.
     pub(crate) fn check(&self) -> Result<(), IdError> {
         let format = self.format();
         let invalid = |why| Err(IdError::Invalid { format, why });
@@ -287,7 +294,7 @@ impl OpId {
         }
     }
 
-    /// What kind of id it is.
+    /// Format of the id.
     pub fn format(&self) -> Format {
         match self {
             Self::Uuid7(_) => Format::Uuid7,
@@ -298,11 +305,11 @@ impl OpId {
         }
     }
 
-    /// The time that the id carries, if it carries one.
-    pub fn dated(&self) -> Option<Moment> {
+    /// The time in the id, if its format has one.
+    pub fn dated(&self) -> Option<Timestamp> {
         match self {
-            Self::Uuid7(bits) | Self::Ulid(bits) => Some(Moment::from_millis((bits >> 80) as u64)),
-            Self::Event { millis, .. } => Some(Moment::from_millis(*millis)),
+            Self::Uuid7(bits) | Self::Ulid(bits) => Some(Timestamp::from_millis((bits >> 80) as u64)),
+            Self::Event { millis, .. } => Some(Timestamp::from_millis(*millis)),
             Self::Sequenced { .. } | Self::Opaque(_) => None,
         }
     }
@@ -325,13 +332,13 @@ impl OpId {
         }
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let number = input.u8()?;
         let format = Format::ALL
             .into_iter()
             .find(|format| *format as u8 == number)
-            .ok_or(Malformed("an unknown id format"))?;
-        // Whether it is within its limits is seen with the operation that it belongs to.
+            .ok_or(DecodeError("an unknown id format"))?;
+        // The operation that carries the id checks its limits.
         Ok(match format {
             Format::Uuid7 => Self::Uuid7(input.u128()?),
             Format::Ulid => Self::Ulid(input.u128()?),
@@ -355,7 +362,7 @@ impl fmt::Display for OpId {
             Self::Ulid(bits) => ulid::display(*bits, out),
             Self::Sequenced { client, epoch, seq } => write!(out, "{client}/{epoch}/{seq}"),
             Self::Event { source, id, millis } => write!(out, "{millis}/{source}/{id}"),
-            // Text is shown as it came, so that it can be sent again; what would upset a terminal or a log is escaped.
+            // Text is printed as it came, so that it can be sent again; control characters are escaped.
             Self::Opaque(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) if !text.chars().any(char::is_control) => out.write_str(text),
                 _ => write!(out, "{}", bytes.escape_ascii()),

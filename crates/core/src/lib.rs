@@ -1,13 +1,13 @@
-//! What Jeton decides: ids, addresses, operations, answers, and the partition as a state machine.
+//! The state machine of Jeton: ids, addresses, operations, results and partitions.
 //!
-//! Pure: no clock, no file, no thread, no randomness. Time and everything stored come in from outside, so that the same code runs
-//! in the server, in recovery, and in the simulator.
+//! Pure: no clock, no file, no thread, no random numbers. The caller supplies time and stored data, so that
+//! the same code runs in the server, in recovery and in the simulator.
 //!
-//! The way through: an [`Operation`] carries an [`OpId`] and changes [`Cell`]s of one [`PartitionId`]. The [`Partition`] says what
-//! should become of it ([`Partition::decide`]), given the [`Table`]'s settings and filters and whatever it can [`Recall`]; the decision
-//! goes into an [`entry`] of the partition's log; [`Partition::apply`] makes it so.
+//! An [`Operation`] carries an [`OpId`] and changes [`Cell`]s of one [`PartitionId`]. [`Partition::decide`]
+//! decides it, given the [`Table`]'s settings and filters and a [`StateReader`]; the decision goes into a
+//! [`log_entry`] of the partition's log; [`Partition::apply`] applies it.
 
-/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+/// Whether this planted bug is active: never without the feature `mutations`.
 #[cfg(feature = "mutations")]
 #[doc(hidden)]
 #[macro_export]
@@ -17,7 +17,7 @@ macro_rules! mutated {
     };
 }
 
-/// Whether a planted bug acts here: never, unless the feature `mutations` is on.
+/// Whether this planted bug is active: never without the feature `mutations`.
 #[cfg(not(feature = "mutations"))]
 #[doc(hidden)]
 #[macro_export]
@@ -28,51 +28,58 @@ macro_rules! mutated {
 }
 
 mod address;
-mod answer;
 mod branch;
 mod catalog;
 pub mod codec;
-pub mod entry;
 mod era;
 mod escrow;
+mod evaluate;
 mod generation;
 mod hash;
-mod holding;
 mod id;
+mod inline_bytes;
 pub mod limits;
+pub mod log_entry;
 #[cfg(feature = "mutations")]
 pub mod mutation;
 mod operation;
+mod operation_result;
 mod partition;
+mod prepared;
+mod recompute;
 mod replay;
 mod session;
 mod settings;
-mod short;
+mod store_clock;
 mod table;
-mod timeline;
 mod ulid;
+pub mod units;
 mod uuid;
 mod value;
 
 pub use address::{AddressError, Cell, Column, PartitionId, TableId};
-pub use answer::{Answer, Rejection, Remembered, Values};
-pub use branch::{Addition, Branch, BranchError, BranchName, BranchStep, Ending};
+pub use branch::{Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome};
 pub use catalog::{Catalog, TABLES_MAX};
-pub use entry::{Decision, Entry, Logged, Memory};
 pub use era::{Era, RestoreError};
-pub use escrow::{Branches, Held};
-pub use forgetful_filter::{Moment, Pressure, Status};
+pub use escrow::{PreparedBranch, PreparedBranches};
+pub use forgetful_filter::{Pressure, Status, Timestamp};
 pub use generation::Generation;
-pub use hash::{IdKey, Payload, Secret};
-pub use holding::{BranchState, BranchVerdict, recollect_branch};
+pub use hash::{IdKey, PayloadHash, Secret};
 pub use id::{Format, Formats, IdError, OpId};
+pub use log_entry::{DedupLocation, Entry, LogItem, OperationDecision};
 pub use operation::{Change, Check, Operation, OperationError};
-pub use partition::{Absorb, Hashes, Known, Partition, Recall, Step, Verdict, recollect};
-pub use replay::{Incomplete, complete};
+pub use operation_result::{DedupRecord, OperationResult, Rejection, Values};
+pub use partition::{
+    Hashes, IdStatus, LogPosition, Partition, StateReader, StateWriter, Verdict, restore_dedup,
+};
+pub use prepared::{BranchState, BranchVerdict, restore_branch_dedup};
+pub use recompute::{RecomputeError, complete};
+pub use replay::ReplayError;
 pub use session::{Client, Sessions};
 pub use settings::{
-    Durability, EXACT_FILTER_RATE, Mode, SettingsError, TableSettings, WINDOW_MAX, WINDOW_MIN, WithoutId,
+    Durability, EXACT_FILTER_RATE, MissingIdPolicy, Mode, SettingsError, TableSettings, WINDOW_MAX,
+    WINDOW_MIN,
 };
+pub use store_clock::{GAIN, StoreClock, with_clock_drift};
 pub use table::{ERAS_MAX, RefillError, Table};
-pub use timeline::{GAIN, Timeline, stretched};
 pub use value::Value;

@@ -1,55 +1,55 @@
-//! A limit on everything that a client can choose the size of.
+//! Limits on everything whose size a client chooses.
 
-/// The partitions of a store. Fixed for ever: it is part of where every cell lives.
+/// Number of partitions of a store. Never changes: every cell's address contains its partition.
 pub const PARTITIONS: u16 = 256;
 
-/// The longest table name.
+/// Maximum bytes of a table name.
 pub const TABLE_NAME_BYTES_MAX: usize = 64;
 
-/// The longest row.
+/// Maximum bytes of a row.
 pub const ROW_BYTES_MAX: usize = 1024;
 
-/// The longest column family.
+/// Maximum bytes of a column family.
 pub const FAMILY_BYTES_MAX: usize = 64;
 
-/// The longest column qualifier.
+/// Maximum bytes of a column qualifier.
 pub const QUALIFIER_BYTES_MAX: usize = 255;
 
-/// The longest opaque id, event id or event source.
+/// Maximum bytes of an opaque id, an event id or an event source.
 pub const ID_BYTES_MAX: usize = 255;
 
-/// The longest client name of a sequenced id.
+/// Maximum bytes of the client name in a sequenced id.
 pub const CLIENT_BYTES_MAX: usize = 64;
 
-/// The largest plain cell.
+/// Maximum bytes of a cell that is not a counter.
 pub const CELL_BYTES_MAX: usize = 64 << 10;
 
-/// The most changes under one id.
+/// Maximum number of changes in an operation.
 pub const CHANGES_MAX: usize = 256;
 
-/// The largest entry of a partition's log.
+/// Maximum bytes of a log entry.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 
-/// The largest operation as bytes: one fits into an entry, whatever its answer.
+/// Maximum bytes of an encoded operation: it fits into a log entry with any result.
 pub const OPERATION_BYTES_MAX: usize = ENTRY_BYTES_MAX - 64;
 
-/// How many sequence numbers back a client may still retry.
+/// Number of latest sequence numbers of a client that can be retried.
 pub const SESSION_WINDOW: u64 = 256;
 
-/// The most sessions of one partition.
+/// Maximum number of sessions in a partition.
 pub const SESSIONS_MAX: usize = 1024;
 
-/// The longest name of a branch of a transaction.
+/// Maximum bytes of a branch name.
 pub const BRANCH_NAME_BYTES_MAX: usize = 200;
 
-/// The most additions of a branch, in all its partitions together.
+/// Maximum number of additions in a branch, over all partitions.
 pub const ADDITIONS_MAX: usize = 256;
 
-/// The most branches that a partition holds at a time.
-pub const HELD_MAX: usize = 1024;
+/// Maximum number of prepared branches in a partition.
+pub const PREPARED_MAX: usize = 1024;
 
-/// The most bytes of branches that a partition holds at a time.
-pub const HELD_BYTES_MAX: usize = 4 << 20;
+/// Maximum total bytes of prepared branches in a partition.
+pub const PREPARED_BYTES_MAX: usize = 4 << 20;
 
-/// How long it is remembered how a branch was settled.
+/// How long the outcome of a branch is recorded.
 pub const BRANCH_WINDOW: std::time::Duration = std::time::Duration::from_secs(7 * 24 * 3600);

@@ -1,6 +1,7 @@
-//! Planted bugs, for the simulator: proof that its checkers can fail. Not compiled unless the feature `mutations` is on.
+//! Planted bugs that show that the simulator's checkers can fail. Compiled only with the feature `mutations`.
 //!
-//! At most one is active, in the thread that chose it. What each breaks, and who should notice, is listed with the simulator.
+//! At most one is active, in the thread that selected it. The simulator lists what each breaks and which
+//! checker must notice.
 
 use std::cell::Cell;
 
@@ -47,12 +48,12 @@ std::thread_local! {
     static ACTIVE: Cell<Option<Mutation>> = const { Cell::new(None) };
 }
 
-/// Lets a bug act in this thread, or none.
+/// Selects the bug of this thread, or none.
 pub fn activate(mutation: Option<Mutation>) {
     ACTIVE.set(mutation);
 }
 
-/// Whether a bug acts in this thread.
+/// Whether this bug is active in this thread.
 pub fn is_active(mutation: Mutation) -> bool {
     ACTIVE.get() == Some(mutation)
 }

@@ -1,7 +1,7 @@
-//! What a client asks for: changes of cells, all or none, under one id.
+//! Operations: changes of cells, all or none, under one id.
 
 use crate::address::{Cell, PartitionId, TableId};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::id::{IdError, OpId};
 use crate::limits::{CELL_BYTES_MAX, CHANGES_MAX, OPERATION_BYTES_MAX};
 use crate::value::Value;
@@ -9,100 +9,109 @@ use crate::value::Value;
 /// A change of one cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Adds to a counter. Beyond the range of i64 it is an error.
+    /// Adds to a counter. Leaving the range of i64 is an error.
     Add(i64),
-    /// Adds to a counter if the sum is neither below `min` nor above `max`; otherwise the operation is refused, for good.
+    /// Adds to a counter if the sum is neither below `min` nor above `max`; otherwise the operation is
+    /// refused permanently.
     AddWithin {
-        /// What to add.
+        /// The delta.
         delta: i64,
-        /// The least sum.
+        /// Minimum of the sum.
         min: Option<i64>,
-        /// The greatest sum.
+        /// Maximum of the sum.
         max: Option<i64>,
     },
-    /// Makes the cell a counter with this value.
+    /// Sets the cell to a counter with this value.
     Set(i64),
-    /// Makes the cell a counter at zero.
+    /// Sets the cell to a counter at zero.
     Reset,
     /// Empties the cell.
     Delete,
-    /// Makes the cell hold these bytes.
+    /// Sets the cell to these bytes.
     Put(Box<[u8]>),
-    /// Changes nothing. The operation is refused, for good, unless the cell is as it says.
+    /// Changes nothing. Refuses the operation permanently unless the cell meets the condition.
     Check(Check),
-    /// Makes what the cell holds last until this time, in milliseconds since 1970, or for ever. A cell that holds nothing refuses the operation.
+    /// Sets when the cell expires, in milliseconds since 1970, or never. An empty cell refuses the operation.
     Expire(Option<u64>),
-    /// Appends these bytes to the cell; those of a counter are its digits. Its answer is the number of bytes.
+    /// Appends these bytes to the cell; a counter counts as its digits. The result is the length in bytes.
     Append(Box<[u8]>),
 }
 
-/// What a cell must be.
+/// A condition on a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Check {
     /// Empty.
     Absent,
     /// Not empty.
     Present,
-    /// Holding just this, its end included.
+    /// Holds exactly this value, expiry included.
     Holds(Value),
+    /// Not empty, and expiring at `min..=max`, in milliseconds since 1970. A value without an expiry time counts as
+    /// expiring at `u64::MAX`.
+    ExpiresWithin {
+        /// The earliest expiry time.
+        min: u64,
+        /// The latest expiry time.
+        max: u64,
+    },
 }
 
-/// Changes of cells of one table and one partition, all or none, under one id.
+/// Changes of cells in one table and one partition, all or none, under one id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     id: Option<OpId>,
-    // At least one change; most operations have just one, and then `rest` takes no memory.
+    // At least one change; most operations have one, and then `rest` does not allocate.
     first: (Cell, Change),
     rest: Vec<(Cell, Change)>,
 }
 
-/// Why changes cannot be one operation.
+/// Why changes do not form a valid operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// There is nothing to change.
+    /// No change.
     #[error("an operation needs at least one change")]
     Empty,
-    /// There are too many changes.
+    /// Too many changes.
     #[error("an operation has at most {CHANGES_MAX} changes, not {0}")]
     TooManyChanges(usize),
-    /// The changes concern several tables.
+    /// The changes are in several tables.
     #[error("the changes of one operation are in one table; an id counts once per table")]
     SeveralTables,
-    /// The changes concern several partitions.
+    /// The changes are in several partitions.
     #[error(
         "the changes of one operation must be in one partition (put them in one row to be sure): \
          changing several partitions at once takes a transaction, and this store has none yet"
     )]
     SeveralPartitions,
-    /// The id cannot be.
+    /// The id is invalid.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// A plain cell is too large.
+    /// A value is too large.
     #[error("a cell has at most {CELL_BYTES_MAX} bytes, not {0}")]
     CellTooLarge(usize),
     /// All changes together are too large.
     #[error("an operation has at most {OPERATION_BYTES_MAX} bytes, not {0}")]
     TooLarge(usize),
-    /// Bounds that no sum can meet.
+    /// No sum meets the bounds.
     #[error("the bounds exclude every value: min {min} is above max {max}")]
     BoundsCrossed {
-        /// The least sum.
+        /// The minimum.
         min: i64,
-        /// The greatest sum.
+        /// The maximum.
         max: i64,
     },
 }
 
 impl Operation {
-    /// An operation of one change.
+    /// An operation with one change.
     pub fn single(id: Option<OpId>, cell: Cell, change: Change) -> Result<Self, OperationError> {
         let operation = Self { id, first: (cell, change), rest: Vec::new() };
         operation.check()?;
         Ok(operation)
     }
 
-    /// An operation of several changes.
+    /// An operation with several changes.
     pub fn batch(id: Option<OpId>, changes: Vec<(Cell, Change)>) -> Result<Self, OperationError> {
         if changes.len() > CHANGES_MAX {
             return Err(OperationError::TooManyChanges(changes.len()));
@@ -154,24 +163,24 @@ impl Operation {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// The cell of the first change.
+    /// Cell of the first change.
     pub fn first_cell(&self) -> &Cell {
         &self.first.0
     }
 
-    /// How many changes.
+    /// Number of changes, at least 1.
     pub fn len(&self) -> usize {
         1 + self.rest.len()
     }
 
-    /// Never: an operation has at least one change.
+    /// Always false: an operation has at least one change.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// No encoding of the operation with its answer is longer than this.
+    /// Upper bound of the encoded operation with its result.
     pub fn size_max(&self) -> usize {
-        /// The numbers of a change, its answer and its effect, at most.
+        /// Upper bound for the numbers of a change, its result and its effect.
         const NUMBERS: usize = 80;
         let changes: usize = self
             .changes()
@@ -194,7 +203,7 @@ impl Operation {
         changes + id + NUMBERS
     }
 
-    /// Whether a change [keeps](Change::keeps) some of what its cell held.
+    /// Whether a change [depends on](Change::keeps) the old content of its cell.
     pub(crate) fn keeps(&self) -> bool {
         self.changes().any(|(_, change)| change.keeps())
     }
@@ -207,13 +216,13 @@ impl Operation {
         }
     }
 
-    pub(crate) fn decode(id: Option<OpId>, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(id: Option<OpId>, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = input.count()?;
         let mut changes = Vec::with_capacity(count.min(CHANGES_MAX));
         for _ in 0..count {
             changes.push((Cell::decode(input)?, Change::decode(input)?));
         }
-        Self::batch(id, changes).map_err(|_| Malformed("an operation beyond its limits"))
+        Self::batch(id, changes).map_err(|_| DecodeError("an operation beyond its limits"))
     }
 }
 
@@ -230,8 +239,8 @@ impl Change {
         }
     }
 
-    /// Whether it keeps some of what the cell held, so that what the cell holds afterwards is in neither change nor answer, and may be
-    /// large. Entries do not hold it: see [`complete`](crate::complete).
+    /// Whether the new content depends on the old one beyond the result, and may be large. Log entries leave
+    /// it out: see [`complete`](crate::complete).
     pub(crate) fn keeps(&self) -> bool {
         matches!(self, Self::Expire(_) | Self::Append(_))
     }
@@ -265,6 +274,11 @@ impl Change {
                 out.put_u8(12);
                 value.encode(out);
             }
+            Self::Check(Check::ExpiresWithin { min, max }) => {
+                out.put_u8(16);
+                out.put_varint(*min);
+                out.put_varint(*max);
+            }
             Self::Expire(None) => out.put_u8(13),
             Self::Expire(Some(until)) => {
                 out.put_u8(14);
@@ -277,7 +291,7 @@ impl Change {
         }
     }
 
-    fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match input.u8()? {
             1 => Self::Add(input.signed()?),
             kind @ 2..=5 => {
@@ -296,7 +310,8 @@ impl Change {
             13 => Self::Expire(None),
             14 => Self::Expire(Some(input.varint()?)),
             15 => Self::Append(input.bytes()?.into()),
-            _ => return Err(Malformed("an unknown kind of change")),
+            16 => Self::Check(Check::ExpiresWithin { min: input.varint()?, max: input.varint()? }),
+            _ => return Err(DecodeError("an unknown kind of change")),
         })
     }
 }

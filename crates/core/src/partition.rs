@@ -1,116 +1,119 @@
 //! The partition: a state machine over its log.
 //!
-//! [`Partition::decide`] says what should become of an operation and changes nothing; [`Partition::apply`] makes it so. Whoever
-//! owns a partition decides, writes the decision into the log, and applies it; whoever recovers or follows it applies what it
-//! reads, [completed](crate::complete). The state after slot n is the same for all: a fold of `apply` over the entries.
+//! [`Partition::decide`] is read-only; [`Partition::apply`] changes the state. The owner of a partition
+//! decides, writes the decision to the log, and applies it. A recovery applies what it reads from the log,
+//! [completed](crate::complete). The state after slot n is a fold of `apply` over the entries, so it is the
+//! same for both.
 //!
-//! What must hold:
-//! - *Once.* An operation with an id is applied at most once; its retries get the first answer, or a refusal.
-//! - *All or none.* Of an operation every change is made, or none.
-//! - *Time* never goes back, and decides what is too old: the partition's, not the reader's.
+//! Invariants:
+//! - *Once.* An operation with an id is applied at most once; its retries get the first result, or a
+//!   rejection.
+//! - *Atomicity.* All changes of an operation are made, or none.
+//! - *Time* never goes back. The partition's time, not the reader's, decides which ids are too old.
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::address::{Cell, PartitionId};
-use crate::answer::{Answer, Rejection, Remembered, Values};
-use crate::codec::{Malformed, Reader, Write};
-use crate::entry::{Decision, Memory, millis};
-use crate::era::{Era, Sighting};
-use crate::escrow::Branches;
+use crate::codec::{DecodeError, Reader, Write};
+use crate::era::{Era, FilterAnswer};
+use crate::escrow::PreparedBranches;
+use crate::evaluate::{effects_of, evaluate};
 use crate::generation::Generation;
-use crate::hash::{IdKey, Payload, Secret};
+use crate::hash::{IdKey, PayloadHash, Secret};
 use crate::id::OpId;
-use crate::limits;
-use crate::operation::{Change, Check, Operation};
-use crate::session::{Client, Recognition, Sessions};
-use crate::settings::{Mode, WithoutId};
+use crate::log_entry::{DedupLocation, OperationDecision, millis};
+use crate::operation::Operation;
+use crate::operation_result::{DedupRecord, OperationResult, Rejection};
+use crate::replay::ReplayError;
+use crate::session::{Client, SessionLookup, Sessions};
+use crate::settings::{MissingIdPolicy, Mode};
 use crate::table::Table;
 use crate::value::Value;
 
-/// What a partition holds in memory. Its values and the answers under its ids are with whoever implements [`Recall`].
+/// The in-memory state of a partition. Values and dedup records are behind [`StateReader`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Partition {
     id: PartitionId,
     slot: u64,
-    time: Moment,
+    time: Timestamp,
     sessions: Sessions,
-    pub(crate) branches: Branches,
+    pub(crate) branches: PreparedBranches,
 }
 
-/// What a partition can look up: values, and the answers given under ids.
-pub trait Recall {
-    /// Why a look-up failed.
+/// Lookups of a partition: values and dedup records.
+pub trait StateReader {
+    /// Why a lookup failed.
     type Error;
 
-    /// What the cell holds.
+    /// The value of a cell.
     fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Self::Error>;
 
-    /// What became of the id; it is in one of these generations, if in any.
-    fn remembered(
+    /// The dedup record of an id, which can only be in one of these generations.
+    fn dedup_record(
         &mut self,
         key: IdKey,
         generations: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Self::Error>;
+    ) -> Result<Option<DedupRecord>, Self::Error>;
 }
 
-/// Where the effects of an operation go.
-pub trait Absorb {
-    /// The cell now holds this.
+/// Receives the effects of an operation.
+pub trait StateWriter {
+    /// Sets the value of a cell.
     fn store(&mut self, cell: &Cell, value: Option<Value>);
 
-    /// This became of the id.
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered);
+    /// Records the result of an id.
+    fn record(&mut self, key: IdKey, generation: Generation, record: DedupRecord);
 }
 
-/// A step of a partition: a slot of its log, and the time of everything in it.
+/// A position in a partition's log: a slot, and the time of its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
-    /// The slot.
+pub struct LogPosition {
+    /// The slot, from 1.
     pub slot: u64,
     /// The time, in whole milliseconds.
-    pub time: Moment,
+    pub time: Timestamp,
 }
 
-/// What should become of an operation.
+/// The decision on an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It is new: to be logged and applied.
-    Fresh(Decision),
-    /// It is known: this was the first answer.
-    Replay(Answer),
-    /// The filter takes it for known, and the table has nothing but the filter.
+    /// The operation is new: log it and apply it.
+    Fresh(OperationDecision),
+    /// A retry: this was the first result.
+    Replay(OperationResult),
+    /// The filter of a probabilistic table reports the id as known.
     ProbablySeen,
-    /// It is not taken. Nothing changes.
+    /// The operation is rejected. Nothing changes.
     Rejected(Rejection),
 }
 
-/// What is known of an id.
+/// What a partition knows of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
-    /// It was not taken here, within the window.
+pub enum IdStatus {
+    /// It was not used here within the window.
     No,
-    /// It was taken: this was the first answer.
-    Yes(Answer),
-    /// The filter takes it for known, and the table has nothing but the filter.
+    /// It was used: this was the first result.
+    Yes(OperationResult),
+    /// The filter of a probabilistic table reports the id as known.
     Probably,
-    /// It may have been taken, but that is no longer remembered.
+    /// It may have been used, but its record has expired.
     Forgotten,
 }
 
 /// The hashes of an operation, computed once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hashes {
-    /// Of its id, if it has one.
+    /// Hash of the id, if there is one.
     pub key: Option<IdKey>,
-    /// Of its changes.
-    pub payload: Payload,
+    /// Hash of the changes.
+    pub payload: PayloadHash,
 }
 
 impl Hashes {
-    /// The hashes of an operation. `scratch` is room to work in.
+    /// Computes the hashes of an operation. `scratch` is a buffer.
     pub fn of(operation: &Operation, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
         let key = operation.id().map(|id| {
-            // The same id on rows of two partitions: each partition knows its own, and neither answers for the other.
+            // An id on rows of two partitions is two ids: each partition records its own.
             secret.id_key(operation.table(), id, scratch).in_partition(operation.partition())
         });
         scratch.clear();
@@ -120,13 +123,13 @@ impl Hashes {
 }
 
 impl Partition {
-    /// A partition to which nothing has happened.
+    /// An empty partition.
     pub fn new(id: PartitionId) -> Self {
-        let (sessions, branches) = (Sessions::default(), Branches::default());
-        Self { id, slot: 0, time: Moment::ZERO, sessions, branches }
+        let (sessions, branches) = (Sessions::default(), PreparedBranches::default());
+        Self { id, slot: 0, time: Timestamp::ZERO, sessions, branches }
     }
 
-    /// Which one it is.
+    /// Number of the partition.
     pub fn id(&self) -> PartitionId {
         self.id
     }
@@ -136,54 +139,61 @@ impl Partition {
         self.slot
     }
 
-    /// The time of its last step.
-    pub fn time(&self) -> Moment {
+    /// The time of its last entry.
+    pub fn time(&self) -> Timestamp {
         self.time
     }
 
-    /// What it remembers of clients.
+    /// The sessions of its clients.
     pub fn sessions(&mut self) -> &mut Sessions {
         &mut self.sessions
     }
 
-    /// The next step, if it is taken at this time; at that of the step before, if that is later.
-    pub fn next_step(&self, now: Moment) -> Step {
-        // In the milliseconds that the entry will hold, so that a replay sees the same time.
-        Step { slot: self.slot + 1, time: self.time.max(Moment::from_millis(millis(now))) }
+    /// The next log position at the time `now`, or at the time of the last entry if that is later.
+    pub fn next_step(&self, now: Timestamp) -> LogPosition {
+        // In whole milliseconds, as in the entry, so that a replay sees the same time.
+        LogPosition { slot: self.slot + 1, time: self.time.max(Timestamp::from_millis(millis(now))) }
     }
 
-    /// Takes a step: the next one, at a time no earlier than that of the step before.
-    pub fn take(&mut self, step: Step) {
-        assert_eq!(step.slot, self.slot + 1, "a step of partition {} is missing", self.id.0);
-        assert!(step.time >= self.time, "the time of partition {} goes back", self.id.0);
+    /// Moves to a log position: the next slot, at a time no earlier than the last. On an error nothing
+    /// changes.
+    pub fn advance(&mut self, step: LogPosition) -> Result<(), ReplayError> {
+        if self.slot.checked_add(1) != Some(step.slot) {
+            let expected = self.slot.saturating_add(1);
+            return Err(ReplayError::Slot { expected, found: step.slot });
+        }
+        if step.time < self.time {
+            return Err(ReplayError::Time { last: millis(self.time), found: millis(step.time) });
+        }
         (self.slot, self.time) = (step.slot, step.time);
+        Ok(())
     }
 
-    /// What should become of an operation in this step (the next one, or the present one again). Changes nothing.
-    pub fn decide<R: Recall>(
+    /// Decides an operation at this log position (the next one, or the current one again). Read-only.
+    pub fn decide<R: StateReader>(
         &self,
-        step: Step,
+        step: LogPosition,
         table: &Table,
         operation: &Operation,
         hashes: Hashes,
-        recall: &mut R,
+        reader: &mut R,
     ) -> Result<Verdict, R::Error> {
-        Ok(match self.decide_freely(step, table, operation, hashes, recall)? {
-            Verdict::Fresh(decision) if !self.bears(step, operation, &decision) => {
-                Verdict::Rejected(Rejection::Held)
+        Ok(match self.decide_without_escrow(step, table, operation, hashes, reader)? {
+            Verdict::Fresh(decision) if !self.allows(step, operation, &decision) => {
+                Verdict::Rejected(Rejection::Reserved)
             }
             verdict => verdict,
         })
     }
 
-    /// As if no branch were held.
-    fn decide_freely<R: Recall>(
+    /// Ignores prepared branches.
+    fn decide_without_escrow<R: StateReader>(
         &self,
-        step: Step,
+        step: LogPosition,
         table: &Table,
         operation: &Operation,
         hashes: Hashes,
-        recall: &mut R,
+        reader: &mut R,
     ) -> Result<Verdict, R::Error> {
         debug_assert_eq!(operation.partition(), self.id);
         debug_assert_eq!(operation.table(), table.id);
@@ -191,8 +201,8 @@ impl Partition {
         let settings = table.settings();
         let (Some(id), Some(key)) = (operation.id(), hashes.key) else {
             return match settings.without_id {
-                WithoutId::Refuse => Ok(Verdict::Rejected(Rejection::IdRequired)),
-                WithoutId::AtMostOnce => evaluate(step, operation, Memory::None, recall),
+                MissingIdPolicy::Refuse => Ok(Verdict::Rejected(Rejection::IdRequired)),
+                MissingIdPolicy::AtMostOnce => evaluate(step, operation, DedupLocation::None, reader),
             };
         };
         if !settings.formats.contains(id.format()) {
@@ -202,51 +212,51 @@ impl Partition {
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
             let latest = millis(step.time.after(settings.skew));
-            return match self.sessions.recognise(&client, *epoch, *seq, latest, step.time) {
-                Recognition::Known(known) => Ok(known.verdict(hashes.payload)),
-                Recognition::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
-                Recognition::New => {
+            return match self.sessions.lookup(&client, *epoch, *seq, latest, step.time) {
+                SessionLookup::Known(known) => Ok(known.verdict(hashes.payload)),
+                SessionLookup::Refused(rejection) => Ok(Verdict::Rejected(rejection)),
+                SessionLookup::New => {
                     let lease = settings.session_lease;
-                    evaluate(step, operation, Memory::Session { lease }, recall)
+                    evaluate(step, operation, DedupLocation::Session { lease }, reader)
                 }
             };
         }
-        let id = Sifted { key, dated: id.dated(), payload: hashes.payload };
-        decide_by_filter(step, table, operation, id, recall)
+        let id = FilteredId { key, dated: id.dated(), payload: hashes.payload };
+        decide_by_filter(step, table, operation, id, reader)
     }
 
-    /// What is known of an id here, at this time. Changes nothing.
-    pub fn recall<R: Recall>(
+    /// What the partition knows of an id at this time. Read-only.
+    pub fn id_status<R: StateReader>(
         &self,
-        now: Moment,
+        now: Timestamp,
         table: &Table,
         id: &OpId,
         key: IdKey,
-        recall: &mut R,
-    ) -> Result<Known, R::Error> {
+        reader: &mut R,
+    ) -> Result<IdStatus, R::Error> {
         if let OpId::Sequenced { client, epoch, seq } = id {
             let client = Client { table: table.id, name: client.clone() };
-            return Ok(match self.sessions.recognise(&client, *epoch, *seq, u64::MAX, now) {
-                Recognition::Known(known) => Known::Yes(known.answer),
-                Recognition::New => Known::No,
-                Recognition::Refused(_) => Known::Forgotten,
+            return Ok(match self.sessions.lookup(&client, *epoch, *seq, u64::MAX, now) {
+                SessionLookup::Known(known) => IdStatus::Yes(known.answer),
+                SessionLookup::New => IdStatus::No,
+                SessionLookup::Refused(_) => IdStatus::Forgotten,
             });
         }
         let dated = id.dated();
         let (mut look_up, mut probably, mut forgotten) = (false, false, false);
         for era in table.living(now) {
-            match era.sighting(key, dated, now) {
-                Sighting::New => {}
-                Sighting::Maybe if era.settings.mode == Mode::Exact => look_up = true,
-                Sighting::Maybe => probably = true,
-                Sighting::Unknown | Sighting::Forgotten => forgotten = true,
+            match era.lookup(key, dated, now) {
+                FilterAnswer::New => {}
+                FilterAnswer::Maybe if era.settings.mode == Mode::Exact => look_up = true,
+                FilterAnswer::Maybe => probably = true,
+                FilterAnswer::Unknown | FilterAnswer::Forgotten => forgotten = true,
             }
         }
         if look_up {
             let eras = table.living(now).filter(|era| era.settings.mode == Mode::Exact);
             let candidates = eras.flat_map(|era| era.candidates(dated, now));
-            if let Some(known) = recall.remembered(key, candidates)? {
-                return Ok(Known::Yes(known.answer));
+            if let Some(known) = reader.dedup_record(key, candidates)? {
+                return Ok(IdStatus::Yes(known.answer));
             }
         }
         let late = dated.is_some_and(|dated| {
@@ -254,36 +264,42 @@ impl Partition {
             now.since(dated) > window || table.forgotten(dated, now)
         });
         Ok(match (probably, forgotten || late) {
-            (true, _) => Known::Probably,
-            (false, true) => Known::Forgotten,
-            (false, false) => Known::No,
+            (true, _) => IdStatus::Probably,
+            (false, true) => IdStatus::Forgotten,
+            (false, false) => IdStatus::No,
         })
     }
 
-    /// Makes a decision come true. Its step is the one taken last. One that was read from an entry must be [complete](crate::complete).
-    pub fn apply<A: Absorb>(
+    /// Applies a decision of the current log position. A decision that was read from an entry must be
+    /// [complete](crate::complete); it is an error if it does not follow from the state before it. After an
+    /// error the partition and `writer` may hold a part of the decision, and must be dropped.
+    pub fn apply<A: StateWriter>(
         &mut self,
         table: &Table,
         operation: &Operation,
         hashes: Hashes,
-        decision: &Decision,
-        absorb: &mut A,
-    ) {
+        decision: &OperationDecision,
+        writer: &mut A,
+    ) -> Result<(), ReplayError> {
         debug_assert_eq!(decision.answer.slot, self.slot);
-        if decision.answer.applied {
-            left_behind(operation, decision).for_each(|(cell, value)| absorb.store(cell, value));
+        if operation.partition() != self.id {
+            return Err(ReplayError::OtherPartition(operation.partition()));
         }
-        recollect(table, operation, hashes, decision, self.time, absorb);
-        if let (Memory::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
+        if decision.answer.applied {
+            effects_of(operation, decision).for_each(|(cell, value)| writer.store(cell, value));
+        }
+        restore_dedup(table, operation, hashes, decision, self.time, writer)?;
+        if let (DedupLocation::Session { lease }, Some(OpId::Sequenced { client, epoch, seq })) =
             (decision.memory, operation.id())
         {
             let client = Client { table: table.id, name: client.clone() };
-            let remembered = Remembered { payload: hashes.payload, answer: decision.answer.clone() };
-            self.sessions.take(client, *epoch, *seq, remembered, lease, self.time);
+            let record = DedupRecord { payload: hashes.payload, answer: decision.answer.clone() };
+            self.sessions.record(client, *epoch, *seq, record, lease, self.time)?;
         }
+        Ok(())
     }
 
-    /// The row of a checkpoint: everything but the sessions and the branches, which have rows of their own.
+    /// The row of a checkpoint, without sessions and branches, which have rows of their own.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_varint(self.slot);
@@ -294,81 +310,67 @@ impl Partition {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(id: PartitionId, row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
-        let (slot, time) = (input.varint()?, Moment::from_nanos(input.varint()?));
-        // What it logs next must be replayed in the same place and at the same time.
-        if slot == u64::MAX || time != Moment::from_millis(millis(time)) {
-            return Err(Malformed("a slot without a next one, or a time that no entry has"));
+        let (slot, time) = (input.varint()?, Timestamp::from_nanos(input.varint()?));
+        // The next entry must get the same slot and time in a replay.
+        if slot == u64::MAX || time != Timestamp::from_millis(millis(time)) {
+            return Err(DecodeError("a slot without a next one, or a time that no entry has"));
         }
         let sessions = Sessions::decode_floors(&mut input)?;
-        let branches = Branches::decode_count(&mut input)?;
+        let branches = PreparedBranches::decode_count(&mut input)?;
         input.finish()?;
         Ok(Self { id, slot, time, sessions, branches })
     }
 }
 
-/// What an operation that is applied leaves in its cells, change by change.
-pub(crate) fn left_behind<'a>(
-    operation: &'a Operation,
-    decision: &'a Decision,
-) -> impl Iterator<Item = (&'a Cell, Option<Value>)> {
-    let values = decision.answer.values.as_slice();
-    operation.changes().enumerate().filter_map(move |(at, (cell, change))| {
-        let kept = decision.effects.as_ref().and_then(|effects| effects[at].clone());
-        match (kept, change) {
-            (Some(value), _) => Some((cell, Some(value))),
-            (None, Change::Check(_)) => None,
-            (None, change) => Some((cell, change.effect(values[at]))),
-        }
-    })
-}
-
-/// Makes only the part of a decision come true that concerns filter and id index: for whoever has restored the rest from
-/// elsewhere. May be repeated.
-pub fn recollect<A: Absorb>(
+/// Applies only the part of a decision that concerns the filter and the id index, for a recovery that has the
+/// rest from a checkpoint. Idempotent.
+pub fn restore_dedup<A: StateWriter>(
     table: &Table,
     operation: &Operation,
     hashes: Hashes,
-    decision: &Decision,
-    time: Moment,
-    absorb: &mut A,
-) {
-    let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return };
+    decision: &OperationDecision,
+    time: Timestamp,
+    writer: &mut A,
+) -> Result<(), ReplayError> {
+    let (Some(id), Some(key)) = (operation.id(), hashes.key) else { return Ok(()) };
     if mutated!(ForgetRefusals) && !decision.answer.applied {
-        return;
+        return Ok(());
     }
     match decision.memory {
-        Memory::None | Memory::Session { .. } => {}
-        Memory::Filter { era } => table.sift(era, key, id.dated(), time),
-        Memory::Index { era, generation } => {
-            table.sift(era, key, id.dated(), time);
-            absorb.remember(
+        DedupLocation::None | DedupLocation::Session { .. } => {}
+        DedupLocation::Filter { era } => table.insert_into_filter(era, key, id, time)?,
+        DedupLocation::Index { era, generation } => {
+            table.insert_into_filter(era, key, id, time)?;
+            writer.record(
                 key,
                 generation,
-                Remembered { payload: hashes.payload, answer: decision.answer.clone() },
+                DedupRecord { payload: hashes.payload, answer: decision.answer.clone() },
             );
         }
     }
+    Ok(())
 }
 
-/// An id that the filter knows: a dated or an opaque one.
-struct Sifted {
+/// A dated or opaque id, which the filter knows.
+struct FilteredId {
     key: IdKey,
-    dated: Option<Moment>,
-    payload: Payload,
+    dated: Option<Timestamp>,
+    payload: PayloadHash,
 }
 
-/// For ids that the filter knows: dated and opaque ones.
-fn decide_by_filter<R: Recall>(
-    step: Step,
+/// Decides dated and opaque ids, which the filter knows.
+fn decide_by_filter<R: StateReader>(
+    step: LogPosition,
     table: &Table,
     operation: &Operation,
-    Sifted { key, dated, payload }: Sifted,
-    recall: &mut R,
+    FilteredId { key, dated, payload }: FilteredId,
+    reader: &mut R,
 ) -> Result<Verdict, R::Error> {
     let (settings, now) = (table.settings(), step.time);
-    // Why a new id is not taken. An id that an earlier era took is answered all the same: that was promised then.
+    // Why a new id is rejected. An id that an earlier era accepted still gets its result: that era's window
+    // covers it.
     let mut refusal = None;
     if let Some(dated) = dated {
         let early = |era: &Era| dated > now.after(era.settings.skew);
@@ -389,14 +391,14 @@ fn decide_by_filter<R: Recall>(
     let mut probably_seen = false;
     let mut look_up = false;
     for era in table.living(now) {
-        match era.sighting(key, dated, now) {
-            Sighting::New => {}
-            Sighting::Maybe => match era.settings.mode {
+        match era.lookup(key, dated, now) {
+            FilterAnswer::New => {}
+            FilterAnswer::Maybe => match era.settings.mode {
                 Mode::Exact => look_up = true,
                 Mode::Probabilistic { .. } => probably_seen = true,
             },
-            Sighting::Unknown => refusal = refusal.or(Some(Rejection::Capacity { what: "ids" })),
-            Sighting::Forgotten => {
+            FilterAnswer::Unknown => refusal = refusal.or(Some(Rejection::Capacity { what: "ids" })),
+            FilterAnswer::Forgotten => {
                 refusal = refusal.or(Some(Rejection::Expired { window: settings.dated_window, now }));
             }
         }
@@ -404,7 +406,7 @@ fn decide_by_filter<R: Recall>(
     if look_up {
         let eras = table.living(now).filter(|era| era.settings.mode == Mode::Exact);
         let candidates = eras.flat_map(|era| era.candidates(dated, now));
-        if let Some(known) = recall.remembered(key, candidates)? {
+        if let Some(known) = reader.dedup_record(key, candidates)? {
             return Ok(known.verdict(payload));
         }
     }
@@ -416,162 +418,15 @@ fn decide_by_filter<R: Recall>(
     }
     let era = table.present().number;
     let memory = match settings.mode {
-        Mode::Exact => Memory::Index { era, generation: table.present().generation(dated, now) },
-        Mode::Probabilistic { .. } => Memory::Filter { era },
+        Mode::Exact => DedupLocation::Index { era, generation: table.present().generation(dated, now) },
+        Mode::Probabilistic { .. } => DedupLocation::Filter { era },
     };
-    evaluate(step, operation, memory, recall)
+    evaluate(step, operation, memory, reader)
 }
 
-/// What the changes of a new operation come to.
-pub(crate) fn evaluate<R: Recall>(
-    step: Step,
-    operation: &Operation,
-    memory: Memory,
-    recall: &mut R,
-) -> Result<Verdict, R::Error> {
-    let (slot, at) = (step.slot, millis(step.time));
-    let fresh = |applied, values, effects| {
-        let answer = Answer { applied, slot, millis: at, values };
-        Ok(Verdict::Fresh(Decision { answer, memory, effects }))
-    };
-    let mut look = |cell: &Cell| Ok(recall.value(cell)?.and_then(|value| value.at(at)));
-    if operation.len() == 1 {
-        let Some((cell, change)) = operation.changes().next() else { unreachable!("it has one") };
-        let before = if change.looks() { look(cell)? } else { None };
-        return match change.outcome(before.as_ref()) {
-            Ok(Outcome::After(value, None)) => fresh(true, Values::One(value), None),
-            Ok(Outcome::After(value, kept)) => fresh(true, Values::One(value), Some([kept].into())),
-            Ok(Outcome::Refused(value)) => fresh(false, Values::One(value), None),
-            Err(rejection) => Ok(Verdict::Rejected(rejection)),
-        };
-    }
-    // A later change of the same cell must see the earlier one; a refusal tells the counters as they were before all.
-    let mut befores: Vec<Option<i64>> = Vec::with_capacity(operation.len());
-    let mut after: Vec<(&Cell, Option<i64>, Option<Value>)> = Vec::with_capacity(operation.len());
-    let mut values = Vec::with_capacity(operation.len());
-    let mut effects = Vec::new();
-    let mut refused = false;
-    for (cell, change) in operation.changes() {
-        let (first, before) = match after.iter().rev().find(|(other, ..)| *other == cell) {
-            Some((_, first, value)) => (*first, value.clone()),
-            None => {
-                let value = look(cell)?;
-                (value.as_ref().map_or(Some(0), Value::counter), value)
-            }
-        };
-        befores.push(first);
-        match change.outcome(before.as_ref()) {
-            Ok(Outcome::After(value, kept)) => {
-                if kept.is_some() {
-                    effects.resize(values.len(), None);
-                    effects.push(kept.clone());
-                }
-                values.push(value);
-                let held = match change {
-                    Change::Check(_) => before,
-                    _ => kept.or_else(|| change.effect(value)),
-                };
-                after.push((cell, first, held));
-            }
-            // It refuses the whole; go on, to tell what the counters are.
-            Ok(Outcome::Refused(_)) => refused = true,
-            Err(rejection) => return Ok(Verdict::Rejected(rejection)),
-        }
-    }
-    if refused {
-        return fresh(false, Values::from_vec(befores), None);
-    }
-    if effects.is_empty() {
-        return fresh(true, Values::from_vec(values), None);
-    }
-    effects.resize(values.len(), None);
-    fresh(true, Values::from_vec(values), Some(effects.into()))
-}
-
-/// What a change comes to.
-enum Outcome {
-    /// The counter afterwards; and what the cell holds, if [`Change::effect`] cannot tell.
-    After(Option<i64>, Option<Value>),
-    /// A bound or a check refuses it; the counter is at this.
-    Refused(Option<i64>),
-}
-
-impl Change {
-    /// Whether the outcome depends on what the cell holds.
-    fn looks(&self) -> bool {
-        !matches!(self, Self::Set(_) | Self::Reset | Self::Delete | Self::Put(_))
-    }
-
-    fn outcome(&self, before: Option<&Value>) -> Result<Outcome, Rejection> {
-        let number = before.map_or(Some(0), Value::counter);
-        let sum = |delta: i64| {
-            let before = number.ok_or(Rejection::NotACounter)?;
-            Ok((before, before.checked_add(delta)))
-        };
-        // A counter that expires goes on to.
-        let counted = |sum: Option<i64>| {
-            let sum = sum.ok_or(Rejection::Overflow)?;
-            let until = before.and_then(Value::until);
-            Ok(Outcome::After(Some(sum), until.map(|until| Value::Counter(sum).lasting(Some(until)))))
-        };
-        match self {
-            Self::Add(delta) => counted(sum(*delta)?.1),
-            Self::AddWithin { delta, min, max } => {
-                let (before, sum) = sum(*delta)?;
-                // A sum beyond i64 is beyond a bound on that side, if there is one.
-                let below = min.is_some_and(|min| sum.map_or(*delta < 0, |sum| sum < min));
-                let above = max.is_some_and(|max| sum.map_or(*delta > 0, |sum| sum > max));
-                if below || above {
-                    return Ok(Outcome::Refused(Some(before)));
-                }
-                counted(sum)
-            }
-            Self::Set(value) => Ok(Outcome::After(Some(*value), None)),
-            Self::Reset => Ok(Outcome::After(Some(0), None)),
-            Self::Delete | Self::Put(_) => Ok(Outcome::After(None, None)),
-            Self::Check(check) => {
-                let holds = match check {
-                    Check::Absent => before.is_none(),
-                    Check::Present => before.is_some(),
-                    Check::Holds(value) => before == Some(value),
-                };
-                let value = if before.is_some() { number } else { None };
-                Ok(if holds { Outcome::After(value, None) } else { Outcome::Refused(number) })
-            }
-            Self::Expire(until) => Ok(match before {
-                None => Outcome::Refused(Some(0)),
-                Some(value) => Outcome::After(number, Some(value.clone().lasting(*until))),
-            }),
-            Self::Append(more) => {
-                let until = before.and_then(Value::until);
-                let mut bytes = before.map_or_else(Vec::new, Value::text);
-                bytes.extend_from_slice(more);
-                if bytes.len() > limits::CELL_BYTES_MAX {
-                    return Err(Rejection::CellTooLarge);
-                }
-                let length = bytes.len() as i64;
-                let value = Value::from_text(&bytes).lasting(until);
-                Ok(Outcome::After(Some(length), Some(value)))
-            }
-        }
-    }
-
-    /// What the cell holds after the change, given the counter that was answered. Not for changes that keep some of what was there: their
-    /// decisions have it.
-    fn effect(&self, value: Option<i64>) -> Option<Value> {
-        match self {
-            Self::Put(bytes) => Some(Value::Bytes(bytes.clone())),
-            Self::Expire(_) | Self::Append(_) => {
-                unreachable!("what was kept is not made up: complete it first")
-            }
-            _ => value.map(Value::Counter),
-        }
-    }
-}
-
-impl Remembered {
-    /// What a retry with this payload is told.
-    fn verdict(self, payload: Payload) -> Verdict {
+impl DedupRecord {
+    /// The verdict on a retry with this payload.
+    fn verdict(self, payload: PayloadHash) -> Verdict {
         if self.payload == payload || mutated!(IgnorePayload) {
             Verdict::Replay(self.answer)
         } else {

@@ -1,50 +1,66 @@
-//! What an entry leaves out: what cells hold after changes that keep some of what they held.
-//!
-//! What must hold: an operation is completed when its cells hold just what they held when it was decided, which is when every entry
-//! before its own and every operation before it in that entry is applied, and nothing after. Then what comes of it is what came of
-//! it the first time, because the same code says so. If the answer that is logged says otherwise, log and values do not belong
-//! together, and nothing may be made of it.
+//! Why a log entry that decodes cannot be applied.
 
-use forgetful_filter::Moment;
+use crate::address::{PartitionId, TableId};
+use crate::branch::BranchName;
+use crate::id::Format;
 
-use crate::entry::Decision;
-use crate::operation::Operation;
-use crate::partition::{Recall, Step, Verdict, evaluate};
-
-/// Why a decision cannot be completed.
+/// Why a log entry cannot be applied to the state before it. The entry decodes, but it contradicts the
+/// partition, the catalogue or an earlier entry: the log, the stores and the catalogue do not belong
+/// together, or one is damaged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Incomplete<E> {
-    /// What a cell holds could not be looked up.
-    #[error("what a cell held before cannot be read: {0}")]
-    Recall(E),
-    /// The changes come to something else than was answered.
-    #[error(
-        "what the cells held before does not lead to the answer that is logged: log and values do not belong together"
-    )]
-    Contradicted,
-}
-
-/// Completes a decision as it was read from an entry, so that it can be [applied](crate::Partition::apply). Looks at cells only if a
-/// change keeps some of what its cell held.
-pub fn complete<R: Recall>(
-    operation: &Operation,
-    decision: &mut Decision,
-    recall: &mut R,
-) -> Result<(), Incomplete<R::Error>> {
-    let answer = &decision.answer;
-    if !answer.applied || !operation.keeps() {
-        return Ok(());
-    }
-    let step = Step { slot: answer.slot, time: Moment::from_millis(answer.millis) };
-    match evaluate(step, operation, decision.memory, recall).map_err(Incomplete::Recall)? {
-        Verdict::Fresh(again) if again.answer == *answer || again.answer.applied && mutated!(ReplayTwice) => {
-            decision.effects = again.effects;
-            if mutated!(ReplayForgetsEnds) {
-                let kept = decision.effects.iter_mut().flatten().flatten();
-                kept.for_each(|value| *value = value.clone().plain());
-            }
-            Ok(())
-        }
-        _ => Err(Incomplete::Contradicted),
-    }
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The entry is not the next one of its partition.
+    #[error("the slot is {found}, but the next slot is {expected}")]
+    Slot {
+        /// The slot that follows the last applied one.
+        expected: u64,
+        /// The slot of the entry.
+        found: u64,
+    },
+    /// The entry is older than the one before it.
+    #[error("the time goes back: {found} ms after an entry at {last} ms since 1970")]
+    Time {
+        /// Time of the entry before, in milliseconds since 1970.
+        last: u64,
+        /// Time of the entry, in milliseconds since 1970.
+        found: u64,
+    },
+    /// An operation changes cells of another partition.
+    #[error("an operation changes cells of partition {}", .0.0)]
+    OtherPartition(PartitionId),
+    /// The catalogue is older than the entry.
+    #[error("era {era} of {table} is unknown: the catalogue knows eras up to {newest}")]
+    UnknownEra {
+        /// The table.
+        table: TableId,
+        /// The era that recorded the id.
+        era: u32,
+        /// The newest era in the catalogue.
+        newest: u32,
+    },
+    /// The settings of the era do not accept ids of this format.
+    #[error("era {era} of {table} does not accept ids of the format {format}")]
+    Format {
+        /// The table.
+        table: TableId,
+        /// The era that recorded the id.
+        era: u32,
+        /// Format of the id.
+        format: Format,
+    },
+    /// The operation belongs to an epoch that a later epoch of the same client ended.
+    #[error("epoch {epoch} of a client has ended: its epoch is {current}")]
+    EndedEpoch {
+        /// The epoch of the operation.
+        epoch: u64,
+        /// The client's current epoch.
+        current: u64,
+    },
+    /// A branch is prepared twice under one name.
+    #[error("branch {0} is prepared already")]
+    PreparedTwice(BranchName),
+    /// A commit of a branch that is not prepared, or with a number of values that does not match it.
+    #[error("branch {0} is committed, but it is not prepared with these counters")]
+    NotPrepared(BranchName),
 }

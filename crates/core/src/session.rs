@@ -1,73 +1,75 @@
-//! Sessions: what a partition remembers of each client that numbers its operations.
+//! Sessions: the dedup records of clients that number their operations.
 //!
-//! Of every client a window of the latest sequence numbers is kept, each with its first answer; what is below the window's
-//! low-water mark is refused. A higher epoch ends the lower ones. A client that was idle for longer than its lease is forgotten,
-//! and of all the forgotten ones together only the highest epoch is kept, the *floor*: a session that is unknown and not above
-//! the floor may be a forgotten one, so its operations are refused, never counted again.
+//! A session keeps a window of the client's latest sequence numbers, each with its first result; numbers
+//! below the window's low-water mark are rejected. A higher epoch fences the lower ones. The session of a
+//! client that is idle for longer than its lease expires. Of all expired sessions only the highest epoch is
+//! kept, the *floor*: an unknown session at or below the floor may have expired, so its operations are
+//! rejected and never counted again.
 //!
-//! What must hold: *the floor stays below the present*, in milliseconds. Otherwise one client with a huge epoch would, once
-//! forgotten, shut out all unknown ones. So an epoch begins at the present and the table's skew at most, and a session is not
-//! forgotten before the present has passed its epoch. Clients that take the time of their start as their epoch are above the
-//! floor by themselves.
+//! Invariant: the floor stays below the current time in milliseconds. Otherwise one client with a huge epoch
+//! would, once expired, shut out all new clients. So a new epoch is at most the current time plus the table's
+//! skew, and a session does not expire before the current time has passed its epoch. Clients that use their
+//! start time as epoch are above the floor.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::address::TableId;
-use crate::answer::{Rejection, Remembered};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::limits::{SESSION_WINDOW, SESSIONS_MAX};
+use crate::operation_result::{DedupRecord, Rejection};
+use crate::replay::ReplayError;
 
 /// The sessions of a partition.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sessions {
     live: HashMap<Client, Session>,
-    /// The same clients by the time at which they may be forgotten: whoever makes room looks at the first, not at all.
-    ends: BTreeSet<(Moment, Client)>,
+    /// The same clients sorted by expiry time, so that eviction looks only at the first.
+    ends: BTreeSet<(Timestamp, Client)>,
     floors: BTreeMap<TableId, u64>,
-    /// Clients whose stored row is out of date, in the order of their first change.
+    /// Clients whose stored row is out of date.
     changed: BTreeSet<Client>,
 }
 
 /// A client of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Client {
-    /// The table.
+    /// Table of the client.
     pub table: TableId,
-    /// The client's own name.
+    /// Name of the client.
     pub name: Box<str>,
 }
 
-/// What is remembered of a client.
+/// State of one client.
 #[derive(Debug, Clone, PartialEq)]
 struct Session {
     epoch: u64,
-    /// The highest sequence number taken.
+    /// Highest sequence number recorded.
     high: u64,
-    last_used: Moment,
-    /// The lease that was in force when it was last used.
+    last_used: Timestamp,
+    /// The lease at the last use.
     lease: Duration,
-    /// The answers within the window, by rising sequence number.
-    answers: VecDeque<(u64, Remembered)>,
+    /// The results within the window, by ascending sequence number.
+    answers: VecDeque<(u64, DedupRecord)>,
 }
 
-/// What the sessions say of an operation.
+/// What the sessions know of an operation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Recognition {
+pub(crate) enum SessionLookup {
     New,
-    Known(Remembered),
+    Known(DedupRecord),
     Refused(Rejection),
 }
 
 impl Session {
-    /// The last moment at which it is known: when its lease ends, and not before the present has passed its epoch.
-    fn end(&self) -> Moment {
-        self.last_used.after(self.lease).max(Moment::from_millis(self.epoch.saturating_add(1)))
+    /// Expiry time: when the lease ends, and not before the current time has passed the epoch.
+    fn end(&self) -> Timestamp {
+        self.last_used.after(self.lease).max(Timestamp::from_millis(self.epoch.saturating_add(1)))
     }
 
-    fn idle(&self, now: Moment) -> bool {
+    fn idle(&self, now: Timestamp) -> bool {
         now > self.end()
     }
 
@@ -85,27 +87,27 @@ impl Session {
         out.put_varint(self.last_used.as_nanos());
         out.put_varint(u64::try_from(self.lease.as_nanos()).unwrap_or(u64::MAX));
         out.put_varint(self.answers.len() as u64);
-        for (seq, remembered) in &self.answers {
+        for (seq, record) in &self.answers {
             one.clear();
-            remembered.encode(&mut one);
+            record.encode(&mut one);
             out.put_varint(*seq);
             out.put_bytes(&one);
         }
         out
     }
 
-    fn decode(row: &[u8]) -> Result<Self, Malformed> {
+    fn decode(row: &[u8]) -> Result<Self, DecodeError> {
         let mut input = Reader::new(row);
         let (epoch, high) = (input.varint()?, input.varint()?);
-        let last_used = Moment::from_nanos(input.varint()?);
+        let last_used = Timestamp::from_nanos(input.varint()?);
         let lease = Duration::from_nanos(input.varint()?);
-        let mut answers: VecDeque<(u64, Remembered)> = VecDeque::new();
+        let mut answers: VecDeque<(u64, DedupRecord)> = VecDeque::new();
         for _ in 0..input.count()? {
             let seq = input.varint()?;
             if answers.back().is_some_and(|(before, _)| *before >= seq) || seq > high {
-                return Err(Malformed("sequence numbers out of order"));
+                return Err(DecodeError("sequence numbers out of order"));
             }
-            answers.push_back((seq, Remembered::decode(input.bytes()?)?));
+            answers.push_back((seq, DedupRecord::decode(input.bytes()?)?));
         }
         input.finish()?;
         Ok(Self { epoch, high, last_used, lease, answers })
@@ -114,68 +116,71 @@ impl Session {
 
 impl Sessions {
     /// `latest` is the largest epoch that may begin now.
-    pub(crate) fn recognise(
+    pub(crate) fn lookup(
         &self,
         client: &Client,
         epoch: u64,
         seq: u64,
         latest: u64,
-        now: Moment,
-    ) -> Recognition {
+        now: Timestamp,
+    ) -> SessionLookup {
         let floor = self.floors.get(&client.table).copied();
         let session = match self.live.get(client) {
             Some(session) => session,
             None if floor.is_some_and(|floor| epoch <= floor) => {
-                return Recognition::Refused(Rejection::UnknownSession { floor: floor.unwrap_or_default() });
+                return SessionLookup::Refused(Rejection::UnknownSession {
+                    floor: floor.unwrap_or_default(),
+                });
             }
             None if epoch > latest && !mutated!(LargeEpochs) => {
-                return Recognition::Refused(Rejection::EpochAhead { latest });
+                return SessionLookup::Refused(Rejection::EpochAhead { latest });
             }
             None if self.live.len() >= SESSIONS_MAX && self.first_idle(now).is_none() => {
-                return Recognition::Refused(Rejection::Capacity { what: "sessions" });
+                return SessionLookup::Refused(Rejection::Capacity { what: "sessions" });
             }
-            None => return Recognition::New,
+            None => return SessionLookup::New,
         };
         if session.idle(now) && epoch <= session.epoch {
             let floor = floor.unwrap_or_default().max(session.epoch);
-            return Recognition::Refused(Rejection::UnknownSession { floor });
+            return SessionLookup::Refused(Rejection::UnknownSession { floor });
         }
         if epoch < session.epoch && !mutated!(IgnoreEpochs) {
-            return Recognition::Refused(Rejection::Fenced { epoch: session.epoch });
+            return SessionLookup::Refused(Rejection::Fenced { epoch: session.epoch });
         }
-        // One that has begun goes on, whatever the skew is now: what it does to the floor is done.
+        // A running epoch continues even if the skew has become smaller: it has affected the floor already.
         if epoch > session.epoch && epoch > latest && !mutated!(LargeEpochs) {
-            return Recognition::Refused(Rejection::EpochAhead { latest });
+            return SessionLookup::Refused(Rejection::EpochAhead { latest });
         }
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
-            return Recognition::New;
+            return SessionLookup::New;
         }
         if seq < session.low_water() {
-            return Recognition::Refused(Rejection::Superseded { low_water: session.low_water() });
+            return SessionLookup::Refused(Rejection::Superseded { low_water: session.low_water() });
         }
         match session.answers.binary_search_by_key(&seq, |(seq, _)| *seq) {
-            Ok(at) => Recognition::Known(session.answers[at].1.clone()),
-            Err(_) => Recognition::New,
+            Ok(at) => SessionLookup::Known(session.answers[at].1.clone()),
+            Err(_) => SessionLookup::New,
         }
     }
 
-    /// Takes an operation that [`recognise`](Self::recognise) called new.
-    pub(crate) fn take(
+    /// Records the result of an operation that [`lookup`](Self::lookup) called new.
+    pub(crate) fn record(
         &mut self,
         client: Client,
         epoch: u64,
         seq: u64,
-        remembered: Remembered,
+        record: DedupRecord,
         lease: Duration,
-        now: Moment,
-    ) {
+        now: Timestamp,
+    ) -> Result<(), ReplayError> {
         let empty = || Session { epoch, high: seq, last_used: now, lease, answers: VecDeque::new() };
         if !self.changed.contains(&client) {
             self.changed.insert(client.clone());
         }
         let before = self.live.get(&client).map(Session::end);
         if before.is_none() {
-            // Nobody is idle if this is a replay of what was taken when somebody was, by a checkpoint's time: it is taken all the same.
+            // In a replay no session may be idle, although one was when a checkpoint evicted it: insert all
+            // the same.
             while self.live.len() >= SESSIONS_MAX && self.forget_first(now) {}
             self.live.insert(client.clone(), empty());
         }
@@ -183,13 +188,15 @@ impl Sessions {
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             *session = empty();
         }
-        assert_eq!(epoch, session.epoch, "an operation of an ended epoch was taken");
+        if epoch < session.epoch {
+            return Err(ReplayError::EndedEpoch { epoch, current: session.epoch });
+        }
         session.high = session.high.max(seq);
         session.last_used = session.last_used.max(now);
         session.lease = lease;
-        // A replay of the log may bring again what a checkpoint holds already.
+        // A replay may repeat what a checkpoint holds already.
         if let Err(at) = session.answers.binary_search_by_key(&seq, |(seq, _)| *seq) {
-            session.answers.insert(at, (seq, remembered));
+            session.answers.insert(at, (seq, record));
         }
         let low_water = session.low_water();
         while session.answers.front().is_some_and(|(seq, _)| *seq < low_water) {
@@ -197,10 +204,11 @@ impl Sessions {
         }
         let end = session.end();
         self.list(client, before, end);
+        Ok(())
     }
 
-    /// Lists a client by its end, no longer by the one `before`.
-    fn list(&mut self, client: Client, before: Option<Moment>, end: Moment) {
+    /// Moves a client to its new expiry time in `ends`.
+    fn list(&mut self, client: Client, before: Option<Timestamp>, end: Timestamp) {
         if before == Some(end) {
             return;
         }
@@ -212,13 +220,13 @@ impl Sessions {
         self.ends.insert(place);
     }
 
-    /// The client that ended first, if one has.
-    fn first_idle(&self, now: Moment) -> Option<&Client> {
+    /// The client with the earliest expiry time, if that has passed.
+    fn first_idle(&self, now: Timestamp) -> Option<&Client> {
         self.ends.first().filter(|(end, _)| now > *end).map(|(_, client)| client)
     }
 
-    /// Forgets the client that ended first; false if none has.
-    fn forget_first(&mut self, now: Moment) -> bool {
+    /// Removes the client with the earliest expiry time; false if none has expired.
+    fn forget_first(&mut self, now: Timestamp) -> bool {
         if self.first_idle(now).is_none() {
             return false;
         }
@@ -231,13 +239,13 @@ impl Sessions {
         true
     }
 
-    /// Forgets the clients whose lease has ended.
-    pub fn forget_idle(&mut self, now: Moment) {
+    /// Removes the sessions whose lease has ended.
+    pub fn forget_idle(&mut self, now: Timestamp) {
         while self.forget_first(now) {}
     }
 
-    /// The clients whose stored rows are out of date, with their new rows; no row for a forgotten one. They count as stored
-    /// from now on.
+    /// The clients whose stored rows are out of date, with their new rows; `None` for an expired one. They
+    /// count as stored from now on.
     pub fn take_changed(&mut self) -> Vec<(Client, Option<Vec<u8>>)> {
         let changed = std::mem::take(&mut self.changed);
         changed
@@ -246,8 +254,8 @@ impl Sessions {
             .collect()
     }
 
-    /// Takes up a session from its stored row.
-    pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), Malformed> {
+    /// Restores a session from its stored row.
+    pub fn restore(&mut self, client: Client, row: &[u8]) -> Result<(), DecodeError> {
         let session = Session::decode(row)?;
         let end = session.end();
         let before = self.live.insert(client.clone(), session).map(|before| before.end());
@@ -255,12 +263,12 @@ impl Sessions {
         Ok(())
     }
 
-    /// How many clients are known.
+    /// Number of sessions.
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
-    /// Whether none is known.
+    /// Whether there is no session.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
@@ -276,14 +284,14 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn decode_floors(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode_floors(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut sessions = Self::default();
         for _ in 0..input.count()? {
             let table =
-                TableId(u32::try_from(input.varint()?).map_err(|_| Malformed("a table number too large"))?);
-            // In order, so that none is twice and the lower one not the one that stays.
+                TableId(u32::try_from(input.varint()?).map_err(|_| DecodeError("a table number too large"))?);
+            // Sorted, so that no table occurs twice and a lower floor cannot replace a higher one.
             if sessions.floors.last_key_value().is_some_and(|(before, _)| *before >= table) {
-                return Err(Malformed("floors out of order"));
+                return Err(DecodeError("floors out of order"));
             }
             sessions.floors.insert(table, input.varint()?);
         }

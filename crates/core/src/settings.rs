@@ -1,56 +1,58 @@
-//! What a table promises, as its owner states it.
+//! Table settings.
 
 use std::time::Duration;
 
-use forgetful_filter::{Growth, Key, Moment, Settings as FilterSettings};
+use forgetful_filter::{Growth, Key, Settings as FilterSettings, Timestamp};
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::id::{Format, Formats};
-use crate::timeline::stretched;
+use crate::store_clock::with_clock_drift;
 
-/// Readings of the time by threads that work side by side differ by less than this.
+/// Clock readings of concurrent threads differ by less than this.
 pub(crate) const SLACK: Duration = Duration::from_secs(60);
 
-/// The false-positive rate of the filter of an exact table: one new id in a thousand is looked up on disk for nothing.
+/// False-positive rate of the filter of an exact table: one new id in a thousand is looked up on disk in
+/// vain.
 pub const EXACT_FILTER_RATE: f64 = 1e-3;
 
-/// The longest window: about ten years.
+/// Maximum window: about ten years.
 pub const WINDOW_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// The shortest window.
+/// Minimum window.
 pub const WINDOW_MIN: Duration = Duration::from_millis(1);
 
-/// What a table promises.
+/// Settings of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableSettings {
-    /// The id formats it takes.
+    /// The id formats it accepts.
     pub formats: Formats,
-    /// How long ids that carry a time are remembered: older ones are refused.
+    /// How long dated ids are recorded. Older ids are rejected.
     pub dated_window: Duration,
-    /// How long opaque ids are remembered after they came.
+    /// How long opaque ids are recorded after they arrive.
     pub opaque_window: Duration,
-    /// How far ahead of the store an id may be dated.
+    /// How far in the future an id may be dated.
     pub skew: Duration,
-    /// How long a client of sequenced ids may be idle before its session is forgotten.
+    /// How long a client of sequenced ids may be idle before its session expires.
     pub session_lease: Duration,
-    /// Whether a known id is certainly known.
+    /// Whether the filter's answer is verified.
     pub mode: Mode,
     /// When a write is acknowledged.
     pub durability: Durability,
-    /// What to do with a write that has no id.
-    pub without_id: WithoutId,
-    /// Ids expected within a window: the size with which the filter begins.
+    /// Policy for a write without an id.
+    pub without_id: MissingIdPolicy,
+    /// Ids expected within a window: the initial size of the filter.
     pub expected_ids: u64,
-    /// The most bytes of each of the table's filters.
+    /// Maximum bytes of each of the table's filters.
     pub memory_cap: u64,
 }
 
-/// Whether a known id is certainly known.
+/// Whether the filter's answer is verified.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
-    /// Every id is looked up where it is written down: no new id is taken for a known one.
+    /// The id index verifies every hit: no new id is mistaken for a known one.
     Exact,
-    /// The filter alone decides: a new id is taken for a known one, and dropped, with at most this probability.
+    /// The filter alone decides: a new id is mistaken for a known one, and dropped, with at most this
+    /// probability.
     Probabilistic {
         /// The probability.
         target: f64,
@@ -60,26 +62,26 @@ pub enum Mode {
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// When no crash can take it back.
+    /// After it is durable.
     Strict,
-    /// At once: the last writes before a crash may be lost, and reads may show them before.
+    /// At once: a crash may lose the last writes, and reads may see them before.
     Relaxed,
 }
 
-/// What to do with a write that has no id.
+/// Policy for a write without an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WithoutId {
-    /// Refuse it.
+pub enum MissingIdPolicy {
+    /// Reject it.
     Refuse,
-    /// Take it: it is made once, and a retry is another write.
+    /// Apply it at most once; a retry is another write.
     AtMostOnce,
 }
 
-/// A setting that cannot be. The message names the setting and says what would be accepted.
+/// An invalid setting. The message names the setting and the accepted range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{setting}: {why}")]
 pub struct SettingsError {
-    /// The setting.
+    /// Name of the setting.
     pub setting: &'static str,
     /// What is wrong with it.
     pub why: String,
@@ -95,7 +97,7 @@ impl Default for TableSettings {
             session_lease: Duration::from_secs(7 * 24 * 3600),
             mode: Mode::Exact,
             durability: Durability::Strict,
-            without_id: WithoutId::Refuse,
+            without_id: MissingIdPolicy::Refuse,
             expected_ids: 10_000,
             memory_cap: 1 << 30,
         }
@@ -103,10 +105,10 @@ impl Default for TableSettings {
 }
 
 impl TableSettings {
-    /// Whether these settings make sense. Whether there is memory for them is seen when an [`Era`](crate::Era) begins.
+    /// Checks the ranges. An [`Era`](crate::Era) checks the memory when it begins.
     pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |setting, why: String| Err(SettingsError { setting, why });
-        if self.formats.is_empty() && self.without_id == WithoutId::Refuse {
+        if self.formats.is_empty() && self.without_id == MissingIdPolicy::Refuse {
             return wrong(
                 "formats",
                 "a table that takes no ids and wants one on every write takes no write".into(),
@@ -156,21 +158,22 @@ impl TableSettings {
     }
 
     pub(crate) fn opaque_filter(&self) -> FilterSettings {
-        self.filter(stretched(self.opaque_window) + SLACK)
+        self.filter(with_clock_drift(self.opaque_window) + SLACK)
     }
 
-    /// When the last id taken until `now` may be forgotten.
-    pub(crate) fn promised_until(&self, now: Moment) -> Moment {
+    /// The latest time until which an id accepted up to `now` must be recorded.
+    pub(crate) fn promised_until(&self, now: Timestamp) -> Timestamp {
         now.after(self.memory())
     }
 
-    /// How long after it came the longest-lived id may be asked for.
+    /// How long the longest-lived id is recorded after it arrives.
     pub(crate) fn memory(&self) -> Duration {
-        stretched(self.opaque_window).max(self.dated_window + self.skew) + SLACK
+        with_clock_drift(self.opaque_window).max(self.dated_window + self.skew) + SLACK
     }
 
-    /// All ids taken until `now` are dated before this, also by a thread that does not know yet that it is so late.
-    pub(crate) fn dated_before(&self, now: Moment) -> Moment {
+    /// Upper bound of the dates of all ids accepted up to `now`, also by a thread whose clock reading is
+    /// older.
+    pub(crate) fn dated_before(&self, now: Timestamp) -> Timestamp {
         now.after(self.skew + SLACK)
     }
 
@@ -187,12 +190,12 @@ impl TableSettings {
             }
         }
         out.put_u8(u8::from(self.durability == Durability::Relaxed));
-        out.put_u8(u8::from(self.without_id == WithoutId::AtMostOnce));
+        out.put_u8(u8::from(self.without_id == MissingIdPolicy::AtMostOnce));
         out.put_varint(self.expected_ids);
         out.put_varint(self.memory_cap);
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let formats = Formats::decode(input)?;
         let mut duration = || Ok(Duration::from_nanos(input.varint()?));
         let (dated_window, opaque_window) = (duration()?, duration()?);
@@ -200,7 +203,7 @@ impl TableSettings {
         let mode = match input.u8()? {
             0 => Mode::Exact,
             1 => Mode::Probabilistic { target: f64::from_bits(input.u64()?) },
-            _ => return Err(Malformed("an unknown mode")),
+            _ => return Err(DecodeError("an unknown mode")),
         };
         let settings = Self {
             formats,
@@ -210,22 +213,22 @@ impl TableSettings {
             session_lease,
             mode,
             durability: if flag(input)? { Durability::Relaxed } else { Durability::Strict },
-            without_id: if flag(input)? { WithoutId::AtMostOnce } else { WithoutId::Refuse },
+            without_id: if flag(input)? { MissingIdPolicy::AtMostOnce } else { MissingIdPolicy::Refuse },
             expected_ids: input.varint()?,
             memory_cap: input.varint()?,
         };
-        settings.check().map_err(|_| Malformed("table settings that cannot be"))?;
+        settings.check().map_err(|_| DecodeError("table settings that cannot be"))?;
         Ok(settings)
     }
 }
 
-fn flag(input: &mut Reader<'_>) -> Result<bool, Malformed> {
+fn flag(input: &mut Reader<'_>) -> Result<bool, DecodeError> {
     match input.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Malformed("neither yes nor no")),
+        _ => Err(DecodeError("neither yes nor no")),
     }
 }
 
-/// The filters work with fingerprints that are made here; the key that they ask for has nothing to hash.
+/// The filters take fingerprints; their own hash key is unused.
 pub(crate) const UNUSED_KEY: Key = Key::new(*b"ids come hashed.");

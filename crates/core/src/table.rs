@@ -1,61 +1,62 @@
-//! A table: its name, its settings now, and the eras before whose promises still hold.
+//! A table: its name, its current settings, and earlier eras whose windows have not ended.
 
 use std::sync::Arc;
 
-use forgetful_filter::Moment;
+use forgetful_filter::Timestamp;
 
 use crate::address::TableId;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 use crate::era::Era;
 use crate::hash::IdKey;
 use crate::id::{Format, OpId};
 use crate::limits::TABLE_NAME_BYTES_MAX;
+use crate::replay::ReplayError;
 use crate::settings::{SettingsError, TableSettings};
 
-/// The most eras of a table: so often can its settings be changed within its longest window.
+/// Maximum number of eras of a table: limits how often its settings can change within its longest window.
 pub const ERAS_MAX: usize = 16;
 
-/// A table. To change one, make the next version of it and let the old one go.
+/// A table. Immutable: a change makes a new version.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Its number.
+    /// Number of the table.
     pub id: TableId,
-    /// Its name.
+    /// Name of the table.
     pub name: String,
     present: Arc<Era>,
     /// The latest first.
     past: Vec<Past>,
 }
 
-/// An era that takes no more ids.
+/// An era that accepts no more ids.
 #[derive(Debug, Clone)]
 struct Past {
     era: Arc<Era>,
-    /// When its last promise ends.
-    until: Moment,
+    /// When its last dedup record expires.
+    until: Timestamp,
 }
 
 impl Past {
-    /// All ids taken in the era are dated before this.
-    fn dated_before(&self) -> Moment {
-        const END_OF_TIME: Moment = Moment::from_nanos(u64::MAX);
+    /// All ids accepted in the era are dated before this.
+    fn dated_before(&self) -> Timestamp {
+        const END_OF_TIME: Timestamp = Timestamp::from_nanos(u64::MAX);
         if self.until == END_OF_TIME {
-            // It was cut off there, and tells nothing of when the era ended.
+            // The time saturated, so it does not say when the era ended.
             return END_OF_TIME;
         }
         let settings = &self.era.settings;
         let memory = u64::try_from(settings.memory().as_nanos()).unwrap_or(u64::MAX);
-        settings.dated_before(Moment::from_nanos(self.until.as_nanos().saturating_sub(memory)))
+        settings.dated_before(Timestamp::from_nanos(self.until.as_nanos().saturating_sub(memory)))
     }
 }
 
-/// Whether a table can have this name.
+/// Checks the name of a table.
 pub fn check_name(name: &str) -> Result<(), SettingsError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
-    let good = (1..=TABLE_NAME_BYTES_MAX).contains(&name.len())
+    let valid = (1..=TABLE_NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(plain)
         && name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if good {
+    if valid {
         return Ok(());
     }
     let why =
@@ -67,35 +68,35 @@ impl Table {
     /// A new table.
     pub fn create(id: TableId, name: &str, settings: TableSettings) -> Result<Self, SettingsError> {
         check_name(name)?;
-        let era = Era::begin(1, settings, Moment::ZERO)?;
+        let era = Era::begin(1, settings, Timestamp::ZERO)?;
         Ok(Self { id, name: name.into(), present: Arc::new(era), past: Vec::new() })
     }
 
-    /// The present era.
+    /// The current era.
     pub fn present(&self) -> &Era {
         &self.present
     }
 
-    /// The settings now.
+    /// The current settings.
     pub fn settings(&self) -> &TableSettings {
         &self.present.settings
     }
 
-    /// The eras, the present one first.
+    /// The eras, the current one first.
     pub fn eras(&self) -> impl Iterator<Item = &Arc<Era>> {
         std::iter::once(&self.present).chain(self.past.iter().map(|past| &past.era))
     }
 
-    /// The eras with a promise left to keep.
-    pub(crate) fn living(&self, now: Moment) -> impl Iterator<Item = &Era> + Clone {
+    /// The eras whose dedup records have not all expired.
+    pub(crate) fn living(&self, now: Timestamp) -> impl Iterator<Item = &Era> + Clone {
         let living = move |past: &&Past| past.until >= now && !mutated!(PastErasIgnored);
         let past = self.past.iter().filter(living).map(|past| &*past.era);
         std::iter::once(&*self.present).chain(past)
     }
 
-    /// Whether an earlier era may have taken an id of this date and forgotten it since: a later one, which would remember for
-    /// longer, must not take it up again.
-    pub(crate) fn forgotten(&self, dated: Moment, now: Moment) -> bool {
+    /// Whether an earlier era may have accepted an id of this date and its record has expired. A later era
+    /// with a longer window must not accept it again.
+    pub(crate) fn forgotten(&self, dated: Timestamp, now: Timestamp) -> bool {
         if mutated!(EraFloorIgnored) {
             return false;
         }
@@ -109,34 +110,43 @@ impl Table {
             }
             later = &past.era;
         }
-        // Those before are gone, and have forgotten everything.
+        // The eras before were dropped, so all their records have expired.
         dated < later.floor
     }
 
-    /// Brings the memory of the present filters near that deciding on these ids will touch. Decides nothing. The processor waits for
-    /// all of them at once.
-    pub fn bring_near<'a>(&self, ids: impl Iterator<Item = (&'a OpId, IdKey)> + Clone) {
-        let sifted = ids.filter(|(id, _)| id.format() != Format::Sequenced);
-        self.present.bring_near(sifted.map(|(id, key)| (key, id.dated())));
+    /// Prefetches the memory of the current filters for these ids. The processor loads all of it
+    /// concurrently.
+    pub fn prefetch<'a>(&self, ids: impl Iterator<Item = (&'a OpId, IdKey)> + Clone) {
+        let filtered = ids.filter(|(id, _)| id.format() != Format::Sequenced);
+        self.present.prefetch(filtered.map(|(id, key)| (key, id.dated())));
     }
 
-    /// Lets the filter of an era remember an id. Of an era that is gone nothing needs to be remembered.
-    pub(crate) fn sift(&self, era: u32, key: IdKey, dated: Option<Moment>, now: Moment) {
-        assert!(
-            era <= self.present.number,
-            "an entry of {} is newer than what is known of the table",
-            self.id
-        );
-        if let Some(era) = self.eras().find(|one| one.number == era) {
-            era.remember(key, dated, now);
+    /// Inserts an id into the filter of an era. Ids of an era that was dropped have expired and need no
+    /// filter.
+    pub(crate) fn insert_into_filter(
+        &self,
+        era: u32,
+        key: IdKey,
+        id: &OpId,
+        now: Timestamp,
+    ) -> Result<(), ReplayError> {
+        let newest = self.present.number;
+        if era > newest {
+            return Err(ReplayError::UnknownEra { table: self.id, era, newest });
+        }
+        match self.eras().find(|one| one.number == era) {
+            Some(found) if !found.insert(key, id, now) => {
+                Err(ReplayError::Format { table: self.id, era, format: id.format() })
+            }
+            _ => Ok(()),
         }
     }
 
-    /// The table with other settings from `now` on. Every promise already made is kept.
+    /// The table with other settings from `now` on. The windows of earlier eras still apply.
     ///
-    /// No era is dropped here, though one may be over by now: no entry need be of this time, and whoever starts again with the clock
-    /// set back would need it. That is for [`without_past`](Self::without_past).
-    pub fn change(&self, settings: TableSettings, now: Moment) -> Result<Self, SettingsError> {
+    /// Drops no era, even if its records have expired by now: the log may hold no entry of this time, and a
+    /// restart with the clock set back would need it. See [`without_past`](Self::without_past).
+    pub fn change(&self, settings: TableSettings, now: Timestamp) -> Result<Self, SettingsError> {
         let mut past = self.past.clone();
         if past.len() + 1 >= ERAS_MAX {
             let why =
@@ -154,21 +164,21 @@ impl Table {
         Ok(Self { id: self.id, name: self.name.clone(), present, past })
     }
 
-    /// The past eras to be kept: up to the oldest with a promise left. One that is over is kept before it, to tell which ids
-    /// it may have taken.
-    fn past_at(&self, now: Moment) -> &[Past] {
+    /// The past eras to keep: up to the oldest with a record that has not expired. An era before it is kept
+    /// even if all its records have expired, to know which ids it may have accepted.
+    fn past_at(&self, now: Timestamp) -> &[Past] {
         let kept = self.past.iter().rposition(|past| past.until >= now).map_or(0, |oldest| oldest + 1);
         &self.past[..kept]
     }
 
-    /// The table without the eras that are over; nothing if there is none to drop. `now` is a time that the log has: no restart
-    /// begins before it.
-    pub fn without_past(&self, now: Moment) -> Option<Self> {
+    /// The table without expired eras; `None` if there is none. `now` is a time in the log: no restart begins
+    /// before it.
+    pub fn without_past(&self, now: Timestamp) -> Option<Self> {
         let past = self.past_at(now);
         (past.len() < self.past.len()).then(|| Self { past: past.to_vec(), ..self.clone() })
     }
 
-    /// The same table with filters taken from elsewhere: `fill` is given each era with empty filters.
+    /// The same table with restored filters: `fill` gets each era with empty filters.
     pub fn refilled<E>(
         &self,
         mut fill: impl FnMut(&mut Era) -> Result<(), E>,
@@ -199,41 +209,43 @@ impl Table {
         }
     }
 
-    /// The table with empty filters.
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let id = TableId(u32::try_from(input.varint()?).map_err(|_| Malformed("a table number too large"))?);
+    /// Decodes the table with empty filters.
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let id =
+            TableId(u32::try_from(input.varint()?).map_err(|_| DecodeError("a table number too large"))?);
         let name = input.text()?;
-        check_name(name).map_err(|_| Malformed("a table name that cannot be"))?;
+        check_name(name).map_err(|_| DecodeError("a table name that cannot be"))?;
         let mut eras = Vec::new();
         let count = input.count()?;
-        // Before any is made: each takes memory for its filters.
+        // Checked before any era is created: each allocates its filters.
         if !(1..=ERAS_MAX).contains(&count) {
-            return Err(Malformed("a table without settings, or with too many"));
+            return Err(DecodeError("a table without settings, or with too many"));
         }
         for _ in 0..count {
-            let number = u32::try_from(input.varint()?).map_err(|_| Malformed("an era number too large"))?;
-            let floor = Moment::from_nanos(input.varint()?);
-            let until = Moment::from_nanos(input.varint()?);
+            let number =
+                u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))?;
+            let floor = Timestamp::from_nanos(input.varint()?);
+            let until = Timestamp::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;
             let era = Era::begin(number, settings, floor)
-                .map_err(|_| Malformed("settings without memory for them"))?;
+                .map_err(|_| DecodeError("settings without memory for them"))?;
             eras.push(Past { era: Arc::new(era), until });
         }
         if eras.windows(2).any(|two| two[1].era.number.checked_add(1) != Some(two[0].era.number)) {
-            return Err(Malformed("eras out of order"));
+            return Err(DecodeError("eras out of order"));
         }
         let present = eras.remove(0).era;
         Ok(Self { id, name: name.into(), present, past: eras })
     }
 }
 
-/// Why a table could not be refilled.
+/// Why filters could not be refilled.
 #[derive(Debug, thiserror::Error)]
 pub enum RefillError<E> {
-    /// There is no memory for the empty filters.
+    /// The empty filters could not be created.
     #[error(transparent)]
     Begin(#[from] SettingsError),
-    /// Whoever fills them failed.
+    /// The callback failed.
     #[error("{0}")]
     Fill(E),
 }

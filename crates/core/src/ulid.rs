@@ -1,10 +1,10 @@
-//! ULIDs: 48 bits of milliseconds, 80 of randomness, in 26 characters of Crockford's base 32.
+//! ULIDs: 48 bits of milliseconds and 80 random bits, in 26 characters of Crockford's base 32.
 
 use std::fmt;
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// Reads the text form, in either case. Crockford would read I and L as 1 and O as 0; here nothing is guessed.
+/// Parses the text form, in either case. Crockford reads I and L as 1 and O as 0; this parser rejects them.
 pub(crate) fn parse(text: &str) -> Result<u128, &'static str> {
     if text.len() != 26 {
         return Err("a ULID has 26 characters");
@@ -16,7 +16,7 @@ pub(crate) fn parse(text: &str) -> Result<u128, &'static str> {
             .iter()
             .position(|letter| *letter == upper)
             .ok_or("it has a character that is not of Crockford's base 32 (0-9, A-Z without I, L, O, U)")?;
-        // 26 characters hold 130 bits: the first may use only three of its five.
+        // 26 characters hold 130 bits: the first may use three of its five only.
         if at == 0 && digit > 7 {
             return Err("it is beyond the largest ULID, 7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
         }

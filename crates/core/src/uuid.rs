@@ -1,15 +1,15 @@
-//! UUIDs of version 7 (RFC 9562): 48 bits of milliseconds, then randomness.
+//! UUIDs of version 7 (RFC 9562): 48 bits of milliseconds, then random bits.
 
 use std::fmt;
 
-/// Reads the one text form that the RFC prints: 8-4-4-4-12 hexadecimal digits.
+/// Parses the text form of the RFC: 8-4-4-4-12 hexadecimal digits.
 pub(crate) fn parse7(text: &[u8]) -> Result<u128, &'static str> {
     let text: &[u8; 36] =
         text.try_into().map_err(|_| "a UUID has 36 characters, xxxxxxxx-xxxx-7xxx-xxxx-xxxxxxxxxxxx")?;
     if [text[8], text[13], text[18], text[23]] != [b'-'; 4] {
         return Err("its hyphens are not where a UUID has them");
     }
-    // Nearly every operation has one of these to be read: all digits first, and then one look at whether all were.
+    // On the path of nearly every operation: parse all digits first, then check once whether all were valid.
     let mut seen = 0;
     let mut number = |digits: &[u8]| {
         digits.iter().fold(0, |number: u64, byte| {
@@ -26,10 +26,10 @@ pub(crate) fn parse7(text: &[u8]) -> Result<u128, &'static str> {
     check7(u128::from(high) << 64 | u128::from(low))
 }
 
-/// Has bits of its own, and all those that digits have.
+/// Marks an invalid digit: has a bit that no digit has.
 const NO_DIGIT: u8 = 0xff;
 
-/// The digits that bytes are.
+/// Digit value of each byte.
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut value = 0;
@@ -41,7 +41,7 @@ const DIGITS: [u8; 256] = {
     digits
 };
 
-/// The bits, if version and variant say that they begin with a time.
+/// Checks that version and variant say that the bits begin with a time.
 pub(crate) fn check7(bits: u128) -> Result<u128, &'static str> {
     if bits >> 76 & 0xf != 7 {
         return Err("it is a UUID, but not of version 7: it carries no time");

@@ -1,24 +1,24 @@
-//! What a cell holds.
+//! Values of cells.
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{DecodeError, Reader, Write};
 
-/// What a cell holds: a counter, or plain bytes. A cell that holds nothing counts as a counter at zero.
+/// A counter or plain bytes. An empty cell counts as a counter at zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A counter.
     Counter(i64),
     /// Plain bytes, at most [`CELL_BYTES_MAX`](crate::limits::CELL_BYTES_MAX) of them.
     Bytes(Box<[u8]>),
-    /// Either, until some time: then the cell holds nothing.
+    /// Either of them with an expiry time, after which the cell is empty.
     Expiring(Box<Expiring>),
 }
 
-/// What a cell holds until some time.
+/// A value that expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expiring {
-    /// When it is over, in milliseconds since 1970, on the partition's timeline.
+    /// Expiry time on the partition's clock, in milliseconds since 1970.
     until: u64,
-    /// What it holds; never another one that expires.
+    /// The value; never another expiring one.
     value: Value,
 }
 
@@ -32,7 +32,7 @@ impl Value {
         }
     }
 
-    /// A text as Redis sees it: what is written like an integer is a counter, everything else is bytes.
+    /// Parses a value as Redis does: the text of an integer is a counter, everything else is bytes.
     pub fn from_text(text: &[u8]) -> Self {
         match integer(text) {
             Some(value) => Self::Counter(value),
@@ -40,7 +40,7 @@ impl Value {
         }
     }
 
-    /// The value as Redis shows it.
+    /// The value as Redis prints it.
     pub fn text(&self) -> Vec<u8> {
         match self {
             Self::Counter(value) => value.to_string().into_bytes(),
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// The same value, until this time or for ever.
+    /// The same value with this expiry time, or none.
     #[must_use]
     pub fn lasting(self, until: Option<u64>) -> Self {
         let value = self.plain();
@@ -59,7 +59,7 @@ impl Value {
         }
     }
 
-    /// The value without its end.
+    /// The value without its expiry time.
     #[must_use]
     pub fn plain(self) -> Self {
         match self {
@@ -68,7 +68,7 @@ impl Value {
         }
     }
 
-    /// When it is over, if it ever is, in milliseconds since 1970.
+    /// The expiry time, if any, in milliseconds since 1970.
     pub fn until(&self) -> Option<u64> {
         match self {
             Self::Expiring(expiring) => Some(expiring.until),
@@ -76,21 +76,21 @@ impl Value {
         }
     }
 
-    /// The value, if it is not over at this time.
+    /// The value, unless it has expired at this time.
     pub fn at(self, millis: u64) -> Option<Self> {
         if self.until().is_some_and(|until| until <= millis) { None } else { Some(self) }
     }
 
-    /// Bytes of memory that it holds beside itself.
-    pub fn memory_apart(&self) -> usize {
+    /// Heap bytes.
+    pub fn heap_bytes(&self) -> usize {
         match self {
             Self::Counter(_) => 0,
             Self::Bytes(bytes) => bytes.len(),
-            Self::Expiring(expiring) => size_of::<Expiring>() + expiring.value.memory_apart(),
+            Self::Expiring(expiring) => size_of::<Expiring>() + expiring.value.heap_bytes(),
         }
     }
 
-    /// No encoding of it is longer than this and a few numbers.
+    /// Upper bound of its encoding, apart from a few numbers.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Counter(_) => 0,
@@ -99,7 +99,7 @@ impl Value {
         }
     }
 
-    /// Appends the value as bytes, for a store.
+    /// Appends the encoded value.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Counter(value) => {
@@ -119,7 +119,7 @@ impl Value {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub fn decode(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match input.u8()? {
             3 => {
                 let until = input.varint()?;
@@ -130,16 +130,16 @@ impl Value {
         }
     }
 
-    fn decode_plain(kind: u8, input: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn decode_plain(kind: u8, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match kind {
             1 => Ok(Self::Counter(input.signed()?)),
             2 => Ok(Self::Bytes(input.bytes()?.into())),
-            _ => Err(Malformed("an unknown kind of value")),
+            _ => Err(DecodeError("an unknown kind of value")),
         }
     }
 }
 
-/// The integer that is written so, and in no other way: no sign but a minus, no zeros before it, no space.
+/// The integer, if the text is its canonical form: no plus sign, no leading zero, no space.
 fn integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let plain = match digits {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_a_counter_only_if_it_is_the_one_way_to_write_it() {
+    fn only_canonical_integers_are_counters() {
         for text in ["0", "7", "-7", "10", "9223372036854775807", "-9223372036854775808"] {
             assert_eq!(Value::from_text(text.as_bytes()), Value::Counter(text.parse().expect("a number")));
         }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_there_until_its_time() {
+    fn values_expire() {
         let value = Value::Counter(7).lasting(Some(5));
         assert_eq!(value.clone().at(4), Some(value.clone()));
         assert_eq!(value.clone().at(5), None);

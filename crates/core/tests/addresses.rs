@@ -1,4 +1,4 @@
-//! Cells as bytes: in the order of rows, without collisions, and safe to read from anywhere.
+//! Encoded cells: sorted by row, without collisions, and safe to decode from any bytes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -12,7 +12,7 @@ fn row(bytes: &[u8]) -> Cell {
     Cell::new(&SECRET, TABLE, bytes, &Column::unnamed()).unwrap()
 }
 
-/// Rows of few different bytes, so that one is often the beginning of another.
+/// Rows of few different bytes, so that one is often a prefix of another.
 fn any_row() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a', b':', 254, 255]), 1..6)
 }
@@ -30,14 +30,14 @@ fn column_of(text: &[u8]) -> Column {
     if text.is_empty() { Column::unnamed() } else { Column::parse(text).unwrap() }
 }
 
-/// The cell's bytes behind partition and table, which say nothing of the order of rows.
+/// The cell's bytes after partition and table.
 fn within_table(cell: &Cell) -> &[u8] {
     &cell.as_bytes()[6..]
 }
 
 proptest! {
     #[test]
-    fn cells_sort_like_their_rows_and_then_like_their_columns(
+    fn cells_sort_by_row_then_column(
         a in (any_row(), any_column()),
         b in (any_row(), any_column()),
     ) {
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cell_is_read_back_from_its_bytes(table: u32, row in any_row(), column in any_column()) {
+    fn cells_round_trip(table: u32, row in any_row(), column in any_column()) {
         let cell = Cell::new(&SECRET, TableId(table), &row, &column_of(&column)).unwrap();
         prop_assert_eq!(Cell::from_bytes(cell.as_bytes()), Ok(cell.clone()));
         prop_assert_eq!(cell.table(), TableId(table));
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_cell_or_refused(
+    fn arbitrary_bytes_never_panic(
         head in prop::collection::vec(any::<u8>(), 0..8),
         tail in prop::collection::vec(prop::sample::select(vec![0u8, 1, 254, 255]), 0..8),
     ) {
@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[test]
-fn a_row_that_begins_like_another_with_its_column_is_another_cell() {
+fn rows_and_columns_are_not_confused() {
     let named = |row: &[u8], column: &[u8]| Cell::new(&SECRET, TABLE, row, &column_of(column)).unwrap();
     assert_ne!(within_table(&named(b"a", b"b:c")), within_table(&named(b"a\0\0b:c", b"")));
     assert_ne!(within_table(&named(b"a\0", b"b:c")), within_table(&named(b"a", b"\0b:c")));
@@ -91,14 +91,14 @@ fn a_row_that_begins_like_another_with_its_column_is_another_cell() {
 }
 
 #[test]
-fn the_layout_is_what_stores_hold() {
+fn cell_layout_is_stable() {
     let cell = Cell::new(&SECRET, TableId(0x0102_0304), b"a\0b", &Column::parse(b"f:q").unwrap()).unwrap();
     let partition = SECRET.partition(TableId(0x0102_0304), b"a\0b").0.to_be_bytes();
     assert_eq!(cell.as_bytes(), [&partition[..], &[1, 2, 3, 4], b"a\0\xffb", &[0, 0], b"f:q"].concat());
 }
 
 #[test]
-fn bytes_without_an_end_of_the_row_are_refused() {
+fn a_cell_without_row_end_is_refused() {
     let whole = row(b"abc");
     let bytes = whole.as_bytes();
     for len in 0..bytes.len() {

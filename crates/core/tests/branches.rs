@@ -1,4 +1,4 @@
-//! Branches of transactions: held, settled, and what stands between them and everything else that happens to their counters.
+//! Branches of transactions: prepare, commit, abort, and their effect on other writes to the same counters.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -6,11 +6,11 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::*;
-use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, HELD_MAX};
+use jeton_core::limits::{ADDITIONS_MAX, BRANCH_NAME_BYTES_MAX, BRANCH_WINDOW, PREPARED_MAX};
 use jeton_core::{
-    Addition, Branch, BranchError, BranchName, BranchStep, BranchVerdict, Cell, Change, Ending, Entry,
-    Generation, Hashes, Logged, Moment, Operation, Partition, PartitionId, Rejection, Step, Value, Verdict,
-    entry,
+    Addition, Branch, BranchError, BranchLogItem, BranchName, BranchOutcome, BranchVerdict, Cell, Change,
+    Entry, Generation, Hashes, LogItem, LogPosition, Operation, Partition, PartitionId, Rejection, Timestamp,
+    Value, Verdict, log_entry,
 };
 use proptest::prelude::*;
 
@@ -49,91 +49,91 @@ fn value(world: &World, number: u8) -> i64 {
 }
 
 #[test]
-fn what_is_held_counts_when_it_is_committed_and_never_when_it_is_aborted() {
-    for ending in [Ending::Commit, Ending::Abort] {
+fn commit_applies_and_abort_does_not() {
+    for outcome in [BranchOutcome::Commit, BranchOutcome::Abort] {
         let mut world = world();
         let both = branch("b", &[adding(counter(0), 5), adding(counter(1), -3), adding(counter(0), 2)]);
-        is_fresh(&world.hold(&both, &counter(0)));
+        is_fresh(&world.prepare(&both, &counter(0)));
         assert_eq!((value(&world, 0), value(&world, 1)), (0, 0), "before it is settled");
-        assert_eq!(world.hold(&both, &counter(0)), BranchVerdict::Held);
+        assert_eq!(world.prepare(&both, &counter(0)), BranchVerdict::Prepared);
         assert_eq!(held(&mut world), ["b"]);
-        is_fresh(&world.settle(&name("b"), &counter(0), ending, false));
-        let expected = if ending == Ending::Commit { (7, -3) } else { (0, 0) };
-        for again in [Ending::Commit, Ending::Abort] {
-            let verdict = world.settle(&name("b"), &counter(0), again, false);
-            assert_eq!(verdict, BranchVerdict::Settled(ending));
+        is_fresh(&world.finish(&name("b"), &counter(0), outcome, false));
+        let expected = if outcome == BranchOutcome::Commit { (7, -3) } else { (0, 0) };
+        for again in [BranchOutcome::Commit, BranchOutcome::Abort] {
+            let verdict = world.finish(&name("b"), &counter(0), again, false);
+            assert_eq!(verdict, BranchVerdict::Finished(outcome));
             assert_eq!((value(&world, 0), value(&world, 1)), expected);
         }
-        assert_eq!(world.hold(&both, &counter(0)), BranchVerdict::Settled(ending));
+        assert_eq!(world.prepare(&both, &counter(0)), BranchVerdict::Finished(outcome));
         assert!(held(&mut world).is_empty());
     }
 }
 
 #[test]
-fn an_abort_that_overtakes_its_branch_keeps_it_out() {
+fn an_abort_that_overtakes_its_prepare_wins() {
     let mut world = world();
-    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Abort, false));
+    is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false));
     for mut world in [world.clone(), world.replayed()] {
         let late = branch("b", &[adding(counter(0), 5)]);
-        assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(Ending::Abort));
+        assert_eq!(world.prepare(&late, &counter(0)), BranchVerdict::Finished(BranchOutcome::Abort));
         assert_eq!(
-            world.settle(&name("b"), &counter(0), Ending::Commit, false),
-            BranchVerdict::Settled(Ending::Abort)
+            world.finish(&name("b"), &counter(0), BranchOutcome::Commit, false),
+            BranchVerdict::Finished(BranchOutcome::Abort)
         );
     }
-    // One that nobody ever named was never held, and is not called committed.
-    assert_eq!(world.settle(&name("c"), &counter(0), Ending::Commit, false), BranchVerdict::Unknown);
-    is_fresh(&world.hold(&branch("c", &[adding(counter(0), 5)]), &counter(0)));
+    // A branch that was never prepared is not reported as committed.
+    assert_eq!(world.finish(&name("c"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
+    is_fresh(&world.prepare(&branch("c", &[adding(counter(0), 5)]), &counter(0)));
 }
 
 #[test]
-fn how_a_branch_was_settled_is_known_for_the_window() {
+fn outcomes_are_recorded_for_the_window() {
     let mut world = world();
-    world.settle(&name("b"), &counter(0), Ending::Abort, false);
+    world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false);
     let window = u64::try_from(BRANCH_WINDOW.as_millis()).unwrap();
     let late = branch("b", &[adding(counter(0), 5)]);
     world.at(window).tidy();
-    assert_eq!(world.hold(&late, &counter(0)), BranchVerdict::Settled(Ending::Abort));
+    assert_eq!(world.prepare(&late, &counter(0)), BranchVerdict::Finished(BranchOutcome::Abort));
     world.at(2 * window).tidy();
     assert!(world.store.answers.is_empty(), "it is not remembered for ever");
-    assert_eq!(world.settle(&name("b"), &counter(0), Ending::Commit, false), BranchVerdict::Unknown);
+    assert_eq!(world.finish(&name("b"), &counter(0), BranchOutcome::Commit, false), BranchVerdict::Unknown);
 }
 
 #[test]
-fn another_branch_under_a_name_that_is_held_is_refused() {
+fn another_branch_with_a_prepared_name_is_refused() {
     let mut world = world();
-    is_fresh(&world.hold(&branch("b", &[adding(counter(0), 5)]), &counter(0)));
+    is_fresh(&world.prepare(&branch("b", &[adding(counter(0), 5)]), &counter(0)));
     let other = branch("b", &[adding(counter(0), 6)]);
-    assert_eq!(world.hold(&other, &counter(0)), BranchVerdict::Rejected(Rejection::Mismatch));
+    assert_eq!(world.prepare(&other, &counter(0)), BranchVerdict::Rejected(Rejection::Mismatch));
 }
 
 #[test]
-fn the_home_is_settled_last() {
+fn the_home_is_finished_last() {
     let mut world = world();
     let elsewhere = vec![PartitionId((counter(0).partition().0 + 1) % 256)];
     let home = Branch::new(name("b"), vec![adding(counter(0), 5)], elsewhere.clone()).unwrap();
-    is_fresh(&world.hold(&home, &counter(0)));
-    for ending in [Ending::Commit, Ending::Abort] {
-        let verdict = world.settle(&name("b"), &counter(0), ending, false);
+    is_fresh(&world.prepare(&home, &counter(0)));
+    for outcome in [BranchOutcome::Commit, BranchOutcome::Abort] {
+        let verdict = world.finish(&name("b"), &counter(0), outcome, false);
         assert_eq!(verdict, BranchVerdict::Elsewhere(elsewhere.clone()));
     }
     assert_eq!(held(&mut world), ["b"]);
-    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Commit, true));
+    is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Commit, true));
     assert_eq!(value(&world, 0), 5);
 }
 
 #[test]
-fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_again() {
+fn own_bounds_and_reserved_values_are_told_apart() {
     let mut world = world();
     world.change_cell(&minted(0, 1), &counter(0), Change::Set(10)).applied();
     let take = |of: &str, delta| branch(of, &[Addition { min: Some(0), ..adding(counter(0), delta) }]);
     let beyond = BranchVerdict::Rejected(Rejection::Bound { value: 10 });
-    assert_eq!(world.hold(&take("a", -11), &counter(0)), beyond);
-    is_fresh(&world.hold(&take("b", -8), &counter(0)));
-    assert_eq!(world.hold(&take("c", -3), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
-    is_fresh(&world.hold(&take("d", -2), &counter(0)));
-    // An addition that is held is not there yet: it may be aborted.
-    is_fresh(&world.hold(&branch("e", &[adding(counter(0), 100)]), &counter(0)));
+    assert_eq!(world.prepare(&take("a", -11), &counter(0)), beyond);
+    is_fresh(&world.prepare(&take("b", -8), &counter(0)));
+    assert_eq!(world.prepare(&take("c", -3), &counter(0)), BranchVerdict::Rejected(Rejection::Reserved));
+    is_fresh(&world.prepare(&take("d", -2), &counter(0)));
+    // A prepared addition does not count yet: it may be aborted.
+    is_fresh(&world.prepare(&branch("e", &[adding(counter(0), 100)]), &counter(0)));
     let mut refused = |number, change| world.change_cell(&minted(0, number), &counter(0), change).rejected();
     for (number, change) in [
         (2, Change::Add(-1)),
@@ -145,48 +145,50 @@ fn who_asks_too_much_is_told_so_and_who_is_in_the_way_of_others_is_told_to_come_
         (8, Change::Append((*b"x").into())),
         (9, Change::Expire(Some(START + 1_000))),
     ] {
-        assert_eq!(refused(number, change), Rejection::Held, "{number}");
+        assert_eq!(refused(number, change), Rejection::Reserved, "{number}");
     }
-    // What leaves enough is done: a larger value, an end taken away.
+    // Changes that leave enough are applied: a larger value, a removed expiry.
     world.change_cell(&minted(0, 10), &counter(0), Change::Set(11)).applied();
     world.change_cell(&minted(0, 11), &counter(0), Change::Expire(None)).applied();
     world.change_cell(&minted(0, 12), &counter(0), Change::Add(-1)).applied();
-    // A bound of its own refuses for good, as ever.
+    // A bound of the operation itself refuses permanently, as always.
     world.change_cell(&minted(0, 13), &counter(0), within(-11, Some(0), None)).refused();
-    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Abort, false));
+    is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Abort, false));
     world.change_cell(&minted(0, 2), &counter(0), Change::Add(-1)).applied();
-    is_fresh(&world.settle(&name("d"), &counter(0), Ending::Commit, false));
+    is_fresh(&world.finish(&name("d"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), 7);
 }
 
 #[test]
-fn what_ends_a_counter_in_the_past_leaves_nothing_and_nothing_may_be_enough() {
+fn an_expiry_in_the_past_counts_as_an_empty_cell() {
     let mut world = world();
-    is_fresh(&world.hold(&branch("b", &[Addition { min: Some(0), ..adding(counter(0), 0) }]), &counter(0)));
+    is_fresh(
+        &world.prepare(&branch("b", &[Addition { min: Some(0), ..adding(counter(0), 0) }]), &counter(0)),
+    );
     world.at(60);
     let ended = |until| [(counter(0), Change::Add(-1)), (counter(0), Change::Expire(Some(START + until)))];
     assert_eq!(
         world.batch(&minted(60, 1), &ended(61)).rejected(),
-        Rejection::Held,
+        Rejection::Reserved,
         "for a moment it is there"
     );
     world.batch(&minted(60, 2), &ended(60)).applied();
-    is_fresh(&world.settle(&name("b"), &counter(0), Ending::Commit, false));
+    is_fresh(&world.finish(&name("b"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), 0);
 }
 
 #[test]
-fn a_counter_at_its_limit_holds_what_fits_both_ways() {
+fn escrow_at_the_range_limits() {
     let mut world = world();
     world.change_cell(&minted(0, 1), &counter(0), Change::Set(i64::MAX - 5)).applied();
     let add = |of: &str, delta| branch(of, &[adding(counter(0), delta)]);
-    assert_eq!(world.hold(&add("a", 6), &counter(0)), BranchVerdict::Rejected(Rejection::Overflow));
-    // What may be taken away makes no room until it is.
-    is_fresh(&world.hold(&add("b", -100), &counter(0)));
-    is_fresh(&world.hold(&add("c", 5), &counter(0)));
-    assert_eq!(world.hold(&add("d", 1), &counter(0)), BranchVerdict::Rejected(Rejection::Held));
-    assert_eq!(world.change_cell(&minted(0, 2), &counter(0), Change::Add(1)).rejected(), Rejection::Held);
-    is_fresh(&world.settle(&name("c"), &counter(0), Ending::Commit, false));
+    assert_eq!(world.prepare(&add("a", 6), &counter(0)), BranchVerdict::Rejected(Rejection::Overflow));
+    // A value that may be taken away makes no room until it is.
+    is_fresh(&world.prepare(&add("b", -100), &counter(0)));
+    is_fresh(&world.prepare(&add("c", 5), &counter(0)));
+    assert_eq!(world.prepare(&add("d", 1), &counter(0)), BranchVerdict::Rejected(Rejection::Reserved));
+    assert_eq!(world.change_cell(&minted(0, 2), &counter(0), Change::Add(1)).rejected(), Rejection::Reserved);
+    is_fresh(&world.finish(&name("c"), &counter(0), BranchOutcome::Commit, false));
     assert_eq!(value(&world, 0), i64::MAX);
 }
 
@@ -212,20 +214,20 @@ fn a_branch_has_limits() {
 }
 
 #[test]
-fn a_partition_holds_so_many_and_then_says_so() {
+fn prepared_branches_are_limited() {
     let mut world = world();
-    for number in 0..HELD_MAX {
-        is_fresh(&world.hold(&branch(&number.to_string(), &[adding(counter(0), 1)]), &counter(0)));
+    for number in 0..PREPARED_MAX {
+        is_fresh(&world.prepare(&branch(&number.to_string(), &[adding(counter(0), 1)]), &counter(0)));
     }
     let more = branch("more", &[adding(counter(0), 1)]);
-    let refused = world.hold(&more, &counter(0));
+    let refused = world.prepare(&more, &counter(0));
     assert!(matches!(refused, BranchVerdict::Rejected(Rejection::Capacity { .. })), "{refused:?}");
-    is_fresh(&world.settle(&name("7"), &counter(0), Ending::Abort, false));
-    is_fresh(&world.hold(&more, &counter(0)));
+    is_fresh(&world.finish(&name("7"), &counter(0), BranchOutcome::Abort, false));
+    is_fresh(&world.prepare(&more, &counter(0)));
 }
 
 #[test]
-fn bytes_of_branches_never_change() {
+fn branch_encoding_is_stable() {
     let addition = Addition {
         cell: Cell::from_bytes(&[0, 3, 0, 0, 0, 1, b'a', 0, 0]).unwrap(),
         delta: -2,
@@ -233,16 +235,20 @@ fn bytes_of_branches_never_change() {
         max: None,
     };
     let branch = Branch::new(name("b"), vec![addition], vec![PartitionId(200)]).unwrap();
-    let settled =
-        |ending, values| BranchStep::Settled { name: name("b"), ending, values, generation: Generation(300) };
+    let settled = |outcome, values| BranchLogItem::Finished {
+        name: name("b"),
+        outcome,
+        values,
+        generation: Generation(300),
+    };
     let steps = [
-        BranchStep::Held(branch),
-        settled(Ending::Commit, vec![Value::Counter(5)]),
-        settled(Ending::Abort, vec![]),
+        BranchLogItem::Prepared(branch),
+        settled(BranchOutcome::Commit, vec![Value::Counter(5)]),
+        settled(BranchOutcome::Abort, vec![]),
     ];
     let mut bytes = Vec::new();
-    entry::begin(Step { slot: 1, time: Moment::from_millis(5) }, &mut bytes);
-    steps.iter().for_each(|step| entry::push_branch(step, &mut bytes));
+    log_entry::begin(LogPosition { slot: 1, time: Timestamp::from_millis(5) }, &mut bytes);
+    steps.iter().for_each(|step| log_entry::push_branch(step, &mut bytes));
     let expected = [
         &[2, 5][..],
         &[16, 1, b'b', 1, 200, 1, 1, 9, 0, 3, 0, 0, 0, 1, b'a', 0, 0, 1, 3, 0],
@@ -250,20 +256,21 @@ fn bytes_of_branches_never_change() {
         &[18, 1, b'b', 172, 2, 0],
     ];
     assert_eq!(bytes, expected.concat());
-    let read: Vec<Logged> = Entry::read(1, &bytes).unwrap().collect::<Result<_, _>>().unwrap();
-    assert_eq!(read, steps.map(Logged::Branch));
+    let read: Vec<LogItem> = Entry::read(1, &bytes).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(read, steps.map(LogItem::Branch));
     for len in 3..bytes.len() {
-        let read: Result<Vec<Logged>, _> = Entry::read(1, &bytes[..len]).unwrap().collect();
+        let read: Result<Vec<LogItem>, _> = Entry::read(1, &bytes[..len]).unwrap().collect();
         assert!(read.is_err() || len == 22 || len == 30, "cut after {len}");
     }
 }
 
-/// A row of a partition without branches is as it was before there were any; one with them must have all of them.
+/// The row of a partition without branches is as it was before branches existed; a row with branches must
+/// have all of them.
 #[test]
-fn a_row_says_how_many_branches_there_are() {
+fn a_partition_row_counts_its_branches() {
     let mut world = world();
     let without = world.partition(&counter(0)).encode();
-    is_fresh(&world.hold(&branch("b", &[adding(counter(0), 1)]), &counter(0)));
+    is_fresh(&world.prepare(&branch("b", &[adding(counter(0), 1)]), &counter(0)));
     let row = world.partition(&counter(0)).encode();
     assert_eq!(row.last(), Some(&1));
     let id = counter(0).partition();
@@ -281,7 +288,7 @@ fn a_row_says_how_many_branches_there_are() {
 #[derive(Debug, Clone)]
 enum Act {
     Hold(u8, Vec<(u8, i64, Option<i64>, Option<i64>)>),
-    Settle(u8, Ending),
+    Settle(u8, BranchOutcome),
     Change(Vec<(u8, Change)>),
     Pass(u64),
     Checkpoint,
@@ -307,7 +314,7 @@ fn any_act() -> impl Strategy<Value = Act> {
         6 => (0..6u8, prop::collection::vec((0..3u8, any_delta(), bound(), bound()), 1..4))
             .prop_map(|(of, additions)| Act::Hold(of, additions)),
         4 => (0..6u8, any::<bool>())
-            .prop_map(|(of, commit)| Act::Settle(of, if commit { Ending::Commit } else { Ending::Abort })),
+            .prop_map(|(of, commit)| Act::Settle(of, if commit { BranchOutcome::Commit } else { BranchOutcome::Abort })),
         5 => prop::collection::vec((0..3u8, change), 1..4).prop_map(Act::Change),
         2 => (0..60u64).prop_map(Act::Pass),
         1 => Just(Act::Checkpoint),
@@ -315,10 +322,11 @@ fn any_act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What the branches of a model ask for.
+/// The additions of the model's branches.
 type Asked = BTreeMap<u8, Vec<Addition>>;
 
-/// Whether every branch can be committed after any of the others, tried one by one, if the counter may be at any of these.
+/// Whether every branch can commit after any of the others, tried one by one, for each of these counter
+/// values.
 fn can_all_be_kept(asked: &Asked, cell: &Cell, numbers: &[i64]) -> bool {
     let of: Vec<&Addition> = asked.values().flatten().filter(|one| one.cell == *cell).collect();
     (0..of.len()).all(|one| {
@@ -335,7 +343,7 @@ fn can_all_be_kept(asked: &Asked, cell: &Cell, numbers: &[i64]) -> bool {
     })
 }
 
-/// What the counter is, or may become by itself; nothing if it is none.
+/// The counter's value now and after an expiry; `None` if the cell is not a counter.
 fn numbers(value: Option<&Value>) -> Option<Vec<i64>> {
     match value {
         None => Some(vec![0]),
@@ -356,13 +364,13 @@ fn kept_in(asked: &Asked, world: &mut World, store: &Store) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever happens: what is held can be committed whatever becomes of the rest, counts once if it is and never if it is not, and nothing is refused that would leave
-    /// that so. Across crashes too.
+    /// In any history: a prepared branch can commit, counts once if it does and never otherwise, and nothing
+    /// is refused that would keep this true. Across crashes too.
     #[test]
-    fn what_is_held_can_always_be_kept(acts in prop::collection::vec(any_act(), 1..40)) {
+    fn prepared_branches_can_always_commit(acts in prop::collection::vec(any_act(), 1..40)) {
         let mut world = world();
         let mut asked = Asked::new();
-        let mut settled: BTreeMap<u8, Ending> = BTreeMap::new();
+        let mut settled: BTreeMap<u8, BranchOutcome> = BTreeMap::new();
         let mut passed = 0;
         for act in acts {
             let before = world.store.clone();
@@ -370,13 +378,13 @@ proptest! {
                 Act::Hold(of, additions) => {
                     let additions = additions.into_iter().map(|(cell, delta, min, max)| Addition { cell: counter(cell), delta, min, max });
                     let Ok(branch) = Branch::new(name(&of.to_string()), additions.collect(), Vec::new()) else { continue };
-                    let verdict = world.hold(&branch, &counter(0));
+                    let verdict = world.prepare(&branch, &counter(0));
                     let mut with = asked.clone();
                     with.insert(of, branch.additions().to_vec());
                     match (asked.get(&of), settled.get(&of)) {
-                        (Some(held), _) if held == branch.additions() => prop_assert_eq!(verdict, BranchVerdict::Held),
+                        (Some(held), _) if held == branch.additions() => prop_assert_eq!(verdict, BranchVerdict::Prepared),
                         (Some(_), _) => prop_assert_eq!(verdict, BranchVerdict::Rejected(Rejection::Mismatch)),
-                        (_, Some(ending)) => prop_assert_eq!(verdict, BranchVerdict::Settled(*ending)),
+                        (_, Some(outcome)) => prop_assert_eq!(verdict, BranchVerdict::Finished(*outcome)),
                         _ => {
                             let store = world.store.clone();
                             let can = kept_in(&with, &mut world, &store);
@@ -388,25 +396,25 @@ proptest! {
                     }
                     prop_assert_eq!(&world.store.values, &before.values);
                 }
-                Act::Settle(of, ending) => {
-                    let verdict = world.settle(&name(&of.to_string()), &counter(0), ending, false);
+                Act::Settle(of, outcome) => {
+                    let verdict = world.finish(&name(&of.to_string()), &counter(0), outcome, false);
                     let mut expected = before.values.clone();
                     match (asked.remove(&of), settled.get(&of).copied()) {
                         (Some(additions), _) => {
                             is_fresh(&verdict);
-                            settled.insert(of, ending);
-                            for one in additions.iter().filter(|_| ending == Ending::Commit) {
+                            settled.insert(of, outcome);
+                            for one in additions.iter().filter(|_| outcome == BranchOutcome::Commit) {
                                 let value = expected.get(&one.cell).cloned().and_then(|value| value.at(START + passed));
                                 let sum = value.as_ref().map_or(0, |value| value.counter().unwrap()) + one.delta;
                                 let until = value.and_then(|value| value.until());
                                 expected.insert(one.cell.clone(), Value::Counter(sum).lasting(until));
                             }
                         }
-                        (None, Some(before)) => prop_assert_eq!(verdict, BranchVerdict::Settled(before)),
-                        (None, None) if ending == Ending::Commit => prop_assert_eq!(verdict, BranchVerdict::Unknown),
+                        (None, Some(before)) => prop_assert_eq!(verdict, BranchVerdict::Finished(before)),
+                        (None, None) if outcome == BranchOutcome::Commit => prop_assert_eq!(verdict, BranchVerdict::Unknown),
                         (None, None) => {
                             is_fresh(&verdict);
-                            settled.insert(of, ending);
+                            settled.insert(of, outcome);
                         }
                     }
                     prop_assert_eq!(&world.store.values, &expected);
@@ -414,23 +422,23 @@ proptest! {
                 Act::Change(changes) => {
                     let changes = changes.into_iter().map(|(cell, change)| (counter(cell), change)).collect();
                     let operation = Operation::batch(None, changes).unwrap();
-                    // What would become of it in a partition that holds nothing.
+                    // The verdict in a partition without prepared branches.
                     let mut free = Partition::new(operation.partition());
                     let (step, mut store) = (free.next_step(world.now), world.store.clone());
                     let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
                     let Ok(freely) = free.decide(step, world.table(), &operation, hashes, &mut store);
-                    let verdict = world.ask(&operation);
+                    let verdict = world.submit(&operation);
                     let Verdict::Fresh(decision) = &freely else {
                         prop_assert_eq!(verdict, freely);
                         continue;
                     };
-                    free.take(step);
-                    free.apply(world.table(), &operation, hashes, decision, &mut store);
+                    free.advance(step).unwrap();
+                    free.apply(world.table(), &operation, hashes, decision, &mut store).unwrap();
                     if kept_in(&asked, &mut world, &store) {
                         prop_assert!(matches!(verdict, Verdict::Fresh(_)), "{:?}", verdict);
                         prop_assert_eq!(&world.store.values, &store.values);
                     } else {
-                        prop_assert_eq!(verdict, Verdict::Rejected(Rejection::Held));
+                        prop_assert_eq!(verdict, Verdict::Rejected(Rejection::Reserved));
                         prop_assert_eq!(&world.store.values, &before.values);
                     }
                 }

@@ -1,4 +1,4 @@
-//! Changes that look at what a cell holds: checks, ends of time, appending.
+//! Changes that depend on the content of a cell: checks, expiry, append.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use common::*;
 use jeton_core::limits::CELL_BYTES_MAX;
 use jeton_core::{
-    Absorb, Cell, Change, Check, Entry, Generation, Hashes, IdKey, Incomplete, Operation, Partition, Recall,
-    Rejection, Remembered, Secret, Table, TableId, Value, Verdict, complete, entry,
+    Cell, Change, Check, DedupRecord, Entry, Generation, Hashes, IdKey, Operation, Partition, RecomputeError,
+    Rejection, Secret, StateReader, StateWriter, Table, TableId, Value, Verdict, complete, log_entry,
 };
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn append(text: &str) -> Change {
 }
 
 #[test]
-fn a_check_lets_an_operation_pass_or_refuses_it_for_good() {
+fn a_check_passes_or_refuses_permanently() {
     let mut world = world();
     let a = cell("a");
     let if_absent = [(a.clone(), Change::Check(Check::Absent)), (a.clone(), put("first"))];
@@ -38,7 +38,7 @@ fn a_check_lets_an_operation_pass_or_refuses_it_for_good() {
     assert_eq!(world.value("a"), Some(bytes("first")));
     assert!(!world.batch(&opaque("2"), &if_absent).fresh().answer.applied);
     world.change_row(&opaque("3"), "a", Change::Delete).fresh();
-    // Refused once, refused always: whoever asks again under that id was told no.
+    // A refusal is permanent under its id.
     assert!(!world.batch(&opaque("2"), &if_absent).replayed().applied);
     assert_eq!(world.value("a"), None);
 
@@ -55,11 +55,38 @@ fn a_check_lets_an_operation_pass_or_refuses_it_for_good() {
 }
 
 #[test]
-fn a_check_alone_changes_nothing_and_sees_what_came_before_it() {
+fn a_check_of_the_expiry_time_takes_none_for_the_latest() {
+    let mut world = world();
+    let (never, end) = (u64::MAX, START + 50);
+    let expires = |min, max| Change::Check(Check::ExpiresWithin { min, max });
+    world.change_row(&opaque("empty"), "a", expires(0, never)).refused();
+    world.change_row(&opaque("put"), "a", put("text")).fresh();
+    let cases = [(0, never, true), (never, never, true), (0, never - 1, false)];
+    for (at, (min, max, applied)) in cases.into_iter().enumerate() {
+        let answer = world.change_row(&opaque(&format!("plain{at}")), "a", expires(min, max)).fresh().answer;
+        assert_eq!(answer.applied, applied, "{min}..={max}");
+    }
+    world.change_row(&opaque("end"), "a", Change::Expire(Some(end))).fresh();
+    let cases = [
+        (0, never - 1, true),
+        (end, end, true),
+        (end + 1, never, false),
+        (0, end - 1, false),
+        (never, never, false),
+    ];
+    for (at, (min, max, applied)) in cases.into_iter().enumerate() {
+        let answer = world.change_row(&opaque(&format!("end{at}")), "a", expires(min, max)).fresh().answer;
+        assert_eq!(answer.applied, applied, "{min}..={max}");
+    }
+    assert_eq!(world.value("a"), Some(bytes("text").lasting(Some(end))));
+}
+
+#[test]
+fn a_check_changes_nothing_and_sees_earlier_changes() {
     let mut world = world();
     assert!(world.change_row(&opaque("1"), "a", Change::Check(Check::Absent)).fresh().answer.applied);
     assert_eq!(world.value("a"), None);
-    // Whatever the cell holds, it goes on holding it.
+    // The content of the cell does not change.
     world.change_row(&opaque("put"), "b", put("text")).fresh();
     world.change_row(&opaque("end"), "b", Change::Expire(Some(START + 9))).fresh();
     world.change_row(&opaque("check"), "b", Change::Check(Check::Present)).fresh();
@@ -76,7 +103,7 @@ fn a_check_alone_changes_nothing_and_sees_what_came_before_it() {
 }
 
 #[test]
-fn a_value_that_expires_is_there_until_then_and_gone_after() {
+fn a_value_is_gone_after_its_expiry() {
     let mut world = world();
     world.add(&opaque("1"), 5).applied();
     assert_eq!(world.change_row(&opaque("2"), "a", Change::Expire(Some(START + 100))).applied(), 5);
@@ -87,7 +114,7 @@ fn a_value_that_expires_is_there_until_then_and_gone_after() {
 }
 
 #[test]
-fn bounds_checks_and_ends_take_what_is_over_for_nothing() {
+fn expired_values_count_as_empty() {
     let mut world = world();
     let ends = |at: u64| [(cell("a"), put("text")), (cell("a"), Change::Expire(Some(START + at)))];
     world.batch(&opaque("1"), &ends(10)).fresh();
@@ -100,7 +127,7 @@ fn bounds_checks_and_ends_take_what_is_over_for_nothing() {
 }
 
 #[test]
-fn an_end_can_be_moved_taken_away_and_lies_in_the_past_too() {
+fn an_expiry_can_be_moved_removed_or_past() {
     let mut world = world();
     world.change_row(&opaque("1"), "a", put("text")).fresh();
     world.change_row(&opaque("2"), "a", Change::Expire(Some(START + 10))).fresh();
@@ -110,7 +137,7 @@ fn an_end_can_be_moved_taken_away_and_lies_in_the_past_too() {
     assert_eq!(world.at(30).change_row(&opaque("5"), "a", append("s")).applied(), 5);
     world.change_row(&opaque("6"), "a", Change::Expire(Some(1))).fresh();
     assert!(world.change_row(&opaque("7"), "a", Change::Check(Check::Absent)).fresh().answer.applied);
-    // What is written anew has no end, unless it is given one.
+    // A new value has no expiry unless it is given one.
     world.change_row(&opaque("8"), "a", Change::Expire(Some(START + 99))).refused();
     world.batch(&opaque("9"), &[(cell("a"), Change::Set(1)), (cell("a"), Change::Expire(Some(START + 99)))]);
     world.change_row(&opaque("10"), "a", Change::Set(2)).applied();
@@ -118,7 +145,7 @@ fn an_end_can_be_moved_taken_away_and_lies_in_the_past_too() {
 }
 
 #[test]
-fn appending_makes_text_and_numbers_as_they_are_written() {
+fn appending_makes_text_or_numbers() {
     let mut world = world();
     assert_eq!(world.change_row(&opaque("1"), "a", append("1")).applied(), 1);
     assert_eq!(world.add(&opaque("2"), 11).applied(), 12);
@@ -135,7 +162,7 @@ fn appending_makes_text_and_numbers_as_they_are_written() {
 }
 
 #[test]
-fn what_was_kept_is_replayed() {
+fn contents_kept_by_a_change_are_replayed() {
     let mut world = world();
     world.add(&opaque("1"), 5).applied();
     world.change_row(&opaque("2"), "a", Change::Expire(Some(START + 100))).applied();
@@ -151,9 +178,9 @@ fn what_was_kept_is_replayed() {
     assert_eq!(again.store.values, world.store.values);
 }
 
-/// What goes into the log is as large as what was asked, whatever the cells hold.
+/// A log entry is as large as its operations, whatever the cells hold.
 #[test]
-fn as_many_ends_as_changes_fit_one_operation_however_large_the_cells_are() {
+fn entry_size_is_independent_of_cell_size() {
     let mut world = world();
     let row = |number: usize| cell(&format!("{{t}}.{number}"));
     for number in 0..200 {
@@ -173,7 +200,7 @@ fn as_many_ends_as_changes_fit_one_operation_however_large_the_cells_are() {
 }
 
 #[test]
-fn what_cells_held_must_lead_to_the_answer_that_is_logged() {
+fn replay_rejects_values_that_contradict_the_log() {
     let mut world = world();
     world.change_row(&opaque("1"), "a", put("text")).fresh();
     for (change, other) in [(append("s"), bytes("tex")), (Change::Expire(None), Value::Counter(4))] {
@@ -188,27 +215,27 @@ fn what_cells_held_must_lead_to_the_answer_that_is_logged() {
         for wrong in [Some(other), None] {
             store.store(&cell("a"), wrong);
             let completed = complete(&operation, &mut decision, &mut store);
-            assert_eq!(completed, Err(Incomplete::Contradicted));
+            assert_eq!(completed, Err(RecomputeError::Contradicted));
         }
-        assert_eq!(complete(&operation, &mut decision, &mut Unreadable), Err(Incomplete::Recall("broken")));
+        assert_eq!(complete(&operation, &mut decision, &mut Unreadable), Err(RecomputeError::Read("broken")));
     }
 }
 
 /// A store that cannot be read.
 struct Unreadable;
 
-impl Recall for Unreadable {
+impl StateReader for Unreadable {
     type Error = &'static str;
 
     fn value(&mut self, _: &Cell) -> Result<Option<Value>, Self::Error> {
         Err("broken")
     }
 
-    fn remembered(
+    fn dedup_record(
         &mut self,
         _: IdKey,
         _: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Self::Error> {
+    ) -> Result<Option<DedupRecord>, Self::Error> {
         Err("broken")
     }
 }
@@ -231,31 +258,34 @@ fn any_change() -> impl Strategy<Value = Change> {
         1 => Just(Change::Check(Check::Present)),
         1 => Just(Change::Check(Check::Absent)),
         1 => held.prop_map(|(value, end)| Change::Check(Check::Holds(value.lasting(end)))),
+        2 => (0..400u64, end()).prop_map(|(min, max)| {
+            Change::Check(Check::ExpiresWithin { min: START + min, max: max.unwrap_or(u64::MAX) })
+        }),
     ]
 }
 
 /// The state after an entry.
 type After = (Partition, Store);
 
-/// Takes up an entry, as a recovery does.
+/// Replays an entry, as a recovery does.
 fn replay(table: &Table, (partition, store): &mut After, slot: u64, entry: &[u8]) {
     let entry = Entry::read(slot, entry).unwrap();
-    partition.take(entry.step());
+    partition.advance(entry.step()).unwrap();
     for decided in entry {
         let (operation, mut decision) = decided.unwrap().operation().unwrap();
         complete(&operation, &mut decision, store).unwrap();
         let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
-        partition.apply(table, &operation, hashes, &decision, store);
+        partition.apply(table, &operation, hashes, &decision, store).unwrap();
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// What was made when it was decided is made again from the entries, on top of what any of them left: after each of them, of
-    /// whatever changes, several operations in one. So it is if what was over by then is gone.
+    /// Replaying entries on top of any earlier state gives the decided state, for any changes and several
+    /// operations in one entry; also if expired values are dropped before.
     #[test]
-    fn entries_make_what_was_made_when_they_were_decided(
+    fn replay_gives_the_decided_state(
         entries in prop::collection::vec(
             (0..40u64, prop::collection::vec(prop::collection::vec((0..3u8, any_change()), 1..5), 1..4)),
             1..30,
@@ -271,18 +301,18 @@ proptest! {
             millis += wait;
             let (partition, store) = &mut now;
             let (step, mut bytes, mut most) = (partition.next_step(at(millis)), Vec::new(), 16);
-            entry::begin(step, &mut bytes);
-            partition.take(step);
+            log_entry::begin(step, &mut bytes);
+            partition.advance(step).unwrap();
             for changes in operations {
                 let changes = changes.into_iter().map(|(row, change)| (cell(&format!("{{t}}.{row}")), change));
                 let operation = Operation::batch(None, changes.collect()).unwrap();
                 let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
                 let Ok(verdict) = partition.decide(step, table, &operation, hashes, store);
                 if let Verdict::Fresh(decision) = verdict {
-                    entry::push(&operation, &decision, &mut bytes);
+                    log_entry::push(&operation, &decision, &mut bytes);
                     most += operation.size_max();
                     prop_assert!(bytes.len() <= most);
-                    partition.apply(table, &operation, hashes, &decision, store);
+                    partition.apply(table, &operation, hashes, &decision, store).unwrap();
                 }
             }
             log.push((step.slot, bytes));

@@ -1,16 +1,16 @@
-//! What the fuzzer has found so far, without the fuzzer: every input of its corpora still keeps its promises.
+//! Regression test over the fuzzer's corpora.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 mod fuzzed;
-#[path = "../../../fuzz/replay.rs"]
-mod replay;
+#[path = "../../../testing/fuzz/replay.rs"]
+mod recompute;
 
 use common::{World, at, cell, minted, opaque, sequenced, settings, within};
 use jeton_core::codec::Write;
 use jeton_core::{Change, Check, Entry, OpId, Operation, Value};
 
-/// A store in which something of every kind has happened.
+/// A store with data of every kind.
 fn world() -> World {
     let mut world = World::new(settings());
     world.add(&minted(0, 1), 5);
@@ -40,11 +40,11 @@ fn world() -> World {
         ],
     );
     let without_id = Operation::single(None, cell("a"), Change::Add(1)).unwrap();
-    world.ask(&without_id);
+    world.submit(&without_id);
     world
 }
 
-fn entries() -> replay::Seeds {
+fn entries() -> recompute::Seeds {
     let names = [
         "uuid7",
         "ulid",
@@ -69,7 +69,7 @@ fn entries() -> replay::Seeds {
     let mut world = world();
     assert_eq!(world.log.len(), names.len());
     let entries = world.log.iter().map(|(_, _, bytes)| bytes.clone());
-    let mut seeds: replay::Seeds = names.into_iter().zip(entries).collect();
+    let mut seeds: recompute::Seeds = names.into_iter().zip(entries).collect();
     let mut value = Vec::new();
     Value::Bytes((*b"text").into()).lasting(Some(1)).encode(&mut value);
     seeds.push(("value", value));
@@ -88,7 +88,7 @@ fn entries() -> replay::Seeds {
     seeds
 }
 
-fn ids() -> replay::Seeds {
+fn ids() -> recompute::Seeds {
     let event = OpId::event("source", "id/with/slashes", 1_700_000_000_000).unwrap();
     let shown = [
         ("uuid7", minted(0, 1)),
@@ -105,20 +105,20 @@ fn ids() -> replay::Seeds {
 }
 
 #[test]
-fn entries_of_the_log() {
-    replay::seeds("entry", &entries());
-    replay::each("entry", fuzzed::entry);
+fn log_entry_corpus() {
+    recompute::seeds("entry", &entries());
+    recompute::each("entry", fuzzed::entry);
 }
 
 #[test]
-fn texts_of_ids() {
-    replay::seeds("id", &ids());
-    replay::each("id", fuzzed::id);
+fn id_text_corpus() {
+    recompute::seeds("id", &ids());
+    recompute::each("id", fuzzed::id);
 }
 
-/// The answers in it would be of another time than its step, and would be written back as of that.
+/// Its results would have another time than its log position, and would be encoded with that.
 #[test]
-fn an_entry_of_a_time_that_no_moment_has_is_refused() {
+fn an_entry_with_an_overflowing_time_is_refused() {
     let entry = |millis: u64| {
         let mut bytes = vec![2];
         bytes.put_varint(millis);

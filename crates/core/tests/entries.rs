@@ -1,4 +1,4 @@
-//! Entries of the log: what was decided is read back as it was, from bytes that never change, and makes the same state.
+//! Log entries: decoded as encoded, in a stable format, and replayed to the same state.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -9,9 +9,10 @@ use std::time::Duration;
 use common::*;
 use jeton_core::limits::{CELL_BYTES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, ROW_BYTES_MAX};
 use jeton_core::{
-    Answer, Catalog, Cell, Change, Check, Column, Decision, Entry, Format, Formats, Generation, Logged,
-    Memory, Mode, Moment, OpId, Operation, Partition, PartitionId, Payload, Remembered, Step, TableSettings,
-    Value, Values, Verdict, codec::Reader, complete, entry,
+    Catalog, Cell, Change, Check, Column, DedupLocation, DedupRecord, Entry, Format, Formats, Generation,
+    LogItem, LogPosition, Mode, OpId, Operation, OperationDecision, OperationResult, Partition, PartitionId,
+    PayloadHash, ReplayError, TableSettings, Timestamp, Value, Values, Verdict, codec::Reader, complete,
+    log_entry,
 };
 use proptest::prelude::*;
 
@@ -58,6 +59,7 @@ fn any_change() -> impl Strategy<Value = Change> {
         Just(Change::Check(Check::Absent)),
         Just(Change::Check(Check::Present)),
         any_value().prop_map(|value| Change::Check(Check::Holds(value))),
+        any::<(u64, u64)>().prop_map(|(min, max)| Change::Check(Check::ExpiresWithin { min, max })),
     ]
 }
 
@@ -67,7 +69,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     (value, prop::option::of(any::<u64>())).prop_map(|(value, until)| value.lasting(until))
 }
 
-/// Changes of one row, which may be a long one with zero bytes, which take two.
+/// Changes of one row, which may be long and have zero bytes, which take two.
 fn any_changes() -> impl Strategy<Value = Vec<(Cell, Change)>> {
     let row = prop_oneof![
         prop::collection::vec(any::<u8>(), 1..20),
@@ -88,21 +90,24 @@ fn any_changes() -> impl Strategy<Value = Vec<(Cell, Change)>> {
 }
 
 /// Any operation with any decision that fits it.
-fn any_decided() -> impl Strategy<Value = (Operation, Decision)> {
+fn any_decided() -> impl Strategy<Value = (Operation, OperationDecision)> {
     let values = prop::collection::vec(prop::option::of(any_number()), 4);
     let numbers = (any::<u32>(), any::<u64>(), any::<bool>());
     (prop::option::of(any_id()), any_changes(), values, any::<bool>(), numbers).prop_map(
         |(id, changes, mut values, applied, (era, number, exact))| {
             values.truncate(changes.len());
             let memory = match &id {
-                None => Memory::None,
-                Some(OpId::Sequenced { .. }) => Memory::Session { lease: Duration::from_nanos(number) },
-                Some(_) if exact => Memory::Index { era, generation: Generation(number) },
-                Some(_) => Memory::Filter { era },
+                None => DedupLocation::None,
+                Some(OpId::Sequenced { .. }) => {
+                    DedupLocation::Session { lease: Duration::from_nanos(number) }
+                }
+                Some(_) if exact => DedupLocation::Index { era, generation: Generation(number) },
+                Some(_) => DedupLocation::Filter { era },
             };
             let operation = Operation::batch(id, changes).unwrap();
-            let answer = Answer { applied, slot: 0, millis: 0, values: Values::from_vec(values) };
-            // What is kept of a cell is at most as large as a cell, and there only for changes that keep something.
+            let answer = OperationResult { applied, slot: 0, millis: 0, values: Values::from_vec(values) };
+            // The content after a change is at most as large as a cell, and present only for changes that
+            // keep something.
             let kept = |(_, change): &(Cell, Change)| match change {
                 Change::Add(_) | Change::AddWithin { .. } => {
                     Some(Value::Counter(i64::MIN).lasting(Some(u64::MAX)))
@@ -113,39 +118,39 @@ fn any_decided() -> impl Strategy<Value = (Operation, Decision)> {
                 _ => None,
             };
             let effects = (number % 2 == 0).then(|| operation.changes().map(kept).collect());
-            (operation, Decision { answer, memory, effects })
+            (operation, OperationDecision { answer, memory, effects })
         },
     )
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn encoded_values_round_trip(
         slot: u64,
         millis in 0..u64::MAX / 1_000_000,
         mut decided in prop::collection::vec(any_decided(), 0..4),
     ) {
-        let step = Step { slot, time: Moment::from_millis(millis) };
+        let step = LogPosition { slot, time: Timestamp::from_millis(millis) };
         let mut bytes = Vec::new();
-        entry::begin(step, &mut bytes);
+        log_entry::begin(step, &mut bytes);
         for (operation, decision) in &mut decided {
             decision.answer.slot = slot;
             decision.answer.millis = millis;
             let before = bytes.len();
-            entry::push(operation, decision, &mut bytes);
+            log_entry::push(operation, decision, &mut bytes);
             prop_assert!(bytes.len() - before <= operation.size_max(), "beyond size_max");
-            // What is made again from what the cells held is not written, however large it is.
+            // Content that can be recomputed is not encoded, however large it is.
             if operation.changes().any(|(_, change)| matches!(change, Change::Expire(_) | Change::Append(_))) {
                 decision.effects = None;
             }
         }
         let read = Entry::read(slot, &bytes).unwrap();
         prop_assert_eq!(read.step(), step);
-        let decided: Vec<Logged> =
-            decided.into_iter().map(|(operation, decision)| Logged::Operation(operation, decision)).collect();
+        let decided: Vec<LogItem> =
+            decided.into_iter().map(|(operation, decision)| LogItem::Operation(operation, decision)).collect();
         prop_assert_eq!(read.collect::<Result<Vec<_>, _>>(), Ok(decided.clone()));
 
-        // Cut off anywhere, it is refused, or ends where an operation ended.
+        // A truncated entry is refused, or ends at an operation.
         for len in (0..bytes.len()).step_by(1 + bytes.len() / 64) {
             if let Ok(read) = Entry::read(slot, &bytes[..len])
                 && let Ok(less) = read.collect::<Result<Vec<_>, _>>()
@@ -157,14 +162,14 @@ proptest! {
     }
 
     #[test]
-    fn answers_and_values_are_read_as_they_were_written((_, decision) in any_decided(), payload: u64, slot: u64) {
-        let answer = Answer { slot, millis: slot >> 1, ..decision.answer };
-        let remembered = Remembered { payload: Payload(payload), answer };
+    fn results_and_values_round_trip((_, decision) in any_decided(), payload: u64, slot: u64) {
+        let answer = OperationResult { slot, millis: slot >> 1, ..decision.answer };
+        let remembered = DedupRecord { payload: PayloadHash(payload), answer };
         let mut bytes = Vec::new();
         remembered.encode(&mut bytes);
-        prop_assert_eq!(Remembered::decode(&bytes), Ok(remembered));
+        prop_assert_eq!(DedupRecord::decode(&bytes), Ok(remembered));
         for len in 0..bytes.len() {
-            prop_assert!(Remembered::decode(&bytes[..len]).is_err());
+            prop_assert!(DedupRecord::decode(&bytes[..len]).is_err());
         }
         for value in [Value::Counter(payload as i64), Value::Bytes(bytes.clone().into())] {
             let mut out = Vec::new();
@@ -174,14 +179,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(noise in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(noise in prop::collection::vec(any::<u8>(), 0..200)) {
         let begun = [&[2, 5][..], &noise].concat();
         for bytes in [&noise, &begun] {
             if let Ok(read) = Entry::read(1, bytes) {
-                // It comes to an end, whatever it says, and what it says can be applied.
+                // Decoding terminates for any bytes, and what it returns can be applied.
                 prop_assert!(read.count() <= bytes.len());
             }
-            let _ = Remembered::decode(bytes);
+            let _ = DedupRecord::decode(bytes);
             let _ = Catalog::decode(bytes);
             let _ = Partition::decode(PartitionId(0), bytes);
             let _ = Partition::new(PartitionId(0)).sessions().restore(client(), bytes);
@@ -189,41 +194,38 @@ proptest! {
         }
     }
 
-    /// One byte of a good entry is damaged: it is refused, or says something else that can be applied without a panic.
+    /// One byte of a valid entry is damaged: it is refused, or decodes to something that does not panic.
     #[test]
     fn a_damaged_entry_never_panics(decided in any_decided(), at: prop::sample::Index, byte: u8) {
         let (operation, mut decision) = decided;
         decision.answer.slot = 1;
-        if let Memory::Filter { era } | Memory::Index { era, .. } = &mut decision.memory {
+        if let DedupLocation::Filter { era } | DedupLocation::Index { era, .. } = &mut decision.memory {
             *era = 1;
         }
         let mut bytes = Vec::new();
-        entry::begin(Step { slot: 1, time: at_start() }, &mut bytes);
-        entry::push(&operation, &decision, &mut bytes);
+        log_entry::begin(LogPosition { slot: 1, time: at_start() }, &mut bytes);
+        log_entry::push(&operation, &decision, &mut bytes);
         let index = at.index(bytes.len());
         bytes[index] = byte;
         let Ok(read) = Entry::read(1, &bytes) else { return Ok(()) };
         let step = read.step();
         static CATALOG: LazyLock<Catalog> = LazyLock::new(|| World::new(settings()).catalog);
         for one in read {
-            let Some((operation, mut decision)) = one.ok().and_then(Logged::operation) else { break };
+            let Some((operation, mut decision)) = one.ok().and_then(LogItem::operation) else { break };
             let mut store = Store::default();
             if complete(&operation, &mut decision, &mut store).is_err() {
                 break;
             }
-            // An era beyond the catalogue's must stop the replay: it is not for this test.
-            if let Memory::Filter { era } | Memory::Index { era, .. } = &mut decision.memory {
-                *era = 1;
-            }
             let mut partition = Partition::new(operation.partition());
-            partition.take(step);
+            partition.advance(step).unwrap();
             let hashes = jeton_core::Hashes::of(&operation, &SECRET, &mut Vec::new());
-            partition.apply(CATALOG.get(TABLE).unwrap(), &operation, hashes, &decision, &mut store);
+            // An error is fine; a panic is not.
+            let _ = partition.apply(CATALOG.get(TABLE).unwrap(), &operation, hashes, &decision, &mut store);
         }
     }
 }
 
-fn at_start() -> Moment {
+fn at_start() -> Timestamp {
     at(0)
 }
 
@@ -232,40 +234,40 @@ fn client() -> jeton_core::Client {
 }
 
 #[test]
-fn an_entry_whose_memory_does_not_fit_its_id_is_refused() {
-    let index = Memory::Index { era: 1, generation: Generation(9) };
-    let session = Memory::Session { lease: ms(1) };
+fn an_entry_with_a_wrong_dedup_location_is_refused() {
+    let index = DedupLocation::Index { era: 1, generation: Generation(9) };
+    let session = DedupLocation::Session { lease: ms(1) };
     for (id, memory) in [
-        (None, Memory::Filter { era: 1 }),
+        (None, DedupLocation::Filter { era: 1 }),
         (None, index),
         (None, session),
-        (Some(opaque("a")), Memory::None),
+        (Some(opaque("a")), DedupLocation::None),
         (Some(opaque("a")), session),
         (Some(minted(0, 1)), session),
-        (Some(sequenced("a", 1, 1)), Memory::None),
-        (Some(sequenced("a", 1, 1)), Memory::Filter { era: 1 }),
+        (Some(sequenced("a", 1, 1)), DedupLocation::None),
+        (Some(sequenced("a", 1, 1)), DedupLocation::Filter { era: 1 }),
         (Some(sequenced("a", 1, 1)), index),
     ] {
         let operation = Operation::single(id.clone(), cell("a"), Change::Reset).unwrap();
-        let answer = Answer { applied: true, slot: 1, millis: 1, values: Values::One(Some(0)) };
+        let answer = OperationResult { applied: true, slot: 1, millis: 1, values: Values::One(Some(0)) };
         let mut bytes = Vec::new();
-        entry::begin(Step { slot: 1, time: Moment::from_millis(1) }, &mut bytes);
-        entry::push(&operation, &Decision { answer, memory, effects: None }, &mut bytes);
+        log_entry::begin(LogPosition { slot: 1, time: Timestamp::from_millis(1) }, &mut bytes);
+        log_entry::push(&operation, &OperationDecision { answer, memory, effects: None }, &mut bytes);
         let read: Result<Vec<_>, _> = Entry::read(1, &bytes).unwrap().collect();
         assert!(read.is_err(), "{id:?} in {memory:?}");
     }
 }
 
 #[test]
-fn the_longest_numbers_everywhere_are_within_size_max() {
+fn the_longest_numbers_fit_size_max() {
     let id = OpId::event(&"s".repeat(ID_BYTES_MAX), &"i".repeat(ID_BYTES_MAX), u64::MAX).unwrap();
-    let memory = Memory::Index { era: u32::MAX, generation: Generation(u64::MAX) };
-    for (id, memory) in [(None, Memory::None), (Some(id), memory)] {
+    let memory = DedupLocation::Index { era: u32::MAX, generation: Generation(u64::MAX) };
+    for (id, memory) in [(None, DedupLocation::None), (Some(id), memory)] {
         for count in [1, 2, 256] {
             let change = (cell(&"r".repeat(ROW_BYTES_MAX)), within(i64::MIN, Some(i64::MIN), Some(i64::MAX)));
             let operation = Operation::batch(id.clone(), vec![change; count]).unwrap();
             let mut bytes = Vec::new();
-            entry::push(&operation, &decided(false, &vec![Some(i64::MIN); count], memory), &mut bytes);
+            log_entry::push(&operation, &decided(false, &vec![Some(i64::MIN); count], memory), &mut bytes);
             assert!(bytes.len() <= operation.size_max(), "{} > {}", bytes.len(), operation.size_max());
         }
     }
@@ -282,10 +284,10 @@ fn an_entry_of_an_unknown_version_or_kind_is_refused() {
 }
 
 /// The bytes of an entry with this one operation.
-fn written(id: Option<OpId>, changes: Vec<(Cell, Change)>, decision: Decision) -> String {
+fn written(id: Option<OpId>, changes: Vec<(Cell, Change)>, decision: OperationDecision) -> String {
     let mut bytes = Vec::new();
-    entry::begin(Step { slot: 77, time: at(0) }, &mut bytes);
-    entry::push(&Operation::batch(id, changes).unwrap(), &decision, &mut bytes);
+    log_entry::begin(LogPosition { slot: 77, time: at(0) }, &mut bytes);
+    log_entry::push(&Operation::batch(id, changes).unwrap(), &decision, &mut bytes);
     hex(&bytes)
 }
 
@@ -293,20 +295,24 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn decided(applied: bool, values: &[Option<i64>], memory: Memory) -> Decision {
+fn decided(applied: bool, values: &[Option<i64>], memory: DedupLocation) -> OperationDecision {
     let values = Values::from_vec(values.to_vec());
-    Decision { answer: Answer { applied, slot: 77, millis: START, values }, memory, effects: None }
+    OperationDecision {
+        answer: OperationResult { applied, slot: 77, millis: START, values },
+        memory,
+        effects: None,
+    }
 }
 
-/// These bytes are in the logs of stores: an entry that was written once is read for ever. A change here needs a new version
-/// of entries, beside the old one.
+/// These bytes are in the logs of stores: an entry must be readable permanently. A change here needs a new
+/// entry version beside the old one.
 #[test]
-fn the_bytes_of_entries_never_change() {
-    let index = Memory::Index { era: 2, generation: Generation(300) };
+fn entry_encoding_is_stable() {
+    let index = DedupLocation::Index { era: 2, generation: Generation(300) };
     let a = || cell("a");
     let golden = [
         (
-            written(None, vec![(a(), Change::Add(-3))], decided(true, &[Some(-3)], Memory::None)),
+            written(None, vec![(a(), Change::Add(-3))], decided(true, &[Some(-3)], DedupLocation::None)),
             "0280d095ffbc310001090060000000016100000105030105",
         ),
         (
@@ -321,7 +327,7 @@ fn the_bytes_of_entries_never_change() {
             written(
                 Some(OpId::Ulid(0x0102)),
                 vec![(a(), within(7, None, Some(9)))],
-                decided(true, &[Some(7)], Memory::Filter { era: 1 }),
+                decided(true, &[Some(7)], DedupLocation::Filter { era: 1 }),
             ),
             "0280d095ffbc310302020100000000000000000000000000000109006000000001610000040e1203010e01",
         ),
@@ -329,7 +335,7 @@ fn the_bytes_of_entries_never_change() {
             written(
                 Some(sequenced("till", 300, 2)),
                 vec![(a(), within(7, Some(0), Some(9)))],
-                decided(true, &[Some(7)], Memory::Session { lease: ms(1) }),
+                decided(true, &[Some(7)], DedupLocation::Session { lease: ms(1) }),
             ),
             "0280d095ffbc3107030474696c6cac02020109006000000001610000050e001203010ec0843d",
         ),
@@ -345,21 +351,21 @@ fn the_bytes_of_entries_never_change() {
             written(
                 Some(opaque("order")),
                 vec![(column("a", "f:q"), Change::Put((*b"bytes").into())), (a(), Change::Delete)],
-                decided(true, &[None, None], Memory::Filter { era: 1 }),
+                decided(true, &[None, None], DedupLocation::Filter { era: 1 }),
             ),
             "0280d095ffbc310305056f72646572020c006000000001610000663a7109056279746573090060000000016100000805000001",
         ),
         (
             written(None, vec![(a(), Change::Expire(Some(START)))], {
                 let effects = Some([Some(Value::Counter(3).lasting(Some(START)))].into());
-                Decision { effects, ..decided(true, &[Some(3)], Memory::None) }
+                OperationDecision { effects, ..decided(true, &[Some(3)], DedupLocation::None) }
             }),
             "0280d095ffbc310001090060000000016100000e80d095ffbc31030106",
         ),
         (
             written(None, vec![(a(), Change::Add(1))], {
                 let effects = Some([Some(Value::Counter(3).lasting(Some(START)))].into());
-                Decision { effects, ..decided(true, &[Some(3)], Memory::None) }
+                OperationDecision { effects, ..decided(true, &[Some(3)], DedupLocation::None) }
             }),
             "0280d095ffbc3108010900600000000161000001020301060380d095ffbc310106",
         ),
@@ -367,7 +373,7 @@ fn the_bytes_of_entries_never_change() {
             written(
                 None,
                 vec![(a(), Change::Expire(None)), (a(), Change::Append((*b"ab").into()))],
-                decided(true, &[Some(3), Some(3)], Memory::None),
+                decided(true, &[Some(3), Some(3)], DedupLocation::None),
             ),
             "0280d095ffbc310002090060000000016100000d090060000000016100000f0261620501060106",
         ),
@@ -378,10 +384,10 @@ fn the_bytes_of_entries_never_change() {
 }
 
 #[test]
-fn the_bytes_of_answers_values_partitions_and_sessions_never_change() {
+fn row_encodings_are_stable() {
     let mut bytes = Vec::new();
-    let answer = Answer { applied: true, slot: 300, millis: START, values: Values::One(Some(-1)) };
-    Remembered { payload: Payload(0x0102_0304_0506_0708), answer }.encode(&mut bytes);
+    let answer = OperationResult { applied: true, slot: 300, millis: START, values: Values::One(Some(-1)) };
+    DedupRecord { payload: PayloadHash(0x0102_0304_0506_0708), answer }.encode(&mut bytes);
     assert_eq!(hex(&bytes), "0807060504030201ac0280d095ffbc31030101");
 
     let mut bytes = Vec::new();
@@ -401,14 +407,14 @@ fn the_bytes_of_answers_values_partitions_and_sessions_never_change() {
 }
 
 #[test]
-fn the_hashes_that_stores_hold_never_change() {
+fn hashes_are_stable() {
     let key = SECRET.id_key(TABLE, &opaque("order"), &mut Vec::new());
     assert_eq!(hex(&key.to_bytes()), "5dd8408b1e8fe7dcbe0efbd2418f6ebd");
     assert_eq!(SECRET.payload(b"changes").0, 0x548f4f97815c306e);
     assert_eq!(SECRET.partition(TABLE, b"row").0, 251);
 }
 
-/// Settings with nothing left as it is by default.
+/// Settings without any default value.
 fn particular() -> TableSettings {
     TableSettings {
         formats: Formats::only(Format::Ulid).and(Format::Opaque),
@@ -418,14 +424,14 @@ fn particular() -> TableSettings {
         session_lease: ms(4),
         mode: Mode::Probabilistic { target: 0.01 },
         durability: jeton_core::Durability::Relaxed,
-        without_id: jeton_core::WithoutId::AtMostOnce,
+        without_id: jeton_core::MissingIdPolicy::AtMostOnce,
         expected_ids: 300,
         memory_cap: 1 << 20,
     }
 }
 
 #[test]
-fn the_bytes_of_the_catalogue_never_change() {
+fn catalogue_encoding_is_stable() {
     let catalog = Catalog::default().create("clicks", TableSettings::default()).unwrap();
     let catalog = catalog.replaced(catalog.get(TABLE).unwrap().change(particular(), at(0)).unwrap());
     let catalog = catalog.create("views", particular()).unwrap();
@@ -436,7 +442,7 @@ fn the_bytes_of_the_catalogue_never_change() {
 }
 
 #[test]
-fn a_catalogue_is_read_as_it_was_written() {
+fn catalogue_round_trips() {
     let catalog = Catalog::default().create("clicks", TableSettings::default()).unwrap();
     let catalog = catalog.replaced(catalog.get(TABLE).unwrap().change(particular(), at(0)).unwrap());
     let catalog = catalog.create("views", particular()).unwrap();
@@ -462,7 +468,7 @@ fn a_catalogue_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_catalogue_gives_names_and_numbers_once() {
+fn table_names_and_numbers_are_unique() {
     let catalog = Catalog::default().create("clicks", settings()).unwrap();
     assert_eq!(catalog.create("clicks", settings()).unwrap_err().setting, "table");
     for name in ["", "Clicks", "a b", "-a", ".a", "a/b", "\u{e9}", &"a".repeat(65)] {
@@ -476,7 +482,7 @@ fn a_catalogue_gives_names_and_numbers_once() {
     assert!(catalog.find("views").is_none());
 }
 
-/// An operation of a small world, with an id that may have come before.
+/// An operation on few cells, with an id that may have been used before.
 fn any_request() -> impl Strategy<Value = (OpId, Vec<(Cell, Change)>, u64)> {
     let id = prop_oneof![
         (0..50u64).prop_map(|number| minted(number * 1_000, number)),
@@ -509,10 +515,10 @@ fn any_request() -> impl Strategy<Value = (OpId, Vec<(Cell, Change)>, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// The state is a fold of the log: whoever reads it, from the beginning or from a checkpoint, has the same partitions,
-    /// values and answers, and says the same of every id that comes again.
+    /// The state is a fold of the log: a replay, from the beginning or from a checkpoint, gives the same
+    /// partitions, values and results, and the same answer to every retry.
     #[test]
-    fn the_log_makes_the_same_state_again(
+    fn replay_restores_the_state(
         requests in prop::collection::vec(any_request(), 1..60),
         checkpoint: prop::sample::Index,
         change: prop::sample::Index,
@@ -536,7 +542,7 @@ proptest! {
                 // Which rows are out of date is not part of the state.
                 partition.sessions().take_changed();
             }
-            // A partition to which nothing has happened needs no memory.
+            // An empty partition needs no memory.
             world.partitions.retain(|_, partition| partition.slot() > 0);
             other.partitions.retain(|_, partition| partition.slot() > 0);
             prop_assert_eq!(&other.partitions, &world.partitions);
@@ -551,4 +557,56 @@ proptest! {
             }
         }
     }
+}
+
+/// Replays entries of the partition of row "a", in slots 1, 2, ...: the error of the last one.
+fn replay_error(log: &[(u64, Operation, DedupLocation)]) -> Option<ReplayError> {
+    let world = World::new(TableSettings { formats: Formats::only(Format::Opaque), ..settings() });
+    let (mut partition, mut store) = (Partition::new(cell("a").partition()), Store::default());
+    let mut last = None;
+    for ((millis, operation, memory), slot) in log.iter().zip(1..) {
+        assert_eq!(last, None, "an entry before the last is refused");
+        let position = LogPosition { slot, time: Timestamp::from_millis(*millis) };
+        let answer = OperationResult { applied: true, slot, millis: *millis, values: Values::One(Some(1)) };
+        let decision = OperationDecision { answer, memory: *memory, effects: None };
+        let hashes = jeton_core::Hashes::of(operation, &SECRET, &mut Vec::new());
+        last = partition
+            .advance(position)
+            .and_then(|()| partition.apply(world.table(), operation, hashes, &decision, &mut store))
+            .err();
+    }
+    last
+}
+
+#[test]
+fn entries_that_contradict_the_state_are_errors() {
+    let add = |row: &str, id| Operation::single(Some(id), cell(row), Change::Add(1)).unwrap();
+    let index = |era| DedupLocation::Index { era, generation: Generation(9_000) };
+    let session = DedupLocation::Session { lease: ms(60_000) };
+    let first = (5_000, add("a", opaque("1")), index(1));
+    assert_eq!(replay_error(std::slice::from_ref(&first)), None);
+
+    let earlier = (4_999, add("a", opaque("2")), index(1));
+    assert_eq!(
+        replay_error(&[first.clone(), earlier]),
+        Some(ReplayError::Time { last: 5_000, found: 4_999 })
+    );
+    let newer_era = (5_000, add("a", opaque("2")), index(2));
+    assert_eq!(
+        replay_error(&[first.clone(), newer_era]),
+        Some(ReplayError::UnknownEra { table: TABLE, era: 2, newest: 1 })
+    );
+    let dated = (5_000, add("a", minted(0, 1)), DedupLocation::Filter { era: 1 });
+    assert_eq!(
+        replay_error(&[first.clone(), dated]),
+        Some(ReplayError::Format { table: TABLE, era: 1, format: Format::Uuid7 })
+    );
+    let epoch = |epoch| (5_000, add("a", sequenced("till", epoch, 1)), session);
+    assert_eq!(replay_error(&[epoch(7), epoch(6)]), Some(ReplayError::EndedEpoch { epoch: 6, current: 7 }));
+    let other = ["b", "c", "d"].into_iter().find(|row| cell(row).partition() != cell("a").partition());
+    let elsewhere = cell(other.unwrap()).partition();
+    assert_eq!(
+        replay_error(&[first, (5_000, add(other.unwrap(), opaque("2")), index(1))]),
+        Some(ReplayError::OtherPartition(elsewhere))
+    );
 }

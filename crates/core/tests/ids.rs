@@ -1,11 +1,11 @@
-//! Ids are read in the format that is named, and never guessed.
+//! Ids are parsed in the named format, never guessed.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 
 use common::*;
 use jeton_core::limits::{CLIENT_BYTES_MAX, ID_BYTES_MAX};
-use jeton_core::{Format, Formats, IdError, Moment, OpId};
+use jeton_core::{Format, Formats, IdError, OpId, Timestamp};
 use proptest::prelude::*;
 
 /// RFC 9562, appendix A.6.
@@ -28,18 +28,31 @@ fn refused(format: Format, text: &str) {
 }
 
 #[test]
-fn the_uuid7_of_the_rfc_has_the_time_that_the_rfc_says() {
+fn rfc_example_uuid7_has_its_time() {
     let id = Format::Uuid7.parse(RFC_UUID7).unwrap();
     assert_eq!(id, OpId::Uuid7(0x017F_22E2_79B0_7CC3_98C4_DC0C_0C07_398F));
-    assert_eq!(id.dated(), Some(Moment::from_millis(RFC_UUID7_MILLIS)));
+    assert_eq!(id.dated(), Some(Timestamp::from_millis(RFC_UUID7_MILLIS)));
     assert_eq!(id.to_string(), RFC_UUID7.to_lowercase());
 }
 
 #[test]
-fn the_ulid_of_the_specification_has_the_time_that_it_says() {
+fn specification_example_ulid_has_its_time() {
     let id = Format::Ulid.parse(SPEC_ULID).unwrap();
-    assert_eq!(id.dated(), Some(Moment::from_millis(SPEC_ULID_MILLIS)));
+    assert_eq!(id.dated(), Some(Timestamp::from_millis(SPEC_ULID_MILLIS)));
     assert_eq!(id.to_string(), SPEC_ULID);
+}
+
+#[test]
+fn uuid7_from_keeps_time_and_74_random_bits() {
+    for (millis, random) in [(0, 0), (1_700_000_000_000, 42), ((1 << 48) - 1, (1 << 74) - 1)] {
+        let id = OpId::uuid7_from(millis, random);
+        let OpId::Uuid7(bits) = id else { panic!("{id:?}") };
+        assert_eq!(OpId::uuid7(bits), Ok(id.clone()), "version and variant");
+        assert_eq!(id.dated(), Some(Timestamp::from_millis(millis)));
+        assert_eq!((bits >> 64 & 0xfff) << 62 | bits & ((1 << 62) - 1), random);
+    }
+    // More bits are ignored.
+    assert_eq!(OpId::uuid7_from(1 << 48, 1 << 74), OpId::uuid7_from(0, 0));
 }
 
 #[test]
@@ -102,7 +115,7 @@ fn a_ulid_is_the_same_in_either_case() {
 }
 
 #[test]
-fn letters_that_look_like_digits_are_not_taken_for_them() {
+fn letters_that_look_like_digits_are_refused() {
     for letter in "ILOUilou".chars() {
         refused(Format::Ulid, &format!("01ARYZ6S41TSV4RRFFQ69G5FA{letter}"));
     }
@@ -176,7 +189,7 @@ fn the_client_of_a_sequenced_id_has_a_limit() {
 fn an_event_is_time_source_and_id() {
     let event = OpId::event("till", "17", 1_700_000_000_000).unwrap();
     assert_eq!(Format::Event.parse("1700000000000/till/17"), Ok(event.clone()));
-    assert_eq!(event.dated(), Some(Moment::from_millis(1_700_000_000_000)));
+    assert_eq!(event.dated(), Some(Timestamp::from_millis(1_700_000_000_000)));
     // The id may have slashes.
     assert_eq!(Format::Event.parse("1/till/17/a"), OpId::event("till", "17/a", 1));
     for text in ["", "1", "1/till", "1//17", "1/till/", "/till/17", "01/till/17", "-1/till/17", "x/till/17"] {
@@ -203,7 +216,7 @@ fn only_ids_that_carry_a_time_have_one() {
 }
 
 #[test]
-fn in_a_table_of_one_format_the_whole_text_is_the_id() {
+fn with_one_format_the_whole_text_is_the_id() {
     assert_eq!(Formats::only(Format::Opaque).parse("ulid:1"), Ok(opaque("ulid:1")));
     assert_eq!(Formats::only(Format::Opaque).parse(RFC_UUID7), Ok(opaque(RFC_UUID7)));
     assert!(Formats::only(Format::Ulid).parse(&format!("ulid:{SPEC_ULID}")).is_err());
@@ -211,7 +224,7 @@ fn in_a_table_of_one_format_the_whole_text_is_the_id() {
 }
 
 #[test]
-fn in_a_table_of_several_formats_an_id_says_which_it_is() {
+fn with_several_formats_an_id_names_its_format() {
     let taken = Formats::only(Format::Ulid).and(Format::Opaque);
     assert_eq!(taken.parse(&format!("ulid:{SPEC_ULID}")), Format::Ulid.parse(SPEC_ULID));
     assert_eq!(taken.parse("opaque:a:b"), Ok(opaque("a:b")));
@@ -227,7 +240,7 @@ fn in_a_table_of_several_formats_an_id_says_which_it_is() {
 }
 
 #[test]
-fn a_table_without_formats_reads_no_id() {
+fn a_table_without_formats_parses_no_id() {
     assert!(Formats::NONE.parse("opaque:a").is_err());
     assert!(Formats::NONE.parse("a").is_err());
 }
@@ -244,7 +257,7 @@ fn formats_have_the_names_that_settings_use() {
 }
 
 #[test]
-fn ids_of_different_formats_tables_or_times_have_different_keys() {
+fn keys_depend_on_format_table_and_time() {
     let bits = 0x017F_22E2_79B0_7CC3_98C4_DC0C_0C07_398F;
     let ids = [
         OpId::Uuid7(bits),
@@ -279,17 +292,17 @@ fn any_id() -> impl Strategy<Value = OpId> {
 }
 
 proptest! {
-    /// The exception, as documented: an event whose source has a slash, which only `OpId::event` can make; and an opaque id
-    /// that is no printable text, which is shown escaped.
+    /// The documented exceptions: an event whose source has a slash, which only `OpId::event` can make; and
+    /// an opaque id that is not printable text, which is displayed escaped.
     #[test]
-    fn what_an_id_is_shown_as_is_read_as_the_same_id(id in any_id()) {
+    fn displayed_ids_parse_back(id in any_id()) {
         prop_assert_eq!(id.format().parse(&id.to_string()), Ok(id.clone()));
         let tagged = format!("{}:{id}", id.format());
         prop_assert_eq!(every_format().parse(&tagged), Ok(id));
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in ".{0,40}") {
+    fn arbitrary_text_never_panics(text in ".{0,40}") {
         for format in Format::ALL {
             if let Ok(id) = format.parse(&text) {
                 prop_assert_eq!(id.format(), format);
@@ -299,19 +312,19 @@ proptest! {
     }
 
     #[test]
-    fn a_time_is_read_as_it_was_minted(millis in 0u64..1 << 48, number: u64) {
-        prop_assert_eq!(minted_at(millis, number).dated(), Some(Moment::from_millis(millis)));
+    fn ids_round_trip_their_time(millis in 0u64..1 << 48, number: u64) {
+        prop_assert_eq!(minted_at(millis, number).dated(), Some(Timestamp::from_millis(millis)));
     }
 }
 
 #[test]
-fn an_opaque_id_that_is_no_text_is_shown_without_harm_to_a_terminal() {
+fn control_characters_are_escaped() {
     assert_eq!(OpId::opaque(b"a\x1b[2J\n\xff").unwrap().to_string(), r"a\x1b[2J\n\xff");
 }
 
-/// One wrong byte anywhere, of all bytes there are.
+/// One wrong byte at any position, with every value.
 #[test]
-fn a_uuid7_with_one_wrong_byte_is_not_read() {
+fn a_uuid7_with_one_wrong_byte_is_refused() {
     let good = RFC_UUID7.as_bytes();
     let uuids = Formats::NONE.and(Format::Uuid7);
     let read = uuids.parse_bytes(good).expect("it is right");
@@ -334,7 +347,7 @@ fn a_uuid7_with_one_wrong_byte_is_not_read() {
 }
 
 #[test]
-fn bytes_are_read_as_the_text_that_they_are() {
+fn bytes_parse_like_text() {
     for formats in [every_format(), Formats::NONE.and(Format::Opaque), Formats::NONE.and(Format::Uuid7)] {
         for text in [RFC_UUID7, &format!("uuid7:{RFC_UUID7}"), "opaque:x", "x", ""] {
             assert_eq!(formats.parse_bytes(text.as_bytes()), formats.parse(text), "{text}");

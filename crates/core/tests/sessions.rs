@@ -42,7 +42,7 @@ fn operations_count_in_any_order_and_each_once() {
 }
 
 #[test]
-fn a_number_stands_for_one_operation_only() {
+fn a_sequence_number_names_one_operation() {
     let mut world = world();
     world.add(&sequenced("till", 1, 1), 1).applied();
     assert_eq!(world.add(&sequenced("till", 1, 1), 2).rejected(), Rejection::Mismatch);
@@ -55,18 +55,18 @@ fn the_window_ends_exactly_at_its_low_water_mark() {
     let first = world.add(&sequenced("till", 1, 10), 1).fresh().answer;
     let high = 10 + SESSION_WINDOW - 1;
     world.add(&sequenced("till", 1, high), 1).applied();
-    // 10 is the lowest number of the window; 9 is below it, though it never came.
+    // 10 is the lowest number of the window; 9 is below it, though it was never used.
     assert_eq!(world.add(&sequenced("till", 1, 10), 1).replayed(), first);
     assert_eq!(world.add(&sequenced("till", 1, 9), 1).rejected(), Rejection::Superseded { low_water: 10 });
     world.add(&sequenced("till", 1, 11), 1).applied();
-    // One more moves the mark.
+    // One more moves the low-water mark.
     world.add(&sequenced("till", 1, high + 1), 1).applied();
     assert_eq!(world.add(&sequenced("till", 1, 10), 1).rejected(), Rejection::Superseded { low_water: 11 });
     world.add(&sequenced("till", 1, 11), 1).replayed();
 }
 
 #[test]
-fn the_largest_numbers_are_numbers() {
+fn the_largest_sequence_numbers_work() {
     let mut world = world();
     let epoch = START + SKEW;
     world.add(&sequenced("till", epoch, u64::MAX), 1).applied();
@@ -78,7 +78,7 @@ fn the_largest_numbers_are_numbers() {
 }
 
 #[test]
-fn an_epoch_is_at_most_the_present_and_the_skew() {
+fn an_epoch_is_at_most_now_plus_skew() {
     let mut world = world();
     for epoch in [START + SKEW + 1, u64::MAX] {
         let rejection = world.add(&sequenced("till", epoch, 1), 1).rejected();
@@ -87,7 +87,7 @@ fn an_epoch_is_at_most_the_present_and_the_skew() {
     }
     assert!(world.partition(&cell("a")).sessions().is_empty(), "nothing is remembered");
     world.add(&sequenced("till", START + SKEW, 1), 1).applied();
-    // Of a client that is known, too, and nothing is lost by having asked.
+    // Also for a known client, and the attempt changes nothing.
     let ahead = world.at(10).add(&sequenced("till", START + SKEW + 11, 1), 1).rejected();
     assert_eq!(ahead, Rejection::EpochAhead { latest: START + SKEW + 10 });
     world.add(&sequenced("till", START + SKEW, 2), 1).applied();
@@ -96,7 +96,7 @@ fn an_epoch_is_at_most_the_present_and_the_skew() {
 }
 
 #[test]
-fn nobody_makes_the_others_be_refused_for_ever() {
+fn one_client_cannot_lock_out_others() {
     let mut world = world();
     for epoch in [u64::MAX, START + SKEW] {
         world.add(&sequenced("hostile", epoch, 1), 1);
@@ -109,8 +109,8 @@ fn nobody_makes_the_others_be_refused_for_ever() {
 }
 
 #[test]
-fn the_present_time_is_above_the_floor_whatever_lease_and_skew_are() {
-    // Forgotten long before the present reaches the epoch, were it only for the lease.
+fn now_is_above_the_floor_for_any_lease_and_skew() {
+    // By its lease alone it would expire long before the current time reaches the epoch.
     let mut world = World::new(TableSettings { session_lease: ms(1), ..settings() });
     world.add(&sequenced("early", START + SKEW, 1), 1).applied();
     for later in [2, 10, SKEW, SKEW + 1, SKEW + 2] {
@@ -121,7 +121,7 @@ fn the_present_time_is_above_the_floor_whatever_lease_and_skew_are() {
 }
 
 #[test]
-fn an_epoch_that_has_begun_goes_on_under_a_narrower_skew() {
+fn a_running_epoch_continues_under_a_narrower_skew() {
     let mut world = world();
     world.add(&sequenced("till", START + SKEW, 1), 1).applied();
     world.change(TableSettings { skew: ms(0), ..settings() });
@@ -133,7 +133,7 @@ fn an_epoch_that_has_begun_goes_on_under_a_narrower_skew() {
 
 /// Entries that were decided before epochs had a limit.
 #[test]
-fn an_entry_with_a_larger_epoch_is_replayed_and_spoils_nothing() {
+fn an_entry_with_a_larger_epoch_is_replayed() {
     let mut world = world();
     world.add(&sequenced("till", 1, 1), 1).applied();
     let (id, slot, entry) = world.log.pop().unwrap();
@@ -153,7 +153,7 @@ fn an_entry_with_a_larger_epoch_is_replayed_and_spoils_nothing() {
 }
 
 #[test]
-fn a_higher_epoch_shuts_out_all_lower_ones() {
+fn a_higher_epoch_fences_lower_ones() {
     let mut world = world();
     world.add(&sequenced("till", 5, 1), 1).applied();
     world.add(&sequenced("till", 6, 1), 1).applied();
@@ -167,7 +167,7 @@ fn a_higher_epoch_shuts_out_all_lower_ones() {
 }
 
 #[test]
-fn a_new_epoch_begins_at_any_number_with_a_window_of_its_own() {
+fn a_new_epoch_starts_at_any_number() {
     let mut world = world();
     world.add(&sequenced("till", 1, 5_000), 1).applied();
     world.add(&sequenced("till", 2, 1), 1).applied();
@@ -175,7 +175,7 @@ fn a_new_epoch_begins_at_any_number_with_a_window_of_its_own() {
 }
 
 #[test]
-fn clients_do_not_know_of_each_other() {
+fn clients_are_independent() {
     let mut world = world();
     world.add(&sequenced("till", 9, 1), 1).applied();
     world.add(&sequenced("tills", 1, 1), 1).applied();
@@ -184,7 +184,7 @@ fn clients_do_not_know_of_each_other() {
 }
 
 #[test]
-fn what_is_not_taken_leaves_no_trace_in_a_session() {
+fn rejected_operations_leave_sessions_unchanged() {
     let mut world = world();
     world.change_row(&opaque("full"), "a", jeton_core::Change::Set(i64::MAX)).applied();
     assert_eq!(world.add(&sequenced("till", 1, 400), 1).rejected(), Rejection::Overflow);
@@ -193,7 +193,7 @@ fn what_is_not_taken_leaves_no_trace_in_a_session() {
 }
 
 #[test]
-fn an_idle_client_is_known_to_the_last_millisecond_of_its_lease() {
+fn a_session_lasts_to_the_last_millisecond_of_its_lease() {
     let mut world = world();
     world.add(&sequenced("till", 5, 1), 1).applied();
     world.at(LEASE).add(&sequenced("till", 5, 1), 1).replayed();
@@ -203,7 +203,7 @@ fn an_idle_client_is_known_to_the_last_millisecond_of_its_lease() {
 }
 
 #[test]
-fn every_operation_renews_the_lease_and_brings_the_one_of_its_time() {
+fn every_operation_renews_the_lease() {
     let mut world = world();
     world.add(&sequenced("till", 5, 1), 1).applied();
     world.at(LEASE).add(&sequenced("till", 5, 2), 1).applied();
@@ -215,7 +215,7 @@ fn every_operation_renews_the_lease_and_brings_the_one_of_its_time() {
 }
 
 #[test]
-fn a_forgotten_client_stays_refused_for_ever_and_begins_anew_with_a_higher_epoch() {
+fn an_expired_client_needs_a_higher_epoch() {
     let mut world = world();
     world.add(&sequenced("till", 5, 1), 1).applied();
     world.at(LEASE + 1).tidy();
@@ -224,7 +224,7 @@ fn a_forgotten_client_stays_refused_for_ever_and_begins_anew_with_a_higher_epoch
         world.at(later);
         assert_eq!(unknown_session(world.add(&sequenced("till", 5, 1), 1)), 5);
         assert_eq!(unknown_session(world.add(&sequenced("till", 0, 1), 1)), 5);
-        // Nobody knows any more who was forgotten: the epoch is spent for all.
+        // The client's name is not recorded any more: the epoch is spent for all clients.
         assert_eq!(unknown_session(world.add(&sequenced("somebody", 5, 1), 1)), 5);
     }
     world.add(&sequenced("till", 6, 1), 1).applied();
@@ -233,7 +233,7 @@ fn a_forgotten_client_stays_refused_for_ever_and_begins_anew_with_a_higher_epoch
 }
 
 #[test]
-fn the_floor_is_the_highest_epoch_of_all_that_are_forgotten() {
+fn the_floor_is_the_highest_expired_epoch() {
     let mut world = world();
     for (client, epoch) in [("a", 3), ("b", 9), ("c", 6)] {
         world.add(&sequenced(client, epoch, 1), 1).applied();
@@ -242,13 +242,13 @@ fn the_floor_is_the_highest_epoch_of_all_that_are_forgotten() {
     world.add(&sequenced("d", 10, 1), 1).applied();
     world.at(3 * LEASE).tidy();
     assert_eq!(unknown_session(world.add(&sequenced("a", 10, 1), 1)), 10);
-    // A forgotten one of a lower epoch does not lower it.
+    // An expired session with a lower epoch does not lower it.
     world.add(&sequenced("e", 11, 1), 1).applied();
     assert_eq!(unknown_session(world.add(&sequenced("b", 9, 1), 1)), 10);
 }
 
 #[test]
-fn epoch_zero_is_an_epoch() {
+fn epoch_zero_is_valid() {
     let mut world = world();
     world.add(&sequenced("till", 0, 1), 1).applied();
     world.add(&sequenced("till", 0, 1), 1).replayed();
@@ -257,14 +257,14 @@ fn epoch_zero_is_an_epoch() {
 }
 
 #[test]
-fn one_more_client_than_there_is_room_for_is_refused_until_one_is_idle() {
+fn a_full_partition_accepts_a_client_once_one_is_idle() {
     let mut world = world();
     for number in 0..SESSIONS_MAX {
         world.add(&sequenced(&format!("client-{number}"), 1, 1), 1).applied();
     }
     let late = sequenced("late", 1, 1);
     assert_eq!(world.add(&late, 1).rejected(), Rejection::Capacity { what: "sessions" });
-    // Those who are known go on.
+    // Known clients continue.
     world.at(LEASE).add(&sequenced("client-0", 1, 2), 1).applied();
     assert_eq!(world.add(&late, 1).rejected(), Rejection::Capacity { what: "sessions" });
     world.at(LEASE + 1).add(&sequenced("late", 2, 1), 1).applied();
@@ -273,7 +273,7 @@ fn one_more_client_than_there_is_room_for_is_refused_until_one_is_idle() {
 }
 
 #[test]
-fn one_client_makes_room_for_one_and_it_is_the_one_whose_lease_ended_first() {
+fn the_earliest_expired_session_is_evicted() {
     let mut world = world();
     let name = |number: usize| format!("client-{number:04}");
     // Two of each millisecond, the later name first.
@@ -285,7 +285,7 @@ fn one_client_makes_room_for_one_and_it_is_the_one_whose_lease_ended_first() {
     let mut recovered = world.recovered();
     for world in [&mut world, &mut recovered] {
         world.at(2 * LEASE);
-        // What a client is told does not show who was forgotten; what is to be stored does.
+        // Responses do not show which session expired; the rows to be stored do.
         for (late, forgotten) in [0, 1, 2].into_iter().enumerate() {
             world.add(&sequenced(&format!("late-{late}"), 2, 1), 1).applied();
             let sessions = world.partition(&cell("a")).sessions();
@@ -299,7 +299,7 @@ fn one_client_makes_room_for_one_and_it_is_the_one_whose_lease_ended_first() {
 }
 
 #[test]
-fn a_session_is_taken_up_from_its_row_as_it_was() {
+fn sessions_are_restored_from_their_rows() {
     let mut world = world();
     for seq in [1, 2, 300, 299, 400] {
         world.at(seq).add(&sequenced("till", 1, seq), 7).applied();
@@ -324,7 +324,7 @@ fn a_session_is_taken_up_from_its_row_as_it_was() {
 }
 
 #[test]
-fn only_clients_whose_row_changed_are_stored_again() {
+fn only_changed_sessions_are_stored_again() {
     let mut world = world();
     world.add(&sequenced("a", 1, 1), 1).applied();
     world.add(&sequenced("b", 1, 1), 1).applied();
@@ -360,12 +360,13 @@ fn damaged_rows_are_refused() {
         assert!(Partition::decode(id, &whole[..len]).is_err(), "{len} bytes");
     }
     assert!(Partition::decode(id, &[&whole[..], &[0]].concat()).is_err());
-    // Floors of two tables: slot, time, count, then table and floor. Of one that is there twice, the lower would stay.
+    // Floors of two tables: slot, time, count, then table and floor. Of a duplicate the lower would stay.
     assert!(Partition::decode(id, &[3, 0, 2, 1, 9, 2, 5]).is_ok());
     for tables in [[1, 1], [2, 1]] {
         assert!(Partition::decode(id, &[3, 0, 2, tables[0], 9, tables[1], 5]).is_err(), "{tables:?}");
     }
-    // Numbers that do not rise, or lie above the highest: epoch, high, time, lease, count, then number and answer.
+    // Numbers that do not rise, or lie above the highest: epoch, high, time, lease, count, then number and
+    // result.
     for numbers in [[2, 2], [2, 1], [1, 9]] {
         let answer = [&[1u8; 8][..], &[1, 1, 2, 0]].concat();
         let mut row = vec![1, 3, 0, 0, 2];
@@ -378,15 +379,15 @@ fn damaged_rows_are_refused() {
     }
 }
 
-/// What can happen to sessions.
+/// Events of sessions.
 #[derive(Debug, Clone)]
 enum Event {
-    Ask {
+    Submit {
         client: u8,
         epoch: u64,
         seq: u64,
     },
-    /// Again what was asked so many questions ago.
+    /// Repeats the operation that was submitted this many events ago.
     Retry {
         back: usize,
     },
@@ -403,7 +404,7 @@ enum Event {
     },
 }
 
-/// Epochs that are a time: of some time during the run, or later than there will be.
+/// Epochs that are a time: during the run, or later than its end.
 fn any_late_epoch() -> impl Strategy<Value = u64> {
     prop_oneof![START..START + 2 * LEASE, START..START + 40 * LEASE, Just(u64::MAX - 100_000)]
 }
@@ -411,8 +412,8 @@ fn any_late_epoch() -> impl Strategy<Value = u64> {
 fn any_event() -> impl Strategy<Value = Event> {
     let seqs = prop_oneof![1..6u64, 1..600u64, SESSION_WINDOW - 2..SESSION_WINDOW + 8];
     prop_oneof![
-        12 => (0..4u8, 0..6u64, seqs).prop_map(|(client, epoch, seq)| Event::Ask { client, epoch, seq }),
-        2 => (0..4u8, any_late_epoch(), 1..6u64).prop_map(|(client, epoch, seq)| Event::Ask { client, epoch, seq }),
+        12 => (0..4u8, 0..6u64, seqs).prop_map(|(client, epoch, seq)| Event::Submit { client, epoch, seq }),
+        2 => (0..4u8, any_late_epoch(), 1..6u64).prop_map(|(client, epoch, seq)| Event::Submit { client, epoch, seq }),
         8 => (1..30usize).prop_map(|back| Event::Retry { back }),
         4 => prop_oneof![0..100u64, 0..2 * LEASE].prop_map(|millis| Event::Wait { millis }),
         1 => prop::sample::select(vec![1, LEASE / 2, 4 * LEASE]).prop_map(|millis| Event::Lease { millis }),
@@ -425,8 +426,9 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Against a memory without end: what was applied is never applied again, a retry gets its first answer or a refusal, and
-    /// a client with an epoch above all that were ever used is taken, unless it is above the present.
+    /// Against an unbounded memory: an applied operation is never applied again, a retry gets its first
+    /// result or a rejection, and a client with an epoch above all used ones is accepted, unless it is above
+    /// the current time.
     #[test]
     fn nothing_is_ever_applied_twice(events in prop::collection::vec(any_event(), 1..150)) {
         let numbered = TableSettings { formats: Formats::only(Format::Sequenced), ..settings() };
@@ -437,7 +439,7 @@ proptest! {
         let mut millis = 0;
         for event in events {
             let (client, epoch, seq) = match event {
-                Event::Ask { client, epoch, seq } => (client, epoch + millis / (20 * LEASE), seq),
+                Event::Submit { client, epoch, seq } => (client, epoch + millis / (20 * LEASE), seq),
                 Event::Retry { back } if back <= asked.len() => asked[asked.len() - back],
                 Event::Retry { .. } => continue,
                 Event::Wait { millis: more } => {
@@ -490,7 +492,7 @@ proptest! {
                 }
             }
         }
-        // Whoever is unknown can begin with the present time.
+        // An unknown client can begin with the current time.
         prop_assert!(is_fresh(&world.add(&sequenced("unknown", START + millis, 1), 1)));
         prop_assert_eq!(world.counter("a"), applied.len() as i64 + 1);
     }

@@ -13,8 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cell = engine.cell(&table, b"home", &Column::unnamed())?;
 
     // A UUID of version 7 begins with the time, in milliseconds; a client draws the rest at random.
-    let millis = u128::from(engine.now().as_nanos() / 1_000_000);
-    let id = jeton_core::OpId::uuid7(millis << 80 | 7 << 76 | 0b10 << 62 | 42)?;
+    let id = jeton_core::OpId::uuid7_from(engine.now().as_nanos() / 1_000_000, 42);
     println!("id {id}");
     let add = Operation::single(Some(id), cell.clone(), Change::Add(5))?;
     println!("first:          {:?}", block_on(engine.apply(add.clone()))?);

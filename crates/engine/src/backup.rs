@@ -20,10 +20,10 @@ use jeton_register::embedded::{self, Embedded};
 use jeton_register::{Batch, Extent, Failure, Log, Registers, Row, Slot, Written};
 
 use crate::engine::Engine;
-use crate::filters::StoredFilters;
-use crate::hold::Held;
+use crate::filter_store::StoredFilters;
 use crate::ids;
 use crate::recovery::{CATALOG, STORE};
+use crate::trim_guard::TrimGuard;
 use crate::values::{LsmFiles, ValuesError};
 
 /// A copy that is not complete has a file of this name, and is not opened.
@@ -199,7 +199,7 @@ struct Instant {
     /// How far the logs reach.
     logs: Vec<(Log, Extent)>,
     /// What keeps the log and the filters.
-    held: Held,
+    held: TrimGuard,
 }
 
 /// Entries on their way to the copy's log: nobody waits for one before the next is sent, so that few syncs do for all.
@@ -308,7 +308,7 @@ mod tests {
 
     use super::*;
     use crate::values::Values;
-    use crate::{Options, Refusal, Reply};
+    use crate::{EngineError, OperationOutcome, Options};
 
     const ROWS: u64 = 50;
 
@@ -330,7 +330,7 @@ mod tests {
     }
 
     /// Adds one, under the id of this number.
-    fn add(engine: &Engine, millis: u64, number: u64) -> Result<Reply, Refusal> {
+    fn add(engine: &Engine, millis: u64, number: u64) -> Result<OperationOutcome, EngineError> {
         let id = OpId::uuid7(u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number)).unwrap();
         let operation = Operation::single(Some(id), cell(engine, number), Change::Add(1)).unwrap();
         block_on(engine.apply(operation))
@@ -342,8 +342,10 @@ mod tests {
         for number in numbers {
             loop {
                 match add(engine, millis, number) {
-                    Ok(reply) => break assert!(matches!(reply, Reply::Fresh(_)), "{reply:?}"),
-                    Err(Refusal::Busy(_)) => assert!(Time::now() < deadline, "nothing is stored any more"),
+                    Ok(reply) => break assert!(matches!(reply, OperationOutcome::Fresh(_)), "{reply:?}"),
+                    Err(EngineError::Busy(_)) => {
+                        assert!(Time::now() < deadline, "nothing is stored any more")
+                    }
                     Err(refusal) => panic!("{refusal}"),
                 }
             }
@@ -392,7 +394,7 @@ mod tests {
         loop {
             add_all(&engine, millis, present..present + MORE);
             present += MORE;
-            while engine.stores.values.tidy(0).unwrap() {}
+            while engine.stores.values.compact(0).unwrap() {}
             while engine.stores.ids.merge(u64::MAX).unwrap() {}
             let ids = engine.stores.ids.files().unwrap();
             let runs_merged = instant.ids.runs().iter().any(|run| !ids.runs().contains(run));
@@ -410,9 +412,9 @@ mod tests {
         assert_eq!(total(&restored), held);
         for number in (0..held).step_by(97).chain([held - 1]) {
             let again = add(&restored, millis, number);
-            assert!(matches!(again, Ok(Reply::Replayed(_))), "id {number}: {again:?}");
+            assert!(matches!(again, Ok(OperationOutcome::Replayed(_))), "id {number}: {again:?}");
         }
-        assert!(matches!(add(&restored, millis, held), Ok(Reply::Fresh(_))), "later ids are new");
+        assert!(matches!(add(&restored, millis, held), Ok(OperationOutcome::Fresh(_))), "later ids are new");
         assert_eq!(total(&engine), present, "the store itself went on");
 
         // What was held back is let go with the copy: the log is trimmed again.

@@ -1,63 +1,70 @@
-//! Branches of transactions, in all the partitions that they concern: hold, settle, list.
+//! Branches of transactions over all their partitions: prepare, commit, abort, list.
 //!
-//! A branch is held at home first, which is the partition that follows from its name, and then where else it adds something; it is settled elsewhere first, and at home last.
-//! What must hold:
-//! - *Yes* is said only when every part is held, durably.
-//! - Whoever settles finds every part that can ever be held: home knows where they are from before the first of them is there, until the last has ended. An
-//!   abort leaves word in each of them, so that what is still on its way is not held when it comes.
-//! - Nothing is committed anywhere unless every part is held, or committed already.
+//! A branch is prepared at its home partition first, which follows from its name, then in the other
+//! partitions. It is committed or aborted in the others first, and at home last. Invariants:
+//! - A vote is *yes* only when every part is durably prepared.
+//! - A commit or abort finds every part that can ever be prepared: the home knows the partitions before the
+//!   first of them is prepared, and until the last is finished. An abort is recorded in each of them, so that
+//!   a prepare in flight is refused when it arrives.
+//! - Nothing is committed in any partition unless every part is prepared or committed already.
 
 use std::collections::BTreeMap;
 
-use jeton_core::{Addition, Branch, BranchError, BranchName, Ending, PartitionId, limits::ADDITIONS_MAX};
+use jeton_core::{
+    Addition, Branch, BranchError, BranchName, BranchOutcome, PartitionId, limits::ADDITIONS_MAX,
+};
 
 use crate::engine::Engine;
-use crate::reply::{BranchReply, Counted, Refusal, Response};
-use crate::request::{BranchAsk, Request};
+use crate::request::{BranchRequest, Request};
+use crate::response::{BranchResponse, CommittedCount, EngineError, Response};
 
-/// What became of a branch that was to be held.
+/// The vote on a prepare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Vote {
-    /// It is held: since now, or since before if not `fresh`.
-    Held {
-        /// Whether any of it was not held before.
+pub enum PrepareResult {
+    /// The branch is prepared: now if `fresh`, otherwise before.
+    Prepared {
+        /// Whether any part was not prepared before.
         fresh: bool,
     },
-    /// It is not, and will not be: it has ended.
-    Settled(Ending),
+    /// It is finished already, and cannot be prepared.
+    Finished(BranchOutcome),
 }
 
-/// What became of a branch that was to be settled.
+/// The result of a commit or abort.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
-    /// It has ended as it should: now, or before if not `fresh`.
+pub enum FinishResult {
+    /// The branch has the requested outcome: now if `fresh`, otherwise before.
     Done {
-        /// Whether some of it had not before.
+        /// Whether any part was not finished before.
         fresh: bool,
-        /// What was counted by that, just now.
-        counted: Vec<Counted>,
+        /// The counters that this call changed.
+        counted: Vec<CommittedCount>,
     },
-    /// It ended before, the other way.
+    /// It was finished before with the other outcome.
     Otherwise,
-    /// It cannot be committed: it is not held, or not everywhere, and was not committed either, as far as is remembered.
+    /// It cannot be committed: at least one part is neither prepared nor recorded as committed.
     Unknown,
 }
 
-/// A branch that is held.
+/// A prepared branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldBranch {
-    /// What it is called.
+pub struct PreparedBranchInfo {
+    /// Name of the branch.
     pub name: BranchName,
-    /// Since when some part of it is held, in milliseconds since 1970, on the store's timeline.
+    /// Earliest prepare of a part on the store's clock, in milliseconds since 1970.
     pub since: u64,
-    /// What is held, in the order of the partitions.
+    /// The prepared additions, in the order of the partitions.
     pub additions: Vec<Addition>,
 }
 
 impl Engine {
-    /// Holds additions until they are settled: durably, and so that they can be committed whatever happens to their counters. If this is an error, some of them may be held
-    /// all the same: settle the branch.
-    pub async fn hold(&self, name: &BranchName, additions: Vec<Addition>) -> Result<Vote, HoldError> {
+    /// Prepares additions durably: they can commit whatever other writes do to the counters. After an error
+    /// some parts may be prepared: the caller must abort the branch.
+    pub async fn prepare_branch(
+        &self,
+        name: &BranchName,
+        additions: Vec<Addition>,
+    ) -> Result<PrepareResult, PrepareError> {
         if additions.len() > ADDITIONS_MAX {
             return Err(BranchError::TooMany.into());
         }
@@ -70,69 +77,75 @@ impl Engine {
         let at_home = Branch::new(name.clone(), at_home, parts.keys().copied().collect())?;
         let mut rest = Vec::new();
         for (partition, additions) in parts {
-            rest.push((partition, BranchAsk::Hold(Branch::new(name.clone(), additions, Vec::new())?)));
+            rest.push((partition, BranchRequest::Prepare(Branch::new(name.clone(), additions, Vec::new())?)));
         }
         let mut fresh = false;
-        for round in [vec![(home, BranchAsk::Hold(at_home))], rest] {
-            for reply in self.ask_branch(round).await {
+        for round in [vec![(home, BranchRequest::Prepare(at_home))], rest] {
+            for reply in self.send_branch_requests(round).await {
                 match reply? {
-                    BranchReply::Held { fresh: now } => fresh |= now,
-                    BranchReply::Settled { ending, .. } => return Ok(Vote::Settled(ending)),
-                    other => unreachable!("a branch to be held is not answered with {other:?}"),
+                    BranchResponse::Prepared { fresh: now } => fresh |= now,
+                    BranchResponse::Finished { outcome, .. } => return Ok(PrepareResult::Finished(outcome)),
+                    other => unreachable!("a prepare is not answered with {other:?}"),
                 }
             }
         }
-        Ok(Vote::Held { fresh })
+        Ok(PrepareResult::Prepared { fresh })
     }
 
-    /// Ends a branch wherever it is held, for good. After an error it may have ended in some partitions: settle it again, the same way.
-    pub async fn settle(&self, name: &BranchName, ending: Ending) -> Result<Settled, Refusal> {
+    /// Commits or aborts a branch in all its partitions. After an error some parts may be finished: the
+    /// caller must retry with the same outcome.
+    pub async fn finish_branch(
+        &self,
+        name: &BranchName,
+        outcome: BranchOutcome,
+    ) -> Result<FinishResult, EngineError> {
         let home = self.secret.branch_home(name);
-        let settle = |rest_settled| BranchAsk::Settle { name: name.clone(), ending, rest_settled };
+        let finish = |others_finished| BranchRequest::Finish { name: name.clone(), outcome, others_finished };
         let mut all = Vec::new();
-        let reply = match self.ask_branch_in(home, settle(false)).await? {
-            BranchReply::Elsewhere(rest) => {
-                if ending == Ending::Commit {
-                    let look = |partition: &PartitionId| (*partition, BranchAsk::Look(name.clone()));
-                    for reply in self.ask_branch(rest.iter().map(look).collect()).await {
+        let reply = match self.send_branch_request(home, finish(false)).await? {
+            BranchResponse::Elsewhere(rest) => {
+                if outcome == BranchOutcome::Commit {
+                    let look = |partition: &PartitionId| (*partition, BranchRequest::Lookup(name.clone()));
+                    for reply in self.send_branch_requests(rest.iter().map(look).collect()).await {
                         match reply? {
-                            BranchReply::Held { .. }
-                            | BranchReply::Settled { ending: Ending::Commit, .. } => {}
-                            _ => return Ok(Settled::Unknown),
+                            BranchResponse::Prepared { .. }
+                            | BranchResponse::Finished { outcome: BranchOutcome::Commit, .. } => {}
+                            _ => return Ok(FinishResult::Unknown),
                         }
                     }
                 }
-                let parts = rest.into_iter().map(|partition| (partition, settle(true)));
-                for reply in self.ask_branch(parts.collect()).await {
-                    match as_asked(reply?, ending) {
-                        Settled::Done { counted, .. } => all.extend(counted),
-                        settled => return Ok(settled),
+                let parts = rest.into_iter().map(|partition| (partition, finish(true)));
+                for reply in self.send_branch_requests(parts.collect()).await {
+                    match finish_result(reply?, outcome) {
+                        FinishResult::Done { counted, .. } => all.extend(counted),
+                        other => return Ok(other),
                     }
                 }
-                self.ask_branch_in(home, settle(true)).await?
+                self.send_branch_request(home, finish(true)).await?
             }
             reply => reply,
         };
-        let mut settled = as_asked(reply, ending);
-        if let Settled::Done { counted, .. } = &mut settled {
+        let mut result = finish_result(reply, outcome);
+        if let FinishResult::Done { counted, .. } = &mut result {
             counted.extend(all);
         }
-        Ok(settled)
+        Ok(result)
     }
 
-    /// The branches that are held, wherever any part of one is.
-    pub async fn held(&self) -> Result<Vec<HeldBranch>, Refusal> {
-        let ask = |partition| Request::Held { partition };
-        let mut found: BTreeMap<BranchName, HeldBranch> = BTreeMap::new();
-        for response in self.burst_of(PartitionId::all().map(ask).collect()).await {
-            let held = match response {
-                Response::Held(held) => held,
+    /// All prepared branches, also those of which only some parts are prepared.
+    pub async fn prepared_branches(&self) -> Result<Vec<PreparedBranchInfo>, EngineError> {
+        let request = |partition| Request::PreparedBranches { partition };
+        let mut found: BTreeMap<BranchName, PreparedBranchInfo> = BTreeMap::new();
+        for response in self.submit_prehashed(PartitionId::all().map(request).collect()).await {
+            let prepared = match response {
+                Response::PreparedBranches(prepared) => prepared,
                 Response::Applied(Err(refusal)) => return Err(refusal),
-                other => unreachable!("a question is not answered with {other:?}"),
+                other => unreachable!("a list of branches is not answered with {other:?}"),
             };
-            for part in held {
+            for part in prepared {
                 let name = part.branch.name();
-                let none = || HeldBranch { name: name.clone(), since: part.since, additions: Vec::new() };
+                let none =
+                    || PreparedBranchInfo { name: name.clone(), since: part.since, additions: Vec::new() };
                 let whole = found.entry(name.clone()).or_insert_with(none);
                 whole.since = whole.since.min(part.since);
                 whole.additions.extend_from_slice(part.branch.additions());
@@ -141,14 +154,21 @@ impl Engine {
         Ok(found.into_values().collect())
     }
 
-    async fn ask_branch_in(&self, partition: PartitionId, what: BranchAsk) -> Result<BranchReply, Refusal> {
-        let mut replies = self.ask_branch(vec![(partition, what)]).await;
-        replies.pop().unwrap_or(Err(Refusal::Closed))
+    async fn send_branch_request(
+        &self,
+        partition: PartitionId,
+        what: BranchRequest,
+    ) -> Result<BranchResponse, EngineError> {
+        let mut replies = self.send_branch_requests(vec![(partition, what)]).await;
+        replies.pop().unwrap_or(Err(EngineError::Closed))
     }
 
-    async fn ask_branch(&self, asks: Vec<(PartitionId, BranchAsk)>) -> Vec<Result<BranchReply, Refusal>> {
+    async fn send_branch_requests(
+        &self,
+        requests: Vec<(PartitionId, BranchRequest)>,
+    ) -> Vec<Result<BranchResponse, EngineError>> {
         let request = |(partition, what)| Request::branch(what, partition, &self.secret);
-        let responses = self.burst_of(asks.into_iter().map(request).collect()).await;
+        let responses = self.submit_prehashed(requests.into_iter().map(request).collect()).await;
         let reply = |response| match response {
             Response::Branch(reply) => reply,
             Response::Applied(Err(refusal)) => Err(refusal),
@@ -158,27 +178,27 @@ impl Engine {
     }
 }
 
-fn as_asked(reply: BranchReply, wanted: Ending) -> Settled {
+fn finish_result(reply: BranchResponse, requested: BranchOutcome) -> FinishResult {
     match reply {
-        BranchReply::Settled { ending, fresh, counted } if ending == wanted => {
-            Settled::Done { fresh, counted }
+        BranchResponse::Finished { outcome, fresh, counted } if outcome == requested => {
+            FinishResult::Done { fresh, counted }
         }
-        BranchReply::Settled { .. } => Settled::Otherwise,
-        BranchReply::Unknown => Settled::Unknown,
-        other => unreachable!("the end of a branch is not answered with {other:?}"),
+        BranchResponse::Finished { .. } => FinishResult::Otherwise,
+        BranchResponse::Unknown => FinishResult::Unknown,
+        other => unreachable!("a commit or abort is not answered with {other:?}"),
     }
 }
 
-/// Why a branch is not held.
+/// Why a branch is not prepared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HoldError {
-    /// There cannot be such a branch.
+pub enum PrepareError {
+    /// The branch is invalid.
     #[error(transparent)]
     Branch(#[from] BranchError),
-    /// It was not taken.
+    /// The engine refused the prepare.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EngineError),
 }
 
 #[cfg(test)]
@@ -190,16 +210,16 @@ mod tests {
     use super::*;
     use crate::options::Options;
 
-    /// A store, a branch with parts in two partitions beside its home, and the steps in which it is held.
-    struct Scene {
+    /// A store, a branch with parts in two partitions beside its home, and its prepare requests.
+    struct Scenario {
         engine: Engine,
         name: BranchName,
-        steps: Vec<(PartitionId, BranchAsk)>,
+        steps: Vec<(PartitionId, BranchRequest)>,
         additions: Vec<Addition>,
         _folder: tempfile::TempDir,
     }
 
-    impl Scene {
+    impl Scenario {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let engine = Engine::open(folder.path(), Options { shards: 2, ..Options::default() }).unwrap();
@@ -219,18 +239,18 @@ mod tests {
             }
             let elsewhere = additions.iter().map(|one| one.cell.partition()).collect();
             let at_home = Branch::new(name.clone(), Vec::new(), elsewhere).unwrap();
-            let mut steps = vec![(home, BranchAsk::Hold(at_home))];
+            let mut steps = vec![(home, BranchRequest::Prepare(at_home))];
             for one in &additions {
                 let part = Branch::new(name.clone(), vec![one.clone()], Vec::new()).unwrap();
-                steps.push((one.cell.partition(), BranchAsk::Hold(part)));
+                steps.push((one.cell.partition(), BranchRequest::Prepare(part)));
             }
             Self { engine, name, steps, additions, _folder: folder }
         }
 
-        /// Takes one step of those in which it is held.
-        fn step(&self, at: usize) -> Result<BranchReply, Refusal> {
+        /// Sends one of the prepare requests.
+        fn step(&self, at: usize) -> Result<BranchResponse, EngineError> {
             let (partition, what) = self.steps[at].clone();
-            block_on(self.engine.ask_branch_in(partition, what))
+            block_on(self.engine.send_branch_request(partition, what))
         }
 
         fn values(&self) -> Vec<i64> {
@@ -242,69 +262,81 @@ mod tests {
         }
     }
 
-    /// Whoever votes may be anywhere on its way when the branch is aborted.
+    /// The coordinator may have sent any number of prepares when the branch is aborted.
     #[test]
-    fn what_is_on_its_way_is_not_held_after_the_abort() {
+    fn late_prepares_are_refused_after_an_abort() {
         for arrived in 0..=3 {
-            let scene = Scene::new();
+            let scenario = Scenario::new();
             for at in 0..arrived {
-                assert_eq!(scene.step(at), Ok(BranchReply::Held { fresh: true }));
+                assert_eq!(scenario.step(at), Ok(BranchResponse::Prepared { fresh: true }));
             }
-            let settled = block_on(scene.engine.settle(&scene.name, Ending::Abort)).unwrap();
-            assert_eq!(settled, Settled::Done { fresh: true, counted: Vec::new() });
-            // Without its home it does not come to the rest.
+            let result =
+                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Abort)).unwrap();
+            assert_eq!(result, FinishResult::Done { fresh: true, counted: Vec::new() });
+            // Without a prepare at home the other partitions are not reached.
             let late = if arrived == 0 { 0..1 } else { arrived..3 };
             for at in late {
-                let refused =
-                    BranchReply::Settled { ending: Ending::Abort, fresh: false, counted: Vec::new() };
-                assert_eq!(scene.step(at), Ok(refused), "{arrived} of 3 had come, then {at}");
+                let refused = BranchResponse::Finished {
+                    outcome: BranchOutcome::Abort,
+                    fresh: false,
+                    counted: Vec::new(),
+                };
+                assert_eq!(scenario.step(at), Ok(refused), "after {arrived} of 3 prepares, then {at}");
             }
-            assert_eq!(block_on(scene.engine.held()), Ok(Vec::new()));
-            assert_eq!(scene.values(), [0, 0]);
+            assert_eq!(block_on(scenario.engine.prepared_branches()), Ok(Vec::new()));
+            assert_eq!(scenario.values(), [0, 0]);
         }
     }
 
     #[test]
-    fn nothing_is_committed_unless_all_of_it_is_held() {
+    fn commit_requires_all_parts_prepared() {
         for arrived in 0..3 {
-            let scene = Scene::new();
+            let scenario = Scenario::new();
             for at in 0..arrived {
-                assert_eq!(scene.step(at), Ok(BranchReply::Held { fresh: true }));
+                assert_eq!(scenario.step(at), Ok(BranchResponse::Prepared { fresh: true }));
             }
-            assert_eq!(block_on(scene.engine.settle(&scene.name, Ending::Commit)), Ok(Settled::Unknown));
-            assert_eq!(scene.values(), [0, 0], "{arrived} of 3 had come");
-            // Nothing is lost by that: the vote goes on, and is a yes.
-            let vote = block_on(scene.engine.hold(&scene.name, scene.additions.clone()));
-            assert_eq!(vote, Ok(Vote::Held { fresh: true }));
-            let settled = block_on(scene.engine.settle(&scene.name, Ending::Commit)).unwrap();
-            assert!(
-                matches!(settled, Settled::Done { fresh: true, ref counted } if counted.len() == 2),
-                "{settled:?}"
+            assert_eq!(
+                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)),
+                Ok(FinishResult::Unknown)
             );
-            assert_eq!(scene.values(), [5, 5]);
+            assert_eq!(scenario.values(), [0, 0], "after {arrived} of 3 prepares");
+            // The prepare can still complete, with a yes vote.
+            let vote = block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone()));
+            assert_eq!(vote, Ok(PrepareResult::Prepared { fresh: true }));
+            let result =
+                block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)).unwrap();
+            assert!(
+                matches!(result, FinishResult::Done { fresh: true, ref counted } if counted.len() == 2),
+                "{result:?}"
+            );
+            assert_eq!(scenario.values(), [5, 5]);
         }
     }
 
-    /// Whoever commits may have died on its way.
+    /// The coordinator may have stopped between two partitions.
     #[test]
-    fn a_commit_that_was_begun_is_finished() {
-        let scene = Scene::new();
-        block_on(scene.engine.hold(&scene.name, scene.additions.clone())).unwrap();
-        let ask = BranchAsk::Settle { name: scene.name.clone(), ending: Ending::Commit, rest_settled: true };
-        block_on(scene.engine.ask_branch_in(scene.steps[1].0, ask)).unwrap();
-        assert_eq!(scene.values(), [5, 0]);
-        assert_eq!(block_on(scene.engine.held()).unwrap().len(), 1);
-        block_on(scene.engine.settle(&scene.name, Ending::Commit)).unwrap();
-        assert_eq!(scene.values(), [5, 5]);
-        assert_eq!(block_on(scene.engine.held()), Ok(Vec::new()));
+    fn a_partial_commit_is_completed() {
+        let scenario = Scenario::new();
+        block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone())).unwrap();
+        let commit = BranchRequest::Finish {
+            name: scenario.name.clone(),
+            outcome: BranchOutcome::Commit,
+            others_finished: true,
+        };
+        block_on(scenario.engine.send_branch_request(scenario.steps[1].0, commit)).unwrap();
+        assert_eq!(scenario.values(), [5, 0]);
+        assert_eq!(block_on(scenario.engine.prepared_branches()).unwrap().len(), 1);
+        block_on(scenario.engine.finish_branch(&scenario.name, BranchOutcome::Commit)).unwrap();
+        assert_eq!(scenario.values(), [5, 5]);
+        assert_eq!(block_on(scenario.engine.prepared_branches()), Ok(Vec::new()));
     }
 
     #[test]
-    fn another_branch_of_the_name_is_refused() {
-        let scene = Scene::new();
-        block_on(scene.engine.hold(&scene.name, scene.additions.clone())).unwrap();
-        let fewer = scene.additions[..1].to_vec();
-        let refused = block_on(scene.engine.hold(&scene.name, fewer));
-        assert_eq!(refused, Err(HoldError::Refused(Rejection::Mismatch.into())));
+    fn another_branch_with_the_same_name_is_refused() {
+        let scenario = Scenario::new();
+        block_on(scenario.engine.prepare_branch(&scenario.name, scenario.additions.clone())).unwrap();
+        let fewer = scenario.additions[..1].to_vec();
+        let refused = block_on(scenario.engine.prepare_branch(&scenario.name, fewer));
+        assert_eq!(refused, Err(PrepareError::Refused(Rejection::Mismatch.into())));
     }
 }

@@ -1,10 +1,10 @@
-//! The cache: what cells hold, in bounded memory, in front of the value store.
+//! The cell cache: bounded memory in front of the value store.
 //!
-//! What must hold: a cell that the store does not have in its latest state is in the cache, and stays until a checkpoint that
-//! includes it is complete. Only what the store has too is ever let go.
+//! Invariant: a cell whose latest state is not in the store is in the cache, and stays until a checkpoint
+//! that includes it is complete. Only cells that the store has too are evicted.
 //!
-//! A checkpoint shows all cells as they were at the moment of its freeze. Copying them takes longer than anybody should wait, so it is done
-//! in steps between other work; a cell that changes before its turn is copied first.
+//! A checkpoint shows all cells as of its freeze. Copying them takes too long for one step, so it is done
+//! incrementally between requests; a cell that changes before it was copied is copied first.
 
 use std::hash::BuildHasher;
 
@@ -13,14 +13,14 @@ use jeton_core::{Cell, Value, mutated};
 
 use crate::values::{Rows, cell_key};
 
-/// What a slot costs beside what its cell and value hold elsewhere: the slot itself and its place in the table.
+/// Bytes of a slot apart from heap bytes of cell and value: the slot itself and its index entry.
 const SLOT_BYTES: usize = size_of::<Slot>() + 8;
 
-/// Cells that are looked at for each that comes in. The hand takes two rounds, the first of which takes the marks of use away; so
-/// there may be a few percent more than the budget.
+/// Slots that the clock hand inspects for each insertion. The hand needs two rounds, the first of which
+/// clears the used bits; so the cache may exceed its budget by a few percent.
 const EVICT_STEPS: usize = 64;
 
-/// The cells of a shard that are in memory.
+/// The cached cells of a shard.
 #[derive(Debug)]
 pub struct Cache {
     places: HashTable<u32>,
@@ -29,46 +29,46 @@ pub struct Cache {
     free: Vec<u32>,
     /// Slots that changed since the last freeze.
     dirty: Vec<u32>,
-    /// Slots that the last freeze has still to copy. Those that changed since are copied already.
+    /// Slots that the last freeze has yet to copy. Those that changed since are copied already.
     freezing: Vec<u32>,
-    /// What it has copied.
+    /// The copied rows.
     frozen: Rows,
     hand: usize,
     bytes: usize,
     dirty_bytes: usize,
     budget: usize,
-    /// Checkpoints up to here are complete.
+    /// Checkpoints up to this one are complete.
     complete: u64,
-    /// The checkpoint that the next freeze is for.
+    /// The checkpoint of the next freeze.
     next: u64,
-    /// Where the cell was that was found last: what is read is mostly written next.
+    /// Slot of the last hit: a cell that is read is usually written next.
     last: u32,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// Nothing if the slot is free.
+    /// `None` if the slot is free.
     cell: Option<Cell>,
     value: Option<Value>,
     /// The batch that changed it last.
     batch: u64,
-    /// The checkpoint that is to include its latest state.
+    /// The checkpoint that will include its latest state.
     checkpoint: u64,
-    /// Whether that checkpoint has it.
+    /// Whether that checkpoint has copied it.
     copied: bool,
-    /// Used since the hand last passed.
+    /// Used since the clock hand last passed.
     used: bool,
 }
 
 impl Slot {
     fn cost(&self) -> usize {
-        let cell = self.cell.as_ref().map_or(0, Cell::memory_apart);
+        let cell = self.cell.as_ref().map_or(0, Cell::heap_bytes);
         SLOT_BYTES + cell + weight(self.value.as_ref())
     }
 }
 
 impl Slot {
-    /// Copies the row, unless that is done.
+    /// Copies the row unless it is copied already.
     fn copy(&mut self, rows: &mut Rows) {
         if let (false, Some(cell)) = (self.copied, &self.cell) {
             let content = self.value.as_ref().map(|value| |out: &mut Vec<u8>| value.encode(out));
@@ -79,11 +79,11 @@ impl Slot {
 }
 
 fn weight(value: Option<&Value>) -> usize {
-    value.map_or(0, Value::memory_apart)
+    value.map_or(0, Value::heap_bytes)
 }
 
 impl Cache {
-    /// A cache that holds about so many bytes of cells which the store has too.
+    /// A cache that keeps about `budget` bytes of cells that the store has too.
     pub fn new(budget: usize) -> Self {
         Self {
             places: HashTable::new(),
@@ -118,23 +118,23 @@ impl Cache {
         self.places.find(self.hasher.hash_one(cell), is_it).copied()
     }
 
-    /// Where the cell may be, by a look at the table of places only. Asked for many cells in a row, the processor waits for all of them
-    /// at once; asked one by one between other work, for each.
+    /// The slot that may hold the cell, by a look at the hash index only. Called for many cells in a row, the
+    /// processor overlaps the cache misses.
     pub fn guess(&self, cell: &Cell) -> Option<u32> {
         self.places.find(self.hasher.hash_one(cell), |_| true).copied()
     }
 
-    /// Brings near what is at a place. Asked for many in a row, as with [`guess`](Self::guess).
-    pub fn bring_near(&self, at: u32) {
+    /// Prefetches a slot. Called for many in a row, as [`guess`](Self::guess).
+    pub fn prefetch(&self, at: u32) {
         std::hint::black_box(self.slots.get(at as usize).map(|slot| (slot.batch, slot.used)));
     }
 
-    /// The next cell asked for may be here. A hint that is wrong does no harm.
+    /// The next lookup may hit this slot. A wrong hint is harmless.
     pub fn hint(&mut self, at: u32) {
         self.last = at;
     }
 
-    /// What the cell holds, and the batch that changed it last; nothing if only the store knows.
+    /// The content of the cell and the batch that changed it last; `None` if it is not cached.
     pub fn get(&mut self, cell: &Cell) -> Option<(Option<&Value>, u64)> {
         let at = self.find(cell)?;
         let slot = &mut self.slots[at as usize];
@@ -142,7 +142,7 @@ impl Cache {
         Some((slot.value.as_ref(), slot.batch))
     }
 
-    /// Takes in what the store has.
+    /// Inserts a cell as read from the store.
     pub fn fill(&mut self, cell: &Cell, value: Option<Value>) {
         debug_assert!(self.find(cell).is_none(), "what is in the cache is newer than the store");
         self.insert(Slot {
@@ -156,7 +156,7 @@ impl Cache {
         self.evict();
     }
 
-    /// The cell now holds this, by this batch.
+    /// Sets the content of a cell, changed by this batch.
     pub fn put(&mut self, cell: &Cell, value: Option<Value>, batch: u64) {
         let found = self.find(cell);
         let at = found.unwrap_or_else(|| {
@@ -211,8 +211,9 @@ impl Cache {
         at
     }
 
-    /// Lets go of cells that the store has, those not used for longest first, until the budget is met. Looks at a few at a time: nobody
-    /// waits long for it, and if there is nothing to be let go, that is not found out again and again.
+    /// Evicts cells that the store has, least recently used first, until the budget is met. Inspects a few
+    /// slots per call, so that no request waits long, and a cache without evictable cells is not scanned
+    /// again and again.
     fn evict(&mut self) {
         for _ in 0..EVICT_STEPS.min(self.slots.len()) {
             if self.bytes <= self.budget {
@@ -238,18 +239,18 @@ impl Cache {
         }
     }
 
-    /// Bytes of cells that the store does not have in their latest state, and no freeze has taken.
+    /// Bytes of cells whose latest state is neither in the store nor in a freeze.
     pub fn dirty_bytes(&self) -> usize {
         self.dirty_bytes
     }
 
-    /// Bytes of everything in the cache.
+    /// Bytes of all cached cells.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Freezes everything that changed since the last freeze, for the checkpoint of the number that is returned. To be copied by
-    /// [`copy_some`](Self::copy_some).
+    /// Freezes everything that changed since the last freeze, for the checkpoint whose number is returned.
+    /// [`copy_some`](Self::copy_some) copies it.
     pub fn freeze(&mut self) -> u64 {
         assert!(self.freezing.is_empty(), "one freeze at a time");
         std::mem::swap(&mut self.dirty, &mut self.freezing);
@@ -258,7 +259,7 @@ impl Cache {
         self.next - 1
     }
 
-    /// Copies some of what is frozen; true when all of it is.
+    /// Copies some of the frozen cells; true when all are copied.
     pub fn copy_some(&mut self, cells: usize) -> bool {
         let frozen = self.next - 1;
         for at in self.freezing.drain(self.freezing.len().saturating_sub(cells)..) {
@@ -270,7 +271,7 @@ impl Cache {
         self.freezing.is_empty()
     }
 
-    /// The rows of the last freeze, once it is copied.
+    /// The rows of the last freeze, once all are copied.
     pub fn take_frozen(&mut self) -> Rows {
         assert!(self.freezing.is_empty(), "rows are missing");
         std::mem::take(&mut self.frozen)
@@ -300,14 +301,14 @@ mod tests {
         cache.get(&cell(number)).is_some()
     }
 
-    /// Room for about so many cells.
+    /// A cache for about `cells` cells.
     fn cache(cells: usize) -> Cache {
         Cache::new(cells * SLOT_BYTES)
     }
 
-    /// Bytes that end count like others, or a cache of them would have no limit.
+    /// Values with an expiry time count like others; otherwise the cache would have no limit.
     #[test]
-    fn what_a_value_holds_apart_is_counted_whether_it_ends_or_not() {
+    fn heap_bytes_count_with_and_without_expiry() {
         let weigh = |value: Value| {
             let mut cache = Cache::new(1 << 20);
             cache.put(&cell(1), Some(value), 1);
@@ -319,20 +320,20 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_has_is_let_go_beyond_the_budget() {
+    fn stored_cells_are_evicted_beyond_the_budget() {
         let mut cache = cache(1_000);
         for number in 0..100_000 {
             cache.fill(&cell(number), Some(Value::Counter(number)));
             assert!(cache.bytes() <= 1_100 * SLOT_BYTES, "{} cells", cache.bytes() / SLOT_BYTES);
-            // One that is used all the time stays.
+            // A cell that is in constant use stays.
             assert!(holds(&mut cache, 0), "after {number}");
         }
-        let held = (0..100_000).filter(|number| holds(&mut cache, *number)).count();
-        assert!((900..=1_100).contains(&held), "{held}");
+        let kept = (0..100_000).filter(|number| holds(&mut cache, *number)).count();
+        assert!((900..=1_100).contains(&kept), "{kept}");
     }
 
     #[test]
-    fn what_the_store_lacks_stays_whatever_the_budget() {
+    fn unstored_cells_are_never_evicted() {
         let mut cache = cache(10);
         for number in 0..1_000 {
             cache.put(&cell(number), Some(Value::Counter(number)), 1);
@@ -347,13 +348,13 @@ mod tests {
         let lacking = |cache: &mut Cache, numbers: std::ops::Range<i64>| {
             numbers.filter(|number| !holds(cache, *number)).count()
         };
-        let strangers = |cache: &mut Cache, numbers: std::ops::Range<i64>| {
+        let fill = |cache: &mut Cache, numbers: std::ops::Range<i64>| {
             numbers.for_each(|number| cache.fill(&cell(number), None));
         };
-        strangers(&mut cache, 1_000..2_000);
+        fill(&mut cache, 1_000..2_000);
         assert_eq!(lacking(&mut cache, 0..1_000), 0, "frozen is not stored");
         cache.complete(first);
-        strangers(&mut cache, 2_000..3_000);
+        fill(&mut cache, 2_000..3_000);
         assert_eq!(lacking(&mut cache, 0..500), 0, "changed since the freeze");
         assert!(lacking(&mut cache, 500..1_000) > 400, "these the store has");
         assert_eq!(cache.get(&cell(7)).map(|(value, batch)| (value.cloned(), batch)), {
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn each_freeze_has_what_changed_since_the_one_before_as_it_was_then() {
+    fn a_freeze_has_the_changes_since_the_last_as_of_then() {
         let mut cache = cache(1_000);
         let freeze = |cache: &mut Cache| {
             let number = cache.freeze();
@@ -376,7 +377,7 @@ mod tests {
         cache.put(&cell(2), Some(Value::Counter(20)), 1);
         let (first, whole) = freeze(&mut cache);
         assert!(!whole);
-        // Both change; one was copied, the other not. One of them twice.
+        // Both change; one was copied, the other not. One changes twice.
         for value in [11, 12] {
             cache.put(&cell(1), Some(Value::Counter(value)), 2);
         }

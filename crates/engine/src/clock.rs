@@ -1,18 +1,18 @@
-//! The system's clocks, and the store's time that follows them.
+//! The system clocks, and the store's clock that follows them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jeton_core::{Moment, Timeline, mutated};
+use jeton_core::{StoreClock, Timestamp, mutated};
 
-use crate::date;
+use crate::rfc3339;
 
-/// Tells what the clocks of the machine say.
+/// Clocks of the machine.
 pub trait Clock: Send + Sync + 'static {
-    /// The wall clock, since 1970. It may be set to anything at any time.
-    fn wall(&self) -> Moment;
+    /// The wall clock, since 1970. It may jump at any time.
+    fn wall(&self) -> Timestamp;
 
-    /// How much time has passed since some fixed point. Nobody can set it.
+    /// The monotonic clock, since an arbitrary fixed point.
     fn elapsed(&self) -> Duration;
 }
 
@@ -29,9 +29,9 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    fn wall(&self) -> Moment {
+    fn wall(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Moment::ZERO.after(since)
+        Timestamp::ZERO.after(since)
     }
 
     fn elapsed(&self) -> Duration {
@@ -39,7 +39,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The wall clock is so far after the log that it is taken for wrong.
+/// The wall clock is implausibly far ahead of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this machine's clock says {}, and the last entry of the log is of {}: more than {:.1} days before, \
@@ -47,39 +47,39 @@ impl Clock for SystemClock {
      wrong, the first write would fix the store's time there, and dated ids would be refused as expired until real time has caught \
      up. So the store is not opened, and nothing was changed. Set the clock right; if it is right, because the store was at \
      rest for so long or is an old copy, raise clock_ahead_max",
-    date::shown(*wall),
-    date::shown(*logged),
+    rfc3339::shown(*wall),
+    rfc3339::shown(*logged),
     max.as_secs_f64() / 86_400.0
 )]
 pub struct ClockAhead {
-    /// What the clock says.
-    pub wall: Moment,
+    /// Reading of the wall clock.
+    pub wall: Timestamp,
     /// The latest time in the log.
-    pub logged: Moment,
-    /// How far ahead it may be.
+    pub logged: Timestamp,
+    /// The limit.
     pub max: Duration,
 }
 
-/// The store's time: see [`Timeline`].
+/// The store's clock: see [`StoreClock`].
 pub struct StoreTime<C> {
     clock: C,
-    timeline: Mutex<Timeline>,
+    timeline: Mutex<StoreClock>,
 }
 
 impl<C: Clock> StoreTime<C> {
-    /// Begins, no earlier than the latest entry of the log. Nothing has measured how long ago that was: the wall clock is believed,
-    /// unless it is further ahead than `max`. Without an entry it is believed whatever it says.
-    pub fn begin(clock: C, logged: Moment, max: Duration) -> Result<Self, ClockAhead> {
+    /// Starts no earlier than the latest log entry. The downtime was not measured, so the wall clock is
+    /// believed, unless it is further ahead of the log than `max`. Without any entry it is always believed.
+    pub fn begin(clock: C, logged: Timestamp, max: Duration) -> Result<Self, ClockAhead> {
         let wall = clock.wall();
-        if logged > Moment::ZERO && wall.since(logged) > max {
+        if logged > Timestamp::ZERO && wall.since(logged) > max {
             return Err(ClockAhead { wall, logged, max });
         }
-        let timeline = Mutex::new(Timeline::begin(wall, logged, clock.elapsed()));
+        let timeline = Mutex::new(StoreClock::begin(wall, logged, clock.elapsed()));
         Ok(Self { clock, timeline })
     }
 
-    /// The time.
-    pub fn now(&self) -> Moment {
+    /// The store's time.
+    pub fn now(&self) -> Timestamp {
         if mutated!(WallClockTime) {
             return self.clock.wall();
         }
@@ -96,8 +96,8 @@ mod tests {
     struct At(u64);
 
     impl Clock for At {
-        fn wall(&self) -> Moment {
-            Moment::from_secs(self.0)
+        fn wall(&self) -> Timestamp {
+            Timestamp::from_secs(self.0)
         }
 
         fn elapsed(&self) -> Duration {
@@ -107,27 +107,27 @@ mod tests {
 
     const DAY: u64 = 86_400;
 
-    fn begin(wall: u64, logged: u64) -> Result<Moment, ClockAhead> {
+    fn begin(wall: u64, logged: u64) -> Result<Timestamp, ClockAhead> {
         let max = Duration::from_secs(90 * DAY);
-        StoreTime::begin(At(wall), Moment::from_secs(logged), max).map(|time| time.now())
+        StoreTime::begin(At(wall), Timestamp::from_secs(logged), max).map(|time| time.now())
     }
 
     #[test]
-    fn a_clock_is_believed_as_far_ahead_as_it_may_be_and_no_further() {
+    fn clock_ahead_of_the_log_is_limited() {
         let logged = 1_700_000_000;
         for believed in [0, 1, 90 * DAY] {
-            assert_eq!(begin(logged + believed, logged), Ok(Moment::from_secs(logged + believed)));
+            assert_eq!(begin(logged + believed, logged), Ok(Timestamp::from_secs(logged + believed)));
         }
-        let told = begin(logged + 90 * DAY + 1, logged).unwrap_err().to_string();
+        let message = begin(logged + 90 * DAY + 1, logged).unwrap_err().to_string();
         for part in ["2023-11-14T22:13:20Z", "2024-02-12T22:13:21Z", "90.0 days", "clock_ahead_max"] {
-            assert!(told.contains(part), "{told}");
+            assert!(message.contains(part), "{message}");
         }
-        // Behind the log it was never a danger: time stands still until the clock is there.
-        assert_eq!(begin(5, logged), Ok(Moment::from_secs(logged)));
+        // A clock behind the log is harmless: the store's time waits until the clock has caught up.
+        assert_eq!(begin(5, logged), Ok(Timestamp::from_secs(logged)));
     }
 
     #[test]
-    fn without_an_entry_nothing_speaks_against_a_clock() {
-        assert_eq!(begin(9_000_000_000, 0), Ok(Moment::from_secs(9_000_000_000)));
+    fn any_clock_is_believed_without_log_entries() {
+        assert_eq!(begin(9_000_000_000, 0), Ok(Timestamp::from_secs(9_000_000_000)));
     }
 }

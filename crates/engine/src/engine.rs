@@ -10,6 +10,8 @@
 //! | `jeton-store` | stores what shards hand out, and the filters; then the log is trimmed |
 //! | `jeton-upkeep` | merges, and drops what has expired |
 
+// Long file: the public API of the engine with its start and stop sequence.
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as std_mpsc;
@@ -19,31 +21,32 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 use futures_executor::block_on;
 use jeton_core::{
-    Catalog, Cell, Column, Known, Moment, OpId, Operation, PartitionId, Secret, Table, TableSettings, Value,
+    Catalog, Cell, Column, IdStatus, OpId, Operation, PartitionId, Secret, Table, TableSettings, Timestamp,
+    Value,
 };
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
 use jeton_register::start_thread;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answers::Answers;
-use crate::asked::BURST_MAX;
 use crate::backup::INCOMPLETE;
+use crate::catalog_store::{TableError, Tables};
+use crate::checkpoint_thread::CheckpointThread;
+use crate::checkpointer::Checkpointer;
 use crate::clock::{ClockAhead, StoreTime, SystemClock};
 use crate::health::Health;
-use crate::hold::Hold;
 use crate::ids::IdIndex;
-use crate::keeper::Keeper;
+use crate::maintenance::{Maintenance, StopSignal};
 use crate::options::Options;
+use crate::pending::BURST_MAX;
 use crate::recovery::{self, Recovered, RecoveryError};
-use crate::reply::{Ask, Refusal, Reply, Response};
 use crate::request::Request;
+use crate::response::{Ask, EngineError, OperationOutcome, Response};
+use crate::response_dispatcher::ResponseDispatcher;
 use crate::shard::{Shard, Stores};
 use crate::stats::Stats;
-use crate::store_thread::StoreThread;
-use crate::tables::{TableError, Tables};
-use crate::tasks::Tasks;
-use crate::upkeep::{Bell, Upkeep};
+use crate::task_group::Tasks;
+use crate::trim_guard::TrimBlock;
 use crate::values::{CellKeys, LsmValues, Values, ValuesError};
 use crate::worker::{Message, Worker};
 
@@ -98,7 +101,7 @@ impl TablesView {
 }
 
 /// The way to a shard.
-struct Door {
+struct ShardHandle {
     queue: mpsc::Sender<Message>,
     /// How many requests of bursts are in the queue.
     bursting: Arc<AtomicUsize>,
@@ -113,15 +116,15 @@ pub struct Engine {
     pub(crate) disk: Arc<RealDisk>,
     pub(crate) stores: Stores<LsmValues, RealDisk>,
     pub(crate) stores_in_use: Arc<RwLock<()>>,
-    pub(crate) hold: Hold,
+    pub(crate) hold: TrimBlock,
     pub(crate) tables: Arc<Tables<Embedded<RealDisk>>>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
     pub(crate) secret: Secret,
     shards: Mutex<Option<Vec<mpsc::Sender<Message>>>>,
     /// The same senders, for callers: no lock on their way.
-    doors: ArcSwap<Vec<Door>>,
-    bell: Arc<Bell>,
+    doors: ArcSwap<Vec<ShardHandle>>,
+    bell: Arc<StopSignal>,
     tasks: Tasks,
     threads: Mutex<Vec<JoinHandle<()>>>,
     replayed: u64,
@@ -157,7 +160,7 @@ impl Engine {
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, replayed, logged } =
-            recovery::share_out(&*registers, &stores, &catalog, known, &options)?;
+            recovery::replay_log(&*registers, &stores, &catalog, known, &options)?;
         let time = StoreTime::begin(clock, logged, options.clock_ahead_max)?;
 
         let engine = Self {
@@ -165,7 +168,7 @@ impl Engine {
             disk,
             stores: stores.clone(),
             stores_in_use: Arc::default(),
-            hold: Hold::default(),
+            hold: TrimBlock::default(),
             tables: Arc::new(Tables::new(registers.clone(), catalog, found.catalog_version)),
             time: Arc::new(time),
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
@@ -178,7 +181,7 @@ impl Engine {
             replayed: replayed.entries,
         };
         let stored = (found.kept, found.filters);
-        let keeper = Keeper::new(registers, stores, stored, options.filter_row_bytes);
+        let keeper = Checkpointer::new(registers, stores, stored, options.filter_row_bytes);
         let keeper = keeper.held_by(engine.hold.clone());
         engine.start(shards, keeper, &options)?;
         Ok(engine)
@@ -187,14 +190,14 @@ impl Engine {
     fn start(
         &self,
         shards: Vec<Shard<LsmValues, RealDisk>>,
-        keeper: Keeper<Embedded<RealDisk>, LsmValues, RealDisk>,
+        keeper: Checkpointer<Embedded<RealDisk>, LsmValues, RealDisk>,
         options: &Options,
     ) -> Result<(), OpenError> {
         let (jobs, job_queue) = std_mpsc::channel();
         let answers = if options.runtime.is_some() {
-            Answers::at_once()
+            ResponseDispatcher::at_once()
         } else {
-            let (answers, give) = Answers::by_thread();
+            let (answers, give) = ResponseDispatcher::by_thread();
             self.spawn("jeton-answers", give)?;
             answers
         };
@@ -202,7 +205,7 @@ impl Engine {
         for (number, shard) in shards.into_iter().enumerate() {
             let (sender, queue) = mpsc::channel(options.queue_max);
             let bursting = Arc::default();
-            doors.push(Door { queue: sender.clone(), bursting: Arc::clone(&bursting) });
+            doors.push(ShardHandle { queue: sender.clone(), bursting: Arc::clone(&bursting) });
             senders.push(sender);
             let worker = Worker {
                 number,
@@ -216,14 +219,14 @@ impl Engine {
                 jobs: jobs.clone(),
                 answers: answers.clone(),
                 bursting,
-                stands_back: options.runtime.is_some(),
+                yields_first: options.runtime.is_some(),
             };
             match &options.runtime {
                 Some(runtime) => self.tasks.start(runtime, worker.run()),
                 None => self.spawn(&format!("jeton-shard-{number}"), move || block_on(worker.run()))?,
             }
         }
-        let store = StoreThread {
+        let store = CheckpointThread {
             keeper,
             values: self.stores.values.clone(),
             catalog: self.tables.catalog().clone(),
@@ -232,15 +235,15 @@ impl Engine {
             stores_in_use: self.stores_in_use.clone(),
             log_bytes: options.log_bytes,
         };
-        self.spawn("jeton-store", move || behind_the_others(|| store.run(&job_queue)))?;
-        let upkeep = Upkeep {
+        self.spawn("jeton-store", move || run_at_low_priority(|| store.run(&job_queue)))?;
+        let upkeep = Maintenance {
             stores: self.stores.clone(),
             tables: self.tables.clone(),
             health: self.health.clone(),
             stores_in_use: self.stores_in_use.clone(),
             bell: self.bell.clone(),
         };
-        self.spawn("jeton-upkeep", move || behind_the_others(|| upkeep.run()))?;
+        self.spawn("jeton-upkeep", move || run_at_low_priority(|| upkeep.run()))?;
         self.doors.store(Arc::new(doors));
         *lock(&self.shards) = Some(senders);
         Ok(())
@@ -255,7 +258,7 @@ impl Engine {
     /// Answers what is under way, and lets the directory go. What is asked afterwards is refused.
     ///
     /// It does not wait for room on the disk: what the log cannot take is given up, and whoever waits for it is told
-    /// [`Refusal::Closed`]. Of a relaxed table, that may be what was answered already: as a crash would take it back.
+    /// [`EngineError::Closed`]. Of a relaxed table, that may be what was answered already: as a crash would take it back.
     ///
     /// It waits for the shards: where these are tasks, it must not be called by a thread that the runtime cannot spare.
     pub fn close(&self) {
@@ -284,12 +287,12 @@ impl Engine {
     }
 
     /// The table of this name.
-    pub fn table(&self, name: &str) -> Result<Arc<Table>, Refusal> {
-        self.catalog().find(name).cloned().ok_or_else(|| Refusal::NoSuchTable(name.into()))
+    pub fn table(&self, name: &str) -> Result<Arc<Table>, EngineError> {
+        self.catalog().find(name).cloned().ok_or_else(|| EngineError::NoSuchTable(name.into()))
     }
 
     /// The store's time.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Timestamp {
         self.time.now()
     }
 
@@ -313,38 +316,41 @@ impl Engine {
     /// Does an operation, once, whatever the number of times that it is asked for. The answer comes when it is durable.
     ///
     /// The work begins when this is called. Dropping the future does not undo it.
-    pub fn apply(&self, operation: Operation) -> impl Future<Output = Result<Reply, Refusal>> + Send + use<> {
-        let answer = self.send(self.prepare(Ask::Apply(operation)));
+    pub fn apply(
+        &self,
+        operation: Operation,
+    ) -> impl Future<Output = Result<OperationOutcome, EngineError>> + Send + use<> {
+        let answer = self.send(self.to_request(Ask::Apply(operation)));
         async move {
             match answer?.await {
                 Ok(Response::Applied(reply)) => reply,
                 Ok(other) => unreachable!("an operation is not answered with {other:?}"),
-                Err(_) => Err(Refusal::Closed),
+                Err(_) => Err(EngineError::Closed),
             }
         }
     }
 
     /// What a cell holds; never what a crash could take back, except in a relaxed table.
-    pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, Refusal>> + Send + use<> {
-        let answer = self.send(self.prepare(Ask::Read(cell)));
+    pub fn get(&self, cell: Cell) -> impl Future<Output = Result<Option<Value>, EngineError>> + Send + use<> {
+        let answer = self.send(self.to_request(Ask::Read(cell)));
         async move {
             match answer?.await {
                 Ok(Response::Read(value)) => value,
                 Ok(other) => unreachable!("a read is not answered with {other:?}"),
-                Err(_) => Err(Refusal::Closed),
+                Err(_) => Err(EngineError::Closed),
             }
         }
     }
 
-    /// What is asked, made ready to be decided: for whoever calls [`burst_of`](Self::burst_of).
-    pub fn prepare(&self, ask: Ask) -> Request {
+    /// What is asked, made ready to be decided: for whoever calls [`submit_prehashed`](Self::burst_of).
+    pub fn to_request(&self, ask: Ask) -> Request {
         SCRATCH.with_borrow_mut(|scratch| Request::new(ask, &self.secret, scratch))
     }
 
-    fn send(&self, request: Request) -> Result<oneshot::Receiver<Response>, Refusal> {
+    fn send(&self, request: Request) -> Result<oneshot::Receiver<Response>, EngineError> {
         let doors = self.doors.load();
         if doors.is_empty() {
-            return Err(Refusal::Closed);
+            return Err(EngineError::Closed);
         }
         let (reply, answer) = oneshot::channel();
         let door = &doors[usize::from(request.partition().0) % doors.len()];
@@ -357,19 +363,22 @@ impl Engine {
     ///
     /// For whoever has many requests at a time this takes a fraction of what one call for each takes. What cannot be sent is answered so, and
     /// the rest is done: what came of each, its response says.
-    pub fn burst(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
-        self.burst_of(asks.into_iter().map(|ask| self.prepare(ask)).collect())
+    pub fn submit_batch(&self, asks: Vec<Ask>) -> impl Future<Output = Vec<Response>> + Send + use<> {
+        self.submit_prehashed(asks.into_iter().map(|ask| self.to_request(ask)).collect())
     }
 
     /// As [`burst`](Self::burst), of what is prepared.
-    pub fn burst_of(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Response>> + Send + use<> {
+    pub fn submit_prehashed(
+        &self,
+        requests: Vec<Request>,
+    ) -> impl Future<Output = Vec<Response>> + Send + use<> {
         let doors = self.doors.load();
         let total = requests.len();
         let mut parts = Vec::new();
         if let [door] = &doors[..]
             && (1..=BURST_MAX).contains(&total)
         {
-            parts.push((None, door.burst(requests)));
+            parts.push((None, door.submit(requests)));
         } else {
             let mut shares: Vec<(Vec<usize>, Vec<Request>)> = Vec::new();
             shares.resize_with(doors.len(), Default::default);
@@ -382,21 +391,21 @@ impl Engine {
                 shares[shard].1.push(request);
                 if shares[shard].0.len() == BURST_MAX {
                     let (places, requests) = std::mem::take(&mut shares[shard]);
-                    parts.push((Some(places), doors[shard].burst(requests)));
+                    parts.push((Some(places), doors[shard].submit(requests)));
                 }
             }
             for (door, (places, requests)) in doors.iter().zip(shares) {
                 if !requests.is_empty() {
-                    parts.push((Some(places), door.burst(requests)));
+                    parts.push((Some(places), door.submit(requests)));
                 }
             }
         }
         async move {
-            let closed = || Response::Applied(Err(Refusal::Closed));
+            let closed = || Response::Applied(Err(EngineError::Closed));
             let mut all = Vec::new();
             for (places, part) in parts {
                 let responses = match part {
-                    Ok(answer) => answer.await.map_err(|_| Refusal::Closed),
+                    Ok(answer) => answer.await.map_err(|_| EngineError::Closed),
                     Err(refusal) => Err(refusal),
                 };
                 match (places, responses) {
@@ -427,13 +436,17 @@ impl Engine {
 
     /// What became of an id, in whichever partition: most have one answer, and those that never came have none. An id that was used for rows
     /// of several partitions has as many.
-    pub async fn operation(&self, table: &Table, id: &OpId) -> Result<Vec<(PartitionId, Known)>, Refusal> {
+    pub async fn operation(
+        &self,
+        table: &Table,
+        id: &OpId,
+    ) -> Result<Vec<(PartitionId, IdStatus)>, EngineError> {
         let ask = |partition| Request::Recall { table: table.id, id: id.clone(), partition };
-        let responses = self.burst_of(PartitionId::all().map(ask).collect()).await;
+        let responses = self.submit_prehashed(PartitionId::all().map(ask).collect()).await;
         let mut found = Vec::new();
         for (partition, response) in PartitionId::all().zip(responses) {
             match response {
-                Response::Recalled(Ok(Known::No)) => {}
+                Response::Recalled(Ok(IdStatus::No)) => {}
                 Response::Recalled(Ok(known)) => found.push((partition, known)),
                 Response::Recalled(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refusal),
                 other => unreachable!("a question is not answered with {other:?}"),
@@ -443,21 +456,21 @@ impl Engine {
     }
 
     /// Comes back when everything decided by now is in the value store, where [`list`](Self::list) finds it.
-    pub async fn stored(&self) -> Result<(), Refusal> {
+    pub async fn stored(&self) -> Result<(), EngineError> {
         let waits: Vec<_> = {
             let doors = self.doors.load();
-            let ask = |door: &Door| {
+            let ask = |door: &ShardHandle| {
                 let (reply, stored) = oneshot::channel();
                 door.queue.try_send(Message::Stored(reply)).map_err(unsent)?;
                 Ok(stored)
             };
-            doors.iter().map(ask).collect::<Result<_, Refusal>>()?
+            doors.iter().map(ask).collect::<Result<_, EngineError>>()?
         };
         if waits.is_empty() {
-            return Err(Refusal::Closed);
+            return Err(EngineError::Closed);
         }
         for stored in waits {
-            stored.await.map_err(|_| Refusal::Closed)?;
+            stored.await.map_err(|_| EngineError::Closed)?;
         }
         Ok(())
     }
@@ -470,8 +483,8 @@ impl Engine {
         prefix: &[u8],
         after: Option<&Cell>,
         limit: usize,
-    ) -> Result<Vec<Cell>, Refusal> {
-        let failed = |error: &dyn std::fmt::Display| Refusal::Storage(error.to_string());
+    ) -> Result<Vec<Cell>, EngineError> {
+        let failed = |error: &dyn std::fmt::Display| EngineError::Storage(error.to_string());
         let mut cells = Vec::new();
         let first = after.map_or(0, |after| after.partition().0);
         for partition in PartitionId::all().skip(first.into()) {
@@ -500,13 +513,13 @@ impl Engine {
     }
 }
 
-impl Door {
-    fn burst(&self, requests: Vec<Request>) -> Result<oneshot::Receiver<Vec<Response>>, Refusal> {
+impl ShardHandle {
+    fn submit(&self, requests: Vec<Request>) -> Result<oneshot::Receiver<Vec<Response>>, EngineError> {
         let count = requests.len();
         let (reply, answer) = oneshot::channel();
         if self.bursting.fetch_add(count, Ordering::Relaxed) + count > BURSTING_MAX {
             self.bursting.fetch_sub(count, Ordering::Relaxed);
-            return Err(Refusal::Busy("too many requests are waiting"));
+            return Err(EngineError::Busy("too many requests are waiting"));
         }
         self.queue.try_send(Message::Burst { requests, reply }).map_err(|error| {
             self.bursting.fetch_sub(count, Ordering::Relaxed);
@@ -516,10 +529,10 @@ impl Door {
     }
 }
 
-fn unsent(error: mpsc::error::TrySendError<Message>) -> Refusal {
+fn unsent(error: mpsc::error::TrySendError<Message>) -> EngineError {
     match error {
-        mpsc::error::TrySendError::Full(_) => Refusal::Busy("too many requests are waiting"),
-        mpsc::error::TrySendError::Closed(_) => Refusal::Closed,
+        mpsc::error::TrySendError::Full(_) => EngineError::Busy("too many requests are waiting"),
+        mpsc::error::TrySendError::Closed(_) => EngineError::Closed,
     }
 }
 
@@ -534,7 +547,7 @@ impl Drop for Engine {
 const NICE: i32 = 10;
 
 /// Runs with less right to a processor than the threads that somebody waits for. If the system does not know how, as they do.
-fn behind_the_others(run: impl FnOnce()) {
+fn run_at_low_priority(run: impl FnOnce()) {
     #[cfg(target_os = "linux")]
     let _as_it_is = rustix::process::setpriority_process(None, NICE);
     run();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use jeton_core::{Moment, mutated};
+use jeton_core::{Timestamp, mutated};
 
 /// What the threads of an engine tell one another.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Health {
 impl Health {
     /// Of an engine with so many shards, in good health.
     /// For so many shards, with so many bytes of log that some store lacks, and this as the latest time in the log.
-    pub fn new(shards: usize, logged_bytes: u64, logged_time: Moment) -> Self {
+    pub fn new(shards: usize, logged_bytes: u64, logged_time: Timestamp) -> Self {
         Self {
             trouble: Mutex::default(),
             upkeep_trouble: Mutex::default(),
@@ -42,7 +42,7 @@ impl Health {
     }
 
     /// Why nothing can be stored at present, if so.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn last_error(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -82,26 +82,26 @@ impl Health {
     }
 
     /// A batch of this time is durable.
-    pub fn reached(&self, time: Moment) {
+    pub fn reached(&self, time: Timestamp) {
         self.logged_time.fetch_max(time.as_nanos(), Ordering::Relaxed);
     }
 
     /// The latest time in the durable log.
-    pub fn logged_time(&self) -> Moment {
-        Moment::from_nanos(self.logged_time.load(Ordering::Relaxed))
+    pub fn logged_time(&self) -> Timestamp {
+        Timestamp::from_nanos(self.logged_time.load(Ordering::Relaxed))
     }
 
     /// Rows of this shard are in the value store, and whatever they lack was decided at this time or later.
-    pub fn stored(&self, shard: usize, time: Moment) {
+    pub fn stored(&self, shard: usize, time: Timestamp) {
         self.stored_time[shard].fetch_max(time.as_nanos(), Ordering::Relaxed);
     }
 
     /// What is over at this time is over for every reader, and for everything that a replay would apply to what the value store has. A
     /// shard that rests holds it back until its next checkpoint.
-    pub fn over_time(&self) -> Moment {
+    pub fn over_time(&self) -> Timestamp {
         let stored = self.stored_time.iter().map(|time| time.load(Ordering::Relaxed)).min().unwrap_or(0);
         let logged = self.logged_time();
-        if mutated!(OverBeforeStored) { logged } else { logged.min(Moment::from_nanos(stored)) }
+        if mutated!(OverBeforeStored) { logged } else { logged.min(Timestamp::from_nanos(stored)) }
     }
 
     /// How many bytes were logged that some store lacked when it was opened, or since.
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_is_over_may_go_when_the_log_and_the_stores_of_all_shards_have_come_so_far() {
-        let at = Moment::from_secs;
+        let at = Timestamp::from_secs;
         let health = Health::new(2, 0, at(50));
         assert_eq!(health.over_time(), at(0), "nothing is stored of what was replayed");
         health.stored(0, at(60));
@@ -165,7 +165,7 @@ mod tests {
 
     /// Somebody waits for tidying up, has looked once, and is let go by what `news` does.
     fn is_let_go(news: impl FnOnce(&Health, &AtomicBool)) {
-        let health = Arc::new(Health::new(1, 0, Moment::ZERO));
+        let health = Arc::new(Health::new(1, 0, Timestamp::ZERO));
         let untidy = Arc::new(AtomicBool::new(true));
         let (events, told) = mpsc::channel();
         let waiting = (health.clone(), untidy.clone());

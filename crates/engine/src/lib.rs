@@ -1,48 +1,49 @@
-//! Partitions at work on one machine: group commit, id index, checkpoints, recovery.
+//! The storage engine of one machine: group commit, id index, checkpoints, recovery.
 //!
-//! [`Engine`] is the whole: a store in a directory, its threads, and the way in. Below it everything is without threads and clocks
-//! ([`Shard`], [`Keeper`], [`find`] and [`share_out`]), so that the simulator runs the same code step by step.
+//! [`Engine`] is a store in a directory with its threads and its API. The parts below it ([`Shard`],
+//! [`Checkpointer`], [`find`] and [`replay_log`]) have no threads and no clocks, so that the simulator runs
+//! the same code step by step.
 
-mod answers;
-mod asked;
 mod backup;
 mod branches;
 mod cache;
+mod catalog_store;
+mod checkpoint_thread;
+mod checkpointer;
 mod clock;
-mod date;
 mod engine;
-mod filters;
+mod filter_store;
 mod health;
-mod hold;
+mod id_memtable;
 pub mod ids;
-mod keeper;
-mod marks;
+pub mod internals;
+mod maintenance;
 mod options;
-pub mod parts;
-mod recent;
+mod pending;
 mod recovery;
-mod reply;
 mod request;
+mod response;
+mod response_dispatcher;
+mod rfc3339;
 mod shard;
 mod stats;
-mod store_thread;
-mod tables;
-mod tasks;
-mod upkeep;
+mod task_group;
+mod trim_guard;
 pub mod values;
+mod watermarks;
 mod worker;
 
 pub use backup::{BackupError, BackupReport};
-pub use branches::{HeldBranch, HoldError, Settled, Vote};
+pub use branches::{FinishResult, PrepareError, PrepareResult, PreparedBranchInfo};
+pub use catalog_store::TableError;
+pub use checkpointer::{CheckpointError, CheckpointPositions, Checkpointer};
 pub use clock::{Clock, ClockAhead, SystemClock};
 pub use engine::{Engine, OpenError, TablesView};
-pub use filters::{FilterVersion, StoredFilters};
-pub use keeper::{KeepError, Keeper, Kept};
-pub use marks::Marks;
+pub use filter_store::{FilterVersion, StoredFilters};
 pub use options::Options;
-pub use recovery::{Found, Recovered, RecoveryError, Replayed, find, share_out};
-pub use reply::{Ask, BranchReply, Counted, Refusal, Reply, Response};
-pub use request::{BranchAsk, Request};
+pub use recovery::{LoadedState, Recovered, RecoveryError, Replayed, find, replay_log};
+pub use request::{BranchRequest, Request};
+pub use response::{Ask, BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
 pub use shard::{FrozenIds, FrozenValues, Shard, Slots, Stores};
 pub use stats::{Stats, TableStats};
-pub use tables::TableError;
+pub use watermarks::Watermarks;

@@ -1,40 +1,44 @@
-//! What can be chosen about an engine, with a limit on everything.
+//! Engine options, each with a limit.
 
 use std::time::Duration;
 
 use crate::values::LsmOptions;
 
-/// What can be chosen about an engine.
+/// Options of an engine.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How many own partitions. More than there are processors to spare gains nothing.
+    /// Number of shards. More than there are idle processors gains nothing.
     pub shards: usize,
-    /// The runtime whose tasks the shards are to be; without one they have threads of their own. As tasks they work beside those who ask
-    /// them, and nobody has to wake a thread; whoever shares the runtime waits when a shard reads the disk.
+    /// Runtime that runs the shards as tasks; without one each shard has a thread. As tasks they need no
+    /// thread switch to answer callers on the same runtime; but a disk read of a shard blocks a runtime
+    /// thread.
     pub runtime: Option<tokio::runtime::Handle>,
-    /// Requests that may wait for a shard. Beyond that callers are told that it is busy.
+    /// Maximum number of requests in the queue of a shard. Beyond it callers get a busy error.
     pub queue_max: usize,
-    /// Requests that a shard decides at a time, at most, before it hands them to the log and looks what became durable.
+    /// Maximum number of requests that a shard decides before it writes them to the log and checks for
+    /// durable batches.
     pub batch_requests_max: usize,
-    /// Memory for cells that the value store has too, of all shards together.
+    /// Bytes of cached cells that the value store has too, over all shards.
     pub cache_bytes: usize,
-    /// Memory for cells that the value store does not have yet, of all shards together. At half of it a checkpoint begins; at
-    /// all of it writers must wait.
+    /// Bytes of cells that the value store lacks, over all shards. At half of it a checkpoint begins; at all
+    /// of it writers wait.
     pub dirty_bytes_max: usize,
-    /// Cells that a checkpoint copies at a time, before requests have their turn again.
+    /// Cells that a checkpoint copies before it yields to requests.
     pub copy_cells: usize,
-    /// Ids of a shard that are in memory before they are written to the index. At eight times as many writers must wait.
+    /// Ids in the memtable of a shard before they are written to the index. At eight times as many writers
+    /// wait.
     pub recent_ids: usize,
-    /// Bytes of log after which there is a checkpoint, and the filters are stored; these only when the log has grown by twice their size.
+    /// Bytes of log after which a checkpoint begins and the filters are stored. The filters are stored only
+    /// when the log has grown by twice their size.
     pub log_bytes: u64,
-    /// The length of the rows that the filters are stored in.
+    /// Bytes of the rows in which the filters are stored.
     pub filter_row_bytes: usize,
-    /// The length of a segment of the log.
+    /// Bytes of a log segment.
     pub segment_bytes: u32,
-    /// How far after the last entry of the log the wall clock may be when a store is opened. A clock that is further ahead is taken
-    /// for wrong, and the store is not opened: its time would be fixed there by the first write.
+    /// How far the wall clock may be ahead of the last log entry when a store is opened. A clock further
+    /// ahead is considered wrong, and the store is not opened: the first write would fix its time there.
     pub clock_ahead_max: Duration,
-    /// The value store.
+    /// Options of the value store.
     pub lsm: LsmOptions,
 }
 
@@ -59,7 +63,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether these options can be kept.
+    /// Checks the ranges of the options.
     pub fn check(&self) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("engine options: {what}"));
         if !(1..=usize::from(jeton_core::limits::PARTITIONS)).contains(&self.shards) {

@@ -8,18 +8,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_core::codec::Reader;
-use jeton_core::{Catalog, Era, Moment, Partition, PartitionId, RefillError, Secret, Table, limits, mutated};
+use jeton_core::{
+    Catalog, Era, Partition, PartitionId, RefillError, Secret, Table, Timestamp, limits, mutated,
+};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Log, Registers, Row, Slot};
 
-use crate::filters::StoredFilters;
+use crate::checkpointer::CheckpointPositions;
+use crate::filter_store::StoredFilters;
 use crate::ids;
-use crate::keeper::Kept;
-use crate::marks::Marks;
 use crate::options::Options;
-use crate::reply::Refusal;
+use crate::response::EngineError;
 use crate::shard::{Shard, Stores};
 use crate::values::{RowKey, Values, ValuesError};
+use crate::watermarks::Watermarks;
 
 /// The row of the registers that holds what a store is.
 pub(crate) const STORE: &str = "store";
@@ -57,7 +59,7 @@ pub enum RecoveryError {
         /// Its slot.
         slot: u64,
         /// What the store said.
-        why: Refusal,
+        why: EngineError,
     },
     /// A store is older than the log's begin: what lies between is gone.
     #[error(
@@ -91,12 +93,12 @@ pub enum RecoveryError {
     },
 }
 
-fn damaged(what: &str) -> impl Fn(jeton_core::codec::Malformed) -> RecoveryError {
+fn damaged(what: &str) -> impl Fn(jeton_core::codec::DecodeError) -> RecoveryError {
     move |error| RecoveryError::Damaged(format!("{what}: {error}"))
 }
 
 /// What was found on disk, before any replay.
-pub struct Found {
+pub struct LoadedState {
     /// The store's secret.
     pub secret: Secret,
     /// The tables, filters filled as far as they were stored.
@@ -106,7 +108,7 @@ pub struct Found {
     /// The partitions, sessions included, as the value store has them.
     pub partitions: Vec<Partition>,
     /// How far each store speaks.
-    pub kept: Kept,
+    pub kept: CheckpointPositions,
     /// The filters on disk.
     pub filters: StoredFilters,
 }
@@ -117,7 +119,7 @@ pub fn find<R: Registers, V: Values, D: Disk>(
     stores: &Stores<V, D>,
     ids_note: &[u8],
     draw: impl FnOnce() -> [u8; 16],
-) -> Result<Found, RecoveryError> {
+) -> Result<LoadedState, RecoveryError> {
     let secret = match block_on(registers.get_row(STORE))? {
         Some(row) => read_store(&row.bytes)?,
         None => {
@@ -130,9 +132,9 @@ pub fn find<R: Registers, V: Values, D: Disk>(
     };
     let (partitions, values) = read_partitions(&*stores.values)?;
     let ids = if ids_note.is_empty() {
-        Marks::default()
+        Watermarks::default()
     } else {
-        Marks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
+        Watermarks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
     };
     let (mut catalog, mut catalog_version) = (Catalog::default(), 0);
     if let Some(row) = block_on(registers.get_row(CATALOG))? {
@@ -145,11 +147,11 @@ pub fn find<R: Registers, V: Values, D: Disk>(
     for table in catalog.clone().iter() {
         catalog = catalog.replaced(restore_filters(registers, &filters, table, now)?);
     }
-    let kept = Kept { values, ids, filters: filters.marks.clone() };
+    let kept = CheckpointPositions { values, ids, filters: filters.marks.clone() };
     for partition in PartitionId::all() {
         check(registers, partition, &kept)?;
     }
-    Ok(Found { secret, catalog, catalog_version, partitions, kept, filters })
+    Ok(LoadedState { secret, catalog, catalog_version, partitions, kept, filters })
 }
 
 /// The table with its filters as they were stored. An era that began later has none: all of its ids are in the log.
@@ -157,7 +159,7 @@ fn restore_filters<R: Registers>(
     registers: &R,
     filters: &StoredFilters,
     table: &Table,
-    now: Moment,
+    now: Timestamp,
 ) -> Result<Table, RecoveryError> {
     let broken = |error: &dyn std::fmt::Display| {
         RecoveryError::Damaged(format!("the filters of {}: {error}", table.name))
@@ -186,9 +188,9 @@ fn read_store(bytes: &[u8]) -> Result<Secret, RecoveryError> {
     }
 }
 
-fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Marks), RecoveryError> {
+fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Watermarks), RecoveryError> {
     let mut partitions: Vec<Partition> = PartitionId::all().map(Partition::new).collect();
-    let mut marks = Marks::default();
+    let mut marks = Watermarks::default();
     let mut failed = None;
     let unknown =
         |key: &[u8]| RecoveryError::Damaged(format!("a row of the value store: {}", key.escape_ascii()));
@@ -239,7 +241,11 @@ fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Marks), Rec
 }
 
 /// Whether log and stores belong together.
-fn check<R: Registers>(registers: &R, partition: PartitionId, kept: &Kept) -> Result<(), RecoveryError> {
+fn check<R: Registers>(
+    registers: &R,
+    partition: PartitionId,
+    kept: &CheckpointPositions,
+) -> Result<(), RecoveryError> {
     let extent = block_on(registers.extent(Log::partition(partition.0)))?;
     for (what, marks) in [("value store", &kept.values), ("id index", &kept.ids), ("filters", &kept.filters)]
     {
@@ -269,7 +275,7 @@ pub struct Replayed {
 fn replay<R: Registers, V: Values, D: Disk>(
     registers: &R,
     catalog: &Arc<Catalog>,
-    kept: &Kept,
+    kept: &CheckpointPositions,
     shard: &mut Shard<V, D>,
 ) -> Result<Replayed, RecoveryError> {
     let mut replayed = Replayed::default();
@@ -306,18 +312,19 @@ pub struct Recovered<V, D: Disk> {
     /// What was replayed.
     pub replayed: Replayed,
     /// The latest time in the log.
-    pub logged: Moment,
+    pub logged: Timestamp,
 }
 
 /// Shares the partitions out among shards, and replays what the stores lack.
-pub fn share_out<R: Registers, V: Values, D: Disk>(
+pub fn replay_log<R: Registers, V: Values, D: Disk>(
     registers: &R,
     stores: &Stores<V, D>,
     catalog: &Arc<Catalog>,
-    (secret, mut partitions, kept): (Secret, Vec<Partition>, &Kept),
+    (secret, mut partitions, kept): (Secret, Vec<Partition>, &CheckpointPositions),
     options: &Options,
 ) -> Result<Recovered<V, D>, RecoveryError> {
-    let mut recovered = Recovered { shards: Vec::new(), replayed: Replayed::default(), logged: Moment::ZERO };
+    let mut recovered =
+        Recovered { shards: Vec::new(), replayed: Replayed::default(), logged: Timestamp::ZERO };
     let cache = options.cache_bytes / options.shards;
     let entry = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
     for number in 0..options.shards {
@@ -337,7 +344,8 @@ pub fn share_out<R: Registers, V: Values, D: Disk>(
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use jeton_core::{
-        Answer, Cell, Change, Column, Decision, Memory, Operation, Step, TableId, TableSettings, Value, entry,
+        Cell, Change, Column, DedupLocation, LogPosition, Operation, OperationDecision, OperationResult,
+        TableId, TableSettings, Value, log_entry,
     };
     use jeton_register::disk::FaultDisk;
 
@@ -345,7 +353,7 @@ mod tests {
     use crate::ids::IdIndex;
     use crate::values::{CellKeys, MemoryValues, Rows, cell_key};
 
-    const STEP: Step = Step { slot: 1, time: Moment::from_millis(5) };
+    const STEP: LogPosition = LogPosition { slot: 1, time: Timestamp::from_millis(5) };
 
     /// A store that cannot be read.
     struct Unreadable;
@@ -367,11 +375,11 @@ mod tests {
             Ok(())
         }
 
-        fn tidy(&self, _: u64) -> Result<bool, ValuesError> {
+        fn compact(&self, _: u64) -> Result<bool, ValuesError> {
             Ok(false)
         }
 
-        fn untidiness(&self) -> usize {
+        fn pending_compactions(&self) -> usize {
             0
         }
     }
@@ -388,16 +396,21 @@ mod tests {
     /// that the store lacks.
     fn replay_append<V: Values>(values: V, slot: u64) -> Result<usize, RecoveryError> {
         let operation = Operation::single(None, cell(), Change::Append((*b"x").into())).unwrap();
-        let answer = Answer { applied: true, slot: 1, millis: 5, values: jeton_core::Values::One(Some(5)) };
+        let answer =
+            OperationResult { applied: true, slot: 1, millis: 5, values: jeton_core::Values::One(Some(5)) };
         let mut bytes = Vec::new();
-        entry::begin(STEP, &mut bytes);
-        entry::push(&operation, &Decision { answer, memory: Memory::None, effects: None }, &mut bytes);
+        log_entry::begin(STEP, &mut bytes);
+        log_entry::push(
+            &operation,
+            &OperationDecision { answer, memory: DedupLocation::None, effects: None },
+            &mut bytes,
+        );
 
         let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(values), ids: Arc::new(ids) };
         let mut partition = Partition::new(cell().partition());
         if slot > 0 {
-            partition.take(STEP);
+            partition.advance(STEP).unwrap();
         }
         let mut shard = Shard::new(secret(), vec![partition], stores, 1 << 20, 1 << 20);
         let catalog = Catalog::default().create("t", TableSettings::default()).unwrap();

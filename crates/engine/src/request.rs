@@ -1,101 +1,101 @@
-//! What is asked of a shard, ready to be decided: with its hashes, which whoever asks computes, for shards are few.
+//! Requests to a shard. The caller computes the hashes, because shards are the bottleneck.
 
 use jeton_core::{
-    Branch, BranchName, Cell, Ending, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
+    Branch, BranchName, BranchOutcome, Cell, Hashes, IdKey, OpId, Operation, PartitionId, Secret, TableId,
 };
 
-use crate::reply::Ask;
+use crate::response::Ask;
 
-/// What is asked of a shard.
+/// A request to a shard.
 #[derive(Debug, Clone)]
 pub enum Request {
-    /// Do this.
+    /// Apply an operation.
     Apply {
-        /// What.
+        /// The operation.
         operation: Operation,
-        /// Its hashes.
+        /// Hashes of the operation.
         hashes: Hashes,
-        /// No more bytes of a log's value than this come of it.
+        /// Upper bound of the bytes that it adds to a log entry.
         bytes_max: usize,
     },
-    /// Tell what this cell holds.
+    /// Read a cell.
     Read {
-        /// Which.
+        /// The cell.
         cell: Cell,
     },
-    /// Tell what became of an id in a partition.
+    /// Look up an id in a partition.
     Recall {
-        /// Of which table.
+        /// Table of the id.
         table: TableId,
         /// The id.
         id: OpId,
         /// The partition.
         partition: PartitionId,
     },
-    /// Something about a branch of a transaction, in a partition.
+    /// A request about a branch in a partition.
     Branch {
-        /// What.
-        what: BranchAsk,
-        /// The key of its name there.
+        /// The request.
+        what: BranchRequest,
+        /// Key of the branch's name in the partition.
         key: IdKey,
         /// The partition.
         partition: PartitionId,
-        /// No more bytes of a log's value than this come of it.
+        /// Upper bound of the bytes that it adds to a log entry.
         bytes_max: usize,
     },
-    /// Tell which branches a partition holds.
-    Held {
+    /// List the prepared branches of a partition.
+    PreparedBranches {
         /// The partition.
         partition: PartitionId,
     },
 }
 
-/// What is asked about a branch.
+/// A request about a branch.
 #[derive(Debug, Clone)]
-pub enum BranchAsk {
-    /// Hold it.
-    Hold(Branch),
-    /// End it.
-    Settle {
-        /// Which.
+pub enum BranchRequest {
+    /// Prepare it.
+    Prepare(Branch),
+    /// Commit or abort it.
+    Finish {
+        /// Name of the branch.
         name: BranchName,
-        /// How.
-        ending: Ending,
-        /// Whether it has ended wherever else there is a part of it.
-        rest_settled: bool,
+        /// Commit or abort.
+        outcome: BranchOutcome,
+        /// Whether all other partitions have finished their parts.
+        others_finished: bool,
     },
-    /// Tell what is known of it.
-    Look(BranchName),
+    /// Look up its state.
+    Lookup(BranchName),
 }
 
 impl Request {
-    /// Something about a branch in a partition.
-    pub fn branch(what: BranchAsk, partition: PartitionId, secret: &Secret) -> Self {
+    /// A request about a branch in a partition.
+    pub fn branch(what: BranchRequest, partition: PartitionId, secret: &Secret) -> Self {
         let (name, bytes_max) = match &what {
-            BranchAsk::Hold(branch) => (branch.name(), branch.size_max()),
-            BranchAsk::Settle { name, .. } => (name, Branch::settled_size_max(name)),
-            BranchAsk::Look(name) => (name, 0),
+            BranchRequest::Prepare(branch) => (branch.name(), branch.size_max()),
+            BranchRequest::Finish { name, .. } => (name, Branch::finished_size_max(name)),
+            BranchRequest::Lookup(name) => (name, 0),
         };
         let key = secret.branch_key(name).in_partition(partition);
         Self::Branch { what, key, partition, bytes_max }
     }
 
-    /// The response to it, if it is not done.
-    pub(crate) fn refused(&self, refusal: crate::Refusal) -> crate::Response {
+    /// The response if the request is refused.
+    pub(crate) fn refused(&self, refusal: crate::EngineError) -> crate::Response {
         match self {
             Self::Branch { .. } => crate::Response::Branch(Err(refusal)),
             _ => crate::Response::Applied(Err(refusal)),
         }
     }
 
-    /// To do this. `scratch` is room to work in.
+    /// A request to apply an operation. `scratch` is a buffer.
     pub fn apply(operation: Operation, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
         let hashes = Hashes::of(&operation, secret, scratch);
         let bytes_max = operation.size_max();
         Self::Apply { operation, hashes, bytes_max }
     }
 
-    /// What is asked, made ready. `scratch` is room to work in.
+    /// Hashes a call. `scratch` is a buffer.
     pub fn new(ask: Ask, secret: &Secret, scratch: &mut Vec<u8>) -> Self {
         match ask {
             Ask::Apply(operation) => Self::apply(operation, secret, scratch),
@@ -111,31 +111,31 @@ impl Request {
         }
     }
 
-    /// The partition it concerns.
+    /// The partition that the request concerns.
     pub fn partition(&self) -> PartitionId {
         match self {
             Self::Apply { operation, .. } => operation.partition(),
             Self::Read { cell } => cell.partition(),
-            Self::Recall { partition, .. } | Self::Branch { partition, .. } | Self::Held { partition } => {
-                *partition
-            }
+            Self::Recall { partition, .. }
+            | Self::Branch { partition, .. }
+            | Self::PreparedBranches { partition } => *partition,
         }
     }
 
-    /// The cell that it looks at first.
+    /// The first cell that the request reads.
     pub(crate) fn first_cell(&self) -> Option<&Cell> {
         match self {
             Self::Apply { operation, .. } => Some(operation.first_cell()),
             Self::Read { cell } => Some(cell),
-            Self::Recall { .. } | Self::Branch { .. } | Self::Held { .. } => None,
+            Self::Recall { .. } | Self::Branch { .. } | Self::PreparedBranches { .. } => None,
         }
     }
 
-    /// No more bytes of a log's value than this come of it.
+    /// Upper bound of the bytes that it adds to a log entry.
     pub fn value_bytes_max(&self) -> usize {
         match self {
             Self::Apply { bytes_max, .. } | Self::Branch { bytes_max, .. } => *bytes_max,
-            Self::Read { .. } | Self::Recall { .. } | Self::Held { .. } => 0,
+            Self::Read { .. } | Self::Recall { .. } | Self::PreparedBranches { .. } => 0,
         }
     }
 }

@@ -56,7 +56,7 @@ impl Stats {
             ids: stores.ids.stats(),
             value_bytes: stores.values.disk_bytes(),
             tables: catalog.iter().map(table).collect(),
-            trouble: health.trouble(),
+            trouble: health.last_error(),
             upkeep_trouble: health.upkeep_trouble(),
         }
     }

@@ -18,18 +18,18 @@ use std::sync::mpsc as std_mpsc;
 use std::task::Poll;
 
 use arc_swap::ArcSwap;
-use jeton_core::{Catalog, Moment, mutated};
+use jeton_core::{Catalog, Timestamp, mutated};
 use jeton_register::disk::Disk;
 use jeton_register::{Failure, Permit, Registers, Written};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::answers::Answers;
-use crate::asked::{Asked, Due, Requests};
 use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
-use crate::reply::{Refusal, Response};
+use crate::pending::{PendingBatch, PendingResponse, Requests};
 use crate::request::Request;
+use crate::response::{EngineError, Response};
+use crate::response_dispatcher::ResponseDispatcher;
 use crate::shard::{FrozenIds, FrozenValues, Shard, Slots};
 use crate::values::Values;
 
@@ -64,7 +64,7 @@ pub enum Message {
     },
     /// By a caller, several at once.
     Burst {
-        /// What it asks, at least one and at most [`BURST_MAX`](crate::asked::BURST_MAX).
+        /// What it asks, at least one and at most [`BURST_MAX`](crate::pending::BURST_MAX).
         requests: Vec<Request>,
         /// Whom to answer.
         reply: oneshot::Sender<Vec<Response>>,
@@ -107,10 +107,10 @@ type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send
 struct InFlight {
     number: u64,
     /// No entry of it has an earlier time, down to the millisecond.
-    time: Moment,
+    time: Timestamp,
     writing: Writing,
     /// Answers that wait for it.
-    due: Vec<Due>,
+    due: Vec<PendingResponse>,
     marks: Vec<(oneshot::Sender<Slots>, Slots)>,
 }
 
@@ -135,20 +135,20 @@ pub struct Worker<R, V, D: Disk, C> {
     /// What it hands out to be stored.
     pub jobs: std_mpsc::Sender<Job>,
     /// Who gives its answers, once they are durable.
-    pub answers: Answers,
+    pub answers: ResponseDispatcher,
     /// How many requests of bursts are in the queue.
     pub bursting: Arc<AtomicUsize>,
     /// Whether all others that are ready go first when it is woken. For a task among those who ask: each that runs has more to
     /// be decided together.
-    pub stands_back: bool,
+    pub yields_first: bool,
 }
 
 /// What is under way between a shard's thread and the rest.
 #[derive(Default)]
-struct Traffic {
+struct ShardQueues {
     in_flight: VecDeque<InFlight>,
     /// Requests that did not fit into the batch.
-    backlog: VecDeque<Asked>,
+    backlog: VecDeque<PendingBatch>,
     /// How many these are.
     waiting: usize,
     /// Frozen, but not yet durable.
@@ -168,10 +168,10 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     /// Works until all senders of the queue are gone and everything is answered; or, when the engine is closing, until a batch is
     /// given up.
     pub async fn run(mut self) {
-        let mut traffic = Traffic::default();
+        let mut traffic = ShardQueues::default();
         let mut messages = Vec::new();
         let mut open = true;
-        let mut stood_back = !self.stands_back;
+        let mut stood_back = !self.yields_first;
         while open || !traffic.in_flight.is_empty() || !traffic.backlog.is_empty() {
             let few = self.queue.len() < MANY_WAITING;
             let max = match traffic.weight {
@@ -204,14 +204,14 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 if self.shard.is_freezing() {
                     return Poll::Ready(Event::Leisure);
                 }
-                stood_back = !self.stands_back;
+                stood_back = !self.yields_first;
                 Poll::Pending
             })
             .await;
             match event {
                 Event::Closed => open = false,
                 // However little this takes at a time: whoever is ready comes in between.
-                Event::Leisure => stood_back = !self.stands_back,
+                Event::Leisure => stood_back = !self.yields_first,
                 Event::Written(written) => {
                     if !self.written(written, &mut traffic) {
                         return;
@@ -231,16 +231,16 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
     }
 
-    fn receive(&mut self, message: Message, traffic: &mut Traffic) {
+    fn receive(&mut self, message: Message, traffic: &mut ShardQueues) {
         match message {
             Message::Request { request, reply } => {
                 traffic.waiting += 1;
-                traffic.backlog.push_back(Asked::one(request, reply));
+                traffic.backlog.push_back(PendingBatch::one(request, reply));
             }
             Message::Burst { requests, reply } => {
                 self.bursting.fetch_sub(requests.len(), Ordering::Relaxed);
                 traffic.waiting += requests.len();
-                traffic.backlog.push_back(Asked::many(requests, reply));
+                traffic.backlog.push_back(PendingBatch::many(requests, reply));
             }
             Message::Stored(reply) => traffic.to_be_stored.push(reply),
             Message::IdsStored(freeze) => {
@@ -268,8 +268,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     }
 
     /// Decides what is in the backlog, as far as a batch goes.
-    fn decide(&mut self, traffic: &mut Traffic) {
-        let Taken { mut asked, mut due, bytes, writes } = self.take(traffic);
+    fn decide(&mut self, traffic: &mut ShardQueues) {
+        let BatchInput { mut asked, mut due, bytes, writes } = self.take(traffic);
         let mut permit = None;
         let mut refusal = None;
         if writes > 0 {
@@ -292,8 +292,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
         let catalog = self.catalog.load();
         let now = self.time.now();
-        let batch = self.shard.process(&catalog, &requests, now, |(whose, at), rests_on, response| {
-            due[whose as usize].put(at as usize, rests_on, response);
+        let batch = self.shard.process(&catalog, &requests, now, |(whose, at), needs_batch, response| {
+            due[whose as usize].put(at as usize, needs_batch, response);
         });
         if let Some(batch) = batch {
             let permit = permit.unwrap_or_else(|| unreachable!("a batch comes of writes that were admitted"));
@@ -309,25 +309,25 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         let mut ready = Vec::new();
         for ((requests, range), due) in asked.drain(..).zip(due.drain(..)) {
             if range.end < requests.as_slice().len() {
-                traffic.backlog.push_front(Asked { requests, decided: range.end, due });
-            } else if self.shard.is_durable(due.rests_on) || mutated!(AckBeforeSync) {
+                traffic.backlog.push_front(PendingBatch { requests, decided: range.end, due });
+            } else if self.shard.is_durable(due.needs_batch) || mutated!(AckBeforeSync) {
                 ready.push(due);
             } else {
-                let oldest = traffic.in_flight.front().map_or(due.rests_on, |first| first.number);
-                traffic.in_flight[(due.rests_on - oldest) as usize].due.push(due);
+                let oldest = traffic.in_flight.front().map_or(due.needs_batch, |first| first.number);
+                traffic.in_flight[(due.needs_batch - oldest) as usize].due.push(due);
             }
         }
         self.answers.give(ready);
     }
 
     /// Takes as much from the backlog as a batch holds. Of the last that is taken, some requests may be left.
-    fn take(&self, traffic: &mut Traffic) -> Taken {
+    fn take(&self, traffic: &mut ShardQueues) -> BatchInput {
         let limits = self.registers.limits();
         let requests_max = self.options.batch_requests_max.min(limits.batch_writes_max);
-        let mut taken = Taken::default();
+        let mut taken = BatchInput::default();
         let mut count = 0;
         let mut full = false;
-        while !full && let Some(Asked { requests, decided, due }) = traffic.backlog.pop_front() {
+        while !full && let Some(PendingBatch { requests, decided, due }) = traffic.backlog.pop_front() {
             let mut end = decided;
             for request in &requests.as_slice()[decided..] {
                 let size = request.value_bytes_max();
@@ -342,7 +342,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 taken.writes += usize::from(size > 0);
             }
             if end == decided {
-                traffic.backlog.push_front(Asked { requests, decided, due });
+                traffic.backlog.push_front(PendingBatch { requests, decided, due });
             } else {
                 taken.asked.push((requests, decided..end));
                 taken.due.push(due);
@@ -352,26 +352,26 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         taken
     }
 
-    fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, Refusal> {
+    fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, EngineError> {
         let (_, ids) = self.shard.recent_ids();
         let (dirty, _) = self.shard.cell_bytes();
         let share = self.options.dirty_bytes_max / self.options.shards;
         if ids > LAG_MAX * self.options.recent_ids || dirty > share {
-            return Err(match self.health.trouble() {
-                Some(why) => Refusal::Full(why),
-                None => Refusal::Busy("checkpoints lag behind"),
+            return Err(match self.health.last_error() {
+                Some(why) => EngineError::Full(why),
+                None => EngineError::Busy("checkpoints lag behind"),
             });
         }
         self.registers.admit(writes, bytes).map_err(|failure| match failure {
-            Failure::Full(why) => Refusal::Full(why),
-            Failure::Busy(_) => Refusal::Busy("the log lags behind"),
-            Failure::Unavailable(_) if self.health.closing() => Refusal::Closed,
-            other => Refusal::Storage(other.to_string()),
+            Failure::Full(why) => EngineError::Full(why),
+            Failure::Busy(_) => EngineError::Busy("the log lags behind"),
+            Failure::Unavailable(_) if self.health.closing() => EngineError::Closed,
+            other => EngineError::Storage(other.to_string()),
         })
     }
 
     /// Answers what waited for the first batch on its way. False if that batch was given up: then the shard must end.
-    fn written(&mut self, written: Result<Vec<Written>, Failure>, traffic: &mut Traffic) -> bool {
+    fn written(&mut self, written: Result<Vec<Written>, Failure>, traffic: &mut ShardQueues) -> bool {
         let Some(batch) = traffic.in_flight.pop_front() else { unreachable!("it was polled just now") };
         match written {
             Ok(written) => {
@@ -386,7 +386,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
             Err(failure) => panic!("the log failed after it took a batch: {failure}"),
         }
         self.shard.durable(batch.number);
-        self.health.reached(Moment::from_millis(batch.time.as_nanos() / 1_000_000));
+        self.health.reached(Timestamp::from_millis(batch.time.as_nanos() / 1_000_000));
         self.answers.give(batch.due);
         for (reply, slots) in batch.marks {
             drop(reply.send(slots));
@@ -401,7 +401,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         true
     }
 
-    fn freeze_if_due(&mut self, traffic: &mut Traffic) {
+    fn freeze_if_due(&mut self, traffic: &mut ShardQueues) {
         let due = self.health.checkpoint_due(self.number);
         if due && !traffic.storing_ids && !traffic.storing_values {
             self.health.checkpoint_begun(self.number);
@@ -417,7 +417,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
     }
 
-    fn freeze_ids(&mut self, traffic: &mut Traffic) {
+    fn freeze_ids(&mut self, traffic: &mut ShardQueues) {
         if traffic.storing_ids {
             return;
         }
@@ -430,7 +430,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         }
     }
 
-    fn freeze_values(&mut self, traffic: &mut Traffic) {
+    fn freeze_values(&mut self, traffic: &mut ShardQueues) {
         if traffic.storing_values {
             return;
         }
@@ -440,7 +440,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
     }
 
     /// Copies some of what is frozen; what is copied whole goes to the store once it is durable.
-    fn copy_values(&mut self, traffic: &mut Traffic) {
+    fn copy_values(&mut self, traffic: &mut ShardQueues) {
         let Some(frozen) = self.shard.copy_values(self.options.copy_cells) else { return };
         if self.shard.is_durable(frozen.batch) || mutated!(ValuesBeforeDurable) {
             drop(self.jobs.send(Job::Values { shard: self.number, frozen }));
@@ -452,10 +452,10 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
 
 /// What is to be decided together.
 #[derive(Default)]
-struct Taken {
+struct BatchInput {
     asked: Vec<(Requests, Range<usize>)>,
     /// The answers to them.
-    due: Vec<Due>,
+    due: Vec<PendingResponse>,
     bytes: usize,
     writes: usize,
 }
@@ -478,13 +478,13 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
     use crate::ids::IdIndex;
-    use crate::recovery::{Recovered, find, share_out};
-    use crate::reply::Reply;
+    use crate::recovery::{Recovered, find, replay_log};
+    use crate::response::OperationOutcome;
     use crate::shard::Stores;
     use crate::values::MemoryValues;
 
     /// A shard at work on a disk that can be made to take nothing; its stores are elsewhere, and would take everything.
-    struct Scene {
+    struct Scenario {
         disk: FaultDisk,
         registers: Arc<Embedded<FaultDisk>>,
         health: Arc<Health>,
@@ -495,20 +495,20 @@ mod tests {
 
     type TestWorker = Worker<Embedded<FaultDisk>, MemoryValues, FaultDisk, SystemClock>;
 
-    fn scene(stands_back: bool, copy_cells: usize) -> (Scene, TestWorker) {
+    fn scenario(yields_first: bool, copy_cells: usize) -> (Scenario, TestWorker) {
         let disk = FaultDisk::new();
         let segments = embedded::Options::small(1 << 20);
         let registers = Arc::new(Embedded::open(disk.clone(), segments).unwrap());
         let (ids, note) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) };
         let options = Options { shards: 1, copy_cells, ..Options::default() };
-        let time = StoreTime::begin(SystemClock::default(), Moment::ZERO, options.clock_ahead_max);
+        let time = StoreTime::begin(SystemClock::default(), Timestamp::ZERO, options.clock_ahead_max);
         let time = Arc::new(time.unwrap());
         let found = find(&*registers, &stores, &note, || [7; 16]).unwrap();
         let catalog = Arc::new(found.catalog.create("t", TableSettings::default()).unwrap());
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { mut shards, logged, .. } =
-            share_out(&*registers, &stores, &catalog, known, &options).unwrap();
+            replay_log(&*registers, &stores, &catalog, known, &options).unwrap();
         let table = catalog.find("t").unwrap().id;
         let millis = time.now().as_nanos() / 1_000_000;
         let request = move |number: u64, reply| {
@@ -533,14 +533,14 @@ mod tests {
             options,
             queue,
             jobs: job_sender,
-            answers: Answers::at_once(),
+            answers: ResponseDispatcher::at_once(),
             bursting: Arc::default(),
-            stands_back,
+            yields_first,
         };
-        (Scene { disk, registers, health, door, jobs, request: Box::new(request) }, worker)
+        (Scenario { disk, registers, health, door, jobs, request: Box::new(request) }, worker)
     }
 
-    impl Scene {
+    impl Scenario {
         fn ask(&self, number: u64) -> oneshot::Receiver<Response> {
             let (reply, answer) = oneshot::channel();
             self.tell((self.request)(number, reply));
@@ -563,23 +563,26 @@ mod tests {
     #[test]
     fn nothing_of_a_batch_that_is_given_up_goes_anywhere() {
         for frozen_before in [true, false].repeat(8) {
-            let (scene, worker) = scene(false, 512);
+            let (scenario, worker) = scenario(false, 512);
             let thread = std::thread::spawn(move || block_on(worker.run()));
-            let acknowledged = block_on(scene.ask(1)).unwrap();
-            assert!(matches!(acknowledged, Response::Applied(Ok(Reply::Fresh(_)))), "{acknowledged:?}");
-            scene.disk.set_read_only(true);
+            let acknowledged = block_on(scenario.ask(1)).unwrap();
+            assert!(
+                matches!(acknowledged, Response::Applied(Ok(OperationOutcome::Fresh(_)))),
+                "{acknowledged:?}"
+            );
+            scenario.disk.set_read_only(true);
             if frozen_before {
-                scene.health.demand_checkpoint();
+                scenario.health.demand_checkpoint();
             }
-            let given_up = scene.ask(2);
+            let given_up = scenario.ask(2);
             // When the first of these is answered, the request is about to be decided; with the second, it was.
-            block_on(scene.mark(false)).unwrap();
-            let mark = scene.mark(true);
-            block_on(scene.mark(false)).unwrap();
-            scene.health.demand_checkpoint();
-            scene.health.close();
-            scene.registers.wind_up();
-            drop(scene.door);
+            block_on(scenario.mark(false)).unwrap();
+            let mark = scenario.mark(true);
+            block_on(scenario.mark(false)).unwrap();
+            scenario.health.demand_checkpoint();
+            scenario.health.close();
+            scenario.registers.wind_up();
+            drop(scenario.door);
             thread.join().unwrap();
             assert!(block_on(given_up).is_err(), "it was answered");
             assert!(block_on(mark).is_err(), "it was called durable");
@@ -587,7 +590,7 @@ mod tests {
                 Job::Ids { frozen, .. } => frozen.batch,
                 Job::Values { frozen, .. } => frozen.batch,
             };
-            let mut handed_out = scene.jobs.iter().map(batch);
+            let mut handed_out = scenario.jobs.iter().map(batch);
             assert!(
                 handed_out.all(|batch| batch == 1),
                 "what was frozen after it was handed out to be stored"
@@ -599,24 +602,24 @@ mod tests {
     #[test]
     fn others_come_in_between_the_steps_of_a_checkpoint() {
         const CELLS: u64 = 20;
-        for stands_back in [true, false] {
-            let (scene, worker) = scene(stands_back, 1);
+        for yields_first in [true, false] {
+            let (scenario, worker) = scenario(yields_first, 1);
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             let mut work = std::pin::pin!(worker.run());
             let mut step = || assert!(work.as_mut().poll(&mut context).is_pending());
-            let mut answers: Vec<_> = (0..CELLS).map(|number| scene.ask(number)).collect();
+            let mut answers: Vec<_> = (0..CELLS).map(|number| scenario.ask(number)).collect();
             while !answers.is_empty() {
                 step();
                 answers.retain_mut(|answer| answer.try_recv().is_err());
             }
             let (reply, _stored) = oneshot::channel();
-            scene.tell(Message::Stored(reply));
+            scenario.tell(Message::Stored(reply));
             let mut steps = 0;
-            while !scene.jobs.try_iter().any(|job| matches!(job, Job::Values { .. })) {
+            while !scenario.jobs.try_iter().any(|job| matches!(job, Job::Values { .. })) {
                 step();
                 steps += 1;
             }
-            assert_eq!(steps >= CELLS, stands_back, "{steps} steps");
+            assert_eq!(steps >= CELLS, yields_first, "{steps} steps");
         }
     }
 }

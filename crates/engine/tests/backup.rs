@@ -1,4 +1,4 @@
-//! A copy taken while the engine serves: ids and values of one instant.
+//! Online backup: ids and values of one instant.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::{add, apply_all, open, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{Cell, Column, OpId, TableSettings, Value};
-use jeton_engine::{Engine, Reply};
+use jeton_engine::{Engine, OperationOutcome};
 
 const ROWS: u64 = 50;
 
@@ -28,9 +28,10 @@ fn total(engine: &Engine, cells: &[Cell]) -> i64 {
     cells.iter().map(value).sum()
 }
 
-/// Additions of one, in order, each sent when the one before is answered: a copy of one instant holds the first n of them.
+/// Additions of 1, in order, each sent when the one before is acknowledged: a backup of one instant holds the
+/// first n of them.
 #[test]
-fn a_copy_holds_the_ids_and_values_of_one_instant() {
+fn a_backup_holds_one_instant() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Arc::new(open(&folder.path().join("store")));
     engine.create_table("t", TableSettings::default()).unwrap();
@@ -61,13 +62,13 @@ fn a_copy_holds_the_ids_and_values_of_one_instant() {
         let restored = open(&target);
         let held = total(&restored, &cells) as u64;
         assert!((before..=after).contains(&held), "{held} is not between {before} and {after}");
-        // The ids are those of the same instant: the first `held` are known, the next is new.
+        // The ids are of the same instant: the first `held` are recorded, the next is new.
         for number in (0..held).step_by(97).chain([held - 1]) {
             let again = apply_all(&restored, vec![add(&id(number), &cells[(number % ROWS) as usize], 1)]);
-            assert!(matches!(again[..], [Reply::Replayed(_)]), "id {number} of {held}: {again:?}");
+            assert!(matches!(again[..], [OperationOutcome::Replayed(_)]), "id {number} of {held}: {again:?}");
         }
         let next = apply_all(&restored, vec![add(&id(held), &cells[(held % ROWS) as usize], 1)]);
-        assert!(matches!(next[..], [Reply::Fresh(_)]), "{next:?}");
+        assert!(matches!(next[..], [OperationOutcome::Fresh(_)]), "{next:?}");
         assert_eq!(total(&restored, &cells) as u64, held + 1);
     }
     stop.store(true, Ordering::Relaxed);
@@ -76,7 +77,7 @@ fn a_copy_holds_the_ids_and_values_of_one_instant() {
 }
 
 #[test]
-fn a_copy_is_made_in_an_empty_directory_only_and_opened_only_when_complete() {
+fn a_backup_needs_an_empty_directory_and_completion() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder.path().join("store"));
     let full = folder.path().join("full");
@@ -93,16 +94,16 @@ fn a_copy_is_made_in_an_empty_directory_only_and_opened_only_when_complete() {
     assert!(error.contains("never completed"), "{error}");
 }
 
-/// A partition to which nothing has happened since its log was trimmed is whole in the copy too.
+/// A partition without entries since its log was trimmed is complete in the backup too.
 #[test]
-fn a_copy_of_a_store_at_rest_opens() {
+fn a_backup_of_an_idle_store_opens() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder.path().join("store"));
     engine.create_table("t", TableSettings::default()).unwrap();
     let cells = cells(&engine);
     let millis = engine.now().as_nanos() / 1_000_000;
     let mut sent = 0;
-    // Rest comes when all partitions but one are trimmed to their end: write to one row until then.
+    // Idle means that all partitions but one are trimmed to their end: write to one row until then.
     apply_all(&engine, (0..200).map(|n| add(&uuid_at(millis, n), &cells[(n % ROWS) as usize], 1)).collect());
     while engine.stats().logged_bytes < 2 << 20 {
         sent += 1_000;

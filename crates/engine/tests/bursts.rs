@@ -1,4 +1,4 @@
-//! Many requests at once; what became of an id; which cells there are; values that end.
+//! Batches of requests, id lookups, cell listings, expiring values.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{add, open, small, uuid};
 use futures_executor::block_on;
 use jeton_core::{
-    Cell, Change, Column, Format, Formats, Known, Mode, OpId, Operation, TableSettings, Value, WithoutId,
+    Cell, Change, Column, Format, Formats, IdStatus, MissingIdPolicy, Mode, OpId, Operation, TableSettings,
+    Value,
 };
-use jeton_engine::{Ask, Engine, Options, Refusal, Reply, Response};
+use jeton_engine::{Ask, Engine, EngineError, OperationOutcome, Options, Response};
 
 fn table(engine: &Engine, settings: TableSettings) -> impl Fn(&str) -> Cell {
     let table = engine.create_table("t", settings).unwrap();
@@ -19,13 +20,13 @@ fn table(engine: &Engine, settings: TableSettings) -> impl Fn(&str) -> Cell {
 
 fn value(response: &Response) -> i64 {
     match response {
-        Response::Applied(Ok(Reply::Fresh(answer))) => answer.values.as_slice()[0].unwrap(),
+        Response::Applied(Ok(OperationOutcome::Fresh(answer))) => answer.values.as_slice()[0].unwrap(),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_burst_is_answered_in_its_order_over_all_shards_and_sizes() {
+fn batch_responses_keep_their_order() {
     for shards in [1, 3] {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::open(folder.path(), Options { shards, recent_ids: 1 << 16, ..small() }).unwrap();
@@ -37,7 +38,7 @@ fn a_burst_is_answered_in_its_order_over_all_shards_and_sizes() {
                 number += 1;
                 Ask::Apply(add(&uuid(&engine, number), &cell(&format!("row {}", at % 7)), 1))
             });
-            let responses = block_on(engine.burst(asks.collect()));
+            let responses = block_on(engine.submit_batch(asks.collect()));
             assert_eq!(responses.len(), count);
             for (at, response) in responses.iter().enumerate() {
                 let counter = expected.entry(at % 7).or_default();
@@ -46,18 +47,18 @@ fn a_burst_is_answered_in_its_order_over_all_shards_and_sizes() {
             }
         }
         let reads = (0..7).map(|row| Ask::Read(cell(&format!("row {row}")))).collect();
-        for (row, response) in block_on(engine.burst(reads)).iter().enumerate() {
+        for (row, response) in block_on(engine.submit_batch(reads)).iter().enumerate() {
             assert_eq!(*response, Response::Read(Ok(Some(Value::Counter(expected[&row])))));
         }
-        assert_eq!(block_on(engine.burst(Vec::new())), []);
+        assert_eq!(block_on(engine.submit_batch(Vec::new())), []);
         engine.close();
-        let closed = block_on(engine.burst(vec![Ask::Read(cell("row 1"))]));
-        assert_eq!(closed, [Response::Applied(Err(Refusal::Closed))]);
+        let closed = block_on(engine.submit_batch(vec![Ask::Read(cell("row 1"))]));
+        assert_eq!(closed, [Response::Applied(Err(EngineError::Closed))]);
     }
 }
 
 #[test]
-fn a_burst_counts_an_id_once_and_tells_each_what_came_of_it() {
+fn a_batch_counts_an_id_once() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let cell = table(&engine, TableSettings::default());
@@ -68,15 +69,17 @@ fn a_burst_counts_an_id_once_and_tells_each_what_came_of_it() {
         Ask::Apply(add(&id, &a, 6)),
         Ask::Read(a.clone()),
     ];
-    let responses = block_on(engine.burst(asks));
-    let Response::Applied(Ok(Reply::Fresh(first))) = &responses[0] else { panic!("{responses:?}") };
-    assert_eq!(responses[1], Response::Applied(Ok(Reply::Replayed(first.clone()))));
-    assert!(matches!(&responses[2], Response::Applied(Err(Refusal::Rejected(_)))), "{responses:?}");
+    let responses = block_on(engine.submit_batch(asks));
+    let Response::Applied(Ok(OperationOutcome::Fresh(first))) = &responses[0] else {
+        panic!("{responses:?}")
+    };
+    assert_eq!(responses[1], Response::Applied(Ok(OperationOutcome::Replayed(first.clone()))));
+    assert!(matches!(&responses[2], Response::Applied(Err(EngineError::Rejected(_)))), "{responses:?}");
     assert_eq!(responses[3], Response::Read(Ok(Some(Value::Counter(5)))));
 }
 
 #[test]
-fn what_became_of_an_id_can_be_asked_in_every_format_and_after_a_restart() {
+fn id_lookups_work_in_every_format_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut engine = open(folder.path());
     let formats = Format::ALL.into_iter().fold(Formats::NONE, Formats::and);
@@ -94,22 +97,24 @@ fn what_became_of_an_id_can_be_asked_in_every_format_and_after_a_restart() {
     for id in &ids {
         assert_eq!(known(&engine, id), [], "{id} was not sent yet");
         let cell = engine.cell(&engine.table("t").unwrap(), b"row", &Column::unnamed()).unwrap();
-        let Reply::Fresh(answer) = block_on(engine.apply(add(id, &cell, 1))).unwrap() else { panic!("{id}") };
-        assert_eq!(known(&engine, id), [(cell.partition(), Known::Yes(answer))], "{id}");
+        let OperationOutcome::Fresh(answer) = block_on(engine.apply(add(id, &cell, 1))).unwrap() else {
+            panic!("{id}")
+        };
+        assert_eq!(known(&engine, id), [(cell.partition(), IdStatus::Yes(answer))], "{id}");
     }
     let before: Vec<_> = ids.iter().map(|id| known(&engine, id)).collect();
     drop(engine);
     engine = open(folder.path());
     let after: Vec<_> = ids.iter().map(|id| known(&engine, id)).collect();
     assert_eq!(before, after);
-    // Too old to be remembered, and of a session that was never begun.
+    // An expired id, and one of a session that never began.
     let old = common::uuid_at(millis - 3 * 24 * 3600 * 1000, 1);
-    assert!(known(&engine, &old).iter().all(|(_, known)| *known == Known::Forgotten));
+    assert!(known(&engine, &old).iter().all(|(_, known)| *known == IdStatus::Forgotten));
     assert!(!known(&engine, &old).is_empty());
 }
 
 #[test]
-fn a_probabilistic_table_says_probably() {
+fn a_probabilistic_lookup_returns_probably() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let mode = Mode::Probabilistic { target: 1e-3 };
@@ -117,15 +122,15 @@ fn a_probabilistic_table_says_probably() {
     let id = uuid(&engine, 1);
     block_on(engine.apply(add(&id, &cell, 1))).unwrap();
     let known = block_on(engine.operation(&engine.table("t").unwrap(), &id)).unwrap();
-    assert!(known.contains(&(cell.partition(), Known::Probably)), "{known:?}");
+    assert!(known.contains(&(cell.partition(), IdStatus::Probably)), "{known:?}");
 }
 
 #[test]
-fn all_cells_of_a_prefix_are_listed_once_page_by_page() {
+fn prefix_scan_lists_each_cell_once() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let cell =
-        table(&engine, TableSettings { without_id: WithoutId::AtMostOnce, ..TableSettings::default() });
+        table(&engine, TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() });
     let other = engine.create_table("other", TableSettings::default()).unwrap();
     let other = engine.cell(&other, b"user/1", &Column::unnamed()).unwrap();
     block_on(engine.apply(add(&uuid(&engine, 1), &other, 1))).unwrap();
@@ -134,7 +139,7 @@ fn all_cells_of_a_prefix_are_listed_once_page_by_page() {
     let mut asks: Vec<_> = rows.iter().map(|row| set(row, Change::Set(1))).collect();
     asks.push(set("user\0/7", Change::Set(1)));
     asks.push(set("usex", Change::Set(1)));
-    block_on(engine.burst(asks));
+    block_on(engine.submit_batch(asks));
     block_on(engine.stored()).unwrap();
     let table = engine.table("t").unwrap();
     let list = |prefix: &str, limit| {
@@ -160,18 +165,18 @@ fn all_cells_of_a_prefix_are_listed_once_page_by_page() {
     assert_eq!(list("user\0", 10).0.len(), 1);
     assert_eq!(list("", 300).0.len(), 702);
     assert_eq!(list("nobody", 10), (BTreeSet::new(), 1));
-    // What is emptied is not listed, once that is stored.
-    block_on(engine.burst(rows[10..].iter().map(|row| set(row, Change::Delete)).collect()));
+    // A deleted cell is not listed once the deletion is stored.
+    block_on(engine.submit_batch(rows[10..].iter().map(|row| set(row, Change::Delete)).collect()));
     block_on(engine.stored()).unwrap();
     assert_eq!(list("user/", 64).0.len(), 10);
 }
 
 #[test]
-fn what_ends_is_gone_for_readers_when_its_time_has_come() {
+fn expired_values_are_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let cell =
-        table(&engine, TableSettings { without_id: WithoutId::AtMostOnce, ..TableSettings::default() });
+        table(&engine, TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() });
     let millis = || engine.now().as_nanos() / 1_000_000;
     let until = millis() + 300;
     let ends = vec![(cell("a"), Change::Set(7)), (cell("a"), Change::Expire(Some(until)))];

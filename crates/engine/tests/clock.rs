@@ -1,4 +1,4 @@
-//! A wall clock that is far ahead of the log is not believed: the store is not opened, and nothing of it is changed.
+//! A wall clock far ahead of the log is not believed: the store is not opened, and no file changes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -12,12 +12,12 @@ use futures_executor::block_on;
 use jeton_core::{Column, TableSettings, Value};
 use jeton_engine::{Engine, OpenError, Options};
 
-/// Options with which any clock that goes on is too far ahead.
+/// Options with which any running clock is too far ahead.
 fn distrustful() -> Options {
     Options { clock_ahead_max: Duration::ZERO, ..small() }
 }
 
-/// Every file, and what is in it. The lock tells who has it, so that its content is nobody's state.
+/// Every file with its content, without the lock file, which only names its owner.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -34,7 +34,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_store_is_not_opened_by_a_clock_far_ahead_of_its_log() {
+fn a_clock_far_ahead_of_the_log_refuses_the_open() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let table = engine.create_table("t", TableSettings::default()).unwrap();
@@ -42,7 +42,7 @@ fn a_store_is_not_opened_by_a_clock_far_ahead_of_its_log() {
     let id = uuid(&engine, 1);
     apply_all(&engine, vec![add(&id, &cell, 7)]);
     drop(engine);
-    // Once more, so that whatever a start in good order does to the files is done.
+    // Once more, so that the file changes of a normal start are done.
     drop(open(folder.path()));
 
     let before = files(folder.path());
@@ -61,7 +61,7 @@ fn a_store_is_not_opened_by_a_clock_far_ahead_of_its_log() {
     }
     assert_eq!(before.len(), after.len(), "there are {:?}", after.keys());
 
-    // By a clock that is believed, everything is there.
+    // With a plausible clock everything is there.
     let engine = open(folder.path());
     assert_eq!(block_on(engine.get(cell.clone())), Ok(Some(Value::Counter(7))));
 }

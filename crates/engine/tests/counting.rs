@@ -1,4 +1,4 @@
-//! The engine as a caller sees it: counted once, answered again, there after a restart.
+//! The engine's API: counted once, results replayed, persistent across a restart.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use common::{add, apply_all, open, small, uuid, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{Column, Format, Formats, OpId, Rejection, TableSettings, Value};
-use jeton_engine::{Engine, Options, Refusal, Reply};
+use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
 #[test]
-fn an_id_counts_once_and_is_answered_again() {
+fn an_id_counts_once_and_replays_its_result() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let table = engine.create_table("clicks", TableSettings::default()).unwrap();
@@ -19,21 +19,21 @@ fn an_id_counts_once_and_is_answered_again() {
     let id = uuid(&engine, 1);
 
     let first = block_on(engine.apply(add(&id, &cell, 5))).unwrap();
-    let Reply::Fresh(answer) = first else { panic!("{first:?}") };
+    let OperationOutcome::Fresh(answer) = first else { panic!("{first:?}") };
     assert_eq!(answer.values.as_slice(), [Some(5)]);
     block_on(engine.apply(add(&uuid(&engine, 2), &cell, 1))).unwrap();
-    assert_eq!(block_on(engine.apply(add(&id, &cell, 5))), Ok(Reply::Replayed(answer.clone())));
+    assert_eq!(block_on(engine.apply(add(&id, &cell, 5))), Ok(OperationOutcome::Replayed(answer.clone())));
     assert_eq!(block_on(engine.get(cell.clone())), Ok(Some(Value::Counter(6))));
     drop(engine);
 
     let engine = open(folder.path());
     assert_eq!(block_on(engine.get(cell.clone())), Ok(Some(Value::Counter(6))));
-    assert_eq!(block_on(engine.apply(add(&id, &cell, 5))), Ok(Reply::Replayed(answer)));
+    assert_eq!(block_on(engine.apply(add(&id, &cell, 5))), Ok(OperationOutcome::Replayed(answer)));
 }
 
-/// Everything that a table can remember, asked again after a restart.
+/// Ids of every format, retried after a restart.
 #[test]
-fn answers_of_every_format_outlive_a_restart() {
+fn results_of_every_format_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let formats = Format::ALL.into_iter().fold(Formats::NONE, Formats::and);
@@ -51,16 +51,16 @@ fn answers_of_every_format_outlive_a_restart() {
     drop(engine);
     let engine = open(folder.path());
     for (id, first) in ids.iter().zip(answers) {
-        let Reply::Fresh(first) = first else { panic!("{id}: {first:?}") };
-        assert_eq!(block_on(engine.apply(add(id, &cell, 2))), Ok(Reply::Replayed(first)), "{id}");
+        let OperationOutcome::Fresh(first) = first else { panic!("{id}: {first:?}") };
+        assert_eq!(block_on(engine.apply(add(id, &cell, 2))), Ok(OperationOutcome::Replayed(first)), "{id}");
         let other = block_on(engine.apply(add(id, &cell, 3)));
-        assert_eq!(other, Err(Refusal::Rejected(Rejection::Mismatch)), "{id}");
+        assert_eq!(other, Err(EngineError::Rejected(Rejection::Mismatch)), "{id}");
     }
     assert_eq!(block_on(engine.get(cell)), Ok(Some(Value::Counter(10))));
 }
 
 #[test]
-fn a_table_is_made_once_and_changed_while_it_serves() {
+fn tables_are_created_once_and_changed_online() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let table = engine.create_table("t", TableSettings::default()).unwrap();
@@ -77,19 +77,19 @@ fn a_table_is_made_once_and_changed_while_it_serves() {
     let longer = TableSettings { dated_window: Duration::from_secs(48 * 3600), ..TableSettings::default() };
     engine.change_table("t", longer.clone()).unwrap();
     let again = block_on(engine.apply(add(&id, &cell, 1)));
-    assert!(matches!(again, Ok(Reply::Replayed(_))), "{again:?}");
-    // An id that the shorter window may have taken and forgotten is not taken now.
+    assert!(matches!(again, Ok(OperationOutcome::Replayed(_))), "{again:?}");
+    // An id that the shorter window may have accepted and dropped is rejected now.
     let old = uuid_at(engine.now().as_nanos() / 1_000_000 - 30 * 3_600_000, 5);
     let late = block_on(engine.apply(add(&old, &cell, 1)));
-    assert!(matches!(late, Err(Refusal::Rejected(Rejection::Expired { .. }))), "{late:?}");
+    assert!(matches!(late, Err(EngineError::Rejected(Rejection::Expired { .. }))), "{late:?}");
     drop(engine);
 
     let engine = open(folder.path());
     assert_eq!(engine.table("t").unwrap().settings(), &longer);
     let again = block_on(engine.apply(add(&id, &cell, 1)));
-    assert!(matches!(again, Ok(Reply::Replayed(_))), "{again:?}");
+    assert!(matches!(again, Ok(OperationOutcome::Replayed(_))), "{again:?}");
     let late = block_on(engine.apply(add(&old, &cell, 1)));
-    assert!(matches!(late, Err(Refusal::Rejected(Rejection::Expired { .. }))), "{late:?}");
+    assert!(matches!(late, Err(EngineError::Rejected(Rejection::Expired { .. }))), "{late:?}");
 }
 
 /// A cache of a megabyte, and many times as many counters.
@@ -120,12 +120,12 @@ fn more_counters_than_memory() {
 }
 
 #[test]
-fn after_the_close_everything_is_refused() {
+fn requests_after_close_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let table = engine.create_table("t", TableSettings::default()).unwrap();
     let cell = engine.cell(&table, b"row", &Column::unnamed()).unwrap();
     engine.close();
-    assert_eq!(block_on(engine.get(cell.clone())), Err(Refusal::Closed));
-    assert_eq!(block_on(engine.apply(add(&uuid(&engine, 1), &cell, 1))), Err(Refusal::Closed));
+    assert_eq!(block_on(engine.get(cell.clone())), Err(EngineError::Closed));
+    assert_eq!(block_on(engine.apply(add(&uuid(&engine, 1), &cell, 1))), Err(EngineError::Closed));
 }

@@ -1,69 +1,69 @@
-//! Eras that are over: their filters go from memory and from disk, and what was logged in them is replayed all the same.
+//! Expired eras: their filters leave memory and disk, and entries logged in them are still replayed.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 
 use std::sync::Arc;
 
-use common::scene::{MINUTE, Scene, at, settings};
+use common::scenario::{MINUTE, Scenario, at, settings};
 use jeton_core::Value;
-use jeton_engine::parts::Tables;
-use jeton_engine::{Marks, Request, Response, StoredFilters};
+use jeton_engine::internals::Tables;
+use jeton_engine::{Request, Response, StoredFilters, Watermarks};
 use jeton_register::memory::Memory;
 
 #[test]
-fn the_filters_of_an_era_that_is_over_leave_memory_and_disk() {
-    let scene = Scene::new();
-    let (tables, mut shard) = scene.start();
+fn filters_of_expired_eras_are_dropped() {
+    let scenario = Scenario::new();
+    let (tables, mut shard) = scenario.start();
     tables.create("t", settings(10 * MINUTE)).unwrap();
-    assert!(scene.add(&mut shard, &tables, "of era 1", at(0)));
+    assert!(scenario.add(&mut shard, &tables, "of era 1", at(0)));
     let mut filters = StoredFilters::default();
     let mut store = |tables: &Tables<Memory>| {
-        let version = filters.write(&*scene.registers, &tables.catalog().load(), 1 << 20).unwrap();
-        // They speak up to nowhere, so that everything is replayed.
-        filters.commit(&*scene.registers, version, Marks::default()).unwrap();
+        let version = filters.write(&*scenario.registers, &tables.catalog().load(), 1 << 20).unwrap();
+        // Their watermarks are zero, so that everything is replayed.
+        filters.commit(&*scenario.registers, version, Watermarks::default()).unwrap();
         filters.rows().collect::<Vec<String>>()
     };
     let of_era_1 = [store(&tables), store(&tables)].concat();
     tables.alter("t", settings(MINUTE), || at(1), at(0)).unwrap();
-    assert!(scene.add(&mut shard, &tables, "of era 2", at(1)));
+    assert!(scenario.add(&mut shard, &tables, "of era 2", at(1)));
     store(&tables);
     store(&tables);
-    assert_eq!(tables.let_go(at(13)).unwrap(), 0, "its last promise is not kept yet");
-    assert_eq!(tables.let_go(at(14)).unwrap(), 1);
+    assert_eq!(tables.drop_expired(at(13)).unwrap(), 0, "its last promise is not kept yet");
+    assert_eq!(tables.drop_expired(at(14)).unwrap(), 1);
 
-    // A crash between the steps: the era is gone, its filters are still on disk.
-    let (tables, mut shard) = scene.start();
+    // A crash between the steps: the era is dropped, its filters are still on disk.
+    let (tables, mut shard) = scenario.start();
     assert_eq!(tables.catalog().load().find("t").unwrap().eras().count(), 1);
-    assert!(scene.add(&mut shard, &tables, "of era 2 again", at(14)));
+    assert!(scenario.add(&mut shard, &tables, "of era 2 again", at(14)));
     let needed = [store(&tables), store(&tables)].concat();
     let gone: Vec<&String> = of_era_1.iter().filter(|row| !needed.contains(row)).collect();
-    assert!(!gone.is_empty() && gone.iter().all(|row| scene.bytes(row) == 0), "{gone:?}");
-    assert!(needed.iter().all(|row| scene.bytes(row) > 0));
+    assert!(!gone.is_empty() && gone.iter().all(|row| scenario.bytes(row) == 0), "{gone:?}");
+    assert!(needed.iter().all(|row| scenario.bytes(row) > 0));
 
-    // What was logged in it is replayed, and counts.
-    let (tables, mut shard) = scene.start();
-    let request = Request::Read { cell: scene.cell(&tables) };
+    // Entries logged in it are replayed, and count.
+    let (tables, mut shard) = scenario.start();
+    let request = Request::Read { cell: scenario.cell(&tables) };
     let mut said = Vec::new();
-    shard.process(&tables.catalog().load(), &[(&request, ())], at(14), |(), rests_on, response| {
-        said.push((rests_on, response));
+    shard.process(&tables.catalog().load(), &[(&request, ())], at(14), |(), needs_batch, response| {
+        said.push((needs_batch, response));
     });
     assert_eq!(said, [(0, Response::Read(Ok(Some(Value::Counter(3)))))]);
-    assert!(!scene.add(&mut shard, &tables, "of era 2 again", at(14)));
+    assert!(!scenario.add(&mut shard, &tables, "of era 2 again", at(14)));
 }
 
-/// A shard may work with the tables as they were before for a moment longer.
+/// A shard may use the old tables for a moment longer.
 #[test]
-fn an_entry_logged_in_an_era_that_was_just_let_go_is_replayed() {
-    let scene = Scene::new();
-    let (tables, mut shard) = scene.start();
+fn an_entry_of_a_just_dropped_era_is_replayed() {
+    let scenario = Scenario::new();
+    let (tables, mut shard) = scenario.start();
     tables.create("t", settings(MINUTE)).unwrap();
     let before = Tables::new(Arc::new(Memory::new()), tables.catalog().load_full(), 0);
     tables.alter("t", settings(2 * MINUTE), || at(1), at(0)).unwrap();
-    assert!(scene.add(&mut shard, &tables, "known", at(4)));
-    assert_eq!(tables.let_go(at(5)).unwrap(), 1);
-    assert!(scene.add(&mut shard, &before, "late", at(5)));
-    let (tables, mut shard) = scene.start();
-    assert!(!scene.add(&mut shard, &tables, "known", at(5)));
-    assert!(scene.add(&mut shard, &tables, "new", at(5)));
+    assert!(scenario.add(&mut shard, &tables, "known", at(4)));
+    assert_eq!(tables.drop_expired(at(5)).unwrap(), 1);
+    assert!(scenario.add(&mut shard, &before, "late", at(5)));
+    let (tables, mut shard) = scenario.start();
+    assert!(!scenario.add(&mut shard, &tables, "known", at(5)));
+    assert!(scenario.add(&mut shard, &tables, "new", at(5)));
 }

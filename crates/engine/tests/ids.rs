@@ -1,4 +1,4 @@
-//! The id index from the outside: against a model, damaged, crashed, out of room, and read while it changes.
+//! The id index: model test, damage, crashes, full disk, and concurrent readers.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod ids {
@@ -7,8 +7,8 @@ mod ids {
     mod damage;
     mod failure;
     mod format;
-    mod lying;
+    mod fsync_data_loss;
     mod model;
+    mod out_of_space;
     mod readers;
-    mod room;
 }

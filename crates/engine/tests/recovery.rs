@@ -1,19 +1,24 @@
-//! What is found on disk belongs together, or nothing is served: stores older than the log's begin, a log that lost its end,
-//! damage, and a second process.
+//! Recovery refuses stores that do not belong together: stores older than the log's start, a log that lost
+//! its end, damage, and a second process.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 
 use std::path::Path;
 
+use common::scenario::{SECRET, Scenario};
 use common::{add, apply_all, open, small, uuid_at};
 use futures_executor::block_on;
-use jeton_core::{Cell, Column, TableSettings, Value};
-use jeton_engine::{Engine, Refusal, Reply};
+use jeton_core::{
+    Cell, Change, Column, DedupLocation, Format, Formats, Generation, LogPosition, OpId, Operation,
+    OperationDecision, OperationResult, Secret, TableId, TableSettings, Timestamp, Value, Values, log_entry,
+};
+use jeton_engine::{Engine, EngineError, OperationOutcome, Options, find, replay_log};
+use jeton_register::{Batch, Log, Registers, Slot};
 
 const ROWS: u64 = 100;
 
-/// A store in `folder/store` with some operations behind it, and in `folder/old` as it was halfway.
+/// A store in `folder/store` with some operations, and its state halfway in `folder/old`.
 fn aged_store(folder: &Path) -> (Vec<Cell>, u64) {
     let store = folder.join("store");
     let engine = open(&store);
@@ -28,7 +33,7 @@ fn aged_store(folder: &Path) -> (Vec<Cell>, u64) {
     copy(&store, &folder.join("old"));
     let engine = open(&store);
     apply_all(&engine, some(15_000).collect());
-    // Until the log has been trimmed beyond what the old copy holds.
+    // Until the log has been trimmed beyond the old copy.
     let mut more = 30_000;
     while engine.stats().ids.ids < 25_000 {
         apply_all(&engine, some(more).collect());
@@ -82,14 +87,14 @@ fn a_log_that_lost_its_end_is_refused() {
 }
 
 #[test]
-fn a_second_engine_is_told_who_has_the_store() {
+fn a_second_engine_learns_the_owner_of_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let _first = open(folder.path());
     let error = opening_fails(folder.path());
     assert!(error.contains(&std::process::id().to_string()) && error.contains("jeton"), "{error}");
 }
 
-/// One byte in the middle of a run of ids: whoever asks for an id that is there is told, nobody is counted twice.
+/// Damaged bytes in a run of ids: a lookup that meets them is an error, and nothing is counted twice.
 #[test]
 fn a_damaged_run_is_an_error_and_never_a_second_count() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,8 +119,8 @@ fn a_damaged_run_is_an_error_and_never_a_second_count() {
     let (mut replayed, mut refused) = (0, 0);
     for number in (0..20_000).step_by(7) {
         match block_on(engine.apply(add(&uuid_at(millis, number), &cells[(number % ROWS) as usize], 1))) {
-            Ok(Reply::Replayed(_)) => replayed += 1,
-            Err(Refusal::Storage(why)) => {
+            Ok(OperationOutcome::Replayed(_)) => replayed += 1,
+            Err(EngineError::Storage(why)) => {
                 assert!(why.contains(".run"), "{why}");
                 refused += 1;
             }
@@ -123,6 +128,74 @@ fn a_damaged_run_is_an_error_and_never_a_second_count() {
         }
     }
     assert!(replayed > 0 && refused > 0, "{replayed} replayed, {refused} refused");
-    // Values are elsewhere, and go on.
+    // Values are in other files, and still readable.
     assert!(matches!(block_on(engine.get(cells[0].clone())), Ok(Some(Value::Counter(_)))));
+}
+
+/// An entry in `slot` at `millis` that adds 1 to a row under `id`.
+fn entry(row: &str, slot: u64, millis: u64, id: OpId, memory: DedupLocation) -> Vec<u8> {
+    let operation = Operation::single(Some(id), cell_of(row), Change::Add(1)).unwrap();
+    let answer = OperationResult { applied: true, slot, millis, values: Values::One(Some(1)) };
+    let mut bytes = Vec::new();
+    log_entry::begin(LogPosition { slot, time: Timestamp::from_millis(millis) }, &mut bytes);
+    log_entry::push(&operation, &OperationDecision { answer, memory, effects: None }, &mut bytes);
+    bytes
+}
+
+fn cell_of(row: &str) -> Cell {
+    Cell::new(&Secret::new(SECRET), TableId(1), row.as_bytes(), &Column::unnamed()).unwrap()
+}
+
+/// The error of a start whose log has these entries of the partition of `row`, in slots 1, 2, ...
+fn replay_fails(entries: &[Vec<u8>]) -> String {
+    let scenario = Scenario::new();
+    let (tables, _) = scenario.start();
+    let formats = Formats::only(Format::Opaque).and(Format::Sequenced);
+    tables.create("t", TableSettings { formats, ..TableSettings::default() }).unwrap();
+    let mut batch = Batch::new();
+    for (bytes, slot) in entries.iter().zip(1..) {
+        batch.push(Log::partition(cell_of("row").partition().0), Slot(slot), bytes);
+    }
+    let permit = scenario.registers.admit(entries.len(), batch.value_bytes()).unwrap();
+    block_on(scenario.registers.write(batch, permit)).unwrap();
+    let found = find(&*scenario.registers, &scenario.stores, &[], || SECRET).unwrap();
+    let state = (found.secret, found.partitions, &found.kept);
+    let options = Options { shards: 1, ..Options::default() };
+    match replay_log(&*scenario.registers, &scenario.stores, &found.catalog.into(), state, &options) {
+        Ok(_) => panic!("the log was replayed"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn impossible_entries_are_refused_with_slot_and_reason() {
+    let opaque = |name: &str| OpId::opaque(name.as_bytes()).unwrap();
+    let index = |era| DedupLocation::Index { era, generation: Generation(1 << 50) };
+    let session = DedupLocation::Session { lease: std::time::Duration::from_secs(60) };
+    let sequenced = |epoch| OpId::sequenced("client", epoch, 1).unwrap();
+    let first = || entry("row", 1, 2_000, opaque("a"), index(1));
+    let elsewhere = (0..)
+        .map(|n: u32| format!("row-{n}"))
+        .find(|row| cell_of(row).partition() != cell_of("row").partition());
+    let cases = [
+        (vec![first(), entry("row", 2, 1_999, opaque("b"), index(1))], "time goes back"),
+        (vec![first(), entry("row", 2, 2_000, opaque("b"), index(2))], "era 2 of table 1 is unknown"),
+        (vec![first(), entry("row", 2, 2_000, uuid_at(2_000, 1), index(1))], "ids of the format uuid7"),
+        (
+            vec![
+                entry("row", 1, 2_000, sequenced(7), session),
+                entry("row", 2, 2_000, sequenced(6), session),
+            ],
+            "epoch 6 of a client has ended",
+        ),
+        (
+            vec![first(), entry(&elsewhere.unwrap(), 2, 2_000, opaque("b"), index(1))],
+            "changes cells of partition",
+        ),
+    ];
+    let place = format!("entry 2 of partition {}: ", cell_of("row").partition().0);
+    for (entries, reason) in cases {
+        let error = replay_fails(&entries);
+        assert!(error.contains(&place) && error.contains(reason), "{reason}: {error}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Shards as tasks of the runtime that their callers run on.
+//! Shards as tasks on the runtime of their callers.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use common::{add, small, uuid_at};
 use futures_executor::block_on;
 use jeton_core::{Column, TableSettings, Value};
-use jeton_engine::{Ask, Engine, Options, Refusal, Reply, Response};
+use jeton_engine::{Ask, Engine, EngineError, OperationOutcome, Options, Response};
 
 const CALLERS: u64 = 8;
 const BURSTS: u64 = 40;
 const ADDITIONS: u64 = 25;
 
 #[test]
-fn what_tasks_decide_counts_once_and_is_there_after_they_ended() {
+fn shards_as_tasks_count_once_and_persist() {
     let folder = tempfile::tempdir().unwrap();
     for shards in [1, 3] {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
@@ -30,19 +30,21 @@ fn what_tasks_decide_counts_once_and_is_there_after_they_ended() {
                 let (engine, table) = (engine.clone(), table.clone());
                 runtime.spawn(async move {
                     for burst in 0..BURSTS {
-                        // Each burst has all ids of the one before once more.
+                        // Each batch repeats all ids of the one before.
                         let numbers = burst.saturating_sub(1) * ADDITIONS..(burst + 1) * ADDITIONS;
                         let asks = numbers.clone().map(|number| {
                             let row = format!("row {}", number % 7);
                             let cell = engine.cell(&table, row.as_bytes(), &Column::unnamed()).unwrap();
                             Ask::Apply(add(&uuid_at(millis, caller << 32 | number), &cell, 1))
                         });
-                        let responses = engine.burst(asks.collect()).await;
+                        let responses = engine.submit_batch(asks.collect()).await;
                         for (number, response) in numbers.zip(responses) {
                             let known = burst > 0 && number < burst * ADDITIONS;
                             match response {
-                                Response::Applied(Ok(Reply::Fresh(_))) => assert!(!known, "{number} again"),
-                                Response::Applied(Ok(Reply::Replayed(_))) => {
+                                Response::Applied(Ok(OperationOutcome::Fresh(_))) => {
+                                    assert!(!known, "{number} again")
+                                }
+                                Response::Applied(Ok(OperationOutcome::Replayed(_))) => {
                                     assert!(known, "{number} is new")
                                 }
                                 other => panic!("{other:?}"),
@@ -57,9 +59,9 @@ fn what_tasks_decide_counts_once_and_is_there_after_they_ended() {
         }
         engine.close();
         let cell = engine.cell(&table, b"row 1", &Column::unnamed()).unwrap();
-        assert_eq!(block_on(engine.get(cell)), Err(Refusal::Closed));
+        assert_eq!(block_on(engine.get(cell)), Err(EngineError::Closed));
     }
-    // By threads again: the store is the same.
+    // With threads again: the store is the same.
     let engine = Engine::open(folder.path(), small()).unwrap();
     for name in ["t1", "t3"] {
         let table = engine.table(name).unwrap();
@@ -75,7 +77,7 @@ fn what_tasks_decide_counts_once_and_is_there_after_they_ended() {
     }
 }
 
-/// Whoever drops the runtime first has taken the shards away: the engine says so and can be closed.
+/// If the runtime is dropped first, the shards are gone: the engine reports it and can be closed.
 #[test]
 fn an_engine_without_its_runtime_is_closed() {
     let folder = tempfile::tempdir().unwrap();
@@ -86,6 +88,6 @@ fn an_engine_without_its_runtime_is_closed() {
     let cell = engine.cell(&table, b"row", &Column::unnamed()).unwrap();
     assert_eq!(block_on(engine.get(cell.clone())), Ok(None));
     drop(runtime);
-    assert_eq!(block_on(engine.get(cell)), Err(Refusal::Closed));
+    assert_eq!(block_on(engine.get(cell)), Err(EngineError::Closed));
     engine.close();
 }

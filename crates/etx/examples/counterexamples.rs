@@ -1,6 +1,7 @@
-//! Tells how the pseudo-code of the paper fails, step by step: `cargo run -p jeton-etx --example counterexamples`.
+//! Prints how the pseudocode of the paper fails, step by step: `cargo run -p jeton-etx --example
+//! counterexamples`.
 
-#[path = "../tests/literal/paper/mod.rs"]
+#[path = "../tests/paper_pseudocode/paper/mod.rs"]
 mod paper;
 
 use paper::{Faults, Variant, check, story};
@@ -22,7 +23,7 @@ fn main() {
     tell("The same; no crash, and \"no such branch\" is taken for committed", Variant::SWEPT.with(unknown));
 }
 
-/// Prints what does not hold, and the shortest way to see it.
+/// Prints the violated properties with the shortest counterexample of each.
 fn tell(name: &str, variant: Variant) {
     let findings = check(variant);
     assert!(findings.impossible.is_empty(), "{name}: never happens: {:?}", findings.impossible);

@@ -1,55 +1,60 @@
-//! Which servers belong together: those who share registers.
+//! The identity of a cluster: the servers that share registers.
 //!
-//! Servers end what dead lives of one another left prepared. Of a branch of strangers they would find nothing in their registers, take its executor for dead, and roll it back, while the
-//! strangers commit its other half. So every branch has the *deployment* in its name, a number that the registers themselves keep, and branches of others are left alone.
+//! Servers resolve the prepared branches of dead servers. For a branch of another cluster they would find no
+//! decision in their registers, suspect its coordinator, and roll it back while the other cluster commits its
+//! other branches. So every branch name contains the *deployment*, a number that the registers store, and
+//! servers leave branches of other deployments alone.
 //!
-//! The *number* of the cluster is given by whoever sets it up, and is what its decisions and marks in a database go by. A database takes each number from one deployment only, so
-//! two that have the same by mistake are told so, and so is one whose registers were exchanged: it would look for its decisions in vain.
+//! The operator assigns the *number* of the cluster; decisions and commit markers in a database are stored
+//! under it. A database accepts each number from one deployment only. This detects two clusters with the same
+//! number, and a cluster whose registers were replaced, which would not find its decisions.
 
 use jeton_register::{Batch, Failure, Log, Registers, Slot, Written};
 
 /// Servers that share registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cluster {
-    /// The number that it was given: different for those who share a database.
+    /// The number that the operator assigned. Clusters that share a database must have different numbers.
     pub number: u32,
-    /// The number that its registers have kept since they were first used: drawn at random, different even where `number` is the same by mistake.
+    /// A random number that the registers store since their first use. It differs even if two clusters have
+    /// the same `number` by mistake.
     pub deployment: u32,
 }
 
-/// For whoever sees to it that numbers are different.
+/// For callers that guarantee different numbers.
 impl From<u32> for Cluster {
     fn from(number: u32) -> Self {
         Self { number, deployment: 0 }
     }
 }
 
-/// Why it is not known who we are.
+/// Why the cluster could not be identified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unidentified {
-    /// The registers are those of another cluster.
+pub enum IdentifyError {
+    /// The registers belong to another cluster.
     #[error("the registers belong to cluster {of}, and this is cluster {ours}")]
     Others {
-        /// Whose they are.
+        /// The cluster that the registers belong to.
         of: u32,
-        /// Who wanted to use them.
+        /// The cluster of this server.
         ours: u32,
     },
-    /// What they keep about it is not understood.
-    #[error("the registers do not say in a way that is understood whose they are")]
+    /// The stored identity cannot be decoded.
+    #[error("the identity of the cluster in the registers cannot be decoded")]
     Unreadable,
-    /// They cannot be asked now.
+    /// The registers are not available now.
     #[error(transparent)]
     Trouble(#[from] Failure),
 }
 
 impl Cluster {
-    /// The cluster of this number whose registers these are: `drawn` becomes its deployment if they are used for the first time.
+    /// Identifies the cluster by its registers. `drawn` becomes the deployment at the first use of the
+    /// registers.
     pub async fn identify<R: Registers>(
         registers: &R,
         number: u32,
         drawn: u32,
-    ) -> Result<Self, Unidentified> {
+    ) -> Result<Self, IdentifyError> {
         let ours = Self { number, deployment: drawn };
         let bytes = ours.encode();
         let mut batch = Batch::new();
@@ -57,13 +62,13 @@ impl Cluster {
         let permit = registers.admit(1, bytes.len())?;
         let found = match registers.write(batch, permit).await?.into_iter().next() {
             Some(Written::Fresh) => ours,
-            Some(Written::Taken(stands)) => Self::decode(&stands).ok_or(Unidentified::Unreadable)?,
-            Some(Written::Trimmed) | None => return Err(Unidentified::Unreadable),
+            Some(Written::Taken(stands)) => Self::decode(&stands).ok_or(IdentifyError::Unreadable)?,
+            Some(Written::Trimmed) | None => return Err(IdentifyError::Unreadable),
         };
         if found.number == number {
             Ok(found)
         } else {
-            Err(Unidentified::Others { of: found.number, ours: number })
+            Err(IdentifyError::Others { of: found.number, ours: number })
         }
     }
 
@@ -91,7 +96,7 @@ mod tests {
         for drawn in [0xfeed_beef, 1, 2] {
             assert_eq!(block_on(Cluster::identify(&registers, 7, drawn)), Ok(first));
         }
-        let others = Unidentified::Others { of: 7, ours: 8 };
+        let others = IdentifyError::Others { of: 7, ours: 8 };
         assert_eq!(block_on(Cluster::identify(&registers, 8, 3)), Err(others));
         let elsewhere = block_on(Cluster::identify(&Memory::new(), 7, 4));
         assert_eq!(elsewhere, Ok(Cluster { number: 7, deployment: 4 }));
@@ -103,6 +108,6 @@ mod tests {
         let mut batch = Batch::new();
         batch.push(Log::DEPLOYMENT, Slot(1), b"strange");
         block_on(registers.write(batch, registers.admit(1, 7).unwrap())).unwrap();
-        assert_eq!(block_on(Cluster::identify(&registers, 7, 1)), Err(Unidentified::Unreadable));
+        assert_eq!(block_on(Cluster::identify(&registers, 7, 1)), Err(IdentifyError::Unreadable));
     }
 }

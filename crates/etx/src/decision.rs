@@ -1,68 +1,70 @@
-//! What became of a try: the value of a write-once register.
+//! The decision of an attempt: the value of a write-once register.
 
 use bytes::Bytes;
 
-use crate::{BranchName, Executor};
+use crate::{CoordinatorId, Xid};
 
-/// How a try ends.
+/// How an attempt or a branch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// Its effects stay.
+    /// Its changes are permanent.
     Commit,
-    /// It has none.
+    /// Its changes are rolled back.
     Abort,
 }
 
-/// What stands about a try, for ever.
+/// The recorded decision of an attempt. It never changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Decision {
-    /// It has no effect, whoever worked on it. The next one may begin.
+    /// No coordinator's work on this attempt takes effect. The next attempt may begin.
     Abort,
-    /// The work of one executor is the one that counts.
+    /// The work of one coordinator takes effect.
     Commit(Commit),
 }
 
-/// The work that counts, and the answer to the request.
+/// The committed work, and the answer to the request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Commit {
-    /// Whose work it is. Branches of others on the same try are rolled back.
-    pub executor: Executor,
-    /// The branches that are to be committed; all of them have voted yes. None if the request was refused, or changed nothing, or only changed
-    /// the database that keeps the decision.
+    /// The coordinator whose branches commit. Branches of other coordinators of the same attempt are rolled
+    /// back.
+    pub coordinator: CoordinatorId,
+    /// The branches to commit; all have voted yes. Empty if the request was refused, changed nothing, or
+    /// changed only the database that stores the decision.
     pub branches: Vec<Participant>,
-    /// What was asked, as a hash: the same request must not be asked with other words.
-    pub asked: u128,
-    /// What the client gets.
-    pub answer: Answer,
+    /// The hash of the request: a retry must have the same content.
+    pub request_hash: u128,
+    /// The answer for the client.
+    pub answer: ProcedureResult,
 }
 
-/// A branch of a work: the database, and the connection that made it there.
+/// A branch of a coordinator: the database and the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Participant {
-    /// Which database.
+    /// The number of the database.
     pub resource: u8,
-    /// Which connection.
+    /// The connection that began the branch, by the database's own number.
     pub connection: u64,
 }
 
-/// What the business logic says at the end.
+/// The result of a procedure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Answer {
-    /// It is done.
+pub enum ProcedureResult {
+    /// The procedure succeeded.
     Done(Bytes),
-    /// It is refused for a reason of the business, and without effects. That is an answer like any other, and stays.
+    /// A guard refused the request. No changes; the answer is recorded like any other.
     Refused(Bytes),
-    /// It cannot be done, now or later: the procedure is wrong, or goes against a rule of a database. Without effects, and that stays.
+    /// The procedure cannot succeed: it is wrong, or violates a constraint of a database. No changes; the
+    /// answer is recorded.
     Failed(Bytes),
 }
 
-impl Answer {
-    /// Whether what was computed is to stay.
+impl ProcedureResult {
+    /// Whether the changes of the procedure are committed.
     pub fn has_effects(&self) -> bool {
         matches!(self, Self::Done(_))
     }
 
-    /// What it says.
+    /// The body of the answer.
     pub fn body(&self) -> &Bytes {
         match self {
             Self::Done(body) | Self::Refused(body) | Self::Failed(body) => body,
@@ -71,11 +73,13 @@ impl Answer {
 }
 
 impl Decision {
-    /// How this branch ends, now that this stands about its try.
-    pub fn outcome(&self, branch: &BranchName) -> Outcome {
+    /// How a branch ends under this decision.
+    pub fn outcome(&self, branch: &Xid) -> Outcome {
         let own = Participant { resource: branch.resource, connection: branch.connection };
         match self {
-            Self::Commit(commit) if commit.executor == branch.executor && commit.branches.contains(&own) => {
+            Self::Commit(commit)
+                if commit.coordinator == branch.coordinator && commit.branches.contains(&own) =>
+            {
                 Outcome::Commit
             }
             _ => Outcome::Abort,

@@ -1,60 +1,69 @@
-//! e-Transactions: a request takes effect exactly once across databases, and its client gets the one committed answer.
+//! e-Transactions: a request takes effect exactly once across databases, and its client gets the one
+//! committed answer.
 //!
-//! After Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication* (HPL-2000-46). A request is tried by application servers,
-//! at first one, later any; a try does its work in one branch in each database, all of them vote, and what becomes of the try is written into a
-//! write-once register, with the answer. Whoever finds it there carries it out. What differs from the paper's pseudo-code, and why, is in `docs/etx.md`.
+//! After Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication* (HPL-2000-46). A
+//! server coordinates a request; after a failure any other server can take over. An attempt has one branch in
+//! each database. All branches vote, and the decision is recorded in a write-once register together with the
+//! answer. Every server that reads the decision carries it out. `docs/etx.md` lists the differences from the
+//! paper's pseudocode and their reasons.
 //!
-//! What must hold, in the paper's names:
-//! - *T.1* a client that goes on asking gets an answer; *T.2* a database that voted learns the outcome.
-//! - *A.1* an answer is given only if every database has committed; *A.2* of the tries of a request one commits at most; *A.3* no two databases
-//!   disagree.
+//! Properties, with the names of the paper:
+//! - *T.1* a client that keeps retrying gets an answer; *T.2* a database that voted learns the outcome.
+//! - *A.1* an answer is given only if every database has committed; *A.2* at most one attempt of a request
+//!   commits; *A.3* no two databases disagree.
 //! - *V.1* an answer was computed from the request; *V.2* a database commits only if all have voted yes.
 
-/// A point at which a test can make the process die.
+/// A failpoint: does nothing unless the feature `failpoints` is on.
 macro_rules! fault {
-    ($($point:tt)*) => {
-        $crate::faults::pass(format_args!($($point)*))
-    };
+    ($($point:tt)*) => {{
+        #[cfg(feature = "failpoints")]
+        $crate::failpoints::pass(format_args!($($point)*));
+    }};
 }
 
-mod answered;
-mod branch;
-mod bytes;
+mod answered_watermarks;
+mod backoff;
+mod branch_recovery;
 mod cluster;
+mod coordinator;
+mod coordinator_id;
+mod coordinator_task;
 mod decision;
-mod decisions;
-mod desk;
-mod executor;
-pub mod faults;
+mod decision_codec;
+mod decision_gc;
+mod decision_log;
+#[cfg(feature = "failpoints")]
+pub mod failpoints;
+mod failure_detector;
 mod logic;
-mod pause;
-mod peers;
+mod protocol;
+mod recovery_task;
 mod request;
 mod resource;
-mod retirement;
-mod running;
-mod server;
-mod sweep;
-mod sweeper;
-mod together;
+mod transaction_service;
 mod value;
-mod work;
+mod xid;
 
-pub use self::bytes::Malformed;
-pub use branch::{BranchName, NotOurs};
-pub use cluster::{Cluster, Unidentified};
-pub use decision::{Answer, Commit, Decision, Outcome, Participant};
-pub use decisions::{Decisions, Known, NoRoom};
-pub use desk::{Desk, Doubt, InDoubt, Resolved, Story};
-pub use executor::Executor;
-pub use logic::{Branches, Logic, Request};
-pub use peers::{Alone, Peers, Sign};
-pub use request::{Attempt, Home, RequestId, TRIES_MAX, Try};
-pub use resource::{Branch, Failure, Resource, Standing, Vote};
-pub use server::{Options, Refusal, Server};
-pub use sweep::{Found, Sweep, Sweeping};
-pub use value::{Dialect, Executed, Row, Value};
-pub use work::{Computed, Ending, Event, Question, Step, Voice, Work};
+pub use self::decision_codec::Malformed;
+pub use branch_recovery::{BranchRecovery, RecoveryAction, RecoveryEvent};
+pub use cluster::{Cluster, IdentifyError};
+pub use coordinator::{Coordinator, Options, SubmitError};
+pub use coordinator_id::CoordinatorId;
+pub use decision::{Commit, Decision, Outcome, Participant, ProcedureResult};
+pub use decision_log::{DecisionLog, DecisionLookup, RegistersFull};
+pub use failure_detector::{NoPeers, PeerStatus, Peers};
+pub use logic::{Branches, ProcedureCall, ProcedureLogic};
+pub use protocol::{
+    ClientOutcome, CoordinatorAction, CoordinatorState, Event, ExecutionResult, TransactionRequest,
+    VoteResult,
+};
+pub use request::{ATTEMPTS_MAX, AttemptId, AttemptNumber, DecisionLocation, RequestId};
+pub use resource::{Branch, PreparedBranch, Resource, ResourceError, Vote};
+pub use transaction_service::{
+    InDoubt, InDoubtBranch, ResolvedBranch, TransactionService, TransactionStatus,
+};
+pub use value::{Dialect, QueryResult, Row, Value};
+pub use xid::{ForeignXid, Xid};
 
-/// The longest answer that is kept.
+/// Limit of the size of an answer, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;

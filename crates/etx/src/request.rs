@@ -1,44 +1,47 @@
-//! What is asked for, and its tries.
+//! Request ids and attempts.
 
-/// How often a request is tried before it is given up for good, with an answer that says so.
-pub const TRIES_MAX: u8 = 64;
+/// Limit of attempts per request. After the last one the request is answered as failed.
+pub const ATTEMPTS_MAX: u8 = 64;
 
-/// The name of a request. It is given by the client, before it asks for the first time, and never given again.
+/// The id of a request. The client chooses it before the first send and never reuses it.
 ///
-/// A session is dated, as a UUIDv7 is: requests of a session that is older than the window are refused, so that what is remembered of them can go.
+/// A session is dated, as a UUIDv7 is. Requests of sessions older than the window are refused, so that their
+/// decisions can be forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
     /// The session: the bits of a UUIDv7.
     pub session: u128,
-    /// Which request of the session, counted as the client likes. A request that stands alone has a session of its own.
+    /// The number of the request in the session, in any order. A single request has a session of its own.
     pub sequence: u32,
 }
 
-/// A try of a request, numbered from 1 to [`TRIES_MAX`]. One is begun only when the one before it is decided to abort.
+/// An attempt of a request, numbered from 1 to [`ATTEMPTS_MAX`]. It begins only after the one before was
+/// aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Try(pub u8);
+pub struct AttemptNumber(pub u8);
 
-impl Try {
-    /// The first of a request.
+impl AttemptNumber {
+    /// The first attempt of a request.
     pub const FIRST: Self = Self(1);
 
-    /// The next one, if the request is not given up.
+    /// The next attempt; `None` after the last one.
     pub fn next(self) -> Option<Self> {
-        (self.0 < TRIES_MAX).then_some(Self(self.0 + 1))
+        (self.0 < ATTEMPTS_MAX).then_some(Self(self.0 + 1))
     }
 }
 
-/// Where the decisions about a request are kept.
+/// Where the decisions of a request are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Home {
+pub enum DecisionLocation {
     /// In the registers that the servers share.
     Registers,
-    /// In one of the databases, by its number: a row that is committed together with what the request does there. That database needs no vote.
+    /// In one of the databases, by its number: a row that is committed together with the branch in that
+    /// database, which needs no vote.
     Resource(u8),
 }
 
-impl Home {
-    /// Stands for the registers among the numbers of databases.
+impl DecisionLocation {
+    /// The number that denotes the registers among the numbers of databases.
     const REGISTERS: u8 = u8::MAX;
 
     pub(crate) fn number(self) -> u8 {
@@ -53,15 +56,15 @@ impl Home {
     }
 }
 
-/// A piece of work: somebody at work on a try.
+/// One execution of an attempt by one coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Attempt {
+pub struct AttemptId {
     /// The request.
     pub request: RequestId,
-    /// Which try of it.
-    pub number: Try,
-    /// Who works on it.
-    pub executor: crate::Executor,
-    /// Where the decision will be.
-    pub home: Home,
+    /// The attempt of the request.
+    pub number: AttemptNumber,
+    /// The coordinator that executes it.
+    pub coordinator: crate::CoordinatorId,
+    /// Where its decision is recorded.
+    pub decision_location: DecisionLocation,
 }

@@ -1,147 +1,162 @@
-//! A database as it takes part in a transaction.
+//! The interface of a participant: a database and its branches.
 //!
-//! What an adapter must keep:
-//! - A branch lives on one connection. If the connection is lost before the vote, the work is lost, and the branch never votes yes.
-//! - *Yes* is a promise: the branch is durable, and can be committed by anybody, whatever dies.
-//! - A commit is acknowledged only if it is known to have taken effect. A database that knows nothing of a name says so in the same words whether it
-//!   was committed, rolled back, or is just being decided by another; so a row that the branch wrote (its *mark*) tells which.
+//! An adapter must guarantee:
+//! - A branch lives on one connection. If the connection is lost before the vote, the changes are lost, and
+//!   the branch never votes yes.
+//! - A yes vote is durable: any server can commit the branch after any crash.
+//! - A commit is acknowledged only if it is known to have taken effect. A database gives the same error for a
+//!   branch that was committed, rolled back, or is being resolved; so the branch writes a row, its *commit
+//!   marker*, which shows a commit.
 
 use async_trait::async_trait;
 
-use crate::{Attempt, BranchName, Dialect, Executed, Executor, Outcome, RequestId, Try, Value};
+use crate::{AttemptId, AttemptNumber, CoordinatorId, Dialect, Outcome, QueryResult, RequestId, Value, Xid};
 
-/// A database that branches can be begun in, and that knows those which are prepared.
+/// A database that can begin branches and lists prepared ones.
 #[async_trait]
 pub trait Resource: Send + Sync {
-    /// What it is called in the settings.
+    /// The name in the settings.
     fn name(&self) -> &str;
 
-    /// How its statements have their parameters.
+    /// The placeholder syntax of its statements.
     fn dialect(&self) -> Dialect;
 
-    /// Whether it can keep decisions: whether a branch can be committed in one with its decision.
+    /// Whether it can record decisions, that is, commit a branch atomically with its decision.
     fn keeps_decisions(&self) -> bool {
         true
     }
 
-    /// Begins a branch, on a connection that nobody else uses until the branch has ended.
-    async fn begin(&self, attempt: Attempt) -> Result<Box<dyn Branch>, Failure>;
+    /// Begins a branch on a connection of its own.
+    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError>;
 
-    /// All branches of ours that are prepared, whoever made them.
-    async fn prepared(&self) -> Result<Vec<Standing>, Failure>;
+    /// All prepared branches of this cluster, of any coordinator.
+    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError>;
 
-    /// What a prepared branch keeps others from, in words for a human; nothing if the database cannot tell.
-    async fn locks(&self, branch: &BranchName) -> Result<Vec<String>, Failure>;
+    /// Locks of a prepared branch as text for operators; empty if the database does not report them.
+    async fn locks(&self, branch: &Xid) -> Result<Vec<String>, ResourceError>;
 
-    /// Ends a branch that somebody prepared, or that nobody ever did. `Ok` means: it has ended that way, for sure. Of an abort it means that the branch is not prepared now: if its
-    /// executor lives, it may still be, and is found by sweeps.
-    async fn decide(&self, branch: &BranchName, outcome: Outcome) -> Result<(), Failure>;
+    /// Commits or rolls back a branch of any coordinator, also one that was never prepared. `Ok` means that
+    /// the branch has ended with this outcome. After an abort, a running coordinator may still prepare the
+    /// branch; recovery finds it then.
+    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError>;
 
-    /// What stands as the decision of a try whose decisions are kept in this database: `decision` if none stood before. For tries that
-    /// [`Branch::commit_deciding`] ends; this is how others end them.
+    /// Records the decision of an attempt whose decisions are in this database, unless there is one, and
+    /// returns the recorded decision. Other servers use it to decide attempts that
+    /// [`Branch::commit_deciding`] decides otherwise.
     async fn write_decision(
         &self,
         request: RequestId,
-        attempt: Try,
+        attempt: AttemptNumber,
         decision: &[u8],
-    ) -> Result<Vec<u8>, Failure>;
+    ) -> Result<Vec<u8>, ResourceError>;
 
-    /// The decision of a try, if it is kept in this database and stands. [`Failure::Forgotten`] if there may have been one.
-    async fn read_decision(&self, request: RequestId, attempt: Try) -> Result<Option<Vec<u8>>, Failure>;
+    /// The recorded decision of an attempt whose decisions are in this database. [`ResourceError::Forgotten`]
+    /// if the session is below the retention limit.
+    async fn read_decision(
+        &self,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> Result<Option<Vec<u8>>, ResourceError>;
 
-    /// Forgets marks and decisions of all sessions below this one. From then on no decision is written for them.
-    async fn forget(&self, below: u128) -> Result<(), Failure>;
+    /// Deletes commit markers and decisions of all sessions below this one. From then on no decision is
+    /// recorded for them.
+    async fn forget(&self, below: u128) -> Result<(), ResourceError>;
 
-    /// Ends every connection on which the server of this executor works, in this life of it. It is for servers that seem dead, and a matter of time: what they had open is in nobody's
-    /// way any more. A server that lives loses the tries that it is at, and may begin again.
-    async fn fence(&self, executor: Executor) -> Result<(), Failure>;
+    /// Terminates all sessions of this incarnation of the coordinator's server, so that the branches of a
+    /// suspected server block nobody. This is for liveness only: a running server loses its attempts in
+    /// flight and may begin new ones.
+    async fn fence(&self, coordinator: CoordinatorId) -> Result<(), ResourceError>;
 }
 
-/// The part of a try that is in one database.
+/// The part of an attempt in one database.
 #[async_trait]
 pub trait Branch: Send {
-    /// What it is called.
-    fn name(&self) -> BranchName;
+    /// The branch name.
+    fn name(&self) -> Xid;
 
     /// Executes a statement. After an error the branch never votes yes.
-    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<Executed, Failure>;
+    async fn execute(&mut self, statement: &str, parameters: &[Value]) -> Result<QueryResult, ResourceError>;
 
-    /// Prepares the branch. A branch that changed nothing is over with that.
+    /// Prepares the branch. A branch that changed nothing ends.
     async fn vote(&mut self) -> Vote;
 
-    /// Commits the branch at once, without a vote, together with a row that is the decision of the try. If another decision stands
-    /// already, the branch is rolled back. What stands, for sure: if the answer of the database was lost, it was looked up. After an error, what
-    /// stands is found out by [`Resource::write_decision`].
-    async fn commit_deciding(self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, Failure>;
+    /// Commits the branch without a vote, atomically with the decision of the attempt, and returns the
+    /// recorded decision. If another decision is recorded, the branch is rolled back. If the response of the
+    /// database is lost, the recorded decision is read. After an error, [`Resource::write_decision`] finds
+    /// out the decision.
+    async fn commit_deciding(self: Box<Self>, decision: &[u8]) -> Result<Vec<u8>, ResourceError>;
 
-    /// Ends the branch, on its own connection if that is still there. `Ok` means: it has ended that way, for sure.
-    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), Failure>;
+    /// Commits or rolls back the branch, on its own connection if that is still usable. `Ok` means that the
+    /// branch has ended with this outcome.
+    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError>;
 }
 
-/// What a database says about the end of a branch.
+/// The vote of a branch.
 #[derive(Debug)]
 pub enum Vote {
-    /// It can commit, whatever happens from now on.
+    /// The branch is prepared and can commit after any crash.
     Yes,
-    /// The branch changed nothing, and is over.
+    /// The branch changed nothing and has ended.
     Unchanged,
-    /// It cannot commit. Perhaps it is prepared all the same, for the answer may have been lost.
-    No(Failure),
+    /// The branch cannot commit. It may be prepared all the same if the response was lost.
+    No(ResourceError),
 }
 
 /// A prepared branch, as the database lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// The branch.
-    pub name: BranchName,
-    /// How long it has been prepared, if the database knows.
+pub struct PreparedBranch {
+    /// The branch name.
+    pub name: Xid,
+    /// Time since the prepare, if the database reports it.
     pub age: Option<std::time::Duration>,
 }
 
-/// Why something did not come about in a database.
+/// An error of a participant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Failure {
-    /// It may be different the next time: out of reach, restarting, too many connections, a lock, a deadlock.
+pub enum ResourceError {
+    /// A retry may succeed: the database is unreachable, restarting, out of connections, or reports a lock
+    /// timeout or a deadlock.
     #[error("{resource}: {why}")]
-    Passing {
+    Transient {
         /// The database.
         resource: String,
-        /// What it said.
+        /// The error text.
         why: String,
     },
-    /// The statement is wrong, or goes against a rule of the database such as a constraint: it will fail the next time too.
+    /// The statement is wrong or violates a constraint. A retry fails too.
     #[error("{resource}: {why}")]
     Statement {
         /// The database.
         resource: String,
-        /// Its code for the error.
+        /// The database's error code.
         code: String,
-        /// What it said.
+        /// The error text.
         why: String,
     },
-    /// The database is not set up for this; nothing will work before somebody changes that.
+    /// The setup of the database is wrong. An operator must change it.
     #[error("{resource}: {why}; {remedy}")]
     Setup {
         /// The database.
         resource: String,
         /// What is wrong.
         why: String,
-        /// What to do.
+        /// How to fix it.
         remedy: String,
     },
-    /// The session is among those that are forgotten: nothing is written about it any more.
-    #[error("{resource}: what is known of this session is forgotten")]
+    /// The session is below the retention limit. Nothing is recorded for it any more.
+    #[error("{resource}: the session is below the retention limit")]
     Forgotten {
         /// The database.
         resource: String,
     },
-    /// The branch ended against what was decided: somebody ended it by hand. It must not go unnoticed, and nothing can repair it but a human.
+    /// The branch ended against the decision, because an operator resolved it in the database by hand. Only
+    /// an operator can repair this.
     #[error("{resource}: the branch {gid} ended against the decision; {why}")]
     Damage {
         /// The database.
         resource: String,
-        /// The branch.
+        /// The branch name.
         gid: String,
         /// What was found.
         why: String,

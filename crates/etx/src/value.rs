@@ -1,41 +1,42 @@
-//! What goes into a statement and comes out of it.
+//! Parameters and results of statements.
 
-/// A value, in what all databases have in common.
+/// A value of a type that all databases have.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// SQL `NULL`.
     Null,
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// A number with a fraction, which may be rounded.
+    /// A floating-point number, which may be rounded.
     Float(f64),
-    /// A number with a fraction, exact: as the database spells it.
+    /// An exact decimal number, as the database formats it.
     Decimal(String),
-    /// Text.
+    /// A text.
     Text(String),
-    /// Bytes.
+    /// A byte string.
     Bytes(Vec<u8>),
 }
 
-/// A row of what a statement returns: names of columns with their values, in the statement's order.
+/// A row of a result: column names and values, in the order of the statement.
 pub type Row = Vec<(String, Value)>;
 
-/// What a statement did.
+/// The result of a statement.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Executed {
-    /// What it returned.
+pub struct QueryResult {
+    /// The returned rows.
     pub rows: Vec<Row>,
-    /// How many rows it returned; if it returns none, how many it met: changed, or found to be as they should, made or removed.
+    /// The number of returned rows; for statements that return none, the number of matched, inserted or
+    /// deleted rows.
     pub count: u64,
 }
 
-/// How a statement says where a parameter goes.
+/// The placeholder syntax of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// `$1`, `$2`, the same one as often as needed.
+    /// `$1`, `$2`: a number may occur several times.
     Numbered,
-    /// `?`, one for each place.
+    /// `?`: one per parameter.
     Question,
 }

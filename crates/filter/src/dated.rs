@@ -1,51 +1,81 @@
-//! The filter for ids that carry their time, for one owner.
+//! The filter for ids that carry a time.
+//!
+//! Inserts and lookups work on published generations and do not block, except that the first id of a
+//! generation waits for the allocation of its slice. An insert needs no second check: slices are never
+//! reused, and a slice that was retired meanwhile contained expired ids only. If the generation is gone, the
+//! filter rejects the id instead of calling it new.
 
 use std::io;
 
-use crate::dated_keeper::{DatedKeeper, Refusal};
-use crate::filter::Sighting;
-use crate::generations::any_contains;
+use crate::dated_rotation::{DatedIdError, DatedParams, DatedRotator};
+use crate::filter::Membership;
+use crate::generations::{Generations, any_contains};
 use crate::key::{Fingerprint, Key};
-use crate::line::Exclusive;
-use crate::moment::Moment;
+use crate::lock_stripes::LockStripes;
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::{self, Kind, SnapshotError};
 use crate::status::Status;
+use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Snapshotted};
+use crate::timestamp::Timestamp;
 
-/// Remembers ids by the time they carry (UUIDv7, ULID, ...), for one owner (`&mut self`).
+/// The shared time advances in steps of a generation divided by this number, so that it is rarely written.
+const NOW_STEPS: u64 = 64;
+
+/// Remembers ids by the time they carry (UUIDv7, ULID, ...). Threads can share it.
 ///
-/// The id's own time names the one generation to look into, so a lookup touches the words of that generation
-/// alone. And since an id that is older than the window is refused, an id is never called new twice, however
-/// late it comes.
+/// The time of an id selects one generation, so a lookup touches the words of that generation only. The
+/// filter rejects ids older than the window; therefore it calls an id new at most once, however late the id
+/// arrives.
 ///
 /// ```
 /// use std::time::Duration;
-/// use forgetful_filter::{Key, Moment, Refusal, Settings, Sighting};
+/// use forgetful_filter::{Key, Timestamp, DatedIdError, Settings, Membership};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
-/// let mut seen = Settings::for_window(Duration::from_secs(86_400))
+/// let seen = Settings::for_window(Duration::from_secs(86_400))
 ///     .skew(Duration::from_secs(5))
 ///     .build_dated(key)?;
 ///
-/// let (dated, now) = (Moment::from_secs(100), Moment::from_secs(103)); // the id was minted 3 s ago
-/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, now)?, Sighting::New);
-/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, Moment::from_secs(3_600))?, Sighting::Maybe);
+/// let (dated, now) = (Timestamp::from_secs(100), Timestamp::from_secs(103)); // the id was minted 3 s ago
+/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, now)?, Membership::New);
+/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(3_600))?, Membership::Maybe);
 ///
-/// // Two days later nobody knows any more whether it was seen, and so it is refused.
-/// let late = seen.check_and_insert(b"018bcfe5-6800-7", dated, Moment::from_secs(172_800));
-/// assert_eq!(late, Err(Refusal::Expired));
+/// // After two days the filter no longer knows the id and rejects it.
+/// let late = seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(172_800));
+/// assert_eq!(late, Err(DatedIdError::Expired));
 /// # Ok(())
 /// # }
 /// ```
 pub struct DatedFilter {
-    pub(crate) key: Key,
-    pub(crate) keeper: DatedKeeper,
+    key: Key,
+    plan: DatedParams,
+    now_step: u64,
+    /// The latest time seen, to within one step; it never decreases.
+    now: AtomicU64,
+    /// Nanoseconds at which the oldest generation retires.
+    retires_at: AtomicU64,
+    generations: Snapshotted<Generations>,
+    rotator: Mutex<DatedRotator>,
+    stripes: LockStripes,
 }
 
 impl DatedFilter {
     pub(crate) fn new(settings: Settings, key: Key) -> Result<Self, SettingsError> {
-        Ok(Self { key, keeper: DatedKeeper::new(settings)? })
+        Ok(Self::with_rotator(DatedRotator::new(settings)?, key))
+    }
+
+    fn with_rotator(rotator: DatedRotator, key: Key) -> Self {
+        Self {
+            key,
+            plan: rotator.plan.clone(),
+            now_step: rotator.plan.period_ns / NOW_STEPS,
+            now: AtomicU64::new(rotator.now.as_nanos()),
+            retires_at: AtomicU64::new(rotator.plan.end_of(rotator.generations.first)),
+            generations: Snapshotted::new(rotator.generations.clone()),
+            rotator: Mutex::new(rotator),
+            stripes: LockStripes::new(),
+        }
     }
 
     /// The fingerprint of an id under the filter's key.
@@ -54,56 +84,69 @@ impl DatedFilter {
         self.key.fingerprint(id)
     }
 
-    /// Remembers the id, whether or not it was known.
-    pub fn insert(&mut self, id: &[u8], dated: Moment, now: Moment) -> Result<(), Refusal> {
+    /// Remembers the id, even if it is known.
+    pub fn insert(&self, id: &[u8], dated: Timestamp, now: Timestamp) -> Result<(), DatedIdError> {
         self.insert_fingerprint(self.fingerprint(id), dated, now)
     }
 
-    /// Whether the id may have been inserted; `false` is certain. An error says why that cannot be known.
-    pub fn contains(&self, id: &[u8], dated: Moment, now: Moment) -> Result<bool, Refusal> {
+    /// Whether the id may have been inserted. `false` is certain for every insert that returned before this
+    /// call started. An error means that the filter cannot know.
+    pub fn contains(&self, id: &[u8], dated: Timestamp, now: Timestamp) -> Result<bool, DatedIdError> {
         self.contains_fingerprint(self.fingerprint(id), dated, now)
     }
 
-    /// Looks the id up, and remembers it if it is new.
-    pub fn check_and_insert(&mut self, id: &[u8], dated: Moment, now: Moment) -> Result<Sighting, Refusal> {
+    /// Looks up the id and inserts it if it is new. Of all threads that ever pass the same id, one gets
+    /// [`Membership::New`] (none, if the id is a false positive).
+    pub fn check_and_insert(
+        &self,
+        id: &[u8],
+        dated: Timestamp,
+        now: Timestamp,
+    ) -> Result<Membership, DatedIdError> {
         self.check_and_insert_fingerprint(self.fingerprint(id), dated, now)
     }
 
     /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
     pub fn check_and_insert_fingerprint(
-        &mut self,
+        &self,
         fingerprint: Fingerprint,
-        dated: Moment,
-        now: Moment,
-    ) -> Result<Sighting, Refusal> {
+        dated: Timestamp,
+        now: Timestamp,
+    ) -> Result<Membership, DatedIdError> {
+        let _one_at_a_time = self.stripes.lock(fingerprint);
         if self.contains_fingerprint(fingerprint, dated, now)? {
-            return Ok(Sighting::Maybe);
+            return Ok(Membership::Maybe);
         }
         self.insert_fingerprint(fingerprint, dated, now)?;
-        Ok(Sighting::New)
+        Ok(Membership::New)
     }
 
     /// [`insert`](Self::insert), for an id already hashed.
     pub fn insert_fingerprint(
-        &mut self,
+        &self,
         fingerprint: Fingerprint,
-        dated: Moment,
-        now: Moment,
-    ) -> Result<(), Refusal> {
-        if now > self.keeper.now {
-            self.keeper.advance(now);
-        }
-        self.keeper.plan.check(dated, self.keeper.now)?;
-        let number = self.keeper.plan.number(dated);
+        dated: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), DatedIdError> {
+        let now = self.reach(now);
+        self.plan.check(dated, now)?;
+        let number = self.plan.number(dated);
         loop {
-            let slices = self.keeper.generations.get(number).ok_or(Refusal::Expired)?;
-            if let Some(slice) = slices.last() {
-                if slice.insert::<Exclusive>(fingerprint) {
-                    self.keeper.make_room(number)?;
+            let full = {
+                let generations = self.generations.load();
+                let slices = generations.get(number).ok_or(DatedIdError::Expired)?;
+                slices.last().map(|slice| slice.insert(fingerprint))
+            };
+            match full {
+                Some(false) => return Ok(()),
+                Some(true) => {
+                    if let Some(mut rotator) = sync::try_lock(&self.rotator) {
+                        self.make_room(&mut rotator, number, now)?;
+                    }
+                    return Ok(());
                 }
-                return Ok(());
+                None => self.make_room(&mut self.lock_rotator(), number, now)?,
             }
-            self.keeper.make_room(number)?;
         }
     }
 
@@ -112,56 +155,182 @@ impl DatedFilter {
     pub fn contains_fingerprint(
         &self,
         fingerprint: Fingerprint,
-        dated: Moment,
-        now: Moment,
-    ) -> Result<bool, Refusal> {
-        self.keeper.plan.check(dated, now.max(self.keeper.now))?;
-        let number = self.keeper.plan.number(dated);
-        let slices = self.keeper.generations.get(number).ok_or(Refusal::Expired)?;
+        dated: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, DatedIdError> {
+        self.plan.check(dated, self.reach(now))?;
+        let generations = self.generations.load();
+        let slices = generations.get(self.plan.number(dated)).ok_or(DatedIdError::Expired)?;
         Ok(any_contains(slices, fingerprint))
     }
 
-    /// Lets go of the generations that have expired by `now`. For idle times; never needed.
-    pub fn maintain(&mut self, now: Moment) {
-        self.keeper.advance(now);
+    /// Prefetches the memory that lookups and inserts of these ids will touch, so that their cache misses
+    /// overlap.
+    #[inline]
+    pub fn prefetch(&self, ids: impl Iterator<Item = (Fingerprint, Timestamp)>) {
+        let generations = self.generations.load();
+        let mut sum = 0;
+        for (fingerprint, dated) in ids {
+            if let Some([older @ .., newest]) = generations.get(self.plan.number(dated)) {
+                sum |= newest.prefetch(fingerprint);
+                // For most new ids the first word decides.
+                sum |= older.iter().fold(0, |sum, slice| sum | slice.first_word(fingerprint));
+            }
+        }
+        std::hint::black_box(sum);
     }
 
-    /// Memory, fill, and the false-positive rate to expect now.
+    /// Drops generations that have expired by `now`. For idle times; never required.
+    pub fn maintain(&self, now: Timestamp) {
+        self.advance(&mut self.lock_rotator(), now);
+    }
+
+    /// Memory, fill, and the current false-positive rate.
     pub fn status(&self) -> Status {
-        self.keeper.status()
+        self.lock_rotator().status()
     }
 
-    /// The filter as bytes, to be taken up again with [`restore`](Self::restore).
+    /// Bytes of memory, as in [`status`](Self::status).
+    pub fn bytes(&self) -> usize {
+        self.lock_rotator().bytes()
+    }
+
+    /// The filter as bytes. Contains every id whose insert returned before this call started; concurrent
+    /// inserts may be missing.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::to_vec(&snapshot::dated::State::of(&self.keeper, &self.key))
+        snapshot::to_vec(&self.state())
     }
 
-    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory.
+    /// Writes the bytes of [`snapshot`](Self::snapshot) without a copy in memory. No other operation waits
+    /// for it.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        snapshot::write(&snapshot::dated::State::of(&self.keeper, &self.key), out)
+        snapshot::write(&self.state(), out)
     }
 
-    /// A filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the same timeline.
-    /// What has expired by `now` is left out, and refused from then on.
+    fn state(&self) -> snapshot::dated::State {
+        snapshot::dated::State::of(&self.lock_rotator(), &self.key)
+    }
+
+    /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
+    /// same timeline. Ids that have expired by `now` are left out and rejected from then on.
     ///
-    /// It comes back with the settings it was built with, except that `memory_cap` is a cap on top of its own: bytes
-    /// from elsewhere must not decide how much memory is taken.
-    pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
-        let keeper = snapshot::from_slice(Kind::Dated, bytes, |body| {
+    /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
+    /// bytes must not decide how much memory is allocated.
+    pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
+        let rotator = snapshot::from_slice(Kind::Dated, bytes, |body| {
             snapshot::dated::decode(body, &key, now, memory_cap)
         })?;
-        Ok(Self { keeper, key })
+        Ok(Self::with_rotator(rotator, key))
     }
 
-    /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
+    /// As [`restore`](Self::restore), from a reader. Reads exactly the bytes of the snapshot.
     pub fn read_snapshot(
         input: &mut dyn io::Read,
         key: Key,
-        now: Moment,
+        now: Timestamp,
         memory_cap: usize,
     ) -> Result<Self, SnapshotError> {
-        let keeper =
+        let rotator =
             snapshot::read(Kind::Dated, input, |body| snapshot::dated::decode(body, &key, now, memory_cap))?;
-        Ok(Self { keeper, key })
+        Ok(Self::with_rotator(rotator, key))
+    }
+
+    /// The time of this operation. Retires expired generations if no other thread does.
+    #[inline]
+    fn reach(&self, now: Timestamp) -> Timestamp {
+        let known = self.now.load(Ordering::Relaxed);
+        if now.as_nanos() > known.saturating_add(self.now_step) {
+            self.now.fetch_max(now.as_nanos(), Ordering::Relaxed);
+        }
+        if now.as_nanos() >= self.retires_at.load(Ordering::Relaxed)
+            && let Some(mut rotator) = sync::try_lock(&self.rotator)
+        {
+            self.advance(&mut rotator, now);
+        }
+        now.max(Timestamp::from_nanos(known))
+    }
+
+    fn advance(&self, rotator: &mut DatedRotator, now: Timestamp) {
+        if rotator.advance(now) {
+            self.generations.store(rotator.generations.clone());
+        }
+        self.retires_at.store(self.plan.end_of(rotator.generations.first), Ordering::Relaxed);
+    }
+
+    /// Advances the rotator to `now` first: another thread may have held its lock when this thread wanted to
+    /// advance it. Otherwise the list of generations could span more than can be live.
+    fn make_room(&self, rotator: &mut DatedRotator, number: u64, now: Timestamp) -> Result<(), DatedIdError> {
+        self.advance(rotator, now);
+        if rotator.make_room(number)? {
+            self.generations.store(rotator.generations.clone());
+        }
+        Ok(())
+    }
+
+    fn lock_rotator(&self) -> MutexGuard<'_, DatedRotator> {
+        sync::lock(&self.rotator)
+    }
+}
+
+/// Small enough for Miri; `tests/concurrency.rs` has larger ones.
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Ids of each thread, spread over three windows.
+    const IDS: u64 = if cfg!(miri) { 60 } else { 3_000 };
+
+    #[test]
+    fn threads_share_a_filter_while_generations_come_and_go() {
+        let settings =
+            Settings::for_window(Duration::from_micros(10)).expected_ids(1).false_positive_rate(0.1);
+        let filter = settings.build_dated(Key::new([5; 16])).expect("valid settings");
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let filter = &filter;
+                scope.spawn(move || {
+                    for n in 0..IDS {
+                        let id = (thread << 32 | n).to_le_bytes();
+                        let now = Timestamp::from_nanos(n * 30_000 / IDS);
+                        // The other thread may be a window ahead; then the filter rejects the id.
+                        match filter.insert(&id, now, now) {
+                            Ok(()) => assert_ne!(filter.contains(&id, now, now), Ok(false)),
+                            Err(refusal) => assert_eq!(refusal, DatedIdError::Expired),
+                        }
+                    }
+                });
+            }
+        });
+        filter.maintain(Timestamp::from_nanos(30_000));
+        assert!(filter.status().refreshes_by_age > 10, "{:?}", filter.status());
+        let copy = DatedFilter::restore(&filter.snapshot(), Key::new([5; 16]), Timestamp::ZERO, 1 << 20);
+        assert!(copy.is_ok_and(|copy| copy.status().ids == filter.status().ids));
+    }
+
+    /// While another thread holds the rotator's lock, an insert after a long pause cannot retire generations
+    /// before it opens one. The list of generations must not grow by the length of the pause.
+    #[test]
+    fn a_long_silence_leaves_no_trace() {
+        let settings = Settings::for_window(Duration::from_micros(10)).false_positive_rate(0.1);
+        let filter = settings.build_dated(Key::new([5; 16])).expect("valid settings");
+        filter.insert(b"before", Timestamp::ZERO, Timestamp::ZERO).expect("within the window");
+        let later = Timestamp::from_nanos(1_000_000_000);
+        std::thread::scope(|scope| {
+            let held = filter.lock_rotator();
+            let inserter = scope.spawn(|| filter.insert(b"after", later, later));
+            // The inserter publishes the new time after its attempt to lock the rotator.
+            while filter.now.load(Ordering::Relaxed) < later.as_nanos() {
+                std::thread::yield_now();
+            }
+            for _ in 0..if cfg!(miri) { 10 } else { 10_000 } {
+                std::thread::yield_now();
+            }
+            drop(held);
+            assert_eq!(inserter.join().ok(), Some(Ok(())));
+        });
+        let listed = filter.lock_rotator().generations.list.len();
+        assert!(listed < 20, "{listed} generations are listed");
+        assert_eq!(filter.contains(b"after", later, later), Ok(true));
     }
 }

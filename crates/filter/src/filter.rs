@@ -1,55 +1,86 @@
-//! The filter for one owner.
+//! The filter by arrival time.
+//!
+//! Inserts and lookups do not block: they work on a published list of segments. Due maintenance (refresh,
+//! sweep, resize) is done by the insert or lookup that finds it due and gets the rotator's lock at the first
+//! try; the others continue. [`check_and_insert`](ForgetfulFilter::check_and_insert) takes the lock of the
+//! id's stripe. `maintain`, `status` and `snapshot` wait for the rotator's lock. [`crate::segment`] explains
+//! why a refresh loses no insert.
 
 use std::io;
+use std::sync::Arc;
 
-use crate::keeper::{Keeper, SWEEP_ROWS};
 use crate::key::{Fingerprint, Key};
-use crate::line::Exclusive;
-use crate::moment::Moment;
-use crate::segment::Inserted;
+use crate::lock_stripes::LockStripes;
+use crate::rotation::{Rotator, SWEEP_ROWS};
+use crate::segment::{Inserted, Segment};
 use crate::settings::{Settings, SettingsError};
 use crate::snapshot::{self, Kind, SnapshotError};
 use crate::status::Status;
+use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Snapshotted};
+use crate::timestamp::{TickScale, Timestamp};
 
-/// What a filter says of an id.
+/// The answer of a filter about an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
-pub enum Sighting {
-    /// Certainly not inserted within the window.
+pub enum Membership {
+    /// The id was certainly not inserted within the window.
     New,
-    /// Inserted within the window; or, with the small probability that [`Status::false_positive_rate`] estimates, not
-    /// at all; or inserted a little longer ago.
+    /// The id was inserted within the window or shortly before it; or it is a false positive, with the
+    /// probability that [`Status::false_positive_rate`] estimates.
     Maybe,
 }
 
-/// Remembers ids by their arrival, for one owner (`&mut self`). Several threads: [`ConcurrentFilter`].
+/// Remembers ids by their arrival time. Threads can share it.
 ///
 /// ```
 /// use std::time::Duration;
-/// use forgetful_filter::{Key, Moment, Settings, Sighting};
+/// use forgetful_filter::{Key, Timestamp, Settings, Membership};
 ///
 /// # fn main() -> Result<(), forgetful_filter::SettingsError> {
-/// // Remember ids for ten minutes.
 /// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
-/// let mut seen = Settings::for_window(Duration::from_secs(600)).expected_ids(100_000).build(key)?;
+/// let seen = Settings::for_window(Duration::from_secs(600)).build(key)?;
+/// let now = Timestamp::from_secs(1);
 ///
-/// let start = Moment::from_secs(0);
-/// assert_eq!(seen.check_and_insert(b"order-17", start), Sighting::New);
-/// assert_eq!(seen.check_and_insert(b"order-17", Moment::from_secs(599)), Sighting::Maybe);
-/// assert_eq!(seen.check_and_insert(b"order-17", Moment::from_secs(1_200)), Sighting::New);
+/// // Several threads race on the same id: exactly one of them gets `New`.
+/// let winners: usize = std::thread::scope(|scope| {
+///     let racers: Vec<_> =
+///         (0..4).map(|_| scope.spawn(|| seen.check_and_insert(b"order-17", now))).collect();
+///     racers.into_iter().filter_map(|r| r.join().ok()).filter(|s| *s == Membership::New).count()
+/// });
+/// assert_eq!(winners, 1);
 /// # Ok(())
 /// # }
 /// ```
-///
-/// [`ConcurrentFilter`]: crate::ConcurrentFilter
 pub struct ForgetfulFilter {
-    pub(crate) key: Key,
-    pub(crate) keeper: Keeper,
+    key: Key,
+    ticks: TickScale,
+    /// The latest tick that maintenance has reached; it never decreases.
+    tick: AtomicU64,
+    /// The tick at which maintenance is due. Inserts read it; it changes a few times per window.
+    due: AtomicU64,
+    /// Non-zero while expired lanes need sweeping.
+    chores: AtomicU64,
+    segments: Snapshotted<Vec<Arc<Segment>>>,
+    rotator: Mutex<Rotator>,
+    stripes: LockStripes,
 }
 
 impl ForgetfulFilter {
     pub(crate) fn new(settings: Settings, key: Key) -> Result<Self, SettingsError> {
-        Ok(Self { key, keeper: Keeper::new(&settings)? })
+        Ok(Self::with_rotator(Rotator::new(&settings)?, key))
+    }
+
+    fn with_rotator(rotator: Rotator, key: Key) -> Self {
+        Self {
+            key,
+            ticks: rotator.plan().ticks,
+            tick: AtomicU64::new(rotator.tick()),
+            due: AtomicU64::new(0),
+            chores: AtomicU64::new(u64::from(rotator.sweeping())),
+            segments: Snapshotted::new(rotator.segments().to_vec()),
+            rotator: Mutex::new(rotator),
+            stripes: LockStripes::new(),
+        }
     }
 
     /// The fingerprint of an id under the filter's key.
@@ -58,102 +89,217 @@ impl ForgetfulFilter {
         self.key.fingerprint(id)
     }
 
-    /// Remembers the id from `now` on, whether or not it was known.
-    pub fn insert(&mut self, id: &[u8], now: Moment) {
+    /// Remembers the id from `now` on, even if it is known. Does not block.
+    pub fn insert(&self, id: &[u8], now: Timestamp) {
         self.insert_fingerprint(self.fingerprint(id), now);
     }
 
-    /// Whether the id may have been inserted within the window before `now`; `false` is certain.
-    pub fn contains(&self, id: &[u8], now: Moment) -> bool {
+    /// Whether the id may have been inserted within the window before `now`. `false` is certain for every
+    /// insert that returned before this call started. Does not block.
+    pub fn contains(&self, id: &[u8], now: Timestamp) -> bool {
         self.contains_fingerprint(self.fingerprint(id), now)
     }
 
-    /// Looks the id up, and remembers it from `now` on if it is new. A known id stays as it is: its window counts
-    /// from its first arrival.
+    /// Looks up the id and inserts it if it is new. Of all threads that pass the same id within a window, one
+    /// gets [`Membership::New`] (none, if the id is a false positive). A known id is not renewed: its window
+    /// counts from its first arrival.
     ///
-    /// Whoever finds out by other means that a [`Sighting::Maybe`] is new after all calls
-    /// [`insert`](Self::insert), which asks no questions.
-    pub fn check_and_insert(&mut self, id: &[u8], now: Moment) -> Sighting {
+    /// If an exact store shows that [`Membership::Maybe`] was a false positive, call
+    /// [`insert`](Self::insert), which inserts unconditionally.
+    pub fn check_and_insert(&self, id: &[u8], now: Timestamp) -> Membership {
         self.check_and_insert_fingerprint(self.fingerprint(id), now)
     }
 
     /// [`check_and_insert`](Self::check_and_insert), for an id already hashed.
-    pub fn check_and_insert_fingerprint(&mut self, fingerprint: Fingerprint, now: Moment) -> Sighting {
+    pub fn check_and_insert_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) -> Membership {
+        let _one_at_a_time = self.stripes.lock(fingerprint);
         if self.contains_fingerprint(fingerprint, now) {
-            return Sighting::Maybe;
+            return Membership::Maybe;
         }
         self.insert_fingerprint(fingerprint, now);
-        Sighting::New
+        Membership::New
     }
 
     /// [`insert`](Self::insert), for an id already hashed.
     #[inline]
-    pub fn insert_fingerprint(&mut self, fingerprint: Fingerprint, now: Moment) {
-        let tick = self.keeper.plan().ticks.at(now);
-        if tick > self.keeper.tick() {
-            self.keeper.advance(tick, &mut |_| {});
+    pub fn insert_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) {
+        let tick = self.reach(now);
+        loop {
+            let inserted = match self.segments.load().last() {
+                Some(current) => current.insert(fingerprint, tick),
+                None => Inserted::Closed,
+            };
+            match inserted {
+                Inserted::Done { full: false } => break,
+                Inserted::Done { full: true } => {
+                    self.try_advance(tick);
+                    break;
+                }
+                // A new segment was published before this one was closed.
+                Inserted::Closed => continue,
+            }
         }
-        let inserted = self.keeper.current().insert::<Exclusive>(fingerprint, self.keeper.tick());
-        debug_assert_ne!(inserted, Inserted::Closed, "the current segment is open");
-        if inserted == (Inserted::Done { full: true }) {
-            self.keeper.advance(tick, &mut |_| {});
-        }
-        if self.keeper.sweeping() {
-            self.keeper.sweep_some(SWEEP_ROWS);
+        if self.chores.load(Ordering::Relaxed) != 0 {
+            self.try_sweep();
         }
     }
 
     /// [`contains`](Self::contains), for an id already hashed.
     #[inline]
-    pub fn contains_fingerprint(&self, fingerprint: Fingerprint, now: Moment) -> bool {
-        let tick = self.keeper.plan().ticks.at(now).max(self.keeper.tick());
-        self.keeper.segments().iter().rev().any(|segment| segment.contains(fingerprint, tick))
+    pub fn contains_fingerprint(&self, fingerprint: Fingerprint, now: Timestamp) -> bool {
+        let tick = self.reach(now);
+        self.segments.load().iter().rev().any(|segment| segment.contains(fingerprint, tick))
     }
 
-    /// Does now what inserts would do on the way: refresh, sweep, let go of memory. For idle times; never needed.
-    pub fn maintain(&mut self, now: Moment) {
-        let tick = self.keeper.plan().ticks.at(now);
-        self.keeper.advance(tick, &mut |_| {});
-        self.keeper.sweep_all();
+    /// Prefetches the memory that lookups and inserts of these ids will touch, so that their cache misses
+    /// overlap.
+    #[inline]
+    pub fn prefetch(&self, ids: impl Iterator<Item = Fingerprint>) {
+        if let Some(current) = self.segments.load().last() {
+            std::hint::black_box(ids.fold(0, |sum, fingerprint| sum | current.prefetch(fingerprint)));
+        }
     }
 
-    /// Memory, fill, and the false-positive rate to expect now.
+    /// Performs due maintenance now: refresh, sweep, release of memory. For idle times; never required.
+    /// Blocks.
+    pub fn maintain(&self, now: Timestamp) {
+        let mut rotator = self.lock_rotator();
+        self.advance(&mut rotator, self.ticks.at(now));
+        rotator.sweep_all();
+        self.chores.store(0, Ordering::Relaxed);
+    }
+
+    /// Memory, fill, and the current false-positive rate.
     pub fn status(&self) -> Status {
-        self.keeper.status()
+        self.lock_rotator().status()
     }
 
-    /// The filter as bytes, to be taken up again with [`restore`](Self::restore).
+    /// Bytes of memory, as in [`status`](Self::status).
+    pub fn bytes(&self) -> usize {
+        self.lock_rotator().bytes()
+    }
+
+    /// The filter as bytes. Contains every id whose insert returned before this call started; concurrent
+    /// inserts may be missing.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::to_vec(&snapshot::arrival::State::of(&self.keeper, &self.key))
+        snapshot::to_vec(&snapshot::arrival::State::of(&self.lock_rotator(), &self.key))
     }
 
-    /// Writes what [`snapshot`](Self::snapshot) returns, without a copy of it in memory.
+    /// Writes the bytes of [`snapshot`](Self::snapshot) without a copy in memory. Inserts and lookups
+    /// continue; `maintain`, `status` and due maintenance wait.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        snapshot::write(&snapshot::arrival::State::of(&self.keeper, &self.key), out)
+        snapshot::write(&snapshot::arrival::State::of(&self.lock_rotator(), &self.key), out)
     }
 
-    /// A filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the same timeline.
-    /// What has expired by `now` is left out.
+    /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
+    /// same timeline. Leaves out ids that have expired by `now`.
     ///
-    /// It comes back with the settings it was built with, except that `memory_cap` is a cap on top of its own: bytes
-    /// from elsewhere must not decide how much memory is taken.
-    pub fn restore(bytes: &[u8], key: Key, now: Moment, memory_cap: usize) -> Result<Self, SnapshotError> {
-        let keeper = snapshot::from_slice(Kind::Arrival, bytes, |body| {
+    /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
+    /// bytes must not decide how much memory is allocated.
+    pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
+        let rotator = snapshot::from_slice(Kind::Arrival, bytes, |body| {
             snapshot::arrival::decode(body, &key, now, memory_cap)
         })?;
-        Ok(Self { keeper, key })
+        Ok(Self::with_rotator(rotator, key))
     }
 
-    /// As [`restore`](Self::restore), in passing from where it can be read; reads no byte more than the snapshot has.
+    /// As [`restore`](Self::restore), from a reader. Reads exactly the bytes of the snapshot.
     pub fn read_snapshot(
         input: &mut dyn io::Read,
         key: Key,
-        now: Moment,
+        now: Timestamp,
         memory_cap: usize,
     ) -> Result<Self, SnapshotError> {
-        let keeper = snapshot::read(Kind::Arrival, input, |body| {
+        let rotator = snapshot::read(Kind::Arrival, input, |body| {
             snapshot::arrival::decode(body, &key, now, memory_cap)
         })?;
-        Ok(Self { keeper, key })
+        Ok(Self::with_rotator(rotator, key))
+    }
+
+    /// The tick of this operation. Performs due maintenance if no other thread does.
+    #[inline]
+    fn reach(&self, now: Timestamp) -> u64 {
+        let tick = self.ticks.at(now);
+        if tick >= self.due.load(Ordering::Relaxed) {
+            self.try_advance(tick);
+        }
+        tick.max(self.tick.load(Ordering::Relaxed))
+    }
+
+    #[cold]
+    fn try_advance(&self, tick: u64) {
+        if let Some(mut rotator) = sync::try_lock(&self.rotator) {
+            self.advance(&mut rotator, tick);
+        }
+    }
+
+    fn advance(&self, rotator: &mut Rotator, tick: u64) {
+        rotator.advance(tick, &mut |segments| self.segments.store(segments.to_vec()));
+        self.tick.store(rotator.tick(), Ordering::Relaxed);
+        self.due.store(rotator.due(), Ordering::Relaxed);
+        self.chores.store(u64::from(rotator.sweeping()), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn try_sweep(&self) {
+        if let Some(mut rotator) = sync::try_lock(&self.rotator) {
+            rotator.sweep_some(SWEEP_ROWS);
+            self.chores.store(u64::from(rotator.sweeping()), Ordering::Relaxed);
+        }
+    }
+
+    fn lock_rotator(&self) -> MutexGuard<'_, Rotator> {
+        sync::lock(&self.rotator)
+    }
+}
+
+/// Small enough for Miri; `tests/concurrency.rs` has larger ones.
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Ids of each thread within the window: more than the first segment holds.
+    const IDS: u64 = if cfg!(miri) { 200 } else { 4_000 };
+
+    #[test]
+    fn threads_share_a_filter_through_refreshes_and_a_resize() {
+        let settings =
+            Settings::for_window(Duration::from_micros(100)).expected_ids(1).false_positive_rate(0.1);
+        let filter = settings.build(Key::new([5; 16])).expect("valid settings");
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let filter = &filter;
+                scope.spawn(move || {
+                    for n in 0..IDS {
+                        let id = (thread << 32 | n).to_le_bytes();
+                        let now = Timestamp::from_nanos(n * 100_000 / IDS);
+                        filter.insert(&id, now);
+                        assert!(filter.contains(&id, now));
+                    }
+                });
+            }
+        });
+        filter.maintain(Timestamp::from_nanos(100_000));
+        let status = filter.status();
+        assert!(status.resizes > 0 && status.refreshes_by_age > 0, "{status:?}");
+        let copy = ForgetfulFilter::restore(&filter.snapshot(), Key::new([5; 16]), Timestamp::ZERO, 1 << 20);
+        assert!(
+            copy.is_ok_and(|copy| copy.contains(&(IDS - 1).to_le_bytes(), Timestamp::from_nanos(100_000)))
+        );
+    }
+
+    #[test]
+    fn a_race_has_one_winner() {
+        let settings = Settings::for_window(Duration::from_secs(1)).false_positive_rate(0.1);
+        let filter = settings.build(Key::new([5; 16])).expect("valid settings");
+        for id in 0..if cfg!(miri) { 5 } else { 20_u8 } {
+            let wins: usize = std::thread::scope(|scope| {
+                let racers =
+                    [(), ()].map(|()| scope.spawn(|| filter.check_and_insert(&[id], Timestamp::ZERO)));
+                racers.into_iter().filter_map(|r| r.join().ok()).filter(|s| *s == Membership::New).count()
+            });
+            assert!(wins <= 1);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The generations of a dated filter: consecutive periods of the ids' own time, each with the slices of its ids.
+//! The generations of a dated filter: consecutive periods of the ids' own time, each with its slices.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::slice::Slice;
 /// The slices of one generation, oldest first. Usually one; more after a surge; none before the first id.
 pub(crate) type Slices = Vec<Arc<Slice>>;
 
-/// A row of generations without gaps. Those before `first` have expired for ever.
+/// Consecutive generations. Those before `first` have expired.
 #[derive(Clone)]
 pub(crate) struct Generations {
     pub(crate) first: u64,
@@ -16,13 +16,13 @@ pub(crate) struct Generations {
 }
 
 impl Generations {
-    /// The slices of a generation; `None` if it has expired, empty if it holds nothing.
+    /// The slices of a generation; `None` if it has expired, empty if it has no ids.
     pub(crate) fn get(&self, number: u64) -> Option<&[Arc<Slice>]> {
         let index = usize::try_from(number.checked_sub(self.first)?).unwrap_or(usize::MAX);
         Some(self.list.get(index).map_or(&[], Vec::as_slice))
     }
 
-    /// The slices of a generation that has not expired, to be added to. The row grows to reach it.
+    /// The slices of a generation that has not expired. Extends the list up to it.
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Slices> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         if index >= self.list.len() {
@@ -31,7 +31,7 @@ impl Generations {
         self.list.get_mut(index)
     }
 
-    /// Lets go of the generations before `first`; tells whether it moved.
+    /// Drops the generations before `first`; returns whether `first` changed.
     pub(crate) fn retire_before(&mut self, first: u64) -> bool {
         if first <= self.first {
             return false;
@@ -47,7 +47,8 @@ impl Generations {
     }
 }
 
-/// Whether one of the slices has all bits of the id; the newest is the largest, so it is asked first.
+/// Whether one of the slices has all bits of the id. Searches the newest slice first, because it is the
+/// largest.
 #[inline]
 pub(crate) fn any_contains(slices: &[Arc<Slice>], fingerprint: Fingerprint) -> bool {
     slices.iter().rev().any(|slice| slice.contains(fingerprint))

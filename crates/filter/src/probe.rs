@@ -1,12 +1,12 @@
-//! From a fingerprint to the words and bits that it occupies.
+//! Maps a fingerprint to words and bits.
 //!
-//! An id occupies `probes` words, `bits` bits in each (drawn with replacement, as the sizing in
-//! [`crate::sizing`] assumes). Both forms of storage use the same derivation: a *slot* is a row of an interleaved
-//! ring or a word of a solid slice.
+//! An id occupies `probes` words with `bits` bits in each, drawn with replacement, as [`crate::sizing`]
+//! assumes. Both layouts of storage use this mapping: a *slot* is a row of an interleaved ring or a word of a
+//! solid slice.
 
 use crate::key::Fingerprint;
 
-/// How many words an id occupies, and how many bits in each.
+/// Words per id and bits per word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Words per id: between 1 and [`PROBES_MAX`].
@@ -15,10 +15,10 @@ pub(crate) struct Layout {
     pub(crate) bits: u32,
 }
 
-/// The most words per id.
+/// Maximum of words per id.
 pub(crate) const PROBES_MAX: u32 = 6;
 
-/// The most bits per word: ten six-bit fields fill the 64 bits they are cut from.
+/// Maximum of bits per word: ten six-bit fields fit into 64 bits.
 pub(crate) const BITS_MAX: u32 = 10;
 
 /// Odd multipliers, one per probe: fractional bits of the square roots of the primes from 2 to 13, made odd.
@@ -32,15 +32,14 @@ const MULTIPLIERS: [u64; PROBES_MAX as usize] = [
 ];
 
 impl Layout {
-    /// A layout from numbers that may be impossible.
+    /// Returns `None` if a number is out of range.
     pub(crate) fn checked(probes: u64, bits: u64) -> Option<Self> {
         let within = |number, max: u32| u32::try_from(number).ok().filter(|n| (1..=max).contains(n));
         Some(Self { probes: within(probes, PROBES_MAX)?, bits: within(bits, BITS_MAX)? })
     }
 
-    /// Calls `with` with this layout, as a constant if it is one of the usual ones: the loops over probes and bits
-    /// then unroll. A lookup in memory that is not cached is as fast as the processor can run ahead of it, and the
-    /// fewer instructions it has, the further that is.
+    /// Calls `with` with this layout, as a constant if it is a common one, so that the loops over probes and
+    /// bits unroll. Fewer instructions let the processor run further ahead of cache misses.
     #[inline(always)]
     pub(crate) fn specialised<T>(self, with: impl Fn(Self) -> T) -> T {
         match (self.probes, self.bits) {
@@ -55,7 +54,7 @@ impl Layout {
         }
     }
 
-    /// Probe number `probe` of an id among `slots`: the slot, and the bits within its word.
+    /// The slot of probe number `probe` among `slots`, and the bits within its word.
     #[inline(always)]
     pub(crate) fn probe(self, fingerprint: Fingerprint, probe: u32, slots: usize) -> (usize, u64) {
         let (slot, fraction) = self.place(fingerprint, probe, slots);
@@ -64,8 +63,8 @@ impl Layout {
 
     /// The slot of a probe, and the number from which its bits are drawn.
     ///
-    /// The product `mixed * slots` carries both: its upper half is a uniform slot, its lower half the fraction
-    /// that remains, which is uniform again.
+    /// The upper half of `mixed * slots` is a uniform slot, the lower half is uniform too and serves as that
+    /// number.
     #[inline(always)]
     pub(crate) fn place(self, fingerprint: Fingerprint, probe: u32, slots: usize) -> (usize, u64) {
         let mixed = fingerprint.0.wrapping_mul(MULTIPLIERS[probe as usize]);
@@ -73,7 +72,7 @@ impl Layout {
         ((wide >> 64) as usize, wide as u64)
     }
 
-    /// The bits drawn from a number: each six bits of it, from the top, name one.
+    /// The bits drawn from a number: each of its six-bit fields, from the top, selects one.
     #[inline(always)]
     pub(crate) fn mask(self, mut fraction: u64) -> u64 {
         let mut mask = 0;
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probes_stay_within_the_slots_and_set_between_one_and_bits_bits() {
+    fn probes_stay_within_slots_and_set_1_to_bits_bits() {
         let layout = Layout { probes: 4, bits: 5 };
         for slots in [1, 2, 3, 64, 1_000_003] {
             for id in 0..1_000u64 {

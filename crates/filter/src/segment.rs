@@ -1,25 +1,25 @@
-//! A segment: a ring of eight generations of one size, interleaved as lanes of the same lines.
+//! A segment: a ring of eight generations of equal size, interleaved as lanes of the same cache lines.
 //!
-//! One lane is *open* and takes new ids; the others are *live* while an id in them can be younger than the window,
-//! and invisible otherwise. What must hold:
+//! One lane is *open* and takes new ids. A lane is *live* while an id in it can be younger than the window;
+//! lookups ignore the other lanes. Invariants:
 //!
-//! - **No lost insert.** An insert that returned [`Inserted::Done`] wrote all its bits while its lane was open and
-//!   stamped the lane with its tick first. So whoever closes the lane afterwards reads a stamp at least as late
-//!   as every completed insert. Insert and close are a store/load pair each way (stamp, then epoch; epoch, then
-//!   stamp), which is why these four accesses are sequentially consistent.
-//! - **No early end.** A lane leaves the live mask only when its stamp lies more than a window back.
-//! - An inserter that was delayed past a close repeats in the lane that is open then. The bits it left behind in
-//!   the old lane are harmless: they can only make a foreign id look known.
+//! - **No lost insert.** An insert that returned [`Inserted::Done`] stamped its lane with its tick and then
+//!   wrote all bits while the lane was open. So the rotator, when it closes the lane, reads a stamp at least
+//!   as late as every completed insert. Insert and close are store/load pairs in opposite order (stamp, then
+//!   epoch; epoch, then stamp); therefore these four accesses are sequentially consistent.
+//! - **No early expiry.** A lane leaves the live mask only when its stamp is older than the window.
+//! - An insert that was delayed past a close repeats in the lane that is open then. The bits it left in the
+//!   old lane can only cause false positives.
 
-use crate::hits::Finder;
+use crate::approx_count::ApproxCount;
+use crate::cache_line::{CacheLines, LANES, OutOfMemory, set_bits};
 use crate::key::Fingerprint;
-use crate::line::{Access, LANES, Lines, OutOfMemory};
+use crate::lookup::LaneLookup;
 use crate::probe::Layout;
 use crate::sizing;
 use crate::sync::{AtomicU64, Ordering, order_of_seq_cst_accesses};
-use crate::tally::Tally;
 
-/// Which lanes are live and which one is open, in one word: a reader sees both of the same instant.
+/// The live lanes and the open lane in one word, so that a reader sees a consistent state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Control(u64);
 
@@ -47,11 +47,11 @@ impl Control {
     }
 }
 
-/// What is known of one lane: each stamp is one above a tick, and 0 while the lane is empty.
+/// Stamps of one lane: tick + 1, or 0 while the lane is empty.
 struct Lane {
-    /// Of the first insert.
+    /// Stamp of the first insert.
     begin: AtomicU64,
-    /// Of the latest insert.
+    /// Stamp of the latest insert.
     end: AtomicU64,
 }
 
@@ -59,34 +59,34 @@ fn stamp_of(tick: u64) -> u64 {
     tick.saturating_add(1)
 }
 
-/// How an insert ended.
+/// The result of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// The id is in; `full` asks for a refresh.
+    /// The id is in the lane.
     Done {
-        /// The lane holds as many ids as its share of the target allows.
+        /// The lane has reached its maximum of ids; a refresh is due.
         full: bool,
     },
-    /// The segment takes no more ids; another one does.
+    /// The segment is closed; the id belongs into the next one.
     Closed,
 }
 
 pub(crate) struct Segment {
     control: AtomicU64,
-    /// Before this tick no live lane can have expired: lookups need not look at the stamps.
+    /// No live lane expires before this tick, so lookups need not read the stamps.
     quiet_until: AtomicU64,
     window_ticks: u64,
     layout: Layout,
-    finder: Finder,
+    lookup: LaneLookup,
     lanes: [Lane; LANES],
-    lines: Lines,
-    tallies: [Tally; LANES],
-    /// The count at which an insert reports a full lane.
+    lines: CacheLines,
+    counts: [ApproxCount; LANES],
+    /// Number of ids at which an insert reports a full lane.
     alarm: AtomicU64,
 }
 
 impl Segment {
-    /// An empty segment, with a lane open or none.
+    /// An empty segment, with one open lane or none.
     pub(crate) fn new(
         rows: usize,
         layout: Layout,
@@ -100,10 +100,10 @@ impl Segment {
             quiet_until: AtomicU64::new(0),
             window_ticks,
             layout,
-            finder: Finder::new(layout),
+            lookup: LaneLookup::new(layout),
             lanes: std::array::from_fn(|_| Lane { begin: AtomicU64::new(0), end: AtomicU64::new(0) }),
-            lines: Lines::zeroed(rows)?,
-            tallies: std::array::from_fn(|_| Tally::for_ids(lane_ids_max)),
+            lines: CacheLines::zeroed(rows)?,
+            counts: std::array::from_fn(|_| ApproxCount::for_ids(lane_ids_max)),
             alarm: AtomicU64::new(lane_ids_max.max(1)),
         })
     }
@@ -133,7 +133,7 @@ impl Segment {
 
     /// Ids in the lane: exact for small lanes, within a few percent for large ones.
     pub(crate) fn count(&self, lane: usize) -> u64 {
-        self.tallies[lane].get()
+        self.counts[lane].get()
     }
 
     /// The tick of the lane's first id.
@@ -155,31 +155,31 @@ impl Segment {
 
     /// Puts an id into the open lane.
     #[inline]
-    pub(crate) fn insert<A: Access>(&self, fingerprint: Fingerprint, tick: u64) -> Inserted {
+    pub(crate) fn insert(&self, fingerprint: Fingerprint, tick: u64) -> Inserted {
         loop {
             let control = self.control();
             let Some(lane) = control.open() else { return Inserted::Closed };
-            self.stamp::<A>(lane, tick);
+            self.stamp(lane, tick);
             let new = self.layout.specialised(|layout| {
                 (0..layout.probes).fold(false, |new, probe| {
                     let (row, mask) = layout.probe(fingerprint, probe, self.lines.len());
-                    A::or(&self.lines.row(row).0[lane], mask) | new
+                    set_bits(&self.lines.row(row).0[lane], mask) | new
                 })
             });
             order_of_seq_cst_accesses();
-            if A::EXCLUSIVE || self.control().epoch() == control.epoch() {
+            if self.control().epoch() == control.epoch() {
                 let full = new
-                    && self.tallies[lane]
-                        .add::<A>(fingerprint)
+                    && self.counts[lane]
+                        .add(fingerprint)
                         .is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed));
                 return Inserted::Done { full };
             }
         }
     }
 
-    /// Reads a word of every row that a lookup or an insert of the id touches; what is in them is of no interest.
+    /// Touches one word of every row that a lookup or an insert of the id reads.
     #[inline]
-    pub(crate) fn bring_near(&self, fingerprint: Fingerprint) -> u64 {
+    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) -> u64 {
         self.layout.specialised(|layout| {
             (0..layout.probes).fold(0, |all, probe| {
                 let (row, _) = layout.probe(fingerprint, probe, self.lines.len());
@@ -195,12 +195,12 @@ impl Segment {
         if tick >= self.quiet_until.load(Ordering::Relaxed) {
             lanes &= self.unexpired(tick);
         }
-        self.finder.lanes_holding(&self.lines, fingerprint, lanes) != 0
+        self.lookup.lanes_holding(&self.lines, fingerprint, lanes) != 0
     }
 
-    /// Closes the open lane, and opens `next` if given. Only the keeper calls this, one at a time.
+    /// Closes the open lane and opens `next`, if given. Only the rotator calls this, under its lock.
     ///
-    /// `next` must be swept. Its stamps are reset here, before it becomes visible as open.
+    /// `next` must be swept. Its stamps are reset before it becomes visible as open.
     pub(crate) fn turn(&self, next: Option<usize>) {
         let control = self.control();
         let mut live = control.live();
@@ -208,14 +208,14 @@ impl Segment {
             assert_eq!(live & 1 << next, 0, "a lane that is opened must not be live");
             self.lanes[next].begin.store(0, Ordering::SeqCst);
             self.lanes[next].end.store(0, Ordering::SeqCst);
-            self.tallies[next].set(0);
+            self.counts[next].set(0);
             live |= 1 << next;
         }
         self.control.store(Control::new(control.epoch() + 1, next, live).0, Ordering::SeqCst);
         order_of_seq_cst_accesses();
     }
 
-    /// Takes closed lanes that have expired out of the live mask; returns them.
+    /// Removes expired closed lanes from the live mask and returns them.
     pub(crate) fn expire(&self, tick: u64) -> u8 {
         let control = self.control();
         let mut expired = 0;
@@ -232,7 +232,7 @@ impl Segment {
         expired
     }
 
-    /// Zeroes the lanes in up to `rows_max` rows from `row` on; returns where to go on, or `None` at the end.
+    /// Zeroes the lanes in up to `rows_max` rows from `row` on; returns the next row, or `None` at the end.
     pub(crate) fn sweep(&self, lanes: u8, row: usize, rows_max: usize) -> Option<usize> {
         assert_eq!(self.live() & lanes, 0, "a live lane is never swept");
         let end = self.lines.len().min(row.saturating_add(rows_max));
@@ -249,7 +249,7 @@ impl Segment {
         self.alarm.store(ids, Ordering::Relaxed);
     }
 
-    /// The false-positive probability of a lane, from the bits that are set in a sample of its words.
+    /// The false-positive probability of a lane, estimated from a sample of its words.
     pub(crate) fn probability(&self, lane: usize) -> f64 {
         sizing::measured(self.lines.len(), self.layout, |row| {
             self.lines.row(row).0[lane].load(Ordering::Relaxed)
@@ -261,16 +261,16 @@ impl Segment {
         (0..self.lines.len()).map(move |row| self.lines.row(row).0[lane].load(Ordering::Relaxed))
     }
 
-    /// Puts back a word that [`Segment::words`] told.
+    /// Restores a word returned by [`Segment::words`].
     pub(crate) fn put_word(&self, lane: usize, row: usize, word: u64) {
         self.lines.row(row).0[lane].store(word, Ordering::Relaxed);
     }
 
-    /// Makes a lane live, not open, whose words were put back; its stamps are those that it told.
+    /// Makes a restored lane live but not open.
     pub(crate) fn revive(&self, lane: usize, saved: &SavedLane) {
         self.lanes[lane].begin.store(stamp_of(saved.first), Ordering::SeqCst);
         self.lanes[lane].end.store(stamp_of(saved.last), Ordering::SeqCst);
-        self.tallies[lane].set(saved.count);
+        self.counts[lane].set(saved.count);
         let control = self.control();
         let live = control.live() | 1 << lane;
         self.control.store(Control::new(control.epoch(), control.open(), live).0, Ordering::SeqCst);
@@ -281,7 +281,7 @@ impl Segment {
         Control(self.control.load(Ordering::SeqCst))
     }
 
-    /// The first tick at which a live lane could have expired.
+    /// The first tick at which a live lane can expire.
     pub(crate) fn next_expiry(&self) -> u64 {
         lanes_of(self.live())
             .filter_map(|lane| self.last(lane))
@@ -296,25 +296,21 @@ impl Segment {
         (0..LANES).filter(|&lane| !self.expired(lane, tick)).fold(0, |mask, lane| mask | 1 << lane)
     }
 
-    /// Marks the lane as in use at `tick`. The stamps change once a tick, so this is nearly always two loads.
+    /// Stamps the lane with `tick`. Stamps change once per tick, so this is nearly always two loads.
     #[inline]
-    fn stamp<A: Access>(&self, lane: usize, tick: u64) {
+    fn stamp(&self, lane: usize, tick: u64) {
         let (lane, stamp) = (&self.lanes[lane], stamp_of(tick));
         if lane.end.load(Ordering::SeqCst) < stamp {
-            if A::EXCLUSIVE {
-                lane.end.store(stamp, Ordering::Relaxed);
-            } else {
-                lane.end.fetch_max(stamp, Ordering::SeqCst);
-            }
+            lane.end.fetch_max(stamp, Ordering::SeqCst);
         }
         if lane.begin.load(Ordering::Relaxed) == 0 {
-            // Whoever comes first decides; both were there within a moment.
+            // The first of two concurrent inserts wins; both have nearly the same tick.
             let _ = lane.begin.compare_exchange(0, stamp, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
 
-/// The stamps and the count of a lane, as a snapshot keeps them.
+/// Stamps and count of a lane in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SavedLane {
     pub(crate) first: u64,
@@ -322,7 +318,7 @@ pub(crate) struct SavedLane {
     pub(crate) count: u64,
 }
 
-/// The numbers of the lanes in a mask.
+/// Iterates over the lanes of a mask.
 pub(crate) fn lanes_of(mask: u8) -> impl Iterator<Item = usize> {
     (0..LANES).filter(move |lane| mask & 1 << lane != 0)
 }

@@ -1,37 +1,35 @@
-//! What the user asks for, checked before anything is built.
+//! Settings of a filter, and their validation.
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::concurrent::ConcurrentFilter;
 use crate::dated::DatedFilter;
-use crate::dated_concurrent::ConcurrentDatedFilter;
 use crate::filter::ForgetfulFilter;
 use crate::key::Key;
-use crate::moment::nanos;
+use crate::timestamp::nanos;
 
 /// The longest window: some 73 years. Twice this still fits the timeline.
 pub const WINDOW_MAX: Duration = Duration::from_nanos(1 << 61);
 
-/// The smallest false-positive target. Below it the 64-bit fingerprints themselves would begin to collide.
+/// The smallest false-positive target. Below it, 64-bit fingerprints themselves collide too often.
 pub const TARGET_MIN: f64 = 1e-9;
 
 /// The fewest and the most generations of a dated filter.
 pub const GENERATIONS: std::ops::RangeInclusive<u32> = 2..=64;
 
-/// What happens when more ids arrive than were expected.
+/// What happens when more ids arrive than expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Growth {
-    /// Memory follows the load, within the memory cap: the false-positive target holds through a surge. Half of
-    /// the target is kept in reserve for the time in which two sizes are alive.
+    /// Memory follows the load up to the memory cap, so the false-positive target holds through a surge. Half
+    /// of the target is reserved for the time in which two sizes are live.
     #[default]
     Elastic,
-    /// Memory stays as sized for the expected ids, without a reserve: the smallest filter for a known, steady
-    /// rate. Under more load the false-positive rate rises, the filter reports it, and nothing is forgotten.
+    /// Memory stays as sized for the expected ids: the smallest filter for a known, steady rate. Under a
+    /// higher load the false-positive rate rises and the filter reports pressure; it forgets nothing.
     Fixed,
 }
 
-/// A setting that cannot be met. The message names the setting and says what would be accepted.
+/// An invalid setting. The message names the setting and the accepted range.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -47,23 +45,23 @@ pub enum SettingsError {
     ExpectedIdsTooMany(u64),
     /// The memory cap is below what the expected ids need at the target.
     MemoryCapTooSmall {
-        /// The cap asked for, in bytes.
+        /// The cap, in bytes.
         cap: usize,
-        /// What window, target and expected ids need, in bytes.
+        /// Bytes that window, target and expected ids require.
         needed: usize,
     },
     /// The number of generations of a dated filter is outside [`GENERATIONS`].
     GenerationsOutOfRange(u32),
     /// The skew is longer than the window.
     SkewTooLong {
-        /// The skew asked for.
+        /// The skew.
         skew: Duration,
         /// The window.
         window: Duration,
     },
     /// The allocator could not provide the memory.
     OutOfMemory {
-        /// The memory asked for, in bytes.
+        /// Bytes requested.
         bytes: usize,
     },
 }
@@ -101,7 +99,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// What a filter is to promise. Start with [`Settings::for_window`], end with one of the `build` methods.
+/// Settings of a filter. Start with [`Settings::for_window`], end with one of the `build` methods.
 ///
 /// ```
 /// use std::time::Duration;
@@ -133,7 +131,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Every id is remembered for at least this long.
+    /// A filter remembers every id for at least `window`.
     pub const fn for_window(window: Duration) -> Self {
         Self {
             window,
@@ -146,61 +144,52 @@ impl Settings {
         }
     }
 
-    /// The share of new ids that may be mistaken for known ones; 1e-3 unless set.
+    /// False-positive rate: the share of new ids that may be called known. Default 1e-3.
     pub const fn false_positive_rate(mut self, target: f64) -> Self {
         self.target = target;
         self
     }
 
-    /// Ids expected within one window: the size to start with; 10,000 unless set.
+    /// Expected ids per window, which is the initial size. Default 10,000.
     pub const fn expected_ids(mut self, ids_per_window: u64) -> Self {
         self.expected_ids = ids_per_window;
         self
     }
 
-    /// The most bytes of filter lines; 256 MiB unless set. At the cap the filter reports, it does not forget.
+    /// Maximum bytes of filter memory. Default 256 MiB. At the cap the filter reports pressure; it does not
+    /// forget.
     pub const fn memory_cap(mut self, bytes: usize) -> Self {
         self.memory_cap = bytes;
         self
     }
 
-    /// Whether memory follows the load; it does unless set.
+    /// Whether memory follows the load. Default [`Growth::Elastic`].
     pub const fn growth(mut self, growth: Growth) -> Self {
         self.growth = growth;
         self
     }
 
-    /// Dated ids only: how far ahead of the filter's time an id may be dated; zero unless set.
+    /// Dated ids only: how far ahead of the filter's time an id may be dated. Default zero.
     pub const fn skew(mut self, skew: Duration) -> Self {
         self.skew = skew;
         self
     }
 
-    /// Dated ids only: the generations that a window is cut into; 16 unless set. More of them forget sooner after
-    /// the window has passed (memory for `1/generations` of it is held on top) and cost a little bookkeeping.
+    /// Dated ids only: generations per window. Default 16. With more generations, ids are forgotten sooner
+    /// after the window, and the overhead of `1/generations` of the memory shrinks.
     pub const fn generations(mut self, generations: u32) -> Self {
         self.generations = generations;
         self
     }
 
-    /// A filter for one owner, ids placed by their arrival.
+    /// Builds a filter by arrival time.
     pub fn build(self, key: Key) -> Result<ForgetfulFilter, SettingsError> {
         ForgetfulFilter::new(self, key)
     }
 
-    /// A filter that threads share, ids placed by their arrival.
-    pub fn build_concurrent(self, key: Key) -> Result<ConcurrentFilter, SettingsError> {
-        Ok(self.build(key)?.into())
-    }
-
-    /// A filter for one owner, ids placed by the time they carry.
+    /// Builds a filter for ids that carry a time.
     pub fn build_dated(self, key: Key) -> Result<DatedFilter, SettingsError> {
         DatedFilter::new(self, key)
-    }
-
-    /// A filter that threads share, ids placed by the time they carry.
-    pub fn build_dated_concurrent(self, key: Key) -> Result<ConcurrentDatedFilter, SettingsError> {
-        Ok(self.build_dated(key)?.into())
     }
 
     pub(crate) fn window_ns(&self) -> u64 {
@@ -211,7 +200,7 @@ impl Settings {
         nanos(self.skew)
     }
 
-    /// Refuses what no filter could honour; sizes are checked where they are computed.
+    /// Rejects settings out of range. Sizes are checked where they are computed.
     pub(crate) fn check(&self) -> Result<(), SettingsError> {
         if self.window.is_zero() {
             return Err(SettingsError::WindowZero);
@@ -234,10 +223,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Refuses a first allocation of that many lines if it is beyond the cap or beyond any machine.
+    /// Rejects a first allocation beyond the cap or the address space.
     pub(crate) fn check_lines(&self, lines: f64) -> Result<usize, SettingsError> {
         const ADDRESSABLE: f64 = (1_u64 << 46) as f64;
-        let bytes = lines * crate::line::LINE_BYTES as f64;
+        let bytes = lines * crate::cache_line::LINE_BYTES as f64;
         if bytes.is_nan() || bytes >= ADDRESSABLE {
             return Err(SettingsError::ExpectedIdsTooMany(self.expected_ids));
         }

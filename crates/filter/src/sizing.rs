@@ -1,29 +1,29 @@
 //! How many ids fit at a given false-positive probability, for words of 64 bits.
 //!
-//! A plain Bloom filter's `fill^k` is too low here: ids gather in words, and crowded words pass more masks than
-//! empty ones save. So the calculation is exact in the distribution: a word is occupied by a Poisson number of
-//! ids, each drawing `bits` positions with replacement; the chance that a foreign mask passes is the mean of
-//! `(set bits / 64)^bits` over that distribution, and an id passes when all its words pass.
+//! The usual formula `fill^k` is too low here, because ids are not spread evenly over words and full words
+//! pass more masks. The calculation is exact: a word holds a Poisson number of ids, each of which draws
+//! `bits` positions with replacement. The probability that a mask passes is the mean of `(set bits /
+//! 64)^bits` over that distribution; an id passes if all its words pass.
 
 use std::sync::OnceLock;
 
-use crate::line::LANES;
+use crate::cache_line::LANES;
 use crate::probe::{BITS_MAX, Layout};
 
 /// Bits in a word.
 const WORD: usize = 64;
 
-/// Ids in one word beyond which it is taken to be full; at the fills we size for, the mean is near ten.
-/// (Fewer under Miri, which is slow at arithmetic and learns nothing from it.)
+/// A word with more ids counts as full; at the fills used here the mean is near ten. Smaller under Miri,
+/// which is slow at arithmetic.
 const CROWD_MAX: usize = if cfg!(miri) { 16 } else { 96 };
 
-/// The chance that a foreign mask passes a word that `n` ids occupy, for `n` from 0 to [`CROWD_MAX`].
+/// The probability that a mask passes a word that `n` ids occupy, for `n` from 0 to [`CROWD_MAX`].
 pub(crate) struct PassTable {
     layout: Layout,
     by_crowd: &'static [f64],
 }
 
-/// The table depends on the bits alone and takes most of the time of building a filter: each is made once.
+/// The table depends on the bits only and takes most of the time of building a filter; each is computed once.
 static BY_BITS: [OnceLock<Vec<f64>>; BITS_MAX as usize + 1] =
     [const { OnceLock::new() }; BITS_MAX as usize + 1];
 
@@ -64,7 +64,7 @@ impl PassTable {
         (pass + (1.0 - covered).max(0.0)).min(1.0).powi(self.layout.probes as i32)
     }
 
-    /// Ids per slot at which a generation reaches the probability.
+    /// Ids per slot at which a generation reaches `probability`.
     pub(crate) fn ids_per_slot(&self, probability: f64) -> f64 {
         const SLOTS: usize = 1;
         let (mut low, mut high) = (0.0, CROWD_MAX as f64);
@@ -76,7 +76,7 @@ impl PassTable {
     }
 }
 
-/// The false-positive probability of words as they are, from the bits set in an even sample of them.
+/// The false-positive probability of existing words, from an even sample of them.
 pub(crate) fn measured(words: usize, layout: Layout, word: impl Fn(usize) -> u64) -> f64 {
     const SAMPLES_MAX: usize = 2_048;
     let sampled = (0..words).step_by(words.div_ceil(SAMPLES_MAX).max(1));
@@ -85,28 +85,28 @@ pub(crate) fn measured(words: usize, layout: Layout, word: impl Fn(usize) -> u64
     (passing / count).powi(layout.probes as i32)
 }
 
-/// The chance that `bits` draws all meet one of the `set` bits of a word.
+/// The probability that `bits` draws all hit one of the `set` bits of a word.
 fn pass(set: u32, bits: u32) -> f64 {
     (f64::from(set) / WORD as f64).powi(bits as i32)
 }
 
-/// The share of a target that each of `parts` independent chances may have.
+/// The share of a target for each of `parts` independent events.
 pub(crate) fn share_of(target: f64, parts: u32) -> f64 {
     1.0 - (1.0 - target).powf(1.0 / f64::from(parts))
 }
 
-/// A layout, and how densely it may be filled.
+/// A layout and its maximum fill.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Density {
+pub(crate) struct FillLimit {
     pub(crate) layout: Layout,
     pub(crate) ids_per_slot: f64,
 }
 
-impl Density {
-    /// The densest filling at which one generation stays within `probability`.
+impl FillLimit {
+    /// The highest fill at which one generation stays within `probability`.
     ///
-    /// More probes save memory, fewer save time: at an overall target of 1e-2 two words an id are enough, down to
-    /// 1e-4 three, and four or more below. `docs/performance.md` has the measurements behind the steps.
+    /// More probes save memory, fewer save time. At a target of 1e-2 two words per id are enough, down to
+    /// 1e-4 three, below that four or more. `docs/performance.md` has the measurements.
     pub(crate) fn for_probability(probability: f64) -> Self {
         let probes = match probability {
             p if p >= 6e-4 => 2,
@@ -117,8 +117,8 @@ impl Density {
         Self::with_probes(probes, probability)
     }
 
-    /// The best number of bits for that many probes. Few bits pass too easily, many fill the words; the density
-    /// has one peak between, so the search ends where it falls.
+    /// The best number of bits for `probes`. Few bits pass too easily, many fill the words. The fill has one
+    /// maximum, so the search stops when it decreases.
     fn with_probes(probes: u32, probability: f64) -> Self {
         let of = |bits| {
             let layout = Layout { probes, bits };
@@ -134,18 +134,18 @@ impl Density {
         best
     }
 
-    /// Slots for that many ids.
+    /// Slots for `ids` ids.
     pub(crate) fn slots_for(&self, ids: f64) -> usize {
         (ids / self.ids_per_slot).ceil() as usize
     }
 
-    /// Ids that fit in the slots.
+    /// Ids that fit into `slots`.
     pub(crate) fn ids_in(&self, slots: usize) -> u64 {
         (slots as f64 * self.ids_per_slot).floor() as u64
     }
 }
 
-/// Lines for a solid slice of that many words.
+/// Cache lines for a solid slice of `words` words.
 pub(crate) fn lines_for_words(words: usize) -> usize {
     words.div_ceil(LANES)
 }
@@ -154,14 +154,14 @@ pub(crate) fn lines_for_words(words: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Bits per guaranteed id of an eight-lane ring: seven lanes are the window, the eighth is the slack.
+    /// Bits per id of an eight-lane ring: seven lanes are the window, the eighth is overhead.
     fn ring_bits(probes: u32, target: f64) -> f64 {
-        64.0 / Density::with_probes(probes, share_of(target, 8)).ids_per_slot * 8.0 / 7.0
+        64.0 / FillLimit::with_probes(probes, share_of(target, 8)).ids_per_slot * 8.0 / 7.0
     }
 
     #[test]
-    fn the_ring_needs_the_memory_that_the_exact_calculation_predicts() {
-        // Independently computed with the same distribution in another language.
+    fn ring_needs_the_memory_of_the_exact_calculation() {
+        // Computed independently with the same distribution in another language.
         for (probes, target, expected) in [
             (2, 1e-2, 17.90),
             (3, 1e-2, 16.62),

@@ -1,33 +1,33 @@
-//! A slice: the ids of one dated generation, in words of its own.
+//! A slice: the ids of one dated generation, in words that no other generation shares.
 //!
-//! An id's own time names its generation, so a lookup needs no other: the words of a slice are not interleaved with
-//! those of other generations, and the lines of old generations stay cold.
+//! The time of an id selects its generation. So words are not interleaved, and the lines of old generations
+//! stay out of the cache.
 
+use crate::approx_count::ApproxCount;
+use crate::cache_line::{CacheLines, LANES, OutOfMemory, set_bits};
 use crate::key::Fingerprint;
-use crate::line::{Access, LANES, Lines, OutOfMemory};
 use crate::probe::Layout;
-use crate::sizing::{self, Density};
+use crate::sizing::{self, FillLimit};
 use crate::sync::{AtomicU64, Ordering};
-use crate::tally::Tally;
 
 pub(crate) struct Slice {
     layout: Layout,
     ids_max: u64,
-    lines: Lines,
-    tally: Tally,
-    /// The count at which an insert reports a full slice.
+    lines: CacheLines,
+    count: ApproxCount,
+    /// Number of ids at which an insert reports a full slice.
     alarm: AtomicU64,
 }
 
 impl Slice {
     /// An empty slice.
-    pub(crate) fn new(lines: usize, density: Density) -> Result<Self, OutOfMemory> {
-        let ids_max = density.ids_in(lines * LANES).max(1);
+    pub(crate) fn new(lines: usize, fill_limit: FillLimit) -> Result<Self, OutOfMemory> {
+        let ids_max = fill_limit.ids_in(lines * LANES).max(1);
         Ok(Self {
-            layout: density.layout,
+            layout: fill_limit.layout,
             ids_max,
-            lines: Lines::zeroed(lines)?,
-            tally: Tally::for_ids(ids_max),
+            lines: CacheLines::zeroed(lines)?,
+            count: ApproxCount::for_ids(ids_max),
             alarm: AtomicU64::new(ids_max),
         })
     }
@@ -51,7 +51,7 @@ impl Slice {
 
     /// Ids in the slice: exact for small ones, within a few percent for large ones.
     pub(crate) fn count(&self) -> u64 {
-        self.tally.get()
+        self.count.get()
     }
 
     /// Sets the count at which inserts report a full slice.
@@ -59,24 +59,21 @@ impl Slice {
         self.alarm.store(ids, Ordering::Relaxed);
     }
 
-    /// Puts an id in; tells whether the slice is full.
+    /// Inserts an id; returns whether the slice is full.
     #[inline]
-    pub(crate) fn insert<A: Access>(&self, fingerprint: Fingerprint) -> bool {
+    pub(crate) fn insert(&self, fingerprint: Fingerprint) -> bool {
         let new = self.layout.specialised(|layout| {
             (0..layout.probes).fold(false, |new, probe| {
                 let (word, mask) = layout.probe(fingerprint, probe, self.words_len());
-                A::or(self.lines.word(word), mask) | new
+                set_bits(self.lines.word(word), mask) | new
             })
         });
-        new && self
-            .tally
-            .add::<A>(fingerprint)
-            .is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
+        new && self.count.add(fingerprint).is_some_and(|count| count >= self.alarm.load(Ordering::Relaxed))
     }
 
-    /// Reads every word that an insert of the id would change; what is in them is of no interest.
+    /// Touches every word that an insert of the id changes.
     #[inline]
-    pub(crate) fn bring_near(&self, fingerprint: Fingerprint) -> u64 {
+    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) -> u64 {
         self.layout.specialised(|layout| {
             (0..layout.probes).fold(0, |all, probe| {
                 let (word, _) = layout.probe(fingerprint, probe, self.words_len());
@@ -102,7 +99,7 @@ impl Slice {
         })
     }
 
-    /// The false-positive probability, from the bits that are set in a sample of the words.
+    /// The false-positive probability, estimated from a sample of the words.
     pub(crate) fn probability(&self) -> f64 {
         sizing::measured(self.words_len(), self.layout, |word| self.lines.word(word).load(Ordering::Relaxed))
     }
@@ -111,14 +108,14 @@ impl Slice {
         (0..self.words_len()).map(|word| self.lines.word(word).load(Ordering::Relaxed))
     }
 
-    /// Puts back a word that [`Slice::words`] told.
+    /// Restores a word returned by [`Slice::words`].
     pub(crate) fn put_word(&self, place: usize, word: u64) {
         self.lines.word(place).store(word, Ordering::Relaxed);
     }
 
-    /// Puts back what [`Slice::count`] told.
+    /// Restores a count returned by [`Slice::count`].
     pub(crate) fn set_count(&self, count: u64) {
-        self.tally.set(count);
+        self.count.set(count);
     }
 
     #[inline]

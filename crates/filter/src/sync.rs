@@ -1,7 +1,7 @@
-//! The synchronisation primitives of the crate, in one place so that the model checker can replace them.
+//! The synchronisation primitives of the crate, in one place so that loom can replace them.
 //!
-//! Built with `--cfg loom`, every atomic, lock and published pointer below is loom's, and the tests in
-//! `tests/loom.rs` explore their interleavings; otherwise they are the standard library's and `arc-swap`'s.
+//! With `--cfg loom`, every atomic, lock and published pointer is loom's, and `tests/loom.rs` explores the
+//! interleavings. Otherwise they are those of the standard library and `arc-swap`.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -17,8 +17,7 @@ pub(crate) use loom::sync::{
 
 use std::sync::{Arc, PoisonError, TryLockError};
 
-/// The lock if nobody holds it. What our locks guard is whole after every call, so a panic of a caller's thread
-/// (poison) is no reason to stop.
+/// Takes the lock if it is free. Ignores poison: the data behind our locks is consistent after every call.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -27,32 +26,32 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// The lock, once nobody else holds it; poison is ignored as in [`try_lock`].
+/// Waits for the lock. Ignores poison, as [`try_lock`].
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stands between two sequentially consistent accesses that must not pass each other.
+/// Orders two sequentially consistent accesses under loom.
 ///
-/// In the real build it is nothing: the accesses themselves have that order. Loom knows sequential consistency
-/// of fences only, and treats such accesses as acquire and release; the fence restores what they mean.
+/// A no-op in the real build, where the accesses themselves have that order. Loom supports sequential
+/// consistency for fences only and treats such accesses as acquire and release.
 #[inline]
 pub(crate) fn order_of_seq_cst_accesses() {
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// A value that one thread replaces while others read it without waiting.
+/// A value that one thread replaces while others read it without blocking.
 #[cfg(not(loom))]
-pub(crate) struct Published<T>(arc_swap::ArcSwap<T>);
+pub(crate) struct Snapshotted<T>(arc_swap::ArcSwap<T>);
 
 #[cfg(not(loom))]
-impl<T> Published<T> {
+impl<T> Snapshotted<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(arc_swap::ArcSwap::from_pointee(value))
     }
 
-    /// The value now. Holding the guard keeps it alive; it does not block a replacement.
+    /// The current value. The guard keeps it alive and does not block a replacement.
     pub(crate) fn load(&self) -> arc_swap::Guard<Arc<T>> {
         self.0.load()
     }
@@ -62,12 +61,12 @@ impl<T> Published<T> {
     }
 }
 
-/// Loom has no `ArcSwap`; a lock around the pointer has the same observable orders, one replacement at a time.
+/// Loom has no `ArcSwap`; a lock around the pointer allows the same observable orders.
 #[cfg(loom)]
-pub(crate) struct Published<T>(loom::sync::RwLock<Arc<T>>);
+pub(crate) struct Snapshotted<T>(loom::sync::RwLock<Arc<T>>);
 
 #[cfg(loom)]
-impl<T> Published<T> {
+impl<T> Snapshotted<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(loom::sync::RwLock::new(Arc::new(value)))
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{id, key};
-use forgetful_filter::{ConcurrentDatedFilter, ConcurrentFilter, Moment, Settings, Sighting};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Membership, Settings, Timestamp};
 
 const WINDOW: Duration = Duration::from_millis(100);
 
@@ -15,8 +15,8 @@ const WINDOW: Duration = Duration::from_millis(100);
 struct Ticker(AtomicU64);
 
 impl Ticker {
-    fn next(&self) -> Moment {
-        Moment::from_nanos(1_000_000 + self.0.fetch_add(500, Ordering::Relaxed))
+    fn next(&self) -> Timestamp {
+        Timestamp::from_nanos(1_000_000 + self.0.fetch_add(500, Ordering::Relaxed))
     }
 }
 
@@ -27,7 +27,7 @@ fn settings() -> Settings {
 
 #[test]
 fn what_a_thread_inserted_it_finds() {
-    let filter: ConcurrentFilter = settings().build_concurrent(key()).unwrap();
+    let filter: ForgetfulFilter = settings().build(key()).unwrap();
     let ticker = Ticker(AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
@@ -50,7 +50,7 @@ fn what_a_thread_inserted_it_finds() {
                     // The clock of the filter may have been pushed beyond this thread's `now` by another one:
                     // what counts is the latest.
                     let found = filter.contains(&id(number), now);
-                    let latest = Moment::from_nanos(1_000_000 + ticker.0.load(Ordering::Relaxed));
+                    let latest = Timestamp::from_nanos(1_000_000 + ticker.0.load(Ordering::Relaxed));
                     assert!(found || latest.since(at) > WINDOW, "{number} of {at:?} at {now:?}");
                 }
             });
@@ -61,7 +61,7 @@ fn what_a_thread_inserted_it_finds() {
 }
 
 /// All threads bring the same ids in the same order; each id must be new exactly once.
-fn one_winner_each(ids: u64, check_and_insert: impl Fn(u64, Moment) -> bool + Sync) -> u64 {
+fn one_winner_each(ids: u64, check_and_insert: impl Fn(u64, Timestamp) -> bool + Sync) -> u64 {
     let ticker = Ticker(AtomicU64::new(0));
     let winners: Vec<AtomicU64> = (0..ids).map(|_| AtomicU64::new(0)).collect();
     let barrier = std::sync::Barrier::new(4);
@@ -87,10 +87,10 @@ fn one_winner_each(ids: u64, check_and_insert: impl Fn(u64, Moment) -> bool + Sy
 
 #[test]
 fn of_threads_that_race_on_an_id_one_wins() {
-    let filter: ConcurrentFilter = settings().build_concurrent(key()).unwrap();
+    let filter: ForgetfulFilter = settings().build(key()).unwrap();
     let ids = 100_000;
     let without =
-        one_winner_each(ids, |number, now| filter.check_and_insert(&id(number), now) == Sighting::New);
+        one_winner_each(ids, |number, now| filter.check_and_insert(&id(number), now) == Membership::New);
     let status = filter.status();
     assert!(status.refreshes_by_age > 5 && status.resizes > 0, "nothing happened meanwhile: {status:?}");
     // Nobody wins where an id was mistaken for a known one.
@@ -99,13 +99,13 @@ fn of_threads_that_race_on_an_id_one_wins() {
 
 #[test]
 fn of_threads_that_race_on_a_dated_id_one_wins() {
-    let filter: ConcurrentDatedFilter = settings().build_dated_concurrent(key()).unwrap();
+    let filter: DatedFilter = settings().build_dated(key()).unwrap();
     let ids = 100_000;
     // All threads must name the same time for an id, as its maker did; it arrives up to a skew away from it.
-    let dated = |number: u64| Moment::from_nanos(1_000_000 + number * 2_000);
+    let dated = |number: u64| Timestamp::from_nanos(1_000_000 + number * 2_000);
     let without = one_winner_each(ids, |number, now| {
         let now = now.max(dated(number));
-        filter.check_and_insert(&id(number), dated(number), now) == Ok(Sighting::New)
+        filter.check_and_insert(&id(number), dated(number), now) == Ok(Membership::New)
     });
     assert!(filter.status().refreshes_by_age > 5, "nothing happened meanwhile: {:?}", filter.status());
     assert!(without < ids / 200, "{without} of {ids} had no winner");
@@ -113,8 +113,8 @@ fn of_threads_that_race_on_a_dated_id_one_wins() {
 
 #[test]
 fn a_snapshot_under_load_holds_what_was_inserted_before_it() {
-    let filter: ConcurrentFilter = settings().build_concurrent(key()).unwrap();
-    let now = Moment::from_nanos(5_000_000);
+    let filter: ForgetfulFilter = settings().build(key()).unwrap();
+    let now = Timestamp::from_nanos(5_000_000);
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -125,7 +125,7 @@ fn a_snapshot_under_load_holds_what_was_inserted_before_it() {
         });
         while !writer.is_finished() {
             let before = done.load(Ordering::Acquire);
-            let restored = ConcurrentFilter::restore(&filter.snapshot(), key(), now, 1 << 30).unwrap();
+            let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), now, 1 << 30).unwrap();
             assert!((0..before).all(|number| restored.contains(&id(number), now)));
         }
     });

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod fuzzed;
-#[path = "../../../fuzz/replay.rs"]
+#[path = "../../../testing/fuzz/replay.rs"]
 mod replay;
 
 use std::time::Duration;
 
-use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Moment, Settings};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Settings, Timestamp};
 use fuzzed::{KEY, NOW, PASSING, SEALED};
 
 const WINDOW: Duration = Duration::from_secs(600);
@@ -17,16 +17,16 @@ fn settings() -> Settings {
     Settings::for_window(WINDOW).expected_ids(4).false_positive_rate(0.05).memory_cap(1 << 20)
 }
 
-fn before_now(seconds: u64) -> Moment {
-    Moment::from_nanos(NOW.as_nanos() - seconds * 1_000_000_000)
+fn before_now(seconds: u64) -> Timestamp {
+    Timestamp::from_nanos(NOW.as_nanos() - seconds * 1_000_000_000)
 }
 
-fn arrived(mut filter: ForgetfulFilter, ids: u64) -> Vec<u8> {
+fn arrived(filter: ForgetfulFilter, ids: u64) -> Vec<u8> {
     (0..ids).for_each(|id| filter.insert(&id.to_le_bytes(), before_now(500 - id * 500 / ids)));
     filter.snapshot()
 }
 
-fn dated(mut filter: DatedFilter, ids: u64) -> Vec<u8> {
+fn dated(filter: DatedFilter, ids: u64) -> Vec<u8> {
     for id in 0..ids {
         let minted = before_now(500 - id * 500 / ids);
         filter.insert(&id.to_le_bytes(), minted, minted).unwrap();
@@ -78,7 +78,7 @@ fn a_count_at_its_bound_is_no_end() {
         snapshot
     };
     let snapshot = at_bound(arrived(settings().build(KEY).unwrap(), 8));
-    let mut filter = ForgetfulFilter::restore(&snapshot, KEY, NOW, 1 << 20).unwrap();
+    let filter = ForgetfulFilter::restore(&snapshot, KEY, NOW, 1 << 20).unwrap();
     filter.insert(b"id", NOW);
     filter.insert(b"id", later);
     assert!(filter.status().refreshes_by_age > 1 << 48);

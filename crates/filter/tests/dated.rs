@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use common::{WINDOW, id, key, seconds};
-use forgetful_filter::{ConcurrentDatedFilter, Moment, Refusal, Settings, Sighting};
+use forgetful_filter::{DatedFilter, DatedIdError, Membership, Settings, Timestamp};
 use proptest::prelude::*;
 
 fn settings() -> Settings {
@@ -16,39 +16,39 @@ fn settings() -> Settings {
 
 #[test]
 fn the_edges_of_the_window_are_where_they_are_said_to_be() {
-    let mut filter = settings().build_dated(key()).unwrap();
+    let filter = settings().build_dated(key()).unwrap();
     let now = seconds(100.0);
-    let at = |nanos: i64| Moment::from_nanos((100_000_000_000 + nanos) as u64);
-    assert_eq!(filter.check_and_insert(&id(1), at(-60_000_000_000), now), Ok(Sighting::New));
-    assert_eq!(filter.check_and_insert(&id(2), at(-60_000_000_001), now), Err(Refusal::Expired));
-    assert_eq!(filter.check_and_insert(&id(3), at(2_000_000_000), now), Ok(Sighting::New));
-    assert_eq!(filter.check_and_insert(&id(4), at(2_000_000_001), now), Err(Refusal::FromFuture));
+    let at = |nanos: i64| Timestamp::from_nanos((100_000_000_000 + nanos) as u64);
+    assert_eq!(filter.check_and_insert(&id(1), at(-60_000_000_000), now), Ok(Membership::New));
+    assert_eq!(filter.check_and_insert(&id(2), at(-60_000_000_001), now), Err(DatedIdError::Expired));
+    assert_eq!(filter.check_and_insert(&id(3), at(2_000_000_000), now), Ok(Membership::New));
+    assert_eq!(filter.check_and_insert(&id(4), at(2_000_000_001), now), Err(DatedIdError::FromFuture));
     assert_eq!(filter.contains(&id(1), at(-60_000_000_000), now), Ok(true));
-    assert_eq!(filter.contains(&id(2), at(-60_000_000_001), now), Err(Refusal::Expired));
+    assert_eq!(filter.contains(&id(2), at(-60_000_000_001), now), Err(DatedIdError::Expired));
     assert_eq!(filter.contains(&id(3), at(2_000_000_000), now), Ok(true));
     assert_eq!(filter.status().ids, 2, "a refused id changes nothing");
 }
 
 #[test]
 fn a_late_id_is_known_by_its_own_time() {
-    let mut filter = settings().build_dated(key()).unwrap();
+    let filter = settings().build_dated(key()).unwrap();
     // Minted at 10 s, arrives at 50 s, is sent again at 69 s: still the same generation.
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(50.0)), Ok(Sighting::New));
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(69.0)), Ok(Sighting::Maybe));
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(71.0)), Err(Refusal::Expired));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(50.0)), Ok(Membership::New));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(69.0)), Ok(Membership::Maybe));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(71.0)), Err(DatedIdError::Expired));
 }
 
 #[test]
 fn a_clock_that_steps_back_reopens_nothing() {
-    let mut filter = settings().build_dated(key()).unwrap();
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(10.0)), Ok(Sighting::New));
+    let filter = settings().build_dated(key()).unwrap();
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(10.0)), Ok(Membership::New));
     filter.maintain(seconds(500.0));
-    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(11.0)), Err(Refusal::Expired));
+    assert_eq!(filter.check_and_insert(&id(1), seconds(10.0), seconds(11.0)), Err(DatedIdError::Expired));
 }
 
 #[test]
 fn empty_generations_cost_nothing_and_old_ones_are_freed() {
-    let mut filter = settings().build_dated(key()).unwrap();
+    let filter = settings().build_dated(key()).unwrap();
     for second in [1_u32, 1_000, 100_000, 10_000_000] {
         let now = seconds(f64::from(second));
         filter.insert(&id(u64::from(second)), now, now).unwrap();
@@ -59,10 +59,10 @@ fn empty_generations_cost_nothing_and_old_ones_are_freed() {
 
 /// Ids fall everywhere in a slice, so all of it is in memory soon after it was opened: room ahead of the ids is paid for.
 #[test]
-fn many_ids_in_a_filter_that_was_told_of_few_take_twice_the_memory_they_need_at_most() {
+fn unexpected_load_takes_at_most_twice_the_memory() {
     // A slice at an error of 1e-3 takes 19 bits an id, and one of the last, with a smaller share of the error, 26.
     const BITS_MAX: usize = 2 * 28;
-    let mut filter = settings().expected_ids(1_000).build_dated(key()).unwrap();
+    let filter = settings().expected_ids(1_000).build_dated(key()).unwrap();
     let now = seconds(10.0);
     for number in 0..1_500_000 {
         filter.insert(&id(number), now, now).unwrap();
@@ -96,8 +96,8 @@ proptest! {
             1..300,
         )
     ) {
-        let mut exclusive = settings().build_dated(key()).unwrap();
-        let concurrent: ConcurrentDatedFilter = settings().build_dated_concurrent(key()).unwrap();
+        let exclusive = settings().build_dated(key()).unwrap();
+        let concurrent: DatedFilter = settings().build_dated(key()).unwrap();
         let mut new = HashSet::new();
         let (mut clock, mut minted) = (100.0, std::collections::HashMap::new());
         for Delivery { id: number, pause, back } in deliveries {
@@ -106,10 +106,10 @@ proptest! {
             let now = seconds((clock - back).max(0.0));
             let sighting = exclusive.check_and_insert(&id(number), seconds(dated), now);
             let shared = concurrent.check_and_insert(&id(number), seconds(dated), now);
-            if sighting == Ok(Sighting::New) {
+            if sighting == Ok(Membership::New) {
                 prop_assert!(new.insert(("exclusive", number)), "{number} was new before");
             }
-            if shared == Ok(Sighting::New) {
+            if shared == Ok(Membership::New) {
                 prop_assert!(new.insert(("concurrent", number)), "{number} was new before");
             }
             if back == 0.0 && clock - dated < 60.0 {

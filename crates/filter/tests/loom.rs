@@ -6,18 +6,18 @@
 
 use std::time::Duration;
 
-use forgetful_filter::{ConcurrentFilter, Key, Moment, Settings, Sighting};
+use forgetful_filter::{ForgetfulFilter, Key, Membership, Settings, Timestamp};
 use loom::sync::Arc;
 use loom::thread;
 
-fn at(nanos: u64) -> Moment {
-    Moment::from_nanos(nanos)
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos)
 }
 
 /// One row, two probes, a window of seven ticks; id 0 has been in the open lane since the beginning.
-fn filter() -> Arc<ConcurrentFilter> {
+fn filter() -> Arc<ForgetfulFilter> {
     let settings = Settings::for_window(Duration::from_nanos(7)).expected_ids(1).false_positive_rate(0.1);
-    let filter = settings.build_concurrent(Key::new([3; 16])).expect("valid settings");
+    let filter = settings.build(Key::new([3; 16])).expect("valid settings");
     filter.insert(b"0", at(0));
     Arc::new(filter)
 }
@@ -92,7 +92,7 @@ fn a_race_across_a_refresh_has_one_winner() {
         };
         let mine = filter.check_and_insert(b"a", at(100));
         let theirs = other.join().expect("no panic");
-        let wins = [mine, theirs].iter().filter(|sighting| **sighting == Sighting::New).count();
+        let wins = [mine, theirs].iter().filter(|sighting| **sighting == Membership::New).count();
         assert_eq!(wins, 1);
     });
 }

@@ -6,10 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Model, Subject, WINDOW, false_positives, id, key, seconds};
-use forgetful_filter::{
-    ConcurrentDatedFilter, ConcurrentFilter, DatedFilter, ForgetfulFilter, Growth, Moment, Pressure,
-    Settings, Sighting,
-};
+use forgetful_filter::{DatedFilter, ForgetfulFilter, Growth, Membership, Pressure, Settings, Timestamp};
 use proptest::prelude::*;
 
 /// What can happen to a filter.
@@ -68,7 +65,7 @@ fn no_live_id_is_missed<S: Subject>(settings: Settings, window: Duration, events
     let mut subject = S::build(settings);
     let mut model = Model::default();
     // What the caller's clock says, and the latest it ever said: the filter ignores steps back.
-    let mut clock = Moment::from_nanos(window.as_nanos() as u64);
+    let mut clock = Timestamp::from_nanos(window.as_nanos() as u64);
     let mut latest = clock;
     let mut last_insert = clock;
     let mut next_id = 0;
@@ -91,8 +88,8 @@ fn no_live_id_is_missed<S: Subject>(settings: Settings, window: Duration, events
             // Never a whole window behind: an id dated then would rightly be refused.
             Event::StepBack(share) => {
                 let back =
-                    |from: Moment, share| from.as_nanos().saturating_sub(part(share).as_nanos() as u64);
-                clock = Moment::from_nanos(back(clock, share).max(back(latest, 0.9)));
+                    |from: Timestamp, share| from.as_nanos().saturating_sub(part(share).as_nanos() as u64);
+                clock = Timestamp::from_nanos(back(clock, share).max(back(latest, 0.9)));
             }
             Event::Edge => clock = clock.max(last_insert.after(window)),
             Event::Maintain => subject.maintain(clock),
@@ -121,9 +118,7 @@ proptest! {
     ) {
         let window = window_of(&settings);
         no_live_id_is_missed::<ForgetfulFilter>(settings.clone(), window, &events);
-        no_live_id_is_missed::<ConcurrentFilter>(settings.clone(), window, &events);
-        no_live_id_is_missed::<DatedFilter>(settings.clone(), window, &events);
-        no_live_id_is_missed::<ConcurrentDatedFilter>(settings, window, &events);
+        no_live_id_is_missed::<DatedFilter>(settings, window, &events);
     }
 
     /// Reaching a moment in two steps or in one makes no difference.
@@ -134,8 +129,8 @@ proptest! {
         second in 0.0..2.0,
     ) {
         let mut now = 0.0;
-        let mut once = Settings::for_window(WINDOW).build(key()).unwrap();
-        let mut twice = Settings::for_window(WINDOW).build(key()).unwrap();
+        let once = Settings::for_window(WINDOW).build(key()).unwrap();
+        let twice = Settings::for_window(WINDOW).build(key()).unwrap();
         for (number, gap) in ids {
             now += gap * WINDOW.as_secs_f64();
             once.insert(&id(number), seconds(now));
@@ -159,7 +154,7 @@ proptest! {
         swaps in prop::collection::vec((0..300_usize, 0..300_usize), 0..300),
     ) {
         let snapshot = |ids: &[u64]| {
-            let mut filter = Settings::for_window(WINDOW).expected_ids(100_000).build(key()).unwrap();
+            let filter = Settings::for_window(WINDOW).expected_ids(100_000).build(key()).unwrap();
             ids.iter().for_each(|number| filter.insert(&id(*number), seconds(1.0)));
             filter.snapshot()
         };
@@ -183,7 +178,7 @@ fn window_of(settings: &Settings) -> Duration {
 }
 
 fn is_forgotten_after_the_window<S: Subject>(slack: f64) {
-    let mut subject = S::build(Settings::for_window(WINDOW).expected_ids(20_000));
+    let subject = S::build(Settings::for_window(WINDOW).expected_ids(20_000));
     for number in 0..10_000 {
         subject.insert(number, seconds(100.0 + number as f64 * 0.001));
     }
@@ -202,14 +197,12 @@ fn is_forgotten_after_the_window<S: Subject>(slack: f64) {
 #[test]
 fn ids_are_forgotten_one_refresh_after_the_window() {
     is_forgotten_after_the_window::<ForgetfulFilter>(1.0 / 7.0 + 0.01);
-    is_forgotten_after_the_window::<ConcurrentFilter>(1.0 / 7.0 + 0.01);
     is_forgotten_after_the_window::<DatedFilter>(1.0 / 16.0 + 0.01);
-    is_forgotten_after_the_window::<ConcurrentDatedFilter>(1.0 / 16.0 + 0.01);
 }
 
 #[test]
 fn a_lookup_alone_forgets_too() {
-    let mut filter = Settings::for_window(WINDOW).build(key()).unwrap();
+    let filter = Settings::for_window(WINDOW).build(key()).unwrap();
     filter.insert(&id(1), seconds(1.0));
     assert!(filter.contains(&id(1), seconds(61.0)));
     assert!(!filter.contains(&id(1), seconds(70.0)), "the lane's latest id is older than the window");
@@ -226,7 +219,7 @@ fn a_new_filter_is_empty_and_sure_of_it() {
 
 #[test]
 fn an_insert_never_hides_another_id() {
-    let mut filter = Settings::for_window(WINDOW).expected_ids(500).build(key()).unwrap();
+    let filter = Settings::for_window(WINDOW).expected_ids(500).build(key()).unwrap();
     for number in 0..5_000 {
         filter.insert(&id(number), seconds(1.0 + number as f64 * 0.002));
         for earlier in (0..=number).step_by(97) {
@@ -240,7 +233,7 @@ fn an_insert_never_hides_another_id() {
 #[test]
 fn an_id_that_looked_known_is_remembered_for_the_whole_window() {
     let settings = Settings::for_window(WINDOW).expected_ids(1_000).growth(Growth::Fixed);
-    let mut filter = settings.build(key()).unwrap();
+    let filter = settings.build(key()).unwrap();
     (0..100_000).for_each(|number| filter.insert(&id(number), seconds(1.0)));
     let mistaken: Vec<u64> =
         (200_000..201_000).filter(|number| filter.contains(&id(*number), seconds(30.0))).collect();
@@ -253,22 +246,22 @@ fn an_id_that_looked_known_is_remembered_for_the_whole_window() {
 
 #[test]
 fn a_known_id_is_not_renewed_by_asking_for_it() {
-    let mut filter = Settings::for_window(WINDOW).build(key()).unwrap();
-    assert_eq!(filter.check_and_insert(&id(7), seconds(0.0)), Sighting::New);
-    assert_eq!(filter.check_and_insert(&id(7), seconds(55.0)), Sighting::Maybe);
-    assert_eq!(filter.check_and_insert(&id(7), seconds(75.0)), Sighting::New);
+    let filter = Settings::for_window(WINDOW).build(key()).unwrap();
+    assert_eq!(filter.check_and_insert(&id(7), seconds(0.0)), Membership::New);
+    assert_eq!(filter.check_and_insert(&id(7), seconds(55.0)), Membership::Maybe);
+    assert_eq!(filter.check_and_insert(&id(7), seconds(75.0)), Membership::New);
 }
 
 fn takes_extreme_moments<S: Subject>(window: Duration) {
-    let mut subject = S::build(Settings::for_window(window).skew(window));
-    let end = Moment::from_nanos(u64::MAX);
-    subject.insert(0, Moment::ZERO);
-    assert!(subject.contains(0, Moment::ZERO, Moment::ZERO));
+    let subject = S::build(Settings::for_window(window).skew(window));
+    let end = Timestamp::from_nanos(u64::MAX);
+    subject.insert(0, Timestamp::ZERO);
+    assert!(subject.contains(0, Timestamp::ZERO, Timestamp::ZERO));
     for id in 1..100 {
         subject.insert(id, end);
         assert!(subject.contains(id, end, end));
         subject.maintain(end);
-        assert!(subject.contains(id, end, Moment::ZERO), "a step back counts as no step");
+        assert!(subject.contains(id, end, Timestamp::ZERO), "a step back counts as no step");
     }
     let restored = subject.through_snapshot(end);
     assert!((1..100).all(|id| restored.contains(id, end, end)));
@@ -278,17 +271,15 @@ fn takes_extreme_moments<S: Subject>(window: Duration) {
 fn extreme_moments_are_just_moments() {
     for window in [Duration::from_nanos(1), WINDOW, forgetful_filter::WINDOW_MAX] {
         takes_extreme_moments::<ForgetfulFilter>(window);
-        takes_extreme_moments::<ConcurrentFilter>(window);
         takes_extreme_moments::<DatedFilter>(window);
-        takes_extreme_moments::<ConcurrentDatedFilter>(window);
     }
 }
 
 #[test]
 fn at_the_memory_cap_the_filter_reports_and_remembers() {
     let settings = Settings::for_window(WINDOW).expected_ids(1_000).memory_cap(64 << 10);
-    let mut filter = settings.clone().build(key()).unwrap();
-    let mut dated = settings.build_dated(key()).unwrap();
+    let filter = settings.clone().build(key()).unwrap();
+    let dated = settings.build_dated(key()).unwrap();
     for number in 0..300_000 {
         let now = seconds(1.0 + number as f64 * 1e-4);
         filter.insert(&id(number), now);
@@ -321,7 +312,7 @@ fn at_the_memory_cap_the_filter_reports_and_remembers() {
 /// some: exactly the same ids are found before and after.
 #[test]
 fn opening_a_segment_changes_no_answer() {
-    let mut filter = Settings::for_window(WINDOW).expected_ids(1_000).build(key()).unwrap();
+    let filter = Settings::for_window(WINDOW).expected_ids(1_000).build(key()).unwrap();
     let (mut number, mut seen) = (0, 0);
     while seen < 3 {
         let now = seconds(1.0 + number as f64 * 1e-4);
@@ -341,8 +332,8 @@ fn opening_a_segment_changes_no_answer() {
 
 #[test]
 fn a_filter_left_alone_becomes_empty_and_lets_go_of_its_memory() {
-    let mut filter = Settings::for_window(WINDOW).expected_ids(1_000).build(key()).unwrap();
-    let mut dated = Settings::for_window(WINDOW).expected_ids(1_000).build_dated(key()).unwrap();
+    let filter = Settings::for_window(WINDOW).expected_ids(1_000).build(key()).unwrap();
+    let dated = Settings::for_window(WINDOW).expected_ids(1_000).build_dated(key()).unwrap();
     for number in 0..100_000 {
         let now = seconds(number as f64 * 1e-3);
         filter.insert(&id(number), now);
@@ -366,7 +357,7 @@ fn a_filter_left_alone_becomes_empty_and_lets_go_of_its_memory() {
 #[test]
 fn the_number_of_generations_does_not_touch_the_promise() {
     for generations in [2, 3, 8, 16, 64] {
-        let mut filter = Settings::for_window(WINDOW).generations(generations).build_dated(key()).unwrap();
+        let filter = Settings::for_window(WINDOW).generations(generations).build_dated(key()).unwrap();
         for number in 0..5_000 {
             let now = seconds(number as f64 * 0.1);
             filter.insert(&id(number), now, now).unwrap();

@@ -5,15 +5,16 @@ mod common;
 
 use common::{WINDOW, id, key, seconds};
 use forgetful_filter::{
-    ConcurrentFilter, DatedFilter, ForgetfulFilter, Growth, Key, Moment, Refusal, Settings, Sighting,
-    SnapshotError,
+    DatedFilter, DatedIdError, ForgetfulFilter, Growth, Key, Membership, Settings, SnapshotError, Timestamp,
 };
 
 /// A filter that has grown: two segments, several lanes.
 fn grown() -> (ForgetfulFilter, u64) {
-    let mut filter = Settings::for_window(WINDOW).expected_ids(500).build(key()).unwrap();
+    let filter = Settings::for_window(WINDOW).expected_ids(500).build(key()).unwrap();
     let ids = 6_000;
     (0..ids).for_each(|number| filter.insert(&id(number), seconds(at(number))));
+    // Inserts record the time only when a refresh is due; a snapshot contains the recorded time.
+    filter.maintain(seconds(at(ids - 1)));
     assert!(filter.status().segments > 1 && filter.status().generations > 4);
     (filter, ids)
 }
@@ -33,8 +34,7 @@ fn everything_comes_back() {
     for number in 0..20_000 {
         assert_eq!(restored.contains(&id(number), now), filter.contains(&id(number), now));
     }
-    let shared = ConcurrentFilter::restore(&filter.snapshot(), key(), now, 1 << 30).unwrap();
-    assert!((0..ids).all(|number| shared.contains(&id(number), now)));
+    assert!((0..ids).all(|number| restored.contains(&id(number), now)));
 }
 
 #[test]
@@ -55,11 +55,11 @@ fn what_has_expired_meanwhile_is_left_out() {
 #[test]
 fn a_restored_filter_goes_on() {
     let (filter, ids) = grown();
-    let mut restored = ForgetfulFilter::restore(&filter.snapshot(), key(), seconds(70.0), 1 << 30).unwrap();
+    let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), seconds(70.0), 1 << 30).unwrap();
     let mut mistaken = 0;
     for number in ids..ids + 50_000 {
         let now = seconds(70.0 + (number - ids) as f64 * 0.004);
-        mistaken += u32::from(restored.check_and_insert(&id(number), now) == Sighting::Maybe);
+        mistaken += u32::from(restored.check_and_insert(&id(number), now) == Membership::Maybe);
         assert!(restored.contains(&id(number), now));
     }
     assert!(mistaken < 60, "{mistaken} of 50,000 new ids were mistaken at a target of 1e-3");
@@ -68,22 +68,22 @@ fn a_restored_filter_goes_on() {
 
 #[test]
 fn dated_filters_come_back_and_refuse_what_has_expired() {
-    let mut filter = Settings::for_window(WINDOW).build_dated(key()).unwrap();
+    let filter = Settings::for_window(WINDOW).build_dated(key()).unwrap();
     for number in 0..3_000 {
         let now = seconds(number as f64 * 0.01);
         filter.insert(&id(number), now, now).unwrap();
     }
-    let restored = DatedFilter::restore(&filter.snapshot(), key(), Moment::ZERO, 1 << 30).unwrap();
+    let restored = DatedFilter::restore(&filter.snapshot(), key(), Timestamp::ZERO, 1 << 30).unwrap();
     assert!(restored.snapshot() == filter.snapshot(), "the bytes are the same again");
     assert!((0..3_000).all(|n| restored.contains(&id(n), seconds(n as f64 * 0.01), seconds(30.0)).unwrap()));
     let later = DatedFilter::restore(&filter.snapshot(), key(), seconds(80.0), 1 << 30).unwrap();
-    assert_eq!(later.contains(&id(0), Moment::ZERO, seconds(1.0)), Err(Refusal::Expired));
+    assert_eq!(later.contains(&id(0), Timestamp::ZERO, seconds(1.0)), Err(DatedIdError::Expired));
     assert_eq!(later.contains(&id(2_999), seconds(29.99), seconds(80.0)), Ok(true));
 }
 
 #[test]
 fn every_single_damage_is_noticed() {
-    let mut filter = Settings::for_window(WINDOW).build(key()).unwrap();
+    let filter = Settings::for_window(WINDOW).build(key()).unwrap();
     (0..100).for_each(|number| filter.insert(&id(number), seconds(1.0)));
     let bytes = filter.snapshot();
     let restore = |bytes: &[u8]| ForgetfulFilter::restore(bytes, key(), seconds(1.0), 1 << 30).err();
@@ -107,7 +107,7 @@ fn every_single_damage_is_noticed() {
 fn a_snapshot_in_passing_is_the_same() {
     let (filter, ids) = grown();
     let now = seconds(at(ids - 1));
-    let mut dated = Settings::for_window(WINDOW).build_dated(key()).unwrap();
+    let dated = Settings::for_window(WINDOW).build_dated(key()).unwrap();
     (0..20_000).for_each(|number| dated.insert(&id(number), seconds(1.0), seconds(1.0)).unwrap());
     let mut bytes = Vec::new();
     filter.write_snapshot(&mut bytes).unwrap();
@@ -119,7 +119,7 @@ fn a_snapshot_in_passing_is_the_same() {
     let input = &mut bytes.as_slice();
     let restored = ForgetfulFilter::read_snapshot(input, key(), now, 1 << 30).unwrap();
     assert!(restored.snapshot() == filter.snapshot());
-    let restored = DatedFilter::read_snapshot(input, key(), Moment::ZERO, 1 << 30).unwrap();
+    let restored = DatedFilter::read_snapshot(input, key(), Timestamp::ZERO, 1 << 30).unwrap();
     assert!(restored.snapshot() == dated.snapshot());
     assert_eq!(*input, [7]);
 
@@ -178,7 +178,7 @@ fn the_error_says_what_is_wrong() {
     let dated = Settings::for_window(WINDOW).build_dated(key()).unwrap();
     let bytes = filter.snapshot();
     let error = |bytes: &[u8], key| {
-        ForgetfulFilter::restore(bytes, key, Moment::ZERO, 1 << 30).err().unwrap().to_string()
+        ForgetfulFilter::restore(bytes, key, Timestamp::ZERO, 1 << 30).err().unwrap().to_string()
     };
     assert_eq!(error(b"", key()), "these bytes are not a snapshot of a filter");
     assert_eq!(
@@ -203,7 +203,7 @@ fn settings_come_back_with_the_snapshot() {
     let settings =
         Settings::for_window(WINDOW).expected_ids(700).growth(Growth::Fixed).false_positive_rate(1e-4);
     let filter = settings.build(key()).unwrap();
-    let mut restored = ForgetfulFilter::restore(&filter.snapshot(), key(), Moment::ZERO, 1 << 30).unwrap();
+    let restored = ForgetfulFilter::restore(&filter.snapshot(), key(), Timestamp::ZERO, 1 << 30).unwrap();
     (0..100_000).for_each(|number| restored.insert(&id(number), seconds(1.0)));
     assert_eq!(restored.status().bytes, filter.status().bytes, "fixed stays fixed");
     assert_eq!(restored.status().target, 1e-4);
@@ -213,7 +213,7 @@ fn settings_come_back_with_the_snapshot() {
 #[test]
 fn a_snapshot_takes_no_more_memory_than_the_caller_allows() {
     let (filter, _) = grown();
-    let mut dated = Settings::for_window(WINDOW).expected_ids(100_000).build_dated(key()).unwrap();
+    let dated = Settings::for_window(WINDOW).expected_ids(100_000).build_dated(key()).unwrap();
     dated.insert(&id(1), seconds(1.0), seconds(1.0)).unwrap();
     let needed = filter.status().bytes;
     assert!(ForgetfulFilter::restore(&filter.snapshot(), key(), seconds(61.0), needed).is_ok());

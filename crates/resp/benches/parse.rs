@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use jeton_resp::reply::{Version, Writer};
-use jeton_resp::request::{self, Args, Progress};
-use jeton_resp::{command, value};
+use jeton_resp::reply_writer::{Version, Writer};
+use jeton_resp::request_parser::{self, Args, Progress};
+use jeton_resp::{command, reply_parser};
 
 /// Commands in a pipeline.
 const PIPELINE: usize = 50;
@@ -73,7 +73,7 @@ fn requests() -> Vec<u8> {
     bytes
 }
 
-fn parse_all(parser: &mut request::Parser, args: &mut Args, bytes: &[u8]) -> (usize, usize) {
+fn parse_all(parser: &mut request_parser::Parser, args: &mut Args, bytes: &[u8]) -> (usize, usize) {
     let (mut at, mut commands) = (0, 0);
     loop {
         match parser.next(black_box(&bytes[at..]), args) {
@@ -90,7 +90,8 @@ fn parse_all(parser: &mut request::Parser, args: &mut Args, bytes: &[u8]) -> (us
 
 fn parse_requests(cut: bool) -> impl FnMut() {
     let bytes = requests();
-    let (mut parser, mut args) = (request::Parser::new(request::Limits::default()), Args::default());
+    let (mut parser, mut args) =
+        (request_parser::Parser::new(request_parser::Limits::default()), Args::default());
     // In the id of the command in the middle.
     let chunk = if cut { bytes.len() / 2 - 10 } else { bytes.len() };
     move || {
@@ -106,7 +107,8 @@ fn parse_inline() -> impl FnMut() {
         bytes.extend(arguments.join(&b' '));
         bytes.extend(b"\r\n");
     });
-    let (mut parser, mut args) = (request::Parser::new(request::Limits::default()), Args::default());
+    let (mut parser, mut args) =
+        (request_parser::Parser::new(request_parser::Limits::default()), Args::default());
     move || assert_eq!(parse_all(&mut parser, &mut args, &bytes).1, PIPELINE)
 }
 
@@ -171,10 +173,11 @@ fn parse_replies(write: impl Fn(&mut Writer<'_>)) -> impl FnMut() {
     let mut bytes = Vec::new();
     let mut out = Writer::new(&mut bytes, Version::Resp3);
     (0..PIPELINE).for_each(|_| write(&mut out));
-    let mut parser = value::Parser::new(value::Limits::default());
+    let mut parser = reply_parser::Parser::new(reply_parser::Limits::default());
     move || {
         let mut at = 0;
-        while let Ok(value::Progress::Value { value, consumed }) = parser.next(black_box(&bytes[at..])) {
+        while let Ok(reply_parser::Progress::Value { value, consumed }) = parser.next(black_box(&bytes[at..]))
+        {
             black_box(value);
             at += consumed;
         }

@@ -1,15 +1,15 @@
-//! Inline commands: a line of words as a person types it, with the quotes that Redis knows.
+//! Inline commands: a line of words, with the quoting rules of Redis.
 //!
-//! In double quotes `\n \r \t \b \a` and `\xHH` stand for bytes, and a backslash before anything else for that. In
-//! single quotes only `\'` is special. Quotes may begin inside of a word, but a closing quote ends it: a blank or
-//! the end of the line must follow.
+//! In double quotes `\n \r \t \b \a` and `\xHH` stand for bytes; a backslash before any other byte stands for
+//! that byte. In single quotes only `\'` is an escape. A quote may open inside a word. A closing quote ends
+//! the word: a blank or the end of the line must follow.
 
-/// A quote has no end, or something other than a blank follows it.
+/// A quote is not closed, or a closing quote is not followed by a blank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unbalanced;
 
-/// Splits a line into words. Their bytes are appended to `text` without quotes and escapes, one word after the other,
-/// and `word` is called with the place of each in `text`.
+/// Splits a line into words. Appends the unescaped words to `text` and calls `word` with the start and end of
+/// each in `text`.
 pub fn split(line: &[u8], text: &mut Vec<u8>, mut word: impl FnMut(usize, usize)) -> Result<(), Unbalanced> {
     let mut rest = line;
     loop {
@@ -27,7 +27,7 @@ pub fn split(line: &[u8], text: &mut Vec<u8>, mut word: impl FnMut(usize, usize)
     }
 }
 
-/// Appends the first word to `text`; returns what is behind it.
+/// Appends the first word to `text` and returns the rest of the line.
 fn take_word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
     loop {
         match rest {
@@ -107,13 +107,13 @@ mod tests {
     use super::*;
 
     fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, Unbalanced> {
-        let (mut text, mut places) = (Vec::new(), Vec::new());
-        split(line, &mut text, |start, end| places.push(start..end))?;
-        Ok(places.into_iter().map(|place| text[place].to_vec()).collect())
+        let (mut text, mut ranges) = (Vec::new(), Vec::new());
+        split(line, &mut text, |start, end| ranges.push(start..end))?;
+        Ok(ranges.into_iter().map(|range| text[range].to_vec()).collect())
     }
 
     #[test]
-    fn words_are_split_at_blanks() {
+    fn splits_words_at_blanks() {
         for (line, expected) in [
             (&b""[..], &[][..]),
             (b" \t\x0b\x0c\r ", &[]),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn double_quotes_hold_escapes() {
+    fn unescapes_double_quotes() {
         for (line, expected) in [
             (&br#""""#[..], &[&b""[..]][..]),
             (br#""a b" c"#, &[b"a b", b"c"]),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn single_quotes_hold_everything_but_themselves() {
+    fn single_quotes_have_one_escape() {
         for (line, expected) in [
             (&b"''"[..], &[&b""[..]][..]),
             (br"'a b' c", &[b"a b", b"c"]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_are_balanced_and_end_a_word() {
+    fn rejects_unbalanced_quotes() {
         for line in [
             &br#"""#[..],
             b"'",

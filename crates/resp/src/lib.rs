@@ -1,21 +1,22 @@
-//! The Redis serialisation protocol, both ends of it, without I/O.
+//! The Redis serialisation protocol (RESP2 and RESP3) for servers and clients, without I/O.
 //!
-//! The server's side is [`request`] (bytes of a client become commands) and [`reply`] (results become bytes); the
-//! client's side is [`command`] (commands become bytes) and [`value`] (bytes of a server become values).
+//! A server parses requests with [`request_parser`] and writes replies with [`reply_writer`]. A client writes
+//! requests with [`command`] and parses replies with [`reply_parser`].
 //!
-//! What always holds here:
-//! - No bytes from the other end make this crate panic, or take memory that they have not paid for with their length.
-//! - Every length, count and depth has a limit, and what is beyond it is refused as soon as it is announced.
-//! - Work is linear in the bytes that came, however they were cut into chunks; and the same bytes give the same
-//!   commands, values and errors in one chunk or in many.
+//! Invariants:
+//! - No input makes this crate panic, or allocate more than a small multiple of the bytes received.
+//! - Every length, count and depth has a limit. Input above a limit is rejected at the length that announces
+//!   it.
+//! - Work is linear in the bytes received. Commands, values and errors do not depend on how the input is cut
+//!   into chunks.
 
 #![forbid(unsafe_code)]
 
-mod command;
+mod command_writer;
 mod inline;
 mod number;
-pub mod reply;
-pub mod request;
-pub mod value;
+pub mod reply_parser;
+pub mod reply_writer;
+pub mod request_parser;
 
-pub use command::{command, command_argument, command_header};
+pub use command_writer::{command, command_argument, command_header};

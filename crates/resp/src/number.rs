@@ -1,37 +1,37 @@
-//! Whole numbers as the protocol writes them: the lengths in front of things, and the digits of replies.
+//! Integers of the protocol: length headers and integer replies.
 //!
-//! A length has one spelling: no leading zeros, no plus, no minus zero. What two readers could read as two different
-//! lengths is refused, for behind such a disagreement one client can hide a request from the other.
+//! A length has one spelling: no leading zeros, no plus sign, no minus zero. Two parsers that read different
+//! lengths from the same bytes make request smuggling possible, so every other spelling is rejected.
 
-/// The digits of a length end before this many bytes. Without such a bound, one that never ends would be read again
-/// from its beginning with every chunk.
+/// Maximum bytes of a length before its `\r`. Without this bound an unterminated length would be parsed again
+/// from its start with every chunk.
 const LINE_BYTES_MAX: usize = 32;
 
-/// The largest number of digits that fits into an `i64` whatever the digits are.
+/// Every number of this many digits fits into an `i64`.
 const DIGITS_MAX: usize = 18;
 
-/// A length and its end of line, read from the front of some bytes.
+/// Result of parsing a length and its `\r\n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// Correct so far, and not at its end.
+    /// Valid so far; the end is missing.
     Partial,
-    /// There should have been an end by now.
+    /// Longer than any valid length, without an end.
     TooLong,
-    /// Not a number, or a number that no length is.
+    /// Not a number, or not in the one allowed spelling.
     Bad,
-    /// The number, and how many bytes it took with its end of line.
-    Whole { value: i64, used: usize },
+    /// The number, and the bytes it took with its `\r\n`.
+    Complete { value: i64, used: usize },
 }
 
-/// Reads a length, an `\r` and an `\n`.
+/// Parses a length and its `\r\n`.
 #[inline]
 pub fn length(bytes: &[u8]) -> Length {
-    // One digit, as most lengths of a counter's commands have: not worth a loop.
+    // Fast path for one and two digits, which covers most arguments.
     if let [digit @ b'0'..=b'9', b'\r', b'\n', ..] = bytes {
-        return Length::Whole { value: i64::from(digit - b'0'), used: 3 };
+        return Length::Complete { value: i64::from(digit - b'0'), used: 3 };
     }
     if let [tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] = bytes {
-        return Length::Whole { value: i64::from(tens - b'0') * 10 + i64::from(ones - b'0'), used: 4 };
+        return Length::Complete { value: i64::from(tens - b'0') * 10 + i64::from(ones - b'0'), used: 4 };
     }
     any_length(bytes)
 }
@@ -57,7 +57,7 @@ fn any_length(bytes: &[u8]) -> Length {
                     _ if !well_formed => Length::Bad,
                     None => Length::Partial,
                     Some(b'\n') => {
-                        Length::Whole { value: if negative { -value } else { value }, used: at + 2 }
+                        Length::Complete { value: if negative { -value } else { value }, used: at + 2 }
                     }
                     Some(_) => Length::Bad,
                 };
@@ -68,7 +68,7 @@ fn any_length(bytes: &[u8]) -> Length {
     Length::Partial
 }
 
-/// The digits from 00 to 99: two digits for one division.
+/// The digits of 00 to 99, so that one division yields two digits.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut value = 0;
@@ -79,17 +79,17 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Room for a type byte, the longest `i64` with its sign, and an end of line.
+/// Bytes of a type byte, the longest `i64` with its sign, and `\r\n`.
 const HEADER_BYTES_MAX: usize = 1 + 20 + 2;
 
-/// Appends a type byte, a number and an end of line: an integer, or the header of anything that has a length.
+/// Appends a type byte, a number and `\r\n`: an integer reply, or a length header.
 #[inline]
 pub fn put_header(out: &mut Vec<u8>, kind: u8, value: i64) {
     if (0..10).contains(&value) {
         out.extend_from_slice(&[kind, b'0' + value as u8, b'\r', b'\n']);
         return;
     }
-    // Written from its end, where the digits come from, and appended at once.
+    // The digits are produced from the last to the first.
     let mut bytes = [0; HEADER_BYTES_MAX];
     bytes[HEADER_BYTES_MAX - 2] = b'\r';
     bytes[HEADER_BYTES_MAX - 1] = b'\n';
@@ -117,7 +117,7 @@ pub fn put_header(out: &mut Vec<u8>, kind: u8, value: i64) {
     out.extend_from_slice(&bytes[at..]);
 }
 
-/// Appends a length in front of some bytes, the bytes, and an end of line.
+/// Appends the length of `bytes`, the bytes and `\r\n`.
 #[inline]
 pub fn put_bulk(out: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
     out.reserve(HEADER_BYTES_MAX + bytes.len() + 2);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_the_standard_library_writes_them() {
+    fn headers_match_the_standard_library() {
         let edges = (0..19).map(|power| 10i64.pow(power)).flat_map(|ten| [ten - 1, ten, ten + 1]);
         for value in edges.chain([i64::MAX]).flat_map(|value| [value, -value]).chain([i64::MIN]) {
             assert_eq!(header(value), format!(":{value}\r\n"));
@@ -157,7 +157,7 @@ mod tests {
             ("999999999999999999", 999_999_999_999_999_999),
         ] {
             let line = format!("{text}\r\n$");
-            assert_eq!(length(line.as_bytes()), Length::Whole { value, used: text.len() + 2 }, "{text}");
+            assert_eq!(length(line.as_bytes()), Length::Complete { value, used: text.len() + 2 }, "{text}");
         }
         for text in [
             "",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_without_an_end_is_refused_once_it_is_too_long() {
+    fn rejects_an_unterminated_length() {
         assert_eq!(length(&[b'1'; LINE_BYTES_MAX]), Length::Partial);
         assert_eq!(length(&[b'1'; LINE_BYTES_MAX + 1]), Length::TooLong);
         assert_eq!(length(&[b'1'; 100_000]), Length::TooLong);
@@ -193,20 +193,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(value in -999_999_999_999_999_999i64..=999_999_999_999_999_999, shift in 0u32..64) {
+        fn parses_what_it_writes(value in -999_999_999_999_999_999i64..=999_999_999_999_999_999, shift in 0u32..64) {
             let line = header(value >> shift);
             let used = line.len() - 1;
-            prop_assert_eq!(length(&line.as_bytes()[1..]), Length::Whole { value: value >> shift, used });
+            prop_assert_eq!(length(&line.as_bytes()[1..]), Length::Complete { value: value >> shift, used });
             prop_assert_eq!(line, format!(":{}\r\n", value >> shift));
         }
 
         #[test]
-        fn more_bytes_only_complete(line in "-?[0-9]{0,40}\r?\n?[0-9x]?") {
+        fn a_prefix_is_partial_or_final(line in "-?[0-9]{0,40}\r?\n?[0-9x]?") {
             let line = line.as_bytes();
-            let whole = length(line);
+            let complete = length(line);
             for end in 0..line.len() {
                 let part = length(&line[..end]);
-                prop_assert!(part == Length::Partial || part == whole, "{:?} but {:?}", part, whole);
+                prop_assert!(part == Length::Partial || part == complete, "{:?} but {:?}", part, complete);
             }
         }
     }

@@ -1,13 +1,13 @@
-//! The network cuts where it likes: the same bytes give the same commands and replies in one chunk and in many.
+//! Parsing does not depend on how the network cuts the input into chunks.
 
 mod common;
 
 use common::{Arguments, cut, replies, requests};
-use jeton_resp::{command, request, value};
+use jeton_resp::{command, reply_parser, request_parser};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A command, the bytes that a client may send for it, and what may stand before it without saying anything.
+/// A command and its encoding, preceded by empty lines or empty commands.
 fn any_command() -> impl Strategy<Value = (Arguments, Vec<u8>)> {
     let empty = prop_oneof![
         3 => Just(&b""[..]),
@@ -37,32 +37,32 @@ fn any_command() -> impl Strategy<Value = (Arguments, Vec<u8>)> {
     })
 }
 
-/// Bytes that are often nearly a request or a reply, so that the way to most errors is short.
+/// Bytes that resemble requests and replies, to reach most errors with short inputs.
 fn nearly_protocol() -> impl Strategy<Value = Vec<u8>> {
-    let token = prop_oneof![
+    let fragment = prop_oneof![
         8 => prop::sample::select(vec![
             "\r\n", "\r\n", "\r", "\n", "*", "$", "0", "1", "2", "3", "-1", "+", "-", ":", "_", "#t", ",", "(", "!", "=", "~",
             "%", ">", "|", "a", "\"", "'", "\\", " ", "?", ";", ".",
-        ]).prop_map(|token| token.as_bytes().to_vec()),
+        ]).prop_map(|fragment| fragment.as_bytes().to_vec()),
         8 => prop::sample::select(vec![
             "*1\r\n", "*2\r\n", "$1\r\na\r\n", "$0\r\n\r\n", ":1\r\n", "+OK\r\n", "_\r\n", "%1\r\n", "|1\r\n", "|0\r\n", "~1\r\n",
             ">1\r\n", "=5\r\ntxt:a\r\n", "!1\r\na\r\n", ",1.5\r\n", "(12\r\n", "PING\r\n", "\"a\\x41\"\n", "$-1\r\n", "*-1\r\n",
             "*0\r\n",
-        ]).prop_map(|token| token.as_bytes().to_vec()),
+        ]).prop_map(|fragment| fragment.as_bytes().to_vec()),
         1 => vec(any::<u8>(), 0..4),
         1 => (1usize..50).prop_map(|count| b"1".repeat(count)),
     ];
-    vec(token, 0..24).prop_map(|tokens| tokens.concat())
+    vec(fragment, 0..24).prop_map(|fragments| fragments.concat())
 }
 
-fn few_or_all() -> impl Strategy<Value = Option<Vec<usize>>> {
+fn cut_positions() -> impl Strategy<Value = Option<Vec<usize>>> {
     prop_oneof![3 => vec(any::<usize>(), 0..12).prop_map(Some), 1 => Just(None)]
 }
 
-/// The chunks: cut at these places, or every byte alone.
-fn chunks<'a>(bytes: &'a [u8], places: &Option<Vec<usize>>) -> Vec<&'a [u8]> {
-    match places {
-        Some(places) => cut(bytes, places),
+/// Cuts `bytes` at `positions`, or into single bytes.
+fn chunks<'a>(bytes: &'a [u8], positions: &Option<Vec<usize>>) -> Vec<&'a [u8]> {
+    match positions {
+        Some(positions) => cut(bytes, positions),
         None => bytes.chunks(1).collect(),
     }
 }
@@ -71,50 +71,50 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_pipeline_in_any_chunks_gives_its_commands(pipeline in vec(any_command(), 0..6), places in few_or_all()) {
+    fn pipelines_parse_in_any_chunks(pipeline in vec(any_command(), 0..6), positions in cut_positions()) {
         let bytes: Vec<u8> = pipeline.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
         let sent: Vec<Arguments> = pipeline.into_iter().map(|(arguments, _)| arguments).collect();
-        let outcome = requests(&request::Limits::default(), true, chunks(&bytes, &places));
+        let outcome = requests(&request_parser::Limits::default(), true, chunks(&bytes, &positions));
         prop_assert_eq!(outcome.error, None);
         prop_assert_eq!(outcome.waiting, 0);
         prop_assert_eq!(outcome.things, sent);
     }
 
     #[test]
-    fn any_bytes_are_the_same_requests_in_any_chunks(
+    fn requests_do_not_depend_on_chunks(
         bytes in prop_oneof![4 => nearly_protocol(), 1 => vec(any::<u8>(), 0..100)],
-        places in few_or_all(),
+        positions in cut_positions(),
         small: bool,
         authenticated: bool,
     ) {
         let limits = if small {
-            request::Limits {
+            request_parser::Limits {
                 arguments: 3,
                 argument_bytes: 4,
                 command_bytes: 30,
                 inline_bytes: 10,
-                stranger_arguments: 2,
-                stranger_argument_bytes: 3,
+                unauthenticated_arguments: 2,
+                unauthenticated_argument_bytes: 3,
             }
         } else {
-            request::Limits::default()
+            request_parser::Limits::default()
         };
-        let whole = requests(&limits, authenticated, [&bytes[..]]);
-        prop_assert_eq!(requests(&limits, authenticated, chunks(&bytes, &places)), whole);
+        let one_chunk = requests(&limits, authenticated, [&bytes[..]]);
+        prop_assert_eq!(requests(&limits, authenticated, chunks(&bytes, &positions)), one_chunk);
     }
 
     #[test]
-    fn any_bytes_are_the_same_replies_in_any_chunks(
+    fn replies_do_not_depend_on_chunks(
         bytes in prop_oneof![4 => nearly_protocol(), 1 => vec(any::<u8>(), 0..100)],
-        places in few_or_all(),
+        positions in cut_positions(),
         small: bool,
     ) {
         let limits = if small {
-            value::Limits { depth: 3, elements: 6, string_bytes: 5, line_bytes: 3, reply_bytes: 40 }
+            reply_parser::Limits { depth: 3, elements: 6, string_bytes: 5, line_bytes: 3, reply_bytes: 40 }
         } else {
-            value::Limits::default()
+            reply_parser::Limits::default()
         };
-        let whole = replies(&limits, [&bytes[..]]);
-        prop_assert_eq!(replies(&limits, chunks(&bytes, &places)), whole);
+        let one_chunk = replies(&limits, [&bytes[..]]);
+        prop_assert_eq!(replies(&limits, chunks(&bytes, &positions)), one_chunk);
     }
 }

@@ -1,13 +1,13 @@
-//! What the fuzzer has found so far, without the fuzzer: every input of its corpus still keeps its promises.
+//! Runs the checks of the fuzz targets on every input of their corpus.
 
 mod common;
 
 use std::path::Path;
 use std::{fs, io};
 
-/// Calls `check` with every input of a target; returns how many there were.
+/// Calls `check` with every input of a target and returns their number.
 fn each(target: &str, check: fn(&[u8])) -> io::Result<usize> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/fuzz/corpus").join(target);
     let mut count = 0;
     for entry in fs::read_dir(folder)? {
         check(&fs::read(entry?.path())?);

@@ -1,40 +1,40 @@
-//! Nobody makes a parser take memory by announcing much: what it holds is paid for with bytes that came.
+//! The memory of a parser is bounded by the bytes received, not by the lengths announced.
 
 #![allow(unsafe_code, reason = "only an allocator can count what is allocated")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use jeton_resp::request::{self, Args};
-use jeton_resp::value::{self, Value};
+use jeton_resp::reply_parser::{self, Value};
+use jeton_resp::request_parser::{self, Args};
 use proptest::prelude::*;
 
 thread_local! {
-    /// Bytes that this thread holds, and the most that it held; tests run beside each other.
-    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+    /// Bytes allocated by this thread, now and at the peak. Per thread, because tests run in parallel.
+    static ALLOCATED: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
 struct Counting;
 
 fn count(bytes: isize) {
-    // A thread at its end has no more counter, and nothing to say.
-    let _ = HELD.try_with(|held| {
-        let (now, peak) = held.get();
-        held.set((now + bytes, peak.max(now + bytes)));
+    // Fails only while the thread is being destroyed.
+    let _ = ALLOCATED.try_with(|allocated| {
+        let (now, peak) = allocated.get();
+        allocated.set((now + bytes, peak.max(now + bytes)));
     });
 }
 
-// SAFETY: every call is passed on to the allocator of the system as it came.
+// SAFETY: every call is forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promise about `layout` is passed on.
+        // SAFETY: the caller upholds the contract for `layout`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller's promise about both is passed on.
+        // SAFETY: the caller upholds the contract for `pointer` and `layout`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -42,25 +42,28 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most that is held while this runs, beyond what was held before.
+/// Peak allocation of `work`, relative to the allocation before it.
 fn peak<T>(work: impl FnOnce() -> T) -> usize {
-    let before = HELD.get().0;
-    HELD.set((before, before));
+    let before = ALLOCATED.get().0;
+    ALLOCATED.set((before, before));
     let result = work();
-    let peak = HELD.get().1 - before;
+    let peak = ALLOCATED.get().1 - before;
     drop(result);
-    usize::try_from(peak).expect("a peak is not below where it began")
+    usize::try_from(peak).expect("the peak starts at the present allocation")
 }
 
-/// What may be held before a byte has come, whatever was announced.
-const FREE: usize = 16 << 10;
+/// Bytes that a parser may allocate for any input.
+const BASE: usize = 16 << 10;
 
-/// Parses all that is there; what was parsed is dropped at once, as a server does.
+/// Parses all requests and drops each at once, as a server does.
 fn parse_requests(input: &[u8]) -> usize {
     peak(|| {
-        let (mut parser, mut args) = (request::Parser::new(request::Limits::default()), Args::default());
+        let (mut parser, mut args) =
+            (request_parser::Parser::new(request_parser::Limits::default()), Args::default());
         let mut at = 0;
-        while let Ok(request::Progress::Command { consumed, .. }) = parser.next(&input[at..], &mut args) {
+        while let Ok(request_parser::Progress::Command { consumed, .. }) =
+            parser.next(&input[at..], &mut args)
+        {
             at += consumed;
         }
         (parser, args)
@@ -69,28 +72,28 @@ fn parse_requests(input: &[u8]) -> usize {
 
 fn parse_replies(input: &[u8]) -> usize {
     peak(|| {
-        let mut parser = value::Parser::new(value::Limits::default());
+        let mut parser = reply_parser::Parser::new(reply_parser::Limits::default());
         let mut at = 0;
-        while let Ok(value::Progress::Value { consumed, .. }) = parser.next(&input[at..]) {
+        while let Ok(reply_parser::Progress::Value { consumed, .. }) = parser.next(&input[at..]) {
             at += consumed;
         }
         parser
     })
 }
 
-/// An argument takes a place of 8 bytes and at least 6 bytes of input; a list that grows is there twice and has room
-/// for as much again. Parser and caller have one each.
+/// An argument takes a span of 8 bytes and at least 6 bytes of input. A growing vector exists twice with room
+/// for as much again; parser and caller have one each.
 fn request_bound(input: usize) -> usize {
-    FREE + input * 8
+    BASE + input * 8
 }
 
-/// A value takes at least 3 bytes of input, with the same growth.
+/// A value takes at least 3 bytes of input; vectors grow in the same way.
 fn reply_bound(input: usize) -> usize {
-    FREE + input * size_of::<Value>()
+    BASE + input * size_of::<Value>()
 }
 
 #[test]
-fn announcing_costs_nothing() {
+fn announced_lengths_allocate_nothing() {
     for input in
         ["*1048576\r\n", "*2\r\n$524288\r\n", "*1048576\r\n$1\r\na\r\n$524288\r\nabc", "\"", "\r\n*0\r\n"]
     {
@@ -115,7 +118,7 @@ fn announcing_costs_nothing() {
 }
 
 #[test]
-fn room_is_used_again() {
+fn buffers_are_reused() {
     for input in ["JGET \"abc\"\r\n", "*2\r\n$4\r\nJGET\r\n$3\r\nabc\r\n", "\r\n", "*0\r\n"] {
         let peak = parse_requests(input.repeat(10_000).as_bytes());
         assert!(peak <= 1024, "{input:?} takes {peak} bytes");
@@ -127,7 +130,7 @@ fn room_is_used_again() {
 }
 
 #[test]
-fn the_smallest_things_cost_little() {
+fn smallest_elements_stay_within_the_bound() {
     let inputs =
         [format!("*1000000\r\n{}", "$0\r\n\r\n".repeat(1_000_000)), format!("{}\r\n", "a ".repeat(30_000))];
     for input in inputs {
@@ -150,19 +153,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_bytes_pay_for_what_they_take(
-        tokens in prop::collection::vec(
+    fn any_input_stays_within_the_bound(
+        fragments in prop::collection::vec(
             prop_oneof![
                 4 => prop::sample::select(vec![
                     "*1000000\r\n", "*99999\r\n", "%300\r\n", "|9\r\n", "~5\r\n", "$500000\r\n", "*1\r\n", "$1\r\na\r\n", ":1\r\n", "_\r\n",
                     "|0\r\n", "=5\r\ntxt:a\r\n", "PING\r\n", "\"a\\x41\" b\n",
-                ]).prop_map(|token| token.as_bytes().to_vec()),
+                ]).prop_map(|fragment| fragment.as_bytes().to_vec()),
                 1 => prop::collection::vec(any::<u8>(), 0..8),
             ],
             0..40,
         ),
     ) {
-        let input = tokens.concat();
+        let input = fragments.concat();
         let peak = parse_requests(&input);
         prop_assert!(peak <= request_bound(input.len()), "requests take {peak}");
         let peak = parse_replies(&input);

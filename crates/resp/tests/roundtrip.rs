@@ -1,16 +1,16 @@
-//! What the server writes is what the client reads, in both versions of the protocol.
+//! The reply parser reads what the reply writer writes, in both protocol versions.
 
 mod common;
 
 use common::{cut, replies};
-use jeton_resp::reply::{Version, Writer};
-use jeton_resp::value::{Limits, Value};
+use jeton_resp::reply_parser::{Limits, Value};
+use jeton_resp::reply_writer::{Version, Writer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A reply as the server means it.
+/// A reply before it is written.
 #[derive(Debug, Clone)]
-enum Meant {
+enum SentReply {
     Simple(String),
     Error(String),
     Integer(i64),
@@ -21,13 +21,13 @@ enum Meant {
     Double(f64),
     BigNumber(i128),
     Verbatim([u8; 3], Vec<u8>),
-    Array(Vec<Meant>),
-    Map(Vec<(Meant, Meant)>),
-    Set(Vec<Meant>),
-    Push(Vec<Meant>),
+    Array(Vec<SentReply>),
+    Map(Vec<(SentReply, SentReply)>),
+    Set(Vec<SentReply>),
+    Push(Vec<SentReply>),
 }
 
-impl Meant {
+impl SentReply {
     fn write(&self, out: &mut Writer<'_>) {
         match self {
             Self::Simple(text) => out.simple(text),
@@ -62,46 +62,45 @@ impl Meant {
         }
     }
 
-    /// Whether a client that knows this version reads what was meant, as far as the version can say it.
-    fn is(&self, read: &Value, version: Version) -> bool {
-        let all = |meant: &[Self], read: &[Value]| {
-            meant.len() == read.len() && meant.iter().zip(read).all(|(meant, read)| meant.is(read, version))
+    /// Whether `read` is this reply in the form that `version` has for it.
+    fn matches(&self, read: &Value, version: Version) -> bool {
+        let all = |sent: &[Self], read: &[Value]| {
+            sent.len() == read.len() && sent.iter().zip(read).all(|(sent, read)| sent.matches(read, version))
         };
         let resp3 = version == Version::Resp3;
         match (self, read) {
             (Self::Simple(text), Value::Simple(bytes)) | (Self::Error(text), Value::Error(bytes)) => {
                 text.replace(['\r', '\n'], " ").as_bytes() == bytes
             }
-            (Self::Integer(meant), Value::Integer(read)) => meant == read,
-            (Self::Bulk(meant), Value::Bulk(read)) => meant == read,
+            (Self::Integer(sent), Value::Integer(read)) => sent == read,
+            (Self::Bulk(sent), Value::Bulk(read)) => sent == read,
             (Self::Null | Self::NullArray, Value::Null) => true,
-            (Self::Boolean(meant), Value::Boolean(read)) if resp3 => meant == read,
-            (Self::Boolean(meant), Value::Integer(read)) if !resp3 => i64::from(*meant) == *read,
-            (Self::Double(meant), Value::Double(read)) if resp3 => same(*meant, *read),
-            (Self::Double(meant), Value::Bulk(read)) if !resp3 => {
-                std::str::from_utf8(read).is_ok_and(|text| text.parse().is_ok_and(|read| same(*meant, read)))
+            (Self::Boolean(sent), Value::Boolean(read)) if resp3 => sent == read,
+            (Self::Boolean(sent), Value::Integer(read)) if !resp3 => i64::from(*sent) == *read,
+            (Self::Double(sent), Value::Double(read)) if resp3 => same(*sent, *read),
+            (Self::Double(sent), Value::Bulk(read)) if !resp3 => {
+                std::str::from_utf8(read).is_ok_and(|text| text.parse().is_ok_and(|read| same(*sent, read)))
             }
-            (Self::BigNumber(meant), Value::BigNumber(read)) if resp3 => meant.to_string() == *read,
-            (Self::BigNumber(meant), Value::Bulk(read)) if !resp3 => meant.to_string().as_bytes() == read,
-            (Self::Verbatim(meant, text), Value::Verbatim { format, text: read }) if resp3 => {
-                meant == format && text == read
+            (Self::BigNumber(sent), Value::BigNumber(read)) if resp3 => sent.to_string() == *read,
+            (Self::BigNumber(sent), Value::Bulk(read)) if !resp3 => sent.to_string().as_bytes() == read,
+            (Self::Verbatim(sent, text), Value::Verbatim { format, text: read }) if resp3 => {
+                sent == format && text == read
             }
             (Self::Verbatim(_, text), Value::Bulk(read)) if !resp3 => text == read,
-            (Self::Array(meant), Value::Array(read)) => all(meant, read),
-            (Self::Set(meant), Value::Set(read)) | (Self::Push(meant), Value::Push(read)) if resp3 => {
-                all(meant, read)
+            (Self::Array(sent), Value::Array(read)) => all(sent, read),
+            (Self::Set(sent), Value::Set(read)) | (Self::Push(sent), Value::Push(read)) if resp3 => {
+                all(sent, read)
             }
-            (Self::Set(meant) | Self::Push(meant), Value::Array(read)) if !resp3 => all(meant, read),
-            (Self::Map(meant), Value::Map(read)) if resp3 => {
-                meant.len() == read.len()
-                    && meant
-                        .iter()
-                        .zip(read)
-                        .all(|(meant, read)| meant.0.is(&read.0, version) && meant.1.is(&read.1, version))
+            (Self::Set(sent) | Self::Push(sent), Value::Array(read)) if !resp3 => all(sent, read),
+            (Self::Map(sent), Value::Map(read)) if resp3 => {
+                sent.len() == read.len()
+                    && sent.iter().zip(read).all(|(sent, read)| {
+                        sent.0.matches(&read.0, version) && sent.1.matches(&read.1, version)
+                    })
             }
-            (Self::Map(meant), Value::Array(read)) if !resp3 => {
+            (Self::Map(sent), Value::Array(read)) if !resp3 => {
                 let flat: Vec<Self> =
-                    meant.iter().flat_map(|(key, value)| [key.clone(), value.clone()]).collect();
+                    sent.iter().flat_map(|(key, value)| [key.clone(), value.clone()]).collect();
                 all(&flat, read)
             }
             _ => false,
@@ -109,33 +108,34 @@ impl Meant {
     }
 }
 
-/// The same number to the last bit, or not a number both.
+/// Bitwise equality; all NaNs are equal.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
 
-fn meant() -> impl Strategy<Value = Meant> {
+fn any_reply() -> impl Strategy<Value = SentReply> {
     let leaf = prop_oneof![
-        "[ -~\r\n]{0,20}".prop_map(Meant::Simple),
-        "\\PC{0,20}\r?\n?".prop_map(Meant::Error),
-        any::<i64>().prop_map(Meant::Integer),
-        (-200i64..200).prop_map(Meant::Integer),
-        vec(any::<u8>(), 0..40).prop_map(Meant::Bulk),
-        Just(Meant::Null),
-        Just(Meant::NullArray),
-        any::<bool>().prop_map(Meant::Boolean),
-        any::<f64>().prop_map(Meant::Double),
-        any::<u64>().prop_map(|bits| Meant::Double(f64::from_bits(bits))),
-        any::<i32>().prop_map(|value| Meant::Double(f64::from(value))),
-        any::<i128>().prop_map(Meant::BigNumber),
-        (any::<[u8; 3]>(), vec(any::<u8>(), 0..20)).prop_map(|(format, text)| Meant::Verbatim(format, text)),
+        "[ -~\r\n]{0,20}".prop_map(SentReply::Simple),
+        "\\PC{0,20}\r?\n?".prop_map(SentReply::Error),
+        any::<i64>().prop_map(SentReply::Integer),
+        (-200i64..200).prop_map(SentReply::Integer),
+        vec(any::<u8>(), 0..40).prop_map(SentReply::Bulk),
+        Just(SentReply::Null),
+        Just(SentReply::NullArray),
+        any::<bool>().prop_map(SentReply::Boolean),
+        any::<f64>().prop_map(SentReply::Double),
+        any::<u64>().prop_map(|bits| SentReply::Double(f64::from_bits(bits))),
+        any::<i32>().prop_map(|value| SentReply::Double(f64::from(value))),
+        any::<i128>().prop_map(SentReply::BigNumber),
+        (any::<[u8; 3]>(), vec(any::<u8>(), 0..20))
+            .prop_map(|(format, text)| SentReply::Verbatim(format, text)),
     ];
     leaf.prop_recursive(4, 40, 6, |inner| {
         prop_oneof![
-            vec(inner.clone(), 0..6).prop_map(Meant::Array),
-            vec(inner.clone(), 0..6).prop_map(Meant::Set),
-            vec(inner.clone(), 0..6).prop_map(Meant::Push),
-            vec((inner.clone(), inner), 0..4).prop_map(Meant::Map),
+            vec(inner.clone(), 0..6).prop_map(SentReply::Array),
+            vec(inner.clone(), 0..6).prop_map(SentReply::Set),
+            vec(inner.clone(), 0..6).prop_map(SentReply::Push),
+            vec((inner.clone(), inner), 0..4).prop_map(SentReply::Map),
         ]
     })
 }
@@ -144,17 +144,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn what_is_written_is_read(meant in vec(meant(), 1..4), places in vec(any::<usize>(), 0..6), resp3: bool) {
+    fn parser_reads_what_the_writer_writes(sent in vec(any_reply(), 1..4), positions in vec(any::<usize>(), 0..6), resp3: bool) {
         let version = if resp3 { Version::Resp3 } else { Version::Resp2 };
         let mut bytes = Vec::new();
         let mut out = Writer::new(&mut bytes, version);
-        meant.iter().for_each(|reply| reply.write(&mut out));
-        let outcome = replies(&Limits::default(), cut(&bytes, &places));
+        sent.iter().for_each(|reply| reply.write(&mut out));
+        let outcome = replies(&Limits::default(), cut(&bytes, &positions));
         prop_assert_eq!(outcome.error, None);
         prop_assert_eq!(outcome.waiting, 0);
-        prop_assert_eq!(outcome.things.len(), meant.len());
-        for (meant, read) in meant.iter().zip(&outcome.things) {
-            prop_assert!(meant.is(read, version), "{:?} became {:?}", meant, read);
+        prop_assert_eq!(outcome.things.len(), sent.len());
+        for (sent, read) in sent.iter().zip(&outcome.things) {
+            prop_assert!(sent.matches(read, version), "{:?} became {:?}", sent, read);
         }
     }
 }

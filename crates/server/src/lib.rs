@@ -1,10 +1,10 @@
-//! The service: counters over RESP and HTTP.
+//! The server: counters over RESP and HTTP.
 //!
-//! [`Service`] is what both protocols share: the engine, who may do what, what is counted about the service itself, and who watches.
-//! [`resp`] speaks the protocol of Redis, [`http`] HTTP, [`tls`] keeps what is said from others.
+//! [`Service`] is shared by both protocols: engine, access control, metrics and change feed. [`resp`]
+//! implements the Redis protocol, [`http`] the HTTP API, [`tls`] encryption for both.
 
-mod accept;
-mod changes;
+mod accept_loop;
+mod change_feed;
 pub mod http;
 mod metrics;
 mod quota;
@@ -13,7 +13,7 @@ mod service;
 pub mod tls;
 mod transactions;
 
-pub use changes::{Changed, Changes};
-pub use metrics::{Count, Metrics};
+pub use change_feed::{ChangeEvent, ChangeFeed};
+pub use metrics::{Metric, Metrics};
 pub use service::{Options, Service};
 pub use transactions::Transactions;

@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jeton_core::Rejection;
-use jeton_engine::{Refusal, Reply};
+use jeton_engine::{EngineError, OperationOutcome};
 
 macro_rules! counts {
     ($($name:ident, $metric:literal, $label:literal, $help:literal;)*) => {
         /// Something that is counted.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Count {
+        pub enum Metric {
             $(#[doc = $help] $name,)*
         }
 
-        impl Count {
+        impl Metric {
             /// All of them, those of one metric together.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
@@ -66,23 +66,23 @@ pub struct Metrics(Box<[AtomicU64]>);
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self(Count::ALL.iter().map(|_| AtomicU64::new(0)).collect())
+        Self(Metric::ALL.iter().map(|_| AtomicU64::new(0)).collect())
     }
 }
 
 impl Metrics {
     /// So many more.
-    pub fn add(&self, what: Count, number: u64) {
+    pub fn add(&self, what: Metric, number: u64) {
         self.0[what as usize].fetch_add(number, Ordering::Relaxed);
     }
 
     /// So many fewer, of what can become fewer.
-    pub fn take(&self, what: Count, number: u64) {
+    pub fn take(&self, what: Metric, number: u64) {
         self.0[what as usize].fetch_sub(number, Ordering::Relaxed);
     }
 
     /// How many.
-    pub fn get(&self, what: Count) -> u64 {
+    pub fn get(&self, what: Metric) -> u64 {
         self.0[what as usize].load(Ordering::Relaxed)
     }
 
@@ -90,7 +90,7 @@ impl Metrics {
     pub fn render(&self, out: &mut String) {
         use std::fmt::Write;
         let mut last = "";
-        for count in Count::ALL {
+        for count in Metric::ALL {
             let (metric, label, value) = (count.metric(), count.label(), self.get(*count));
             if metric != last {
                 let kind = if metric.ends_with("_total") { "counter" } else { "gauge" };
@@ -106,26 +106,26 @@ impl Metrics {
 }
 
 /// As what an operation counts.
-pub fn outcome(reply: &Result<Reply, Refusal>) -> Count {
+pub fn outcome(reply: &Result<OperationOutcome, EngineError>) -> Metric {
     match reply {
-        Ok(Reply::Fresh(answer)) if answer.applied => Count::Applied,
-        Ok(Reply::Fresh(_)) => Count::Refused,
-        Ok(Reply::Replayed(_)) => Count::Replayed,
-        Ok(Reply::ProbablySeen) => Count::ProbablySeen,
-        Err(Refusal::Rejected(rejection)) => match rejection {
-            Rejection::Mismatch => Count::Mismatch,
-            Rejection::Expired { .. } | Rejection::Superseded { .. } => Count::Expired,
-            Rejection::FromFuture { .. } => Count::FromFuture,
+        Ok(OperationOutcome::Fresh(answer)) if answer.applied => Metric::Applied,
+        Ok(OperationOutcome::Fresh(_)) => Metric::Refused,
+        Ok(OperationOutcome::Replayed(_)) => Metric::Replayed,
+        Ok(OperationOutcome::ProbablySeen) => Metric::ProbablySeen,
+        Err(EngineError::Rejected(rejection)) => match rejection {
+            Rejection::Mismatch => Metric::Mismatch,
+            Rejection::Expired { .. } | Rejection::Superseded { .. } => Metric::Expired,
+            Rejection::FromFuture { .. } => Metric::FromFuture,
             Rejection::Fenced { .. } | Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => {
-                Count::Session
+                Metric::Session
             }
-            Rejection::Capacity { .. } | Rejection::Held => Count::Busy,
-            _ => Count::Invalid,
+            Rejection::Capacity { .. } | Rejection::Reserved => Metric::Busy,
+            _ => Metric::Invalid,
         },
-        Err(Refusal::Busy(_)) => Count::Busy,
-        Err(Refusal::NoSuchTable(_)) => Count::Invalid,
-        Err(Refusal::Withheld(_)) => Count::Quota,
-        Err(_) => Count::Unavailable,
+        Err(EngineError::Busy(_)) => Metric::Busy,
+        Err(EngineError::NoSuchTable(_)) => Metric::Invalid,
+        Err(EngineError::Withheld(_)) => Metric::Quota,
+        Err(_) => Metric::Unavailable,
     }
 }
 
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn what_is_counted_is_rendered_once_under_its_metric() {
         let metrics = Metrics::default();
-        metrics.add(Count::Applied, 3);
-        metrics.add(Count::RespOpen, 2);
-        metrics.take(Count::RespOpen, 1);
+        metrics.add(Metric::Applied, 3);
+        metrics.add(Metric::RespOpen, 2);
+        metrics.take(Metric::RespOpen, 1);
         let mut text = String::new();
         metrics.render(&mut text);
         assert!(text.contains("jeton_operations_total{outcome=\"applied\"} 3\n"), "{text}");

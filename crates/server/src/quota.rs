@@ -1,28 +1,30 @@
-//! The limit of a token on counters: what an operation creates is taken from it before the operation is passed on.
+//! The counter quota of an access token. The counters that an operation may create are charged before it is
+//! submitted.
 //!
-//! Only for tokens that have such a limit: what their operations may create is read first, which nobody else pays for. What must hold:
-//! - *Never more*: a token with a limit creates no more counters than it may, whatever comes together. What is taken is given back only when the
-//!   engine has said that nothing was created.
-//! - *Charged is who creates*: to change a counter that is there costs nothing, nor does a retry.
+//! Only clients with a quota pay for the extra read of the cells. Invariants:
+//! - A client creates no more counters than its quota allows, also with concurrent requests. A charge is
+//!   refunded only after the engine reported that nothing was created.
+//! - Changes of existing counters and retries are not charged.
 //!
-//! Two operations that create the same counter at the same instant, on two connections, are charged for it both; and so is one whose answer
-//! nobody waited for. Counters that are deleted or end are not given back: the limit is on creating, and whose they were is not known.
+//! Two connections that create the same counter concurrently are both charged, and so is an operation whose
+//! response was not awaited. Deleted and expired counters are not refunded: the quota limits creation, and
+//! the creator is not stored.
 
 use std::collections::{HashMap, HashSet};
 
-use jeton_access::{Pass, Quota};
+use jeton_auth::{AuthContext, Quota};
 use jeton_core::{Addition, BranchName, Cell, Change, Operation};
-use jeton_engine::{Ask, HoldError, Refusal, Reply, Request, Response, Vote};
+use jeton_engine::{Ask, EngineError, OperationOutcome, PrepareError, PrepareResult, Request, Response};
 
-use crate::metrics::Count;
+use crate::metrics::Metric;
 use crate::service::Service;
 
-/// Which cells hold something, as far as operations may create them.
+/// Whether cells exist, for the cells that operations may create.
 #[derive(Clone, Default)]
 struct Cells(HashMap<Cell, bool>);
 
-/// Whether a change makes a cell hold something that may have been empty.
-fn fills(change: &Change) -> bool {
+/// Whether a change may create a cell.
+fn creates(change: &Change) -> bool {
     match change {
         Change::Add(_)
         | Change::AddWithin { .. }
@@ -35,123 +37,127 @@ fn fills(change: &Change) -> bool {
 }
 
 impl Cells {
-    /// The cells as they are after an operation, as far as they change, and how many it creates.
+    /// The cells changed by an operation, and the number of cells it creates.
     fn after(&self, operation: &Operation) -> (Self, u64) {
         let (mut after, mut created) = (Self::default(), 0);
         for (cell, change) in operation.changes() {
-            let is_there = after.0.get(cell).or_else(|| self.0.get(cell)).copied();
-            if fills(change) {
-                created += u64::from(is_there == Some(false));
+            let exists = after.0.get(cell).or_else(|| self.0.get(cell)).copied();
+            if creates(change) {
+                created += u64::from(exists == Some(false));
                 after.0.insert(cell.clone(), true);
-            } else if *change == Change::Delete && is_there.is_some() {
+            } else if *change == Change::Delete && exists.is_some() {
                 after.0.insert(cell.clone(), false);
             }
         }
         (after, created)
     }
 
-    fn make(&mut self, after: Self) {
+    fn update(&mut self, after: Self) {
         self.0.extend(after.0);
     }
 }
 
-/// Holds a branch, if the token may create all the counters that it adds to and that are not there. They count as created when they are held, whatever
-/// becomes of the branch: when it is settled, whose it was is not known.
-pub async fn hold(
+/// Prepares a branch if the quota allows all counters that it would create. They are charged at prepare,
+/// whatever the outcome of the branch, because the client is not known when it is committed or aborted.
+pub async fn prepare_branch(
     service: &Service,
-    pass: &Pass,
+    auth: &AuthContext,
     name: &BranchName,
     additions: Vec<Addition>,
-) -> Result<Vote, HoldError> {
+) -> Result<PrepareResult, PrepareError> {
     let cells: HashSet<Cell> = additions.iter().map(|one| one.cell.clone()).collect();
     let mut created = 0;
-    for response in service.engine.burst(cells.into_iter().map(Ask::Read).collect()).await {
+    for response in service.engine.submit_batch(cells.into_iter().map(Ask::Read).collect()).await {
         match response {
             Response::Read(Ok(value)) => created += u64::from(value.is_none()),
-            Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => return Err(refusal.into()),
-            other => unreachable!("a read is not answered with {other:?}"),
+            Response::Read(Err(error)) | Response::Applied(Err(error)) => return Err(error.into()),
+            other => unreachable!("a read returns no {other:?}"),
         }
     }
-    if let Err(exhausted) = pass.take(Quota::Counters, created) {
-        service.metrics.add(Count::Quota, 1);
-        return Err(Refusal::Withheld(exhausted.to_string()).into());
+    if let Err(exhausted) = auth.take(Quota::Counters, created) {
+        service.metrics.add(Metric::Quota, 1);
+        return Err(EngineError::Withheld(exhausted.to_string()).into());
     }
-    let vote = service.engine.hold(name, additions).await;
-    if !matches!(vote, Ok(Vote::Held { fresh: true }) | Err(HoldError::Refused(Refusal::Closed))) {
-        pass.give_back(Quota::Counters, created);
+    let vote = service.engine.prepare_branch(name, additions).await;
+    if !matches!(
+        vote,
+        Ok(PrepareResult::Prepared { fresh: true }) | Err(PrepareError::Refused(EngineError::Closed))
+    ) {
+        auth.give_back(Quota::Counters, created);
     }
     vote
 }
 
-/// Does what the token may, and says of the rest why not.
-pub async fn burst(service: &Service, pass: &Pass, requests: Vec<Request>) -> Vec<Response> {
+/// Submits the requests that the quota allows, and answers the others with the error.
+pub async fn submit_batch(service: &Service, auth: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
     let operations = requests.iter().filter_map(Request::operation);
-    let filled = operations.flat_map(Operation::changes).filter(|(_, change)| fills(change));
+    let filled = operations.flat_map(Operation::changes).filter(|(_, change)| creates(change));
     let cells: HashSet<Cell> = filled.map(|(cell, _)| cell.clone()).collect();
     if cells.is_empty() {
-        return service.burst_of(requests).await;
+        return service.submit_prehashed(requests).await;
     }
     let cells: Vec<Cell> = cells.into_iter().collect();
     let reads = cells.iter().cloned().map(Ask::Read).collect();
-    let (mut there, mut unread) = (Cells::default(), HashMap::new());
-    for (cell, response) in cells.into_iter().zip(service.engine.burst(reads).await) {
+    let (mut existing, mut unread) = (Cells::default(), HashMap::new());
+    for (cell, response) in cells.into_iter().zip(service.engine.submit_batch(reads).await) {
         match response {
-            Response::Read(Ok(value)) => drop(there.0.insert(cell, value.is_some())),
-            Response::Read(Err(refusal)) | Response::Applied(Err(refusal)) => {
-                drop(unread.insert(cell, refusal));
+            Response::Read(Ok(value)) => drop(existing.0.insert(cell, value.is_some())),
+            Response::Read(Err(error)) | Response::Applied(Err(error)) => {
+                drop(unread.insert(cell, error));
             }
-            other => unreachable!("a read is not answered with {other:?}"),
+            other => unreachable!("a read returns no {other:?}"),
         }
     }
 
-    let (mut passed, mut withheld) = (Vec::new(), Vec::new());
-    let (mut expected, mut charged) = (there.clone(), 0);
+    let (mut passed, mut rejections) = (Vec::new(), Vec::new());
+    let (mut predicted, mut charged) = (existing.clone(), 0);
     for request in requests {
-        let refusal = match request.operation() {
+        let error = match request.operation() {
             None => None,
-            // What cannot be read cannot be charged for, and will hardly be written.
+            // A cell that cannot be read cannot be charged.
             Some(operation) => match operation.changes().find_map(|(cell, _)| unread.get(cell)) {
-                Some(refusal) => Some(refusal.clone()),
+                Some(error) => Some(error.clone()),
                 None => {
-                    let (after, created) = expected.after(operation);
-                    match pass.take(Quota::Counters, created) {
+                    let (after, created) = predicted.after(operation);
+                    match auth.take(Quota::Counters, created) {
                         Ok(()) => {
-                            expected.make(after);
+                            predicted.update(after);
                             charged += created;
                             None
                         }
                         Err(exhausted) => {
-                            service.metrics.add(Count::Quota, 1);
-                            Some(Refusal::Withheld(exhausted.to_string()))
+                            service.metrics.add(Metric::Quota, 1);
+                            Some(EngineError::Withheld(exhausted.to_string()))
                         }
                     }
                 }
             },
         };
-        if refusal.is_none() {
+        if error.is_none() {
             passed.push(request);
         }
-        withheld.push(refusal);
+        rejections.push(error);
     }
 
-    let responses = service.burst_of(passed.clone()).await;
+    let responses = service.submit_prehashed(passed.clone()).await;
     let mut created = 0;
     for (request, response) in passed.iter().zip(&responses) {
-        if let (Some(operation), Response::Applied(Ok(Reply::Fresh(answer)))) =
+        if let (Some(operation), Response::Applied(Ok(OperationOutcome::Fresh(answer)))) =
             (request.operation(), response)
             && answer.applied
         {
-            let (after, new) = there.after(operation);
-            there.make(after);
+            let (after, new) = existing.after(operation);
+            existing.update(after);
             created += new;
         }
     }
-    // One that was refused may have been charged for what a later one created: never more are created than were charged.
-    pass.give_back(Quota::Counters, charged.saturating_sub(created));
+    // A refused operation may have been charged for a cell that a later one created, so the totals are
+    // compared.
+    auth.give_back(Quota::Counters, charged.saturating_sub(created));
     let mut responses = responses.into_iter();
-    let answered = withheld.into_iter().map(|refusal| match refusal {
-        Some(refusal) => Response::Applied(Err(refusal)),
-        None => responses.next().unwrap_or(Response::Applied(Err(Refusal::Closed))),
+    let responses_in_order = rejections.into_iter().map(|error| match error {
+        Some(error) => Response::Applied(Err(error)),
+        None => responses.next().unwrap_or(Response::Applied(Err(EngineError::Closed))),
     });
-    answered.collect()
+    responses_in_order.collect()
 }

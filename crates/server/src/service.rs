@@ -1,40 +1,41 @@
-//! What both protocols share.
+//! The service shared by both protocols.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jeton_access::{Access, Pass, Quota};
-use jeton_core::{Addition, BranchName, Ending, Operation, TableSettings, WithoutId};
+use jeton_auth::{Access, AuthContext, Quota};
+use jeton_core::{Addition, BranchName, BranchOutcome, Change, MissingIdPolicy, Operation, TableSettings};
 use jeton_engine::{
-    Ask, Counted, Engine, HoldError, Refusal, Reply, Request, Response, Settled, TableError, Vote,
+    Ask, CommittedCount, Engine, EngineError, FinishResult, OperationOutcome, PrepareError, PrepareResult,
+    Request, Response, TableError,
 };
 
 use tokio::sync::Notify;
 
-use crate::changes::{Changed, Changes};
-use crate::metrics::{Count, Metrics, outcome};
+use crate::change_feed::{ChangeEvent, ChangeFeed};
+use crate::metrics::{Metric, Metrics, outcome};
 use crate::quota;
 use crate::resp::Cursors;
 use crate::transactions::Transactions;
 
-/// What can be chosen about the service.
+/// Options of the service.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The table of keys that name none.
+    /// Table of keys without a table name.
     pub default_table: String,
-    /// Whether all counters of a table may be deleted by one command.
+    /// Whether `FLUSHALL` and `FLUSHDB` are allowed.
     pub allow_flush: bool,
-    /// Connections that may be open, of each protocol.
+    /// Maximum open connections per protocol.
     pub connections_max: usize,
-    /// How long a connection may take to say its first word, and to end one it has begun.
-    pub word_timeout: Duration,
-    /// How long a request may wait for its answer.
-    pub answer_timeout: Duration,
-    /// The longest request.
+    /// Timeout for a client to send its first request, and to complete a started one.
+    pub request_read_timeout: Duration,
+    /// Timeout of a request in the engine.
+    pub request_timeout: Duration,
+    /// Maximum bytes of a request.
     pub request_bytes_max: usize,
-    /// The directory below which copies of the store are made. Without it they are made anywhere, for callers on this machine.
+    /// Directory below which backups are made. Without it, clients on this machine may name any directory.
     pub backup_dir: Option<PathBuf>,
 }
 
@@ -44,67 +45,69 @@ impl Default for Options {
             default_table: "default".into(),
             allow_flush: false,
             connections_max: 10_000,
-            word_timeout: Duration::from_secs(30),
-            answer_timeout: Duration::from_secs(30),
+            request_read_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(30),
             request_bytes_max: 8 << 20,
             backup_dir: None,
         }
     }
 }
 
-/// The engine, who may do what, what is counted about the service itself, and who watches.
+/// Engine, access control, metrics and change feed.
 pub struct Service {
-    /// The store.
+    /// The storage engine.
     pub engine: Arc<Engine>,
-    /// Who may do what.
+    /// Access control.
     pub access: Arc<Access>,
-    /// What was chosen.
+    /// Options of the service.
     pub options: Options,
-    /// What is counted.
+    /// Metrics of the service.
     pub metrics: Metrics,
-    /// Who watches.
-    pub changes: Changes,
-    /// Transactions over databases, if they are set up.
+    /// Feed of committed changes.
+    pub changes: ChangeFeed,
+    /// Transactions over databases, if configured.
     pub transactions: Arc<Transactions>,
-    /// Where walks through the keys are.
+    /// Open `SCAN` cursors.
     pub(crate) cursors: Cursors,
-    /// Held while a copy of the store is made.
+    /// Locked while a backup is made.
     pub(crate) copying: Mutex<()>,
-    /// Connections that are at work, and whether they are to end with that.
-    working: AtomicUsize,
+    /// Connections with a request in flight.
+    in_flight: AtomicUsize,
+    /// Whether connections close after the request in flight.
     stopping: AtomicBool,
     idle: Notify,
 }
 
-/// A connection at work, for as long as this is held.
-pub(crate) struct Work(Arc<Service>);
+/// Marks a connection as having a request in flight until it is dropped.
+pub(crate) struct InFlightGuard(Arc<Service>);
 
-impl Work {
+impl InFlightGuard {
     pub fn begin(service: &Arc<Service>) -> Self {
-        service.working.fetch_add(1, Ordering::SeqCst);
+        service.in_flight.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(service))
     }
 
-    /// Whether nothing more is to be done after it.
+    /// Whether the connection must close after this request.
     pub fn is_last(&self) -> bool {
         self.0.stopping.load(Ordering::SeqCst)
     }
 }
 
-impl Drop for Work {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        if self.0.working.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.stopping.load(Ordering::SeqCst) {
+        if self.0.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.stopping.load(Ordering::SeqCst) {
             self.0.idle.notify_waiters();
         }
     }
 }
 
 impl Service {
-    /// A service on this store. The table of keys that name none is made, if it is not there.
+    /// Creates a service on an engine, and the default table if it does not exist.
     pub fn new(engine: Arc<Engine>, access: Arc<Access>, options: Options) -> Result<Self, TableError> {
         if engine.table(&options.default_table).is_err() {
-            // The verbs of Redis have no ids, and must work on it.
-            let settings = TableSettings { without_id: WithoutId::AtMostOnce, ..TableSettings::default() };
+            // Redis commands have no ids and must work on the default table.
+            let settings =
+                TableSettings { without_id: MissingIdPolicy::AtMostOnce, ..TableSettings::default() };
             engine.create_table(&options.default_table, settings)?;
         }
         Ok(Self {
@@ -112,17 +115,17 @@ impl Service {
             access,
             options,
             metrics: Metrics::default(),
-            changes: Changes::default(),
+            changes: ChangeFeed::default(),
             transactions: Transactions::none(),
             cursors: Cursors::default(),
             copying: Mutex::new(()),
-            working: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             idle: Notify::new(),
         })
     }
 
-    /// The same, with transactions.
+    /// Adds transactions.
     #[must_use]
     pub fn with_transactions(self, transactions: Arc<Transactions>) -> Self {
         Self { transactions, ..self }
@@ -133,119 +136,140 @@ impl Service {
         self.engine.now().as_nanos() / 1_000_000
     }
 
-    /// Lets connections end with what they are at work on, and comes back when none is at work, or when that takes too long.
+    /// Makes connections close after their request in flight, and waits until none is in flight, at most 10
+    /// s.
     pub async fn stop(&self) {
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const STOP_TIMEOUT: Duration = Duration::from_secs(10);
         self.stopping.store(true, Ordering::SeqCst);
         let all_idle = async {
             loop {
                 let idle = self.idle.notified();
-                if self.working.load(Ordering::SeqCst) == 0 {
+                if self.in_flight.load(Ordering::SeqCst) == 0 {
                     return;
                 }
                 idle.await;
             }
         };
-        let _or_too_long = tokio::time::timeout(PATIENCE, all_idle).await;
+        let _or_timeout = tokio::time::timeout(STOP_TIMEOUT, all_idle).await;
     }
 
-    /// Does an operation, counts it, and tells those who watch.
-    pub async fn apply(&self, operation: Operation) -> Result<Reply, Refusal> {
-        let watched = self.changes.are_watched().then(|| operation.clone());
+    /// Applies an operation, counts it, and publishes its changes.
+    pub async fn apply(&self, operation: Operation) -> Result<OperationOutcome, EngineError> {
+        let published = self.changes.has_subscribers().then(|| operation.clone());
         let reply = self.engine.apply(operation).await;
         self.metrics.add(outcome(&reply), 1);
-        if let Some(operation) = watched {
-            self.tell(&operation, &reply);
+        if let Some(operation) = published {
+            self.publish(&operation, &reply);
         }
         reply
     }
 
-    /// Does many operations and reads, counts them, and tells those who watch.
-    pub async fn burst(&self, asks: Vec<Ask>) -> Vec<Response> {
-        self.burst_of(asks.into_iter().map(|ask| self.engine.prepare(ask)).collect()).await
+    /// Submits operations and reads, counts them, and publishes the changes.
+    pub async fn submit_batch(&self, requests: Vec<Ask>) -> Vec<Response> {
+        self.submit_prehashed(requests.into_iter().map(|request| self.engine.to_request(request)).collect())
+            .await
     }
 
-    /// As [`burst`](Self::burst), of what the engine has prepared.
-    pub async fn burst_of(&self, requests: Vec<Request>) -> Vec<Response> {
-        let watched = self.changes.are_watched().then(|| requests.clone());
-        let responses = self.engine.burst_of(requests).await;
-        // Most are alike: counted together, they cost next to nothing.
+    /// As [`submit_batch`](Self::submit_batch), for requests that are hashed already.
+    pub async fn submit_prehashed(&self, requests: Vec<Request>) -> Vec<Response> {
+        let published = self.changes.has_subscribers().then(|| requests.clone());
+        let responses = self.engine.submit_prehashed(requests).await;
+        // The common outcomes are counted once per batch, to save atomic operations.
         let (mut applied, mut read) = (0, 0);
         for response in &responses {
             match response {
                 Response::Applied(reply) => match outcome(reply) {
-                    Count::Applied => applied += 1,
+                    Metric::Applied => applied += 1,
                     other => self.metrics.add(other, 1),
                 },
                 _ => read += 1,
             }
         }
-        self.metrics.add(Count::Applied, applied);
-        self.metrics.add(Count::Read, read);
-        if let Some(requests) = watched {
+        self.metrics.add(Metric::Applied, applied);
+        self.metrics.add(Metric::Read, read);
+        if let Some(requests) = published {
             for (request, response) in requests.iter().zip(&responses) {
                 if let (Some(operation), Response::Applied(reply)) = (request.operation(), response) {
-                    self.tell(operation, reply);
+                    self.publish(operation, reply);
                 }
             }
         }
         responses
     }
 
-    /// Does an operation for somebody: not if it would create more counters than they may.
-    pub async fn apply_as(&self, pass: &Pass, operation: Operation) -> Result<Reply, Refusal> {
-        if !pass.is_limited(Quota::Counters) {
+    /// Applies an operation of a client, unless it exceeds the counter quota of the client.
+    pub async fn apply_as(
+        &self,
+        auth: &AuthContext,
+        operation: Operation,
+    ) -> Result<OperationOutcome, EngineError> {
+        if !auth.is_limited(Quota::Counters) {
             return self.apply(operation).await;
         }
-        let request = self.engine.prepare(Ask::Apply(operation));
-        match quota::burst(self, pass, vec![request]).await.pop() {
+        let request = self.engine.to_request(Ask::Apply(operation));
+        match quota::submit_batch(self, auth, vec![request]).await.pop() {
             Some(Response::Applied(reply)) => reply,
-            _ => Err(Refusal::Closed),
+            _ => Err(EngineError::Closed),
         }
     }
 
-    /// Does many operations and reads for somebody: not those that would create more counters than they may.
-    pub async fn burst_as(&self, pass: &Pass, requests: Vec<Request>) -> Vec<Response> {
-        if !pass.is_limited(Quota::Counters) {
-            return self.burst_of(requests).await;
+    /// Submits requests of a client, except those that exceed the counter quota of the client.
+    pub async fn submit_as(&self, auth: &AuthContext, requests: Vec<Request>) -> Vec<Response> {
+        if !auth.is_limited(Quota::Counters) {
+            return self.submit_prehashed(requests).await;
         }
-        quota::burst(self, pass, requests).await
+        quota::submit_batch(self, auth, requests).await
     }
 
-    /// Holds a branch of a transaction for somebody: not if it would create more counters than they may.
-    pub async fn hold_as(
+    /// Prepares a branch of a transaction of a client, unless it exceeds the counter quota of the client.
+    pub async fn prepare_branch_as(
         &self,
-        pass: &Pass,
+        auth: &AuthContext,
         name: &BranchName,
         additions: Vec<Addition>,
-    ) -> Result<Vote, HoldError> {
-        if pass.is_limited(Quota::Counters) {
-            return quota::hold(self, pass, name, additions).await;
+    ) -> Result<PrepareResult, PrepareError> {
+        if auth.is_limited(Quota::Counters) {
+            return quota::prepare_branch(self, auth, name, additions).await;
         }
-        self.engine.hold(name, additions).await
+        self.engine.prepare_branch(name, additions).await
     }
 
-    /// Ends a branch of a transaction, and tells those who watch.
-    pub async fn settle(&self, name: &BranchName, ending: Ending) -> Result<Settled, Refusal> {
-        let settled = self.engine.settle(name, ending).await;
-        if let Ok(Settled::Done { counted, .. }) = &settled {
-            self.metrics.add(Count::Applied, counted.len() as u64);
-            for Counted { cell, value, slot, millis } in counted {
+    /// Commits or aborts a branch of a transaction, and publishes its changes.
+    pub async fn finish_branch(
+        &self,
+        name: &BranchName,
+        outcome: BranchOutcome,
+    ) -> Result<FinishResult, EngineError> {
+        let finished = self.engine.finish_branch(name, outcome).await;
+        if let Ok(FinishResult::Done { counted, .. }) = &finished {
+            self.metrics.add(Metric::Applied, counted.len() as u64);
+            for CommittedCount { cell, value, slot, millis } in counted {
                 let (cell, value, slot, millis) = (cell.clone(), *value, *slot, *millis);
-                self.changes.tell(Changed { cell, value, slot, millis });
+                self.changes.publish(ChangeEvent { cell, value, slot, millis });
             }
         }
-        settled
+        finished
     }
 
-    fn tell(&self, operation: &Operation, reply: &Result<Reply, Refusal>) {
-        let Ok(Reply::Fresh(answer)) = reply else { return };
+    fn publish(&self, operation: &Operation, outcome: &Result<OperationOutcome, EngineError>) {
+        let Ok(OperationOutcome::Fresh(answer)) = outcome else { return };
         if !answer.applied {
             return;
         }
-        for ((cell, _), value) in operation.changes().zip(answer.values.as_slice()) {
+        let mut appended = None;
+        for ((cell, change), value) in operation.changes().zip(answer.values.as_slice()) {
+            match change {
+                // Its result is a length. The counter, if there is one, is the result of the check that
+                // follows it.
+                Change::Append(_) => {
+                    appended = Some(cell);
+                    continue;
+                }
+                Change::Check(_) if appended != Some(cell) => continue,
+                _ => {}
+            }
             let (slot, millis) = (answer.slot, answer.millis);
-            self.changes.tell(Changed { cell: cell.clone(), value: *value, slot, millis });
+            self.changes.publish(ChangeEvent { cell: cell.clone(), value: *value, slot, millis });
         }
     }
 }

@@ -1,9 +1,10 @@
-//! TLS for both protocols: certificates that can be replaced while it serves, and a door that nobody can block.
+//! TLS for both protocols, with certificates that can be replaced at run time.
 //!
-//! What must hold:
-//! - A connection that does not complete its handshake in time is closed, and takes a place like any other until then.
-//! - New certificates are in force for the next handshake; if they cannot be used, the ones before stay.
-//! - Nothing of a private key is logged or repeated.
+//! Invariants:
+//! - A connection that does not complete its handshake in time is closed. Until then it counts against the
+//!   connection limit.
+//! - New certificates apply from the next handshake. If they are invalid, the previous ones stay in use.
+//! - No part of a private key is logged or appears in an error.
 
 use std::future::Future;
 use std::io;
@@ -23,74 +24,74 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 pub use tokio_rustls::server::TlsStream;
 
-use crate::accept;
-use crate::metrics::Count;
+use crate::accept_loop;
+use crate::metrics::Metric;
 use crate::resp;
 use crate::service::Service;
 
-/// How long a client may take to agree on keys.
+/// Timeout of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why certificates cannot be used.
+/// Why a certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file could not be read, or holds no such thing.
+    /// A file cannot be read, or does not contain what it should.
     #[error("{}: {why}", file.display())]
     File {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Cause, without the content of the file.
         why: String,
     },
-    /// The key is not the one of the certificate, or they are of a kind that is not known.
-    #[error("the certificate in {} and the key in {} do not go together: {source}", cert.display(), key.display())]
+    /// The key does not belong to the certificate, or their type is not supported.
+    #[error("the certificate in {} and the key in {} do not match: {source}", cert.display(), key.display())]
     Pair {
-        /// The file of the certificate.
+        /// Path of the certificate.
         cert: PathBuf,
-        /// The file of the key.
+        /// Path of the key.
         key: PathBuf,
-        /// What the library said.
+        /// Error of the TLS library.
         source: rustls::Error,
     },
 }
 
-/// A certificate with its key, from files.
+/// A certificate and key, read from files.
 pub struct Tls {
     cert: PathBuf,
     key: PathBuf,
     config: ArcSwap<ServerConfig>,
-    /// The versions of both files that were looked at last.
-    seen: Mutex<(Option<Stamp>, Option<Stamp>)>,
+    /// Versions of both files at the last check.
+    versions: Mutex<(Option<FileVersion>, Option<FileVersion>)>,
 }
 
-/// What tells one version of a file from another without reading it: inode, length, and times of change.
-type Stamp = (u64, u64, (i64, i64), (i64, i64));
+/// Identifies the version of a file without reading it: inode, length, modification and change time.
+type FileVersion = (u64, u64, (i64, i64), (i64, i64));
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn file_version(path: &Path) -> Option<FileVersion> {
     let file = std::fs::metadata(path).ok()?;
     Some((file.ino(), file.size(), (file.mtime(), file.mtime_nsec()), (file.ctime(), file.ctime_nsec())))
 }
 
 impl Tls {
-    /// The certificate and key in these files, in PEM.
+    /// Reads the certificate chain and the key from PEM files.
     pub fn open(cert: &Path, key: &Path) -> Result<Self, TlsError> {
-        // The stamps first: if a file is replaced in between, the next look sees another one and reads it again.
-        let seen = (stamp(cert), stamp(key));
+        // Before the files are read: if one is replaced meanwhile, the next check sees a new version.
+        let versions = (file_version(cert), file_version(key));
         let config = ArcSwap::new(read(cert, key)?);
-        Ok(Self { cert: cert.into(), key: key.into(), config, seen: Mutex::new(seen) })
+        Ok(Self { cert: cert.into(), key: key.into(), config, versions: Mutex::new(versions) })
     }
 
-    /// Looks whether a file is another than before, and if so uses it from the next handshake on; says whether it did. If what is there cannot be
-    /// used, what was used before stays, and the error is returned once.
+    /// Reads the files again if one has changed, for use from the next handshake on. Returns whether it did.
+    /// If they are invalid, the previous ones stay in use, and the error is returned once.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
-        // Nothing is left half done in there by a panic.
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = (stamp(&self.cert), stamp(&self.key));
-        if now == *seen {
+        // A panic cannot leave the versions inconsistent.
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (file_version(&self.cert), file_version(&self.key));
+        if now == *versions {
             return Ok(false);
         }
-        *seen = now;
+        *versions = now;
         self.config.store(read(&self.cert, &self.key)?);
         Ok(true)
     }
@@ -119,18 +120,18 @@ fn read(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
-/// Said without what the file holds.
-fn unreadable(file: &Path, wanted: &str, error: &pem::Error) -> TlsError {
+/// Describes the error without the content of the file.
+fn unreadable(file: &Path, expected: &str, error: &pem::Error) -> TlsError {
     let why = match error {
         pem::Error::Io(error) => format!("cannot be read: {error}"),
-        pem::Error::NoItemsFound => format!("{wanted} in PEM is not in it"),
+        pem::Error::NoItemsFound => format!("contains no PEM block with {expected}"),
         _ => "is not PEM".into(),
     };
     TlsError::File { file: file.into(), why }
 }
 
-/// Welcomes clients until it is told to stop, and hands those who completed their handshake to `serve`. Returns the connections that are
-/// still open.
+/// Accepts connections until `stop` completes, and passes those with a completed handshake to `serve`.
+/// Returns the connections that are still open.
 pub async fn accept<F>(
     tls: Arc<Tls>,
     service: Arc<Service>,
@@ -141,41 +142,42 @@ pub async fn accept<F>(
 where
     F: Future<Output = ()> + Send,
 {
-    // Those that are served are counted again where they are served: handshakes have to be bounded before that.
-    let places = Arc::new(Semaphore::new(service.options.connections_max.min(Semaphore::MAX_PERMITS)));
-    accept::accept(listener, stop, |stream, peer, connections| {
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            // Whoever speaks TLS cannot be told anything before the handshake: it is closed.
-            service.metrics.add(Count::TurnedAway, 1);
+    // Bounds handshakes. Served connections are counted again by `serve`.
+    let permits = Arc::new(Semaphore::new(service.options.connections_max.min(Semaphore::MAX_PERMITS)));
+    accept_loop::accept(listener, stop, |stream, peer, connections| {
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
+            // No error can be sent before the handshake.
+            service.metrics.add(Metric::TurnedAway, 1);
             return;
         };
         let (acceptor, serve) = (tls.acceptor(), serve.clone());
         connections.spawn(async move {
             match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => serve(stream, peer).await,
-                Ok(Err(error)) => tracing::debug!(%peer, %error, "no handshake"),
-                Err(_) => tracing::debug!(%peer, "closed: no handshake in time"),
+                Ok(Err(error)) => tracing::debug!(%peer, %error, "handshake failed"),
+                Err(_) => tracing::debug!(%peer, "closed: handshake timeout"),
             }
-            drop(place);
+            drop(permit);
         });
     })
     .await
 }
 
-/// Serves the Redis protocol through TLS, until it is told to stop: then what is under way is answered, and the connections are closed.
+/// Serves the Redis protocol over TLS until `stop` completes. Then it answers the requests in flight and
+/// closes the connections.
 pub async fn serve_resp(
     tls: Arc<Tls>,
     service: Arc<Service>,
     listener: TcpListener,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let of_connections = service.clone();
+    let connection_service = service.clone();
     let mut connections = accept(tls, service.clone(), listener, stop, move |stream, peer| {
-        resp::serve_connection(of_connections.clone(), stream, peer.to_string())
+        resp::serve_connection(connection_service.clone(), stream, peer.to_string())
     })
     .await;
     service.stop().await;
-    // Those that are left wait for a client that says nothing.
+    // The connections left are idle.
     connections.shutdown().await;
     Ok(())
 }
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_are_used_and_broken_ones_change_nothing() {
+    fn reloads_new_files_and_keeps_valid_ones() {
         let folder = tempfile::tempdir().unwrap();
         let (cert, key) = pair(folder.path(), "one.test");
         let tls = Tls::open(&cert, &key).unwrap();
@@ -204,8 +206,8 @@ mod tests {
 
         fs::write(&cert, "no certificate at all").unwrap();
         assert!(tls.reload_if_changed().is_err());
-        assert!(!tls.reload_if_changed().unwrap(), "said once");
-        assert!(Arc::ptr_eq(&first, &tls.config.load_full()), "the old one stays");
+        assert!(!tls.reload_if_changed().unwrap(), "the error is returned once");
+        assert!(Arc::ptr_eq(&first, &tls.config.load_full()), "the previous certificate stays in use");
 
         pair(folder.path(), "two.test");
         assert!(tls.reload_if_changed().unwrap());
@@ -213,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_says_which_file_and_why() {
+    fn errors_name_the_file_and_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         let (cert, key) = pair(folder.path(), "one.test");
-        let told = |cert: &Path, key: &Path| Tls::open(cert, key).err().unwrap().to_string();
+        let error = |cert: &Path, key: &Path| Tls::open(cert, key).err().unwrap().to_string();
         let missing = folder.path().join("missing.pem");
-        assert!(told(&missing, &key).contains("missing.pem: cannot be read"));
-        assert!(told(&key, &key).contains("a certificate in PEM is not in it"));
-        assert!(told(&cert, &cert).contains("a private key in PEM is not in it"));
+        assert!(error(&missing, &key).contains("missing.pem: cannot be read"));
+        assert!(error(&key, &key).contains("contains no PEM block with a certificate"));
+        assert!(error(&cert, &cert).contains("contains no PEM block with a private key"));
 
         let other = tempfile::tempdir().unwrap();
         let (_, of_another) = pair(other.path(), "one.test");
-        assert!(told(&cert, &of_another).contains("do not go together"));
+        assert!(error(&cert, &of_another).contains("do not match"));
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use jeton_etx::Desk;
+use jeton_etx::TransactionService;
 
 /// Where transactions are taken.
 #[derive(Default)]
 pub struct Transactions {
     is_wanted: bool,
-    desk: OnceLock<Arc<dyn Desk>>,
+    desk: OnceLock<Arc<dyn TransactionService>>,
     leader: OnceLock<Box<Leader>>,
 }
 
@@ -27,7 +27,7 @@ impl Transactions {
     }
 
     /// Takes them from now on.
-    pub fn open(&self, desk: Arc<dyn Desk>) {
+    pub fn open(&self, desk: Arc<dyn TransactionService>) {
         // There is one for each server; whoever came first stays.
         let _is_first = self.desk.set(desk);
     }
@@ -48,7 +48,7 @@ impl Transactions {
     }
 
     /// Where they are taken, if they are.
-    pub fn desk(&self) -> Option<&Arc<dyn Desk>> {
+    pub fn desk(&self) -> Option<&Arc<dyn TransactionService>> {
         self.desk.get()
     }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod fuzzed;
-#[path = "../../../fuzz/replay.rs"]
+#[path = "../../../testing/fuzz/replay.rs"]
 mod replay;
 
 use fuzzed::{KEYED, ROUTES, World};

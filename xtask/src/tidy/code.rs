@@ -1,8 +1,8 @@
-//! Rust source as the rules see it: comments and literals blanked out, tests blanked out on request.
+//! Rust source as the rules read it: comments and literals blanked out, tests blanked out on request.
 //!
 //! Blanking keeps every byte position and every line, so a finding in the blanked text has its place in the file. This
 //! is a reader for formatted code and no parser: it knows comments, literals, brackets and attributes, and that is
-//! enough to tell a call from a sentence about it.
+//! enough to distinguish a call from a comment.
 
 /// Blanks comments and the insides of string and character literals.
 pub fn without_comments(text: &str) -> String {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_told_from_lifetimes() {
+    fn characters_differ_from_lifetimes() {
         check(r#"f('"', "a")"#, r#"f('_', "_")"#);
         check(r"f('\'', b'\\', '\u{1F}', x)", "f('__', b'__', '______', x)");
         check("f<'a>(x: &'a str, y: 'é')", "f<'a>(x: &'a str, y: '__')");

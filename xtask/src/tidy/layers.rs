@@ -1,7 +1,11 @@
-//! Dependencies between our own crates point one way, down this table.
+//! The dependencies between the crates of this repository: exactly the edges of this table.
+//!
+//! The crate map of ARCHITECTURE.md is generated from the same table; `cargo xtask fix` writes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use toml::de::{DeTable, DeValue};
 
 use super::Violation;
@@ -13,50 +17,49 @@ const WHY: &str = "a crate that knows only what is below it can be read, tested 
 /// The file of the table, for the messages.
 const TABLE: &str = "xtask/src/tidy/layers.rs";
 
-/// Which of our crates a crate may use; what those may use, it may use too. Tests (dev-dependencies) may use everything.
-/// A crate is named by its folder, without `crates/`.
-const LAYERS: &[(&str, Below)] = &[
-    // Publishable: they know nothing of us.
-    ("filter", Below::These(&[])),
-    ("clock", Below::These(&[])),
-    // The database, from the inside out.
-    ("core", Below::These(&["filter", "clock"])),
-    ("register", Below::These(&["core"])),
-    ("register-postgres", Below::These(&["register"])),
-    ("register-raft", Below::These(&["register"])),
-    ("engine", Below::These(&["register"])),
-    ("etx", Below::These(&["engine"])),
-    ("xa", Below::These(&["etx"])),
-    ("procedure", Below::These(&["etx"])),
-    ("geo", Below::These(&["engine"])),
-    // The protocol, for both ends; and who may do what. Neither knows the database.
-    ("resp", Below::These(&[])),
-    ("access", Below::These(&[])),
-    ("server", Below::These(&["etx", "xa", "geo", "resp", "access"])),
-    // A client links no engine into the program of its user.
-    ("client", Below::These(&["core", "resp"])),
-    // The figures of the papers need the structures of the papers, not the server; those of e-Transactions are measured on databases.
-    ("lab", Below::These(&["filter", "clock", "xa", "register-raft", "testbed"])),
-    // It alone knows which registers and databases there are to choose from.
-    ("cli", Below::These(&["server", "client", "lab", "procedure", "register-postgres", "register-raft"])),
-    // Feeds what reads the bytes of strangers.
-    ("fuzz", Below::Everything),
-    // Databases of others, for tests and comparisons.
-    ("testbed", Below::These(&[])),
-    // The rivals, and everybody under the same load.
-    ("peers", Below::These(&["resp", "testbed"])),
-    // The example, which talks to servers as strangers do.
-    ("bank", Below::These(&["etx", "testbed"])),
-    // They look at the whole, and nothing is built on them.
-    ("sim", Below::Everything),
-    ("xtask", Below::Everything),
-];
+/// The file that contains the generated crate map, and the marks around it.
+const MAP: &str = "ARCHITECTURE.md";
+const MAP_BEGIN: &str = "<!-- crate map: written by cargo xtask fix -->\n";
+const MAP_END: &str = "<!-- end of crate map -->\n";
 
-#[derive(Clone, Copy)]
-enum Below {
-    These(&'static [&'static str]),
-    Everything,
+/// A crate: its directory, what it is, and the crates of this repository that it uses directly. Dependencies of tests and
+/// benchmarks (dev-dependencies) are not restricted.
+struct Crate {
+    directory: &'static str,
+    about: &'static str,
+    uses: &'static [&'static str],
 }
+
+const fn entry(directory: &'static str, about: &'static str, uses: &'static [&'static str]) -> Crate {
+    Crate { directory, about, uses }
+}
+
+#[rustfmt::skip]
+const CRATES: &[Crate] = &[
+    entry("crates/filter", "forgetful Bloom filter; publishable; pure", &[]),
+    entry("crates/clock", "Bloom clock and vector clock; publishable; pure", &[]),
+    entry("crates/core", "ids, operations, tables, sessions, the state machine of a partition; pure", &["crates/filter"]),
+    entry("crates/register", "write-once registers: trait, conformance suite, memory and embedded engines", &["crates/core"]),
+    entry("crates/register-postgres", "write-once registers in PostgreSQL", &["crates/register"]),
+    entry("crates/register-raft", "write-once registers replicated by Raft", &["crates/register"]),
+    entry("crates/engine", "shards, group commit, id index, value store, checkpoints, recovery, backup", &["crates/core", "crates/register"]),
+    entry("crates/etx", "e-Transactions: the protocol as a pure state machine, and the coordinator that runs it", &["crates/register"]),
+    entry("crates/participants", "PostgreSQL, MariaDB and Jeton as participants of transactions", &["crates/etx"]),
+    entry("crates/procedures", "transactions declared in the configuration file", &["crates/etx"]),
+    entry("crates/resp", "RESP2 and RESP3 for both ends; no I/O", &[]),
+    entry("crates/auth", "tokens, rights, rate limits", &[]),
+    entry("crates/server", "the service: RESP, HTTP, TLS, metrics, change feed", &["crates/auth", "crates/core", "crates/engine", "crates/etx", "crates/resp"]),
+    entry("crates/client", "Rust client: retries with the same id, outbox, transactions", &["crates/core", "crates/resp"]),
+    entry("crates/cli", "the `jeton` binary", &["crates/auth", "crates/core", "crates/engine", "crates/etx", "crates/participants", "crates/procedures", "crates/register", "crates/register-postgres", "crates/register-raft", "crates/resp", "crates/server"]),
+    entry("testing/testkit", "helpers for tests: one random number generator", &[]),
+    entry("testing/testbed", "PostgreSQL and MariaDB for tests: started, killed, paused, behind a breakable network", &[]),
+    entry("testing/sim", "seeded simulator: the engine on a simulated disk and clock", &["crates/core", "crates/engine", "crates/register"]),
+    entry("testing/chaos-bank", "a bank on three databases whose servers and databases are killed", &["crates/etx", "testing/testbed"]),
+    entry("testing/bench-rivals", "Jeton, Redis and PostgreSQL under the same load", &["testing/testbed"]),
+    entry("testing/fuzz", "fuzz targets for every parser of untrusted bytes; a workspace of its own", &["crates/auth", "crates/clock", "crates/core", "crates/engine", "crates/filter", "crates/register", "crates/resp", "crates/server"]),
+    entry("research", "figures and evaluations of the papers; a workspace of its own", &["crates/clock", "crates/etx", "crates/filter", "crates/participants", "crates/register", "crates/register-raft", "testing/testbed", "testing/testkit"]),
+    entry("xtask", "`cargo xtask`: tests, checks, benchmarks", &[]),
+];
 
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -73,47 +76,85 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
                 line: error.span().map_or(1, |span| line(text, span.start)),
                 what: format!("not TOML: {}", error.message()),
                 why: WHY,
-                fix: "mend the syntax".into(),
+                fix: "correct the syntax".into(),
             }),
         }
     }
 
-    // From the name of a package to its folder.
+    // From the name of a package to its directory.
     let ours: BTreeMap<&str, &str> = manifests
         .iter()
-        .filter_map(|(path, (_, manifest))| Some((package_name(manifest)?, folder(path))))
+        .filter_map(|(path, (_, manifest))| Some((package_name(manifest)?, directory(path))))
         .collect();
     let inherited = manifests.get("Cargo.toml").map(|(_, root)| root);
 
     for (path, (text, manifest)) in &manifests {
         let Some(name) = package_name(manifest) else { continue };
-        let user = folder(path);
-        let Some(allowed) = allowed(user) else {
+        let user = directory(path);
+        let Some(known) = CRATES.iter().find(|known| known.directory == user) else {
             violations.push(Violation {
                 path: (*path).into(),
                 line: 1,
-                what: format!("the crate `{name}` has no place among the layers"),
+                what: format!("the crate `{name}` is not in the table of crates"),
                 why: WHY,
-                fix: format!("add `{user}` with what it may use to LAYERS in {TABLE}"),
+                fix: format!("add `{user}` and the crates that it uses to CRATES in {TABLE}"),
             });
             continue;
         };
+        let mut unused: Vec<&str> = known.uses.to_vec();
         for dependency in dependencies(manifest, inherited) {
             let Some(used) = ours.get(dependency.package.as_str()) else { continue };
-            if !allowed.contains(used) {
+            unused.retain(|listed| listed != used);
+            if !known.uses.contains(used) {
                 violations.push(Violation {
                     path: (*path).into(),
                     line: line(text, dependency.at),
-                    what: format!("`{user}` may not depend on `{used}` ({})", dependency.package),
+                    what: format!("`{user}` depends on `{used}`, which the table does not list"),
                     why: WHY,
-                    fix: format!(
-                        "move the shared part down a layer, or argue for a new edge in LAYERS in {TABLE}"
-                    ),
+                    fix: format!("move the shared part down a layer, or add the edge to CRATES in {TABLE}"),
                 });
             }
         }
+        violations.extend(unused.into_iter().map(|listed| Violation {
+            path: TABLE.into(),
+            line: 1,
+            what: format!("the table lists `{user}` -> `{listed}`, which {path} does not have"),
+            why: "the table is the map of the crates, and a map with wrong edges misleads",
+            fix: "remove the edge from the table".into(),
+        }));
+    }
+    if let Some((_, text)) = tree.texts(MAP).find(|(path, _)| *path == MAP)
+        && with_map(text).is_some_and(|fresh| fresh != text)
+    {
+        violations.push(Violation {
+            path: MAP.into(),
+            line: 1,
+            what: "the crate map is not the one of the table".into(),
+            why: WHY,
+            fix: "run `cargo xtask fix`".into(),
+        });
     }
     violations
+}
+
+/// Writes the crate map into ARCHITECTURE.md.
+pub fn write_map(root: &Path) -> Result<()> {
+    let path = root.join(MAP);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {MAP}"))?;
+    let fresh = with_map(&text).with_context(|| format!("{MAP} has no marks for the crate map"))?;
+    std::fs::write(&path, fresh).with_context(|| format!("cannot write {MAP}"))
+}
+
+/// The text with a fresh crate map between its marks; nothing if it has no marks.
+fn with_map(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once(MAP_BEGIN)?;
+    let (_, after) = rest.split_once(MAP_END)?;
+    let mut map = String::from("\n| crate | what it is | uses |\n|---|---|---|\n");
+    for Crate { directory, about, uses } in CRATES {
+        let names: Vec<&str> = uses.iter().filter_map(|used| used.rsplit('/').next()).collect();
+        map += &format!("| `{directory}` | {about} | {} |\n", names.join(", "));
+    }
+    Some(format!("{before}{MAP_BEGIN}{map}\n{MAP_END}{after}"))
 }
 
 /// A dependency that ends up in the build of the crate's users.
@@ -157,49 +198,31 @@ fn child<'a, 'i>(table: &'a DeTable<'i>, key: &str) -> Option<&'a DeTable<'i>> {
     table.get(key)?.get_ref().as_table()
 }
 
-/// `crates/filter/Cargo.toml` is the manifest of `filter`.
-fn folder(manifest_path: &str) -> &str {
-    let folder = manifest_path.strip_suffix("Cargo.toml").unwrap_or(manifest_path).trim_end_matches('/');
-    folder.strip_prefix("crates/").unwrap_or(folder)
-}
-
-/// What a crate may use, what is below that included; nothing if the table does not know the crate.
-fn allowed(user: &str) -> Option<BTreeSet<&'static str>> {
-    let mut allowed = BTreeSet::new();
-    let mut ahead = vec![below(user)?];
-    while let Some(below_one) = ahead.pop() {
-        match below_one {
-            Below::Everything => allowed.extend(LAYERS.iter().map(|(name, _)| *name)),
-            Below::These(names) => {
-                ahead.extend(
-                    names.iter().filter(|name| allowed.insert(**name)).filter_map(|name| below(name)),
-                );
-            }
-        }
-    }
-    Some(allowed)
-}
-
-fn below(user: &str) -> Option<Below> {
-    LAYERS.iter().find(|(name, _)| *name == user).map(|(_, below)| *below)
+/// `crates/filter/Cargo.toml` is the manifest of `crates/filter`.
+fn directory(manifest_path: &str) -> &str {
+    manifest_path.strip_suffix("Cargo.toml").unwrap_or(manifest_path).trim_end_matches('/')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The violations of a workspace in which `user` has these lines and every crate of the table exists.
+    /// The violations of a workspace of all crates, in which `user` has the edges of the table and these lines.
     fn check_manifest(user: &str, lines: &str) -> Vec<(usize, String)> {
-        let path = |name: &str| {
-            if name == "xtask" { "xtask/Cargo.toml".into() } else { format!("crates/{name}/Cargo.toml") }
-        };
-        let mut files: Vec<(String, String)> = LAYERS
-            .iter()
-            .filter(|(name, _)| *name != user)
-            .map(|(name, _)| (path(name), format!("[package]\nname = \"our-{name}\"\n")))
-            .collect();
-        files.push((path(user), format!("[package]\nname = \"our-{user}\"\n{lines}")));
-        let root = "[workspace.dependencies]\nhidden = { path = \"crates/cli\", package = \"our-cli\" }\n";
+        let name = |directory: &str| format!("our-{}", directory.replace('/', "-"));
+        let mut files: Vec<(String, String)> = Vec::new();
+        for Crate { directory, uses, .. } in CRATES {
+            let mut text = format!("[package]\nname = \"{}\"\n", name(directory));
+            if *directory == user {
+                text += lines;
+            }
+            for used in *uses {
+                text += &format!("[dependencies.{}]\nworkspace = true\n", name(used));
+            }
+            files.push((format!("{directory}/Cargo.toml"), text));
+        }
+        let root =
+            "[workspace.dependencies]\nhidden = { path = \"crates/cli\", package = \"our-crates-cli\" }\n";
         files.push(("Cargo.toml".into(), root.into()));
         let files: Vec<(&str, &str)> =
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
@@ -207,57 +230,44 @@ mod tests {
     }
 
     #[test]
-    fn an_upward_edge_is_found_with_its_line() {
-        let found = check_manifest("core", "[dependencies]\nanyhow = \"1\"\nour-engine.workspace = true\n");
-        assert_eq!(found, [(5, "`core` may not depend on `engine` (our-engine)".into())]);
+    fn an_unlisted_edge_is_found_with_its_line() {
+        let found = check_manifest(
+            "crates/core",
+            "[build-dependencies]\nanyhow = \"1\"\nour-crates-engine = \"1\"\n",
+        );
+        let what = "`crates/core` depends on `crates/engine`, which the table does not list";
+        assert_eq!(found, [(5, what.to_string())]);
     }
 
     #[test]
     fn every_kind_of_dependency_but_a_tests_is_checked() {
         for (lines, expected) in [
-            ("[build-dependencies]\nour-cli = \"1\"\n", 1),
-            ("[target.'cfg(loom)'.dependencies]\nour-cli = \"1\"\n", 1),
-            ("[dependencies.our-cli]\nworkspace = true\n", 1),
-            ("[dependencies]\nother = { package = \"our-cli\", version = \"1\" }\n", 1),
+            ("[build-dependencies]\nour-crates-cli = \"1\"\n", 1),
+            ("[target.'cfg(loom)'.dependencies]\nour-crates-cli = \"1\"\n", 1),
+            ("[dependencies.our-crates-cli]\nworkspace = true\n", 1),
+            ("[dependencies]\nother = { package = \"our-crates-cli\", version = \"1\" }\n", 1),
             ("[dependencies]\nhidden.workspace = true\n", 1),
-            ("[dev-dependencies]\nour-cli = \"1\"\n", 0),
-            ("[target.'cfg(loom)'.dev-dependencies]\nour-cli = \"1\"\n", 0),
+            ("[dev-dependencies]\nour-crates-cli = \"1\"\n", 0),
+            ("[target.'cfg(loom)'.dev-dependencies]\nour-crates-cli = \"1\"\n", 0),
             ("[dependencies]\nhidden = \"1\"\n", 0),
         ] {
-            assert_eq!(check_manifest("filter", lines).len(), expected, "{lines}");
+            assert_eq!(check_manifest("crates/filter", lines).len(), expected, "{lines}");
         }
     }
 
     #[test]
-    fn what_is_below_may_be_used_from_any_height() {
-        for (user, used) in [
-            ("engine", "filter"),
-            ("server", "clock"),
-            ("cli", "engine"),
-            ("lab", "filter"),
-            ("sim", "server"),
-        ] {
-            assert_eq!(
-                check_manifest(user, &format!("[dependencies]\nour-{used} = \"1\"\n")),
-                [],
-                "{user} {used}"
-            );
-        }
-        for (user, used) in [
-            ("filter", "clock"),
-            ("client", "server"),
-            ("lab", "server"),
-            ("etx", "geo"),
-            ("server", "cli"),
-            ("geo", "xtask"),
-        ] {
-            let found = check_manifest(user, &format!("[dependencies]\nour-{used} = \"1\"\n"));
-            assert_eq!(found.len(), 1, "{user} {used}");
-        }
+    fn a_listed_edge_that_is_not_used_is_found() {
+        let Some(Crate { directory, uses, .. }) = CRATES.iter().find(|known| known.uses.len() == 1) else {
+            panic!("no crate of the table uses exactly one other");
+        };
+        let path = format!("{directory}/Cargo.toml");
+        let found = check(&Tree::of(&[(&path, "[package]\nname = \"alone\"\n")]));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].what.contains(uses[0]), "{}", found[0].what);
     }
 
     #[test]
-    fn an_unknown_crate_is_told_where_to_enter() {
+    fn an_unknown_crate_is_found() {
         let violations = check(&Tree::of(&[("crates/new/Cargo.toml", "[package]\nname = \"jeton-new\"\n")]));
         assert_eq!(violations.len(), 1);
         assert!(violations[0].fix.contains(TABLE), "{}", violations[0].fix);
@@ -271,14 +281,20 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_no_circle_and_no_stranger() {
-        for (name, below) in LAYERS {
-            let Below::These(names) = below else { continue };
-            assert!(
-                names.iter().all(|used| self::below(used).is_some()),
-                "{name} uses a crate without an entry"
-            );
-            assert!(allowed(name).is_some_and(|allowed| !allowed.contains(name)), "{name} is below itself");
+    fn an_outdated_crate_map_is_found() {
+        let old = format!("# Title\n{MAP_BEGIN}old\n{MAP_END}rest\n");
+        assert_eq!(check(&Tree::of(&[(MAP, &old)])).len(), 1);
+        let fresh = with_map(&old).unwrap();
+        assert!(fresh.starts_with("# Title\n") && fresh.ends_with("rest\n"), "{fresh}");
+        assert_eq!(check(&Tree::of(&[(MAP, &fresh)])), []);
+    }
+
+    #[test]
+    fn product_crates_use_no_test_crates() {
+        for Crate { directory, uses, .. } in
+            CRATES.iter().filter(|known| known.directory.starts_with("crates/"))
+        {
+            assert!(uses.iter().all(|used| used.starts_with("crates/")), "{directory}");
         }
     }
 }

@@ -4,8 +4,7 @@ use super::Violation;
 use super::code::{line, places, without_comments};
 use super::tree::Tree;
 
-const WHY: &str =
-    "a placeholder is a panic in somebody's hands, and an ignored test is a promise nobody checks";
+const WHY: &str = "a placeholder panics at run time, and an ignored test checks nothing";
 
 const LEFTOVERS: &[(&str, &str)] = &[
     ("todo!", "write the code, or take the path to it away"),

@@ -1,9 +1,9 @@
-//! No file names a place on somebody's machine.
+//! No file contains a path of a particular machine.
 
 use super::Violation;
 use super::tree::Tree;
 
-const WHY: &str = "a path of one machine is wrong on every other, and tells strangers about its owner";
+const WHY: &str = "a path of one machine is wrong on every other, and reveals details of its owner";
 
 /// The first part of the paths meant; without slashes, so that this file keeps its own rule.
 const FOLDERS: &[&str] = &["work", "root", "home", "Users"];

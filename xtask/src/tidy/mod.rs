@@ -1,4 +1,4 @@
-//! The rules of the house that a compiler does not know, checked over every file of the repository.
+//! Repository rules that the compiler does not check.
 //!
 //! A rule is one file here: a function from the [`Tree`] to its violations, and a test that plants a violation and
 //! sees it found. To add a rule, write the file and name it in [`RULES`]. The rules run as `cargo xtask tidy` and, by
@@ -13,12 +13,14 @@ mod links;
 mod machine_paths;
 mod purity;
 mod tree;
+mod words;
 
 use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
+pub use self::layers::write_map;
 use self::tree::Tree;
 
 /// Finds the places where a tree breaks one rule.
@@ -33,9 +35,10 @@ const RULES: &[Rule] = &[
     headers::check,
     machine_paths::check,
     links::check,
+    words::check,
 ];
 
-/// One place that breaks a rule, with what its reader needs to mend it.
+/// One place that breaks a rule, with the reason and the fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Violation {
     path: String,

@@ -81,7 +81,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
         .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let paths: Vec<String> = text.split('\0').filter(|path| !path.is_empty()).map(Into::into).collect();
-    // A copy inside somebody else's repository is listed by that one, and perhaps as ignored.
+    // A copy inside another repository is listed by that repository, perhaps as ignored.
     (output.status.success() && paths.iter().any(|path| path == "Cargo.toml")).then_some(paths)
 }
 
@@ -92,10 +92,10 @@ fn walked(root: &Path) -> Result<Vec<String>> {
         for entry in fs::read_dir(root.join(&folder)).with_context(|| format!("cannot list {folder}"))? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if folder.is_empty() && [".git", "target", "lab-out"].contains(&name.as_str()) {
+            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if [".git", "target", "research/target", "research-out"].contains(&path.as_str()) {
                 continue;
             }
-            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
             if entry.file_type()?.is_dir() {
                 folders.push(path);
             } else {
@@ -124,10 +124,12 @@ mod tests {
     #[test]
     fn a_copy_without_git_is_walked_and_build_output_is_not_read() {
         let root = std::env::temp_dir().join(format!("xtask-tree-{}", std::process::id()));
-        for folder in ["src/deep", "target/debug", ".git"] {
+        for folder in ["src/deep", "target/debug", "research/target", ".git"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        for file in ["Cargo.toml", "src/deep/a.rs", "target/debug/b.rs", ".git/config"] {
+        for file in
+            ["Cargo.toml", "src/deep/a.rs", "target/debug/b.rs", "research/target/c.rs", ".git/config"]
+        {
             fs::write(root.join(file), "x").unwrap();
         }
         fs::write(root.join("picture.png"), [0xff, 0xfe]).unwrap();

@@ -5,19 +5,19 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use jeton_resp::command;
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
 use super::{Bench, ByCounter, Latencies, is_busy};
-use crate::failure::Failure;
-use crate::mint;
-use crate::remote::{Answered, Resp, failure_of, lost};
+use crate::cli_error::CliError;
+use crate::id;
+use crate::server_client::{AddResult, Resp, failure_of, lost};
 
 /// Acknowledged ids that are kept to be sent again.
 const REMEMBERED: usize = 4096;
 
 /// What one connection, or all of them, have done.
 #[derive(Default)]
-pub struct Counted {
+pub struct BenchCounts {
     pub applied: u64,
     pub replayed: u64,
     pub busy: u64,
@@ -27,7 +27,7 @@ pub struct Counted {
     pub by_counter: ByCounter,
 }
 
-impl Counted {
+impl BenchCounts {
     /// Takes in what another has done.
     pub fn add(&mut self, other: Self) {
         self.applied += other.applied;
@@ -63,13 +63,13 @@ pub struct Load {
     counters: u32,
     chance: u64,
     done: VecDeque<Operation>,
-    counted: Counted,
+    counted: BenchCounts,
 }
 
 impl Load {
     pub fn new(bench: &Bench, prefix: &str, worker: u32) -> Result<Self> {
         let mut seed = [0; 8];
-        mint::chance(&mut seed)?;
+        id::chance(&mut seed)?;
         Ok(Self {
             connection: Resp::connect(&bench.server)?,
             prefix: prefix.to_owned(),
@@ -78,12 +78,12 @@ impl Load {
             counters: bench.counters,
             chance: u64::from_be_bytes(seed) ^ u64::from(worker),
             done: VecDeque::new(),
-            counted: Counted::default(),
+            counted: BenchCounts::default(),
         })
     }
 
     /// Sends and waits, until the time is over.
-    pub fn run(mut self, deadline: Instant) -> Result<Counted> {
+    pub fn run(mut self, deadline: Instant) -> Result<BenchCounts> {
         loop {
             self.round()?;
             if Instant::now() >= deadline {
@@ -117,11 +117,11 @@ impl Load {
         if let Value::Error(text) = answer {
             return Err(failure_of(&String::from_utf8_lossy(text)));
         }
-        let answered = Answered::of(answer)?;
+        let answered = AddResult::of(answer)?;
         let expected = if operation.again { "replayed" } else { "applied" };
         if answered.status != expected {
             let why = anyhow!("the id {} is {}, and should be {expected}", operation.id, answered.status);
-            return Err(Failure::of(
+            return Err(CliError::of(
                 why,
                 "the server took an id for another",
                 "report it, with the log of the server",
@@ -150,7 +150,7 @@ impl Load {
         }
         let random = u128::from(self.random()) << 64 | u128::from(self.random());
         let counter = (self.random() % u64::from(self.counters)) as u32;
-        Ok(Operation { counter, id: mint::uuid7_of(mint::millis(), random)?, again: false })
+        Ok(Operation { counter, id: id::uuid7_of(id::millis(), random)?, again: false })
     }
 
     /// xorshift*: the ids only have to differ, and asking the system for each would be measured too.

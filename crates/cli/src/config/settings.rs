@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::readable::{Listen, LogFormat, LogLevel, MaybePath, Readable, Size, Span};
+use super::setting_value::{DurationValue, Listen, LogFormat, LogLevel, MaybePath, SettingValue, Size};
 
 /// A setting: what is known of it before anybody chose a value.
 pub struct Setting {
@@ -50,16 +50,16 @@ macro_rules! settings {
             group: $group,
             value: $value,
             help: $help,
-            is_switch: <$type as Readable>::IS_SWITCH,
-            is_bare: <$type as Readable>::IS_BARE,
+            is_switch: <$type as SettingValue>::IS_SWITCH,
+            is_bare: <$type as SettingValue>::IS_BARE,
             default: || $default.to_string(),
-            normal: |text| <$type as Readable>::read(text).map(|value| value.show()),
+            normal: |text| <$type as SettingValue>::read(text).map(|value| value.show()),
         },)*)*];
 
         impl Settings {
             /// The values of these texts.
             pub fn read<'a>(text: impl Fn(&'static str) -> &'a str) -> Result<Self, String> {
-                Ok(Self { $($($key: Readable::read(text(stringify!($key)))?,)*)* })
+                Ok(Self { $($($key: SettingValue::read(text(stringify!($key)))?,)*)* })
             }
         }
     };
@@ -84,8 +84,8 @@ settings! {
     "Limits" {
         connections_max: usize = service().connections_max, "N", "Connections that may be open, of each protocol";
         request_bytes_max: Size = Size(service().request_bytes_max as u64).show(), "SIZE", "The longest request";
-        word_timeout: Span = Span(service().word_timeout).show(), "TIME", "How long a client may take to end a request that it has begun";
-        answer_timeout: Span = Span(service().answer_timeout).show(), "TIME", "How long a request may wait for its answer";
+        request_read_timeout: DurationValue = DurationValue(service().request_read_timeout).show(), "TIME", "Timeout for a client to send its first request and to complete a started one";
+        request_timeout: DurationValue = DurationValue(service().request_timeout).show(), "TIME", "Timeout of a request in the engine";
     }
     "Engine" {
         default_table: String = &service().default_table, "NAME", "The table of keys that name none";
@@ -97,7 +97,7 @@ settings! {
         recent_ids: usize = engine().recent_ids, "N", "Ids that a shard keeps in memory before it writes them to the index";
         log_bytes: Size = Size(engine().log_bytes).show(), "SIZE", "Bytes of log after which there is a checkpoint; more makes starting slower";
         segment_bytes: Size = Size(engine().segment_bytes.into()).show(), "SIZE", "The length of a file of the log";
-        clock_ahead_max: Span = Span(engine().clock_ahead_max).show(), "TIME", "How long a store may have been at rest; a clock further ahead is taken for wrong";
+        clock_ahead_max: DurationValue = DurationValue(engine().clock_ahead_max).show(), "TIME", "How long a store may have been at rest; a clock further ahead is taken for wrong";
     }
     "Transactions" {
         server_number: usize = "1", "N", "Which of the servers of the section transactions this is, from 1 on";
@@ -144,8 +144,8 @@ impl Settings {
             default_table: self.default_table.clone(),
             allow_flush: self.allow_flush,
             connections_max: self.connections_max,
-            word_timeout: self.word_timeout.0,
-            answer_timeout: self.answer_timeout.0,
+            request_read_timeout: self.request_read_timeout.0,
+            request_timeout: self.request_timeout.0,
             request_bytes_max: usize::try_from(self.request_bytes_max.0).unwrap_or(usize::MAX),
             backup_dir: self.backup_dir.0.clone(),
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::Finding;
 use crate::config::Settings;
-use crate::number;
+use crate::number_format;
 
 /// Syncs that are measured, unless they take too long together.
 const SYNCS: usize = 200;
@@ -64,7 +64,7 @@ fn room(place: &Path, settings: &Settings) -> Finding {
         Err(why) => return Finding::warn("room", format!("it cannot be told: {why}"), fix),
     };
     let free = found.f_bavail.saturating_mul(found.f_frsize);
-    let text = format!("{} free", number::bytes(free));
+    let text = format!("{} free", number_format::bytes(free));
     // The log makes its next segment before it needs it.
     match free {
         free if free < 4 * settings.segment_bytes.0 => Finding::fail("room", text, fix),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Finding;
 use crate::config::Settings;
-use crate::{date, files, mint};
+use crate::{date, id, open_file_limit};
 
 /// The year of the first version, in milliseconds since 1970: a clock before it was never set.
 const FIRST_VERSION: u64 = 1_750_000_000_000;
@@ -23,7 +23,7 @@ pub fn findings(settings: &Settings) -> Vec<Finding> {
 
 /// Whether the clock was set, and is kept.
 pub fn clock() -> Finding {
-    let now = mint::millis();
+    let now = id::millis();
     let text = date::text(now);
     if now < FIRST_VERSION {
         return Finding::fail(
@@ -41,7 +41,7 @@ pub fn clock() -> Finding {
 
 fn open_files(settings: &Settings) -> Finding {
     // A server raises its own limit as far as it may.
-    let (limit, wanted) = (files::most(), files::wanted(settings));
+    let (limit, wanted) = (open_file_limit::most(), open_file_limit::wanted(settings));
     if limit < wanted {
         let found = format!(
             "{limit} may be open, and {} connections of each protocol need {wanted}",

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 
-use jeton_access::{Access, may_listen};
+use jeton_auth::{Access, may_listen};
 use jeton_register::disk::{Disk, LockError, RealDisk};
 use jeton_server::tls::Tls;
 

@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
-use super::rounds::Tally;
-use crate::number;
+use super::pipeline::ImportCounts;
+use crate::number_format;
 
 /// The time between two states of the line.
 const EVERY: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ impl Progress {
     }
 
     /// Tells how far it is, now and then.
-    pub fn tell(&mut self, bytes: u64, tally: &Tally) {
+    pub fn tell(&mut self, bytes: u64, tally: &ImportCounts) {
         if !self.live || self.told.is_some_and(|told| told.elapsed() < EVERY) {
             return;
         }
@@ -48,7 +48,7 @@ impl Progress {
 
 fn text(total: Option<u64>, bytes: u64, lines: u64, passed: Duration) -> String {
     let rate = (lines as f64 / passed.as_secs_f64().max(1e-3)) as u64;
-    let counted = format!("{} lines, {}/s", number::grouped(lines), number::grouped(rate));
+    let counted = format!("{} lines, {}/s", number_format::grouped(lines), number_format::grouped(rate));
     let Some(total) = total.filter(|total| *total > 0) else { return counted };
     let share = (bytes as f64 / total as f64).min(1.0);
     let full = (share * BAR as f64) as usize;

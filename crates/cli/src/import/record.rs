@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::csv;
-use super::lines::Line;
+use super::line_reader::Line;
+use crate::cli_error::CliError;
 use crate::config::nearest;
-use crate::failure::Failure;
 
 /// The fields that mean something.
 const FIELDS: [&str; 5] = ["key", "table", "row", "delta", "id"];
@@ -73,7 +73,7 @@ impl Reader {
             _ => None,
         };
         if let Some(why) = wrong {
-            return Err(Failure::of(
+            return Err(CliError::of(
                 anyhow::anyhow!(why),
                 "the first line does not name the columns",
                 "begin the file with a line as key,delta,id; other columns are let pass by --other-fields",

@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use jeton_etx::{Cluster, Failure as Trouble, Resource};
-use jeton_procedure::Database;
-use jeton_xa::{Jeton, MariaDb, Postgres, Settings};
+use jeton_etx::{Cluster, Resource, ResourceError};
+use jeton_participants::{Jeton, MariaDb, Postgres, Settings};
+use jeton_procedures::Database;
 
-use super::declared::{DatabaseKind, Declared, DeclaredDatabase, said};
-use crate::failure::Failure;
+use super::config::{DatabaseKind, DeclaredDatabase, TransactionsConfig, said};
+use crate::cli_error::CliError;
 
 /// A database, and how to make it ready.
 #[derive(Clone)]
-pub enum Opened {
+pub enum OpenedDatabase {
     Postgres(Arc<Postgres>),
     MariaDb(Arc<MariaDb>),
     Jeton(Arc<Jeton>),
 }
 
-impl Opened {
+impl OpenedDatabase {
     fn new(name: &str, declared: &DeclaredDatabase, cluster: Cluster) -> Result<Self> {
         let fail = |why: String| {
             let what = format!("the database {name:?} of the configuration file cannot be used");
-            Failure::of(anyhow!("{why}"), what, "mend its section: see docs/transactions.md")
+            CliError::of(anyhow!("{why}"), what, "mend its section: see docs/transactions.md")
         };
         let url = said(declared.url.as_ref(), declared.url_variable.as_ref()).map_err(fail)?;
         let mut settings = Settings::new(name, cluster, declared.number);
@@ -52,7 +52,7 @@ impl Opened {
     }
 
     /// Makes what is missing, and tries out whether it can take part. What should be known of it.
-    pub async fn ensure_schema(&self) -> Result<Vec<String>, Trouble> {
+    pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
         match self {
             Self::Postgres(database) => database.ensure_schema().await,
             Self::MariaDb(database) => database.ensure_schema().await,
@@ -62,7 +62,7 @@ impl Opened {
     }
 
     /// Makes sure that no other deployment has our number here.
-    pub async fn claim(&self) -> Result<(), Trouble> {
+    pub async fn claim(&self) -> Result<(), ResourceError> {
         match self {
             Self::Postgres(database) => database.claim().await,
             Self::MariaDb(database) => database.claim().await,
@@ -73,7 +73,7 @@ impl Opened {
 }
 
 /// All databases, in the order of their numbers. Nothing is connected yet.
-pub fn open(declared: &Declared, cluster: Cluster) -> Result<Vec<Opened>> {
+pub fn open(declared: &TransactionsConfig, cluster: Cluster) -> Result<Vec<OpenedDatabase>> {
     let mut sorted: Vec<_> = declared.databases.iter().collect();
     sorted.sort_by_key(|(_, database)| database.number);
     for (at, (name, database)) in sorted.iter().enumerate() {
@@ -82,15 +82,15 @@ pub fn open(declared: &Declared, cluster: Cluster) -> Result<Vec<Opened>> {
                 anyhow!("the database {name:?} has the number {}, where {at} is expected", database.number);
             let fix =
                 "number the databases from 0 on, without a gap; never give a number to another database";
-            return Err(Failure::of(why, "the numbers of the databases are not in order", fix));
+            return Err(CliError::of(why, "the numbers of the databases are not in order", fix));
         }
     }
-    sorted.iter().map(|(name, database)| Opened::new(name, database, cluster)).collect()
+    sorted.iter().map(|(name, database)| OpenedDatabase::new(name, database, cluster)).collect()
 }
 
 /// The databases as procedures name them.
-pub fn named(opened: &[Opened]) -> Vec<Database> {
-    let of = |(database, number): (&Opened, u8)| {
+pub fn named(opened: &[OpenedDatabase]) -> Vec<Database> {
+    let of = |(database, number): (&OpenedDatabase, u8)| {
         let resource = database.resource();
         Database {
             name: resource.name().to_owned(),

@@ -1,8 +1,8 @@
 //! Transactions as a server has them: databases, registers, procedures and the other servers, from the configuration file to a desk that takes requests.
 
+mod config;
 mod databases;
-mod declared;
-mod homes;
+mod decision_location;
 mod peers;
 
 use std::path::Path;
@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use jeton_etx::{Alone, Cluster, Desk, Failure as Trouble, Options, Peers, Server, Unidentified};
-use jeton_procedure::Book;
+use jeton_etx::{
+    Cluster, Coordinator, IdentifyError, NoPeers, Options, Peers, ResourceError, TransactionService,
+};
+use jeton_procedures::ProcedureRegistry;
 use jeton_register::Registers;
 use jeton_register::disk::RealDisk;
 use jeton_register::embedded::{self, Embedded};
@@ -19,11 +21,11 @@ use jeton_register_postgres::PostgresRegisters;
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret};
 use jeton_server::Transactions;
 
-use self::databases::Opened;
-use self::declared::{Backend, said};
-pub use self::declared::{Declared, SECTIONS};
+use self::config::{Backend, said};
+pub use self::config::{SECTIONS, TransactionsConfig};
+use self::databases::OpenedDatabase;
 use self::peers::HttpPeers;
-use crate::failure::Failure;
+use crate::cli_error::CliError;
 
 /// How long the start waits for databases and registers, before it goes on without them.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -35,23 +37,28 @@ const FOLDER: &str = "transactions";
 
 /// What is known before registers are opened.
 struct Setup {
-    declared: Declared,
+    declared: TransactionsConfig,
     options: Options,
-    book: Book,
+    book: ProcedureRegistry,
     peers: Option<Arc<HttpPeers>>,
     /// What the deployment is called if its registers cannot be relied on to know it.
     named: Option<u32>,
 }
 
 /// Begins to take transactions: at once, or when databases and registers are there.
-pub async fn begin(declared: &Declared, server: u16, data: &Path, desk: Arc<Transactions>) -> Result<()> {
+pub async fn begin(
+    declared: &TransactionsConfig,
+    server: u16,
+    data: &Path,
+    desk: Arc<Transactions>,
+) -> Result<()> {
     let cluster = &declared.transactions;
     let book = book(declared, &databases::open(declared, cluster.cluster.into())?)?;
     let incarnation = getrandom::u64().map_err(|why| anyhow!("there is no randomness: {why}"))?;
     let options = Options {
-        compute_max: cluster.compute_max.0,
-        sweep_every: cluster.sweep_every.0,
-        works_max: cluster.works_max,
+        procedure_timeout: cluster.compute_max.0,
+        recovery_interval: cluster.sweep_every.0,
+        max_in_flight: cluster.works_max,
         window: cluster.window.0,
         ..Options::new(cluster.cluster, server, incarnation)
     };
@@ -61,7 +68,7 @@ pub async fn begin(declared: &Declared, server: u16, data: &Path, desk: Arc<Tran
         Backend::Embedded => {
             if cluster.servers.len() > 1 {
                 let fix = "choose registers = \"postgres\" or \"raft\" in [transactions]";
-                return Err(Failure::of(
+                return Err(CliError::of(
                     anyhow!("they are in the directory of one server"),
                     "several servers cannot share embedded registers",
                     fix,
@@ -75,7 +82,7 @@ pub async fn begin(declared: &Declared, server: u16, data: &Path, desk: Arc<Tran
             let url = url.map_err(|why| wrong("registers_url", &why))?;
             let registers = PostgresRegisters::open(&url, jeton_register_postgres::Options::default()).await;
             let registers = registers.map_err(|why| {
-                Failure::of(
+                CliError::of(
                     why,
                     "the registers in PostgreSQL cannot be opened",
                     "make them with jeton init, and see that the database is there",
@@ -91,7 +98,7 @@ pub async fn begin(declared: &Declared, server: u16, data: &Path, desk: Arc<Tran
             let open = move || {
                 RaftRegisters::open(settings).map_err(|why| {
                     let fix = "see raft, secret_file and the directory of the data";
-                    Failure::of(why, "the registers of Raft cannot be opened", fix)
+                    CliError::of(why, "the registers of Raft cannot be opened", fix)
                 })
             };
             let registers = Arc::new(aside(open).await?);
@@ -103,7 +110,7 @@ pub async fn begin(declared: &Declared, server: u16, data: &Path, desk: Arc<Tran
 }
 
 /// Makes the tables of registers and databases. What was done, in lines.
-pub async fn init(declared: &Declared) -> Result<Vec<String>> {
+pub async fn init(declared: &TransactionsConfig) -> Result<Vec<String>> {
     let mut told = Vec::new();
     let cluster = &declared.transactions;
     let databases = databases::open(declared, cluster.cluster.into())?;
@@ -112,7 +119,7 @@ pub async fn init(declared: &Declared) -> Result<Vec<String>> {
         let url = said(cluster.registers_url.as_ref(), cluster.registers_url_variable.as_ref());
         let url = url.map_err(|why| wrong("registers_url", &why))?;
         jeton_register_postgres::create_schema(&url).await.map_err(|why| {
-            Failure::of(
+            CliError::of(
                 why,
                 "the registers cannot be made in PostgreSQL",
                 "see that the database is there, and that the role may make tables",
@@ -123,7 +130,7 @@ pub async fn init(declared: &Declared) -> Result<Vec<String>> {
     for database in &databases {
         let name = database.resource().name().to_owned();
         let notes = database.ensure_schema().await.map_err(|why| {
-            Failure::of(
+            CliError::of(
                 why,
                 format!("the database {name:?} cannot take part in transactions"),
                 "do what is said there, then run jeton init again",
@@ -137,12 +144,12 @@ pub async fn init(declared: &Declared) -> Result<Vec<String>> {
 
 fn wrong(key: &str, why: &str) -> anyhow::Error {
     let what = format!("{key} of [transactions] cannot be used");
-    Failure::of(anyhow!("{why}"), what, "mend it: see docs/transactions.md")
+    CliError::of(anyhow!("{why}"), what, "mend it: see docs/transactions.md")
 }
 
-fn book(declared: &Declared, databases: &[Opened]) -> Result<Book> {
-    Book::read(&declared.procedures, &databases::named(databases)).map_err(|why| {
-        Failure::of(
+fn book(declared: &TransactionsConfig, databases: &[OpenedDatabase]) -> Result<ProcedureRegistry> {
+    ProcedureRegistry::read(&declared.procedures, &databases::named(databases)).map_err(|why| {
+        CliError::of(
             why,
             "a procedure of the configuration file cannot be used",
             "mend it: see docs/transactions.md",
@@ -150,14 +157,14 @@ fn book(declared: &Declared, databases: &[Opened]) -> Result<Book> {
     })
 }
 
-fn peers(declared: &Declared, server: u16) -> Result<Option<Arc<HttpPeers>>> {
+fn peers(declared: &TransactionsConfig, server: u16) -> Result<Option<Arc<HttpPeers>>> {
     let cluster = &declared.transactions;
     if cluster.servers.len() < 2 {
         return Ok(None);
     }
     if usize::from(server) > cluster.servers.len() {
         let why = anyhow!("this is server {server}, and [transactions] names {}", cluster.servers.len());
-        return Err(Failure::of(
+        return Err(CliError::of(
             why,
             "this server is none of the cluster",
             "set --server-number, or add its address to servers",
@@ -181,13 +188,13 @@ async fn aside<T: Send + 'static>(open: impl FnOnce() -> Result<T> + Send + 'sta
 fn embedded(folder: &Path) -> Result<Embedded<RealDisk>> {
     let fail = |why: anyhow::Error| {
         let what = format!("the registers of transactions in {} cannot be opened", folder.display());
-        Failure::of(why, what, "see what is wrong with the directory: jeton doctor")
+        CliError::of(why, what, "see what is wrong with the directory: jeton doctor")
     };
     let disk = RealDisk::new(folder).map_err(|why| fail(why.into()))?;
     Embedded::open(disk, embedded::Options::default()).map_err(|why| fail(why.into()))
 }
 
-fn secret(declared: &Declared) -> Result<Secret> {
+fn secret(declared: &TransactionsConfig) -> Result<Secret> {
     let file = declared.transactions.secret_file.as_ref();
     let file = file.ok_or_else(|| wrong("secret_file", "Raft needs a secret that all servers have"))?;
     let secret =
@@ -195,7 +202,12 @@ fn secret(declared: &Declared) -> Result<Secret> {
     Ok(Secret::new(secret.trim_ascii()))
 }
 
-fn raft(declared: &Declared, server: u16, data: &Path, secret: Secret) -> jeton_register_raft::Settings {
+fn raft(
+    declared: &TransactionsConfig,
+    server: u16,
+    data: &Path,
+    secret: Secret,
+) -> jeton_register_raft::Settings {
     let cluster = &declared.transactions;
     let members =
         cluster.raft.iter().zip(1..).map(|(address, id)| Member { id, address: *address }).collect();
@@ -216,7 +228,7 @@ async fn go_on<R: Registers>(mut setup: Setup, registers: Arc<R>, desk: Arc<Tran
         }
     });
     match tokio::time::timeout(START_MAX, told).await {
-        Ok(Ok(Err(why))) => Err(Failure::of(
+        Ok(Ok(Err(why))) => Err(CliError::of(
             anyhow!("{why}"),
             "transactions cannot be taken",
             "mend what is named, then start again",
@@ -230,7 +242,7 @@ async fn go_on<R: Registers>(mut setup: Setup, registers: Arc<R>, desk: Arc<Tran
 }
 
 /// Comes back with the databases when these and the registers are ready; an error is one that waiting does not mend.
-async fn make_ready<R: Registers>(setup: &mut Setup, registers: &R) -> Result<Vec<Opened>, String> {
+async fn make_ready<R: Registers>(setup: &mut Setup, registers: &R) -> Result<Vec<OpenedDatabase>, String> {
     let cluster = identify(setup, registers).await?;
     setup.options.cluster = cluster;
     let databases = databases::open(&setup.declared, cluster).map_err(|why| why.to_string())?;
@@ -246,14 +258,14 @@ async fn make_ready<R: Registers>(setup: &mut Setup, registers: &R) -> Result<Ve
                     notes.iter().for_each(|note| tracing::info!(database = resource.name(), "{note}"));
                     break;
                 }
-                Err(why @ Trouble::Setup { .. }) => return Err(why.to_string()),
+                Err(why @ ResourceError::Setup { .. }) => return Err(why.to_string()),
                 Err(why) => tracing::warn!(%why, "a database is not ready"),
             }
             tokio::time::sleep(AGAIN_EVERY).await;
         }
     }
     loop {
-        match homes::check(registers, setup.book.homes()).await {
+        match decision_location::check(registers, setup.book.decision_locations()).await {
             Ok(moved) => return moved.map_or(Ok(databases), Err),
             Err(why) => tracing::warn!(%why, "the registers are not ready"),
         }
@@ -270,26 +282,31 @@ async fn identify<R: Registers>(setup: &Setup, registers: &R) -> Result<Cluster,
     loop {
         match Cluster::identify(registers, setup.options.cluster.number, drawn).await {
             Ok(cluster) => return Ok(cluster),
-            Err(Unidentified::Trouble(why)) => tracing::warn!(%why, "the registers are not ready"),
+            Err(IdentifyError::Trouble(why)) => tracing::warn!(%why, "the registers are not ready"),
             Err(why) => return Err(format!("{why}; give every cluster registers of its own")),
         }
         tokio::time::sleep(AGAIN_EVERY).await;
     }
 }
 
-fn open_desk<R: Registers>(setup: Setup, databases: &[Opened], registers: Arc<R>, desk: &Transactions) {
+fn open_desk<R: Registers>(
+    setup: Setup,
+    databases: &[OpenedDatabase],
+    registers: Arc<R>,
+    desk: &Transactions,
+) {
     let Setup { options, book, peers, .. } = setup;
     let others: Arc<dyn Peers> = match &peers {
         Some(peers) => peers.clone(),
-        None => Arc::new(Alone),
+        None => Arc::new(NoPeers),
     };
     let retire_every = (options.window / 10).clamp(Duration::from_secs(1), Duration::from_secs(600));
-    let resources = databases.iter().map(Opened::resource).collect();
-    let server = Server::new(options, registers, resources, Arc::new(book), others);
-    tokio::spawn(server.clone().sweep_for_ever());
-    tokio::spawn(server.clone().retire_for_ever(retire_every));
+    let resources = databases.iter().map(OpenedDatabase::resource).collect();
+    let server = Coordinator::new(options, registers, resources, Arc::new(book), others);
+    tokio::spawn(server.clone().run_recovery());
+    tokio::spawn(server.clone().run_retention(retire_every));
     if let Some(peers) = peers {
         tokio::spawn(peers.listen_for_ever());
     }
-    desk.open(Arc::new(server) as Arc<dyn Desk>);
+    desk.open(Arc::new(server) as Arc<dyn TransactionService>);
 }

@@ -13,7 +13,7 @@ use hyper::{Request, StatusCode, Uri, header};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use jeton_etx::{Executor, Peers, RequestId, Sign, Try};
+use jeton_etx::{AttemptNumber, CoordinatorId, PeerStatus, Peers, RequestId};
 use serde::Deserialize;
 use tokio::task::JoinSet;
 
@@ -93,14 +93,14 @@ impl HttpPeers {
             for other in &self.others {
                 let (peers, other) = (Arc::clone(&self), Arc::clone(other));
                 // That it is noted whether it answered is all that is wanted.
-                asking.spawn(async move { drop(peers.ask(&other, NOBODYS, Try::FIRST).await) });
+                asking.spawn(async move { drop(peers.ask(&other, NOBODYS, AttemptNumber::FIRST).await) });
             }
             while asking.join_next().await.is_some() {}
             tokio::time::sleep(every).await;
         }
     }
 
-    async fn ask(&self, other: &Other, request: RequestId, attempt: Try) -> Result<Said, Unheard> {
+    async fn ask(&self, other: &Other, request: RequestId, attempt: AttemptNumber) -> Result<Said, Unheard> {
         let said = self.say(other, request, attempt).await;
         let mut heard = other.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.is_refused = matches!(said, Err(Unheard::Refused));
@@ -110,7 +110,7 @@ impl HttpPeers {
         said
     }
 
-    async fn say(&self, other: &Other, request: RequestId, attempt: Try) -> Result<Said, Unheard> {
+    async fn say(&self, other: &Other, request: RequestId, attempt: AttemptNumber) -> Result<Said, Unheard> {
         let RequestId { session, sequence } = request;
         let uri = format!("{}/v1/works/{session:032x}:{sequence}/{}", other.url, attempt.0);
         let mut asked = Request::get(uri);
@@ -169,15 +169,15 @@ impl Said {
         u64::from_str_radix(&self.incarnation, 16).ok()
     }
 
-    fn executor(&self) -> Option<Executor> {
+    fn executor(&self) -> Option<CoordinatorId> {
         let work = u64::from_str_radix(self.work.as_deref()?, 16).ok()?;
-        Some(Executor { server: self.server, incarnation: self.incarnation()?, work })
+        Some(CoordinatorId { server: self.server, incarnation: self.incarnation()?, work })
     }
 }
 
 #[async_trait]
 impl Peers for HttpPeers {
-    async fn at_work(&self, request: RequestId, attempt: Try) -> Option<Executor> {
+    async fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
         // Those who seem dead would only cost time.
         let asked = self.others.iter().filter(|other| !self.is_suspected(other));
         let answers = asked.map(|other| self.ask(other, request, attempt));
@@ -185,17 +185,22 @@ impl Peers for HttpPeers {
         answers.into_iter().find_map(|said| said.ok()?.executor())
     }
 
-    async fn sign(&self, executor: Executor, request: RequestId, attempt: Try) -> Sign {
+    async fn status(
+        &self,
+        executor: CoordinatorId,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> PeerStatus {
         let Some(other) = self.others.iter().find(|other| other.number == executor.server) else {
             // It is not of this cluster any more.
-            return Sign::Suspected;
+            return PeerStatus::Suspected;
         };
         match self.ask(other, request, attempt).await {
-            Ok(said) if said.executor() == Some(executor) => Sign::Working,
-            Ok(said) if said.incarnation() == Some(executor.incarnation) => Sign::NotWorking,
-            Ok(_) => Sign::Gone,
-            Err(_) if self.is_suspected(other) => Sign::Suspected,
-            Err(_) => Sign::Silent,
+            Ok(said) if said.executor() == Some(executor) => PeerStatus::Working,
+            Ok(said) if said.incarnation() == Some(executor.incarnation) => PeerStatus::NotWorking,
+            Ok(_) => PeerStatus::Restarted,
+            Err(_) if self.is_suspected(other) => PeerStatus::Suspected,
+            Err(_) => PeerStatus::Unreachable,
         }
     }
 }

@@ -5,9 +5,9 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::{parse, problem};
-use crate::failure::Failure;
-use crate::remote::{Http, Server, escaped};
-use crate::{mint, output};
+use crate::cli_error::CliError;
+use crate::server_client::{Http, ServerArgs, escaped};
+use crate::{id, output};
 
 /// Ask for a transaction
 ///
@@ -31,7 +31,7 @@ pub struct Issue {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Issue {
@@ -39,7 +39,7 @@ impl Issue {
         let body = Value::Object(parameters(&self.parameters)?).to_string();
         let id = match &self.id {
             Some(id) => id.clone(),
-            None => mint::uuid7()?,
+            None => id::uuid7()?,
         };
         // Before anything is sent: whoever hears nothing after this needs it.
         output::aside(&format!("id {id}"));
@@ -73,14 +73,14 @@ impl Issue {
         };
         let reason = answer["reason"].as_str().unwrap_or("no reason was given").to_owned();
         let fix = "nothing has taken effect; to try again, ask under a new id";
-        Err(Failure::of(anyhow!("{reason}"), what, fix))
+        Err(CliError::of(anyhow!("{reason}"), what, fix))
     }
 }
 
 fn unknown(why: anyhow::Error, id: &str) -> anyhow::Error {
     let why = why.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
     let fix = format!("ask again with --id {id}: it takes effect once");
-    Failure::of(anyhow!("{why}"), "there is no answer, and it may take effect all the same", fix)
+    CliError::of(anyhow!("{why}"), "there is no answer, and it may take effect all the same", fix)
 }
 
 fn parameters(given: &[String]) -> Result<Map<String, Value>> {
@@ -88,7 +88,7 @@ fn parameters(given: &[String]) -> Result<Map<String, Value>> {
     for text in given {
         let wrong = |why: &str| {
             let what = format!("{text:?} is no parameter");
-            Failure::of(anyhow!("{why}"), what, "write it as name=value")
+            CliError::of(anyhow!("{why}"), what, "write it as name=value")
         };
         let (name, value) = text.split_once('=').ok_or_else(|| wrong("there is no = in it"))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));

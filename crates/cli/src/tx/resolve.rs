@@ -7,10 +7,10 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{in_doubt, listing, parse, path, problem};
-use crate::failure::Failure;
+use super::{in_doubt, list, parse, path, problem};
+use crate::cli_error::CliError;
 use crate::output;
-use crate::remote::{Http, Server};
+use crate::server_client::{Http, ServerArgs};
 
 /// How long a server may take: for each branch it waits half a minute.
 const RESOLVING_MAX: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ pub struct Resolve {
     json: bool,
 
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 impl Resolve {
@@ -58,7 +58,7 @@ impl Resolve {
         if let Some(branches) = found["branches"].as_array_mut() {
             branches.retain(|branch| branch["id"] == json!(id));
         }
-        listing::print(&found)?;
+        list::print(&found)?;
         output::aside(&format!("End the transaction {}? [y/N]", self.id));
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;
@@ -66,7 +66,7 @@ impl Resolve {
             return Ok(());
         }
         let fix = "answer y, or say --yes if nobody is there to be asked";
-        Err(Failure::of(anyhow!("it was not confirmed"), "nothing was done", fix))
+        Err(CliError::of(anyhow!("it was not confirmed"), "nothing was done", fix))
     }
 
     fn tell(&self, resolved: &Value) -> Result<()> {
@@ -95,6 +95,6 @@ impl Resolve {
             return Ok(());
         }
         let fix = "see that the database answers; servers go on trying by themselves: jeton tx list";
-        Err(Failure::of(anyhow!("{}", open.join("; ")), "not all of it has ended", fix))
+        Err(CliError::of(anyhow!("{}", open.join("; ")), "not all of it has ended", fix))
     }
 }

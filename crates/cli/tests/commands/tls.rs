@@ -55,7 +55,7 @@ fn a_door_for_tls_needs_both_files_and_they_must_go_together() {
     for (more, words) in [
         (&["--resp-tls", "127.0.0.1:0"][..], "needs a certificate"),
         (&["--tls-cert", "one.pem"], "only one is given"),
-        (&["--tls-cert", "one.pem", "--tls-key", "two.key"], "do not go together"),
+        (&["--tls-cert", "one.pem", "--tls-key", "two.key"], "do not match"),
         (&["--tls-cert", "none.pem", "--tls-key", "two.key"], "none.pem: cannot be read"),
     ] {
         let ports = ["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];

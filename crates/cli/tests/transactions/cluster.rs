@@ -9,11 +9,11 @@ use jeton_testbed as testbed;
 use tempfile::TempDir;
 
 use crate::bank::Bank;
-use crate::exchange::ask;
+use crate::http_client::ask;
 use crate::program::{Run, command};
 use crate::until;
 
-/// What a scene may want to be otherwise.
+/// What a scenario may want to be otherwise.
 pub struct Setup<'a> {
     pub servers: usize,
     pub registers: &'a str,

@@ -1,12 +1,12 @@
 //! Deployments that share databases and do not know of each other.
 
 use jeton_etx::{Cluster as Identity, Outcome, Resource};
-use jeton_xa::{MariaDb, Postgres, Settings};
+use jeton_participants::{MariaDb, Postgres, Settings};
 
 use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
-use crate::doubt::leave_behind;
-use crate::exchange::id;
+use crate::http_client::id;
+use crate::in_doubt::leave_behind;
 use crate::until;
 
 /// Two that were given the same number, by mistake. The second would look for its decisions among those of the first.

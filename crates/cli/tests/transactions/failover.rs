@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
-use crate::doubt::leave_behind;
-use crate::exchange::id;
+use crate::http_client::id;
+use crate::in_doubt::leave_behind;
 use crate::until;
 
 fn client(cluster: &Cluster) -> Transactions {

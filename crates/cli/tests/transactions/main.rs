@@ -1,14 +1,14 @@
-//! Transactions as their users have them: real servers, real databases, the clients and the commands. The databases are started once, and the scenes are played on them one after
+//! Transactions as their users have them: real servers, real databases, the clients and the commands. The databases are started once, and the scenarios are played on them one after
 //! the other: `cargo test -p jeton-cli --test transactions -- WORD` plays those with the word in their names.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod answers;
 mod bank;
 mod cluster;
 mod deployments;
-mod doubt;
-mod exchange;
 mod failover;
+mod http_client;
+mod http_contract;
+mod in_doubt;
 #[allow(dead_code, reason = "other tests run it to its end")]
 #[path = "../program/mod.rs"]
 mod program;
@@ -23,19 +23,19 @@ use bank::Bank;
 /// Nothing that is awaited takes as long as this, whatever else the machine does.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-type Scene = fn(&Bank);
+type Scenario = fn(&Bank);
 
-macro_rules! scenes {
-    ($($module:ident::$name:ident),* $(,)?) => { &[$((stringify!($name), $module::$name as Scene)),*] };
+macro_rules! scenarios {
+    ($($module:ident::$name:ident),* $(,)?) => { &[$((stringify!($name), $module::$name as Scenario)),*] };
 }
 
-const SCENES: &[(&str, Scene)] = scenes![
-    answers::a_transfer_is_done_once_and_answered_the_same,
-    answers::what_cannot_be_is_refused,
-    answers::what_was_acknowledged_is_forgotten,
-    answers::what_is_old_has_left_every_place,
-    answers::commands_ask_and_tell,
-    doubt::a_branch_left_behind_is_listed_and_resolved,
+const SCENES: &[(&str, Scenario)] = scenarios![
+    http_contract::a_transfer_is_done_once_and_answered_the_same,
+    http_contract::what_cannot_be_is_refused,
+    http_contract::what_was_acknowledged_is_forgotten,
+    http_contract::what_is_old_has_left_every_place,
+    http_contract::commands_ask_and_tell,
+    in_doubt::a_branch_left_behind_is_listed_and_resolved,
     deployments::a_second_deployment_of_the_same_number_is_refused,
     deployments::registers_of_another_cluster_are_refused,
     deployments::branches_of_strangers_are_left_alone,
@@ -51,10 +51,10 @@ fn main() -> ExitCode {
     let is_chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     let bank = Bank::open();
     let mut failed = 0;
-    for (name, scene) in SCENES.iter().filter(|(name, _)| is_chosen(name)) {
+    for (name, scenario) in SCENES.iter().filter(|(name, _)| is_chosen(name)) {
         let started = Instant::now();
-        // What a scene breaks is its own: accounts, servers and cluster.
-        let is_good = catch_unwind(AssertUnwindSafe(|| scene(&bank))).is_ok();
+        // What a scenario breaks is its own: accounts, servers and cluster.
+        let is_good = catch_unwind(AssertUnwindSafe(|| scenario(&bank))).is_ok();
         failed += usize::from(!is_good);
         let verdict = if is_good { "ok" } else { "FAILED" };
         println!("{name} ... {verdict} ({} ms)", started.elapsed().as_millis());

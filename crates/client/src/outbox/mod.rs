@@ -22,10 +22,10 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::file::{OpenFailure, OutboxFile};
-use self::writer::{Order, Parcel, Shared, Teller, Writer};
-use crate::client::{Client, Stuck};
+use self::writer::{PendingDelivery, ResultSender, Shared, Writer, WriterCommand};
+use crate::client::{Client, RetriesExhausted};
 use crate::command::Write;
-use crate::failure::{Code, Error};
+use crate::error::{Code, Error};
 use crate::id::Id;
 use crate::outcome::{self, ManyOutcome};
 
@@ -113,7 +113,7 @@ impl Receipt {
 /// Operations on disk, on their way to a server. Whoever opens it again at once [closes](Outbox::close) it; whoever does not, may drop it.
 pub struct Outbox {
     client: Client,
-    orders: Option<mpsc::Sender<Order>>,
+    orders: Option<mpsc::Sender<WriterCommand>>,
     shared: Arc<Shared>,
     delivering: tokio::task::JoinHandle<()>,
     writing: Option<JoinHandle<()>>,
@@ -153,7 +153,7 @@ impl Outbox {
         let (parcels, outgoing) = mpsc::unbounded_channel();
         for (number, kept) in state.kept.iter().filter(|(_, kept)| kept.stuck.is_none()) {
             let (id, write) = (kept.id.clone(), kept.write.clone());
-            let _held_below = parcels.send(Parcel { number: *number, id, write, teller: None });
+            let _held_below = parcels.send(PendingDelivery { number: *number, id, write, teller: None });
         }
         let shared = Arc::new(Shared::new(state));
         let writer = Writer { file, shared: shared.clone(), orders: incoming, parcels, limits, broken: None };
@@ -167,8 +167,8 @@ impl Outbox {
     }
 
     /// Takes an addition to a counter.
-    pub fn add(&self, key: impl AsRef<[u8]>, delta: i64) -> Keep<'_> {
-        Keep {
+    pub fn add(&self, key: impl AsRef<[u8]>, delta: i64) -> OutboxEntry<'_> {
+        OutboxEntry {
             outbox: self,
             id: None,
             write: Write::Add { key: key.as_ref().into(), delta, min: None, max: None },
@@ -176,25 +176,25 @@ impl Outbox {
     }
 
     /// Takes an addition to several counters of one partition, all or none.
-    pub fn add_many<K: AsRef<[u8]>>(&self, changes: impl IntoIterator<Item = (K, i64)>) -> Keep<'_> {
+    pub fn add_many<K: AsRef<[u8]>>(&self, changes: impl IntoIterator<Item = (K, i64)>) -> OutboxEntry<'_> {
         let changes = changes.into_iter().map(|(key, delta)| (key.as_ref().into(), delta)).collect();
-        Keep { outbox: self, id: None, write: Write::AddMany { changes } }
+        OutboxEntry { outbox: self, id: None, write: Write::AddMany { changes } }
     }
 
     /// Takes the setting of a counter, or bytes to be put.
-    pub fn set(&self, key: impl AsRef<[u8]>, value: impl ToString) -> Keep<'_> {
+    pub fn set(&self, key: impl AsRef<[u8]>, value: impl ToString) -> OutboxEntry<'_> {
         let (key, value) = (key.as_ref().into(), value.to_string().into());
-        Keep { outbox: self, id: None, write: Write::Set { key, value } }
+        OutboxEntry { outbox: self, id: None, write: Write::Set { key, value } }
     }
 
     /// Takes a reset of a counter.
-    pub fn reset(&self, key: impl AsRef<[u8]>) -> Keep<'_> {
-        Keep { outbox: self, id: None, write: Write::Reset { key: key.as_ref().into() } }
+    pub fn reset(&self, key: impl AsRef<[u8]>) -> OutboxEntry<'_> {
+        OutboxEntry { outbox: self, id: None, write: Write::Reset { key: key.as_ref().into() } }
     }
 
     /// Takes a deletion.
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Keep<'_> {
-        Keep { outbox: self, id: None, write: Write::Delete { key: key.as_ref().into() } }
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> OutboxEntry<'_> {
+        OutboxEntry { outbox: self, id: None, write: Write::Delete { key: key.as_ref().into() } }
     }
 
     /// How many operations are still to be delivered.
@@ -224,7 +224,8 @@ impl Outbox {
         };
         let (Some(number), Some(orders)) = (found, &self.orders) else { return false };
         let (noted, is_noted) = oneshot::channel();
-        orders.send(Order::Over { number, noted: Some(noted) }).await.is_ok() && is_noted.await.is_ok()
+        orders.send(WriterCommand::Over { number, noted: Some(noted) }).await.is_ok()
+            && is_noted.await.is_ok()
     }
 
     /// Closes it, and comes back when it can be opened again. What is not delivered is delivered by the next.
@@ -250,13 +251,13 @@ impl Drop for Outbox {
 
 /// An operation to be taken. Await [`keep`](Self::keep).
 #[must_use = "an operation is taken by awaiting `keep`"]
-pub struct Keep<'a> {
+pub struct OutboxEntry<'a> {
     outbox: &'a Outbox,
     id: Option<Id>,
     write: Write,
 }
 
-impl Keep<'_> {
+impl OutboxEntry<'_> {
     /// The id, instead of a new one. An outbox takes only UUIDs of version 7: an id without a time, sent late, might count twice.
     pub fn id(mut self, id: Id) -> Self {
         self.id = Some(id);
@@ -290,7 +291,7 @@ impl Keep<'_> {
             )));
         }
         let ((teller, delivered), (kept, is_kept)) = (oneshot::channel(), oneshot::channel());
-        let order = Order::Keep { id: id.clone(), write, teller, kept };
+        let order = WriterCommand::Keep { id: id.clone(), write, teller, kept };
         let orders = outbox.orders.as_ref().ok_or(OutboxError::Closed)?;
         orders.send(order).await.map_err(|_| OutboxError::Closed)?;
         is_kept.await.map_err(|_| OutboxError::Closed)??;
@@ -301,8 +302,8 @@ impl Keep<'_> {
 /// Delivers what comes, so many side by side, until it is aborted.
 async fn deliver_all(
     client: Client,
-    mut parcels: mpsc::UnboundedReceiver<Parcel>,
-    orders: mpsc::Sender<Order>,
+    mut parcels: mpsc::UnboundedReceiver<PendingDelivery>,
+    orders: mpsc::Sender<WriterCommand>,
     under_way: usize,
 ) {
     let room = Arc::new(Semaphore::new(under_way.max(1)));
@@ -319,19 +320,19 @@ async fn deliver_all(
 }
 
 /// Delivers an operation, however long it takes.
-async fn deliver(client: &Client, parcel: Parcel, orders: &mpsc::Sender<Order>) {
-    let Parcel { number, id, write, teller } = parcel;
+async fn deliver(client: &Client, parcel: PendingDelivery, orders: &mpsc::Sender<WriterCommand>) {
+    let PendingDelivery { number, id, write, teller } = parcel;
     let command = write.command(&id);
-    let tell = |teller: Option<Teller>, told| teller.map(|teller| teller.send(told));
+    let tell = |teller: Option<ResultSender>, told| teller.map(|teller| teller.send(told));
     loop {
-        let error = match client.drive(command.clone(), None).await {
+        let error = match client.send_with_retries(command.clone(), None).await {
             Ok(value) => match outcome::any(&value, id.clone()) {
                 Ok(outcome) => {
-                    let _closing = orders.send(Order::Over { number, noted: None }).await;
+                    let _closing = orders.send(WriterCommand::Over { number, noted: None }).await;
                     let _nobody_asks = tell(teller, Ok(outcome));
                     return;
                 }
-                Err(no) => Stuck::nonsense(no.0).of_write(id.clone()),
+                Err(no) => RetriesExhausted::nonsense(no.0).of_write(id.clone()),
             },
             Err(stuck) => stuck.of_write(id.clone()),
         };
@@ -340,7 +341,7 @@ async fn deliver(client: &Client, parcel: Parcel, orders: &mpsc::Sender<Order>) 
             let why = error.to_string();
             let _nobody_asks = tell(teller, Err(undelivered(&id, &write, expired, &why)));
             let (noted, is_noted) = oneshot::channel();
-            let _closing = orders.send(Order::Stuck { number, expired, why, noted }).await;
+            let _closing = orders.send(WriterCommand::Stuck { number, expired, why, noted }).await;
             let _closing = is_noted.await;
             return;
         }

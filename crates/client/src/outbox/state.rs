@@ -8,7 +8,7 @@ use crate::id::Id;
 
 /// An operation that is not over.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(super) struct PendingOperation {
     pub id: Id,
     pub write: Write,
     /// Why it cannot be delivered, and whether because it is too old.
@@ -19,7 +19,7 @@ pub(super) struct Kept {
 /// What an outbox holds.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub kept: BTreeMap<u64, Kept>,
+    pub kept: BTreeMap<u64, PendingOperation>,
     /// The number of the next operation.
     pub next: u64,
     /// Bytes of the records of what is kept.
@@ -32,7 +32,7 @@ impl State {
         match record {
             Record::Came { number, id, write } => {
                 self.next = self.next.max(number + 1);
-                let kept = Kept { id: id.clone(), write: write.clone(), stuck: None, bytes };
+                let kept = PendingOperation { id: id.clone(), write: write.clone(), stuck: None, bytes };
                 self.bytes += bytes;
                 if let Some(before) = self.kept.insert(*number, kept) {
                     self.bytes -= before.bytes;

@@ -16,20 +16,20 @@ use crate::outcome::ManyOutcome;
 const BATCH_MAX: usize = 1024;
 
 /// Who is told what became of an operation.
-pub(super) type Teller = oneshot::Sender<Result<ManyOutcome, Undelivered>>;
+pub(super) type ResultSender = oneshot::Sender<Result<ManyOutcome, Undelivered>>;
 
 /// An operation that is to be delivered.
-pub(super) struct Parcel {
+pub(super) struct PendingDelivery {
     pub number: u64,
     pub id: Id,
     pub write: Write,
-    pub teller: Option<Teller>,
+    pub teller: Option<ResultSender>,
 }
 
 /// What is to be written.
-pub(super) enum Order {
+pub(super) enum WriterCommand {
     /// Keep this, tell when it is safe, and see to its delivery.
-    Keep { id: Id, write: Write, teller: Teller, kept: oneshot::Sender<Result<(), OutboxError>> },
+    Keep { id: Id, write: Write, teller: ResultSender, kept: oneshot::Sender<Result<(), OutboxError>> },
     /// It was delivered, or its owner has taken note that it cannot be.
     Over { number: u64, noted: Option<oneshot::Sender<()>> },
     /// It cannot be delivered.
@@ -63,8 +63,8 @@ fn pending(state: &State) -> usize {
 pub(super) struct Writer {
     pub file: OutboxFile,
     pub shared: Arc<Shared>,
-    pub orders: mpsc::Receiver<Order>,
-    pub parcels: mpsc::UnboundedSender<Parcel>,
+    pub orders: mpsc::Receiver<WriterCommand>,
+    pub parcels: mpsc::UnboundedSender<PendingDelivery>,
     pub limits: Limits,
     /// What the disk said. After that nothing is written any more: what follows half a record would not be read again.
     pub broken: Option<String>,
@@ -84,13 +84,13 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, batch: Vec<Order>) {
+    fn write(&mut self, batch: Vec<WriterCommand>) {
         let (mut bytes, mut kept, mut noted) = (Vec::new(), Vec::new(), Vec::new());
         let mut state = self.shared.state();
         let mut sync = false;
         for order in batch {
             match order {
-                Order::Keep { id, write, teller, kept: tell } => {
+                WriterCommand::Keep { id, write, teller, kept: tell } => {
                     if let Some(why) = &self.broken {
                         let _gone = tell.send(Err(OutboxError::Broken(why.clone())));
                         continue;
@@ -102,15 +102,15 @@ impl Writer {
                     let number = state.next;
                     let record = Record::Came { number, id: id.clone(), write: write.clone() };
                     note(&record, &mut state, &mut bytes);
-                    kept.push((Parcel { number, id, write, teller: Some(teller) }, tell));
+                    kept.push((PendingDelivery { number, id, write, teller: Some(teller) }, tell));
                     sync = true;
                 }
                 // Not worth a sync: if it is lost, the operation is sent once more, and counts once.
-                Order::Over { number, noted: tell } => {
+                WriterCommand::Over { number, noted: tell } => {
                     note(&Record::Over { number }, &mut state, &mut bytes);
                     noted.extend(tell);
                 }
-                Order::Stuck { number, expired, why, noted: tell } => {
+                WriterCommand::Stuck { number, expired, why, noted: tell } => {
                     note(&Record::Stuck { number, expired, why }, &mut state, &mut bytes);
                     noted.push(tell);
                     sync = true;

@@ -12,10 +12,10 @@ use serde::Serialize;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::course::{Course, End, Policy, Report, Step};
-use super::failure::{Error, Failure, Problem};
-use super::letter::{self, Outcome, Read};
-use super::session::Place;
+use super::error::{AttemptError, Error, Problem};
+use super::response::{self, Outcome, ParsedResponse};
+use super::retry::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
+use super::session::RequestNumber;
 use super::{Http, Transactions};
 use crate::client::chance;
 use crate::id::Id;
@@ -28,7 +28,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 pub struct Issue {
     transactions: Transactions,
     id: Id,
-    place: Option<Place>,
+    place: Option<RequestNumber>,
     procedure: String,
     body: Result<Bytes, Error>,
     deadline: Option<Duration>,
@@ -38,7 +38,7 @@ impl Issue {
     pub(super) fn new<P: Serialize + ?Sized>(
         transactions: Transactions,
         id: Id,
-        place: Option<Place>,
+        place: Option<RequestNumber>,
         procedure: &str,
         parameters: &P,
     ) -> Self {
@@ -61,7 +61,7 @@ impl Issue {
     async fn run(self) -> Result<Outcome, Error> {
         let body = self.body.clone()?;
         check(&self.id, &self.procedure)?;
-        let outcome = self.drive(body).await;
+        let outcome = self.send_with_retries(body).await;
         // What is certainly not done will not be asked for again either.
         if let Some(place) = &self.place
             && outcome.as_ref().err().is_none_or(Error::is_certain)
@@ -71,19 +71,19 @@ impl Issue {
         outcome
     }
 
-    async fn drive(&self, body: Bytes) -> Result<Outcome, Error> {
+    async fn send_with_retries(&self, body: Bytes) -> Result<Outcome, Error> {
         let transactions = &self.transactions;
         let begun = Instant::now();
         let policy = Policy { deadline: self.deadline, ..transactions.options().policy() };
         let (count, first) = (transactions.servers().len(), transactions.preferred());
-        let mut course = Course::new(policy, Duration::ZERO, count, first, self.place.is_some());
+        let mut course = RetryState::new(policy, Duration::ZERO, count, first, self.place.is_some());
         // When this future is dropped, so are the questions; the work on a server goes on.
-        let mut asking: JoinSet<(u32, Read, Report)> = JoinSet::new();
+        let mut asking: JoinSet<(u32, ParsedResponse, AttemptResult)> = JoinSet::new();
         let mut flying: HashMap<u32, AbortHandle> = HashMap::new();
-        let (mut answer, mut last) = (None, Failure::TimedOut);
+        let (mut answer, mut last) = (None, AttemptError::TimedOut);
         loop {
             match course.step(begun.elapsed()) {
-                Step::Ask { attempt, server, is_first_time } => {
+                RetryAction::Ask { attempt, server, is_first_time } => {
                     let question = self.question(server, is_first_time, body.clone())?;
                     let (http, url) = (transactions.http().clone(), transactions.servers()[server].clone());
                     let asked = asking.spawn(async move {
@@ -92,14 +92,14 @@ impl Issue {
                     });
                     flying.insert(attempt, asked);
                 }
-                Step::Abandon { attempt } => {
+                RetryAction::Abandon { attempt } => {
                     if let Some(asked) = flying.remove(&attempt) {
                         asked.abort();
                     }
-                    last = Failure::TimedOut;
-                    course.report(begun.elapsed(), attempt, Report::Lost { sent: true }, chance());
+                    last = AttemptError::TimedOut;
+                    course.report(begun.elapsed(), attempt, AttemptResult::Lost { sent: true }, chance());
                 }
-                Step::Wait { until } => {
+                RetryAction::Wait { until } => {
                     let waiting = async {
                         match until {
                             Some(until) => sleep_until(begun + until).await,
@@ -114,29 +114,31 @@ impl Issue {
                     if let Some(Ok((attempt, read, report))) = heard {
                         flying.remove(&attempt);
                         match read {
-                            Read::Outcome(outcome) => answer = Some(outcome),
-                            Read::Failure(failure) => last = failure,
+                            ParsedResponse::Outcome(outcome) => answer = Some(outcome),
+                            ParsedResponse::Failure(failure) => last = failure,
                         }
                         course.report(begun.elapsed(), attempt, report, chance());
                     }
                 }
-                Step::Over(End::Answered { server }) => {
+                RetryAction::Over(RetryOutcome::Answered { server }) => {
                     transactions.prefer(server);
                     return answer.ok_or_else(|| Error::Unknown { id: self.id.clone(), last });
                 }
-                Step::Over(End::Failed { perhaps_done }) => return Err(self.error(perhaps_done, last)),
+                RetryAction::Over(RetryOutcome::Failed { may_have_applied }) => {
+                    return Err(self.error(may_have_applied, last));
+                }
             }
         }
     }
 
-    fn error(&self, perhaps_done: bool, last: Failure) -> Error {
+    fn error(&self, may_have_applied: bool, last: AttemptError) -> Error {
         let id = self.id.clone();
         match last {
-            Failure::Said(said) if said.problem == Problem::IdExpired => Error::Expired { id, said },
+            AttemptError::Said(said) if said.problem == Problem::IdExpired => Error::Expired { id, said },
             // The id stands for something else, so this was never done, and never will be.
-            Failure::Said(said) if said.problem == Problem::IdMismatch => Error::Refused { id, said },
-            last if perhaps_done => Error::Unknown { id, last },
-            Failure::Said(said) if said.problem != Problem::Busy => Error::Refused { id, said },
+            AttemptError::Said(said) if said.problem == Problem::IdMismatch => Error::Refused { id, said },
+            last if may_have_applied => Error::Unknown { id, last },
+            AttemptError::Said(said) if said.problem != Problem::Busy => Error::Refused { id, said },
             last => Error::Unreachable { id, last },
         }
     }
@@ -192,20 +194,21 @@ fn check(id: &Id, procedure: &str) -> Result<(), Error> {
     Ok(())
 }
 
-async fn ask(http: &Http, server: &str, question: Request<Full<Bytes>>) -> (Read, Report) {
-    let lost = |why: &dyn std::error::Error| Failure::Lost { server: server.to_owned(), why: chain(why) };
+async fn ask(http: &Http, server: &str, question: Request<Full<Bytes>>) -> (ParsedResponse, AttemptResult) {
+    let lost =
+        |why: &dyn std::error::Error| AttemptError::Lost { server: server.to_owned(), why: chain(why) };
     let response = match http.request(question).await {
         Ok(response) => response,
         Err(why) if why.is_connect() => {
-            let failure = Failure::Connect { server: server.to_owned(), why: chain(&why) };
-            return (Read::Failure(failure), Report::Lost { sent: false });
+            let failure = AttemptError::Connect { server: server.to_owned(), why: chain(&why) };
+            return (ParsedResponse::Failure(failure), AttemptResult::Lost { sent: false });
         }
-        Err(why) => return (Read::Failure(lost(&why)), Report::Lost { sent: true }),
+        Err(why) => return (ParsedResponse::Failure(lost(&why)), AttemptResult::Lost { sent: true }),
     };
     let status = response.status().as_u16();
     match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
-        Ok(body) => letter::read(status, &body.to_bytes()),
-        Err(why) => (Read::Failure(lost(&*why)), Report::Lost { sent: true }),
+        Ok(body) => response::read(status, &body.to_bytes()),
+        Err(why) => (ParsedResponse::Failure(lost(&*why)), AttemptResult::Lost { sent: true }),
     }
 }
 

@@ -21,14 +21,14 @@
 //!
 //! Plain HTTP only: between machines that do not trust their network, put something around it that encrypts.
 //!
-//! The pure parts (no clock, no chance, no I/O): [`Course`], what an answer means, the numbers of a session.
+//! The pure parts (no clock, no chance, no I/O): [`RetryState`], what an answer means, the numbers of a session.
 
-mod course;
-mod failure;
+mod ack_watermark;
+mod error;
 mod issue;
-mod letter;
-mod numbers;
 mod options;
+mod response;
+mod retry;
 mod session;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,15 +42,15 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 
-pub use self::course::{Course, End, Policy, Report, Step};
-pub use self::failure::{Error, Failure, Problem, Said};
+pub use self::error::{AttemptError, Error, Problem, ServerError};
 pub use self::issue::Issue;
-pub use self::letter::Outcome;
 pub use self::options::Options;
+pub use self::response::Outcome;
+pub use self::retry::{AttemptResult, Policy, RetryAction, RetryOutcome, RetryState};
 pub use self::session::Session;
 use crate::client::mint;
 use crate::id::Id;
-use crate::mint::Mint;
+use crate::id_generator::IdGenerator;
 
 type Http = Client<HttpConnector, Full<Bytes>>;
 
@@ -65,7 +65,7 @@ struct Inside {
     http: Http,
     /// The server that answered last: the next transaction begins there.
     preferred: AtomicUsize,
-    mint: Mutex<Mint>,
+    mint: Mutex<IdGenerator>,
 }
 
 impl Transactions {

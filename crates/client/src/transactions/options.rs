@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::course::Policy;
-use super::failure::Error;
-use crate::course::Backoff;
+use super::error::Error;
+use super::retry::Policy;
+use crate::retry::Backoff;
 
 /// What can be chosen about a client of transactions.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// After which silence of one server all are asked.
     pub widen_after: Duration,
-    /// How long to wait for the answer to one question. Should be longer than the server's own `answer_timeout`.
+    /// How long to wait for the answer to one question. Should be longer than the server's own `request_timeout`.
     pub attempt_timeout: Duration,
     /// How long to wait for a connection.
     pub connect_timeout: Duration,

@@ -6,8 +6,8 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::Transactions;
+use super::ack_watermark::AckWatermark;
 use super::issue::Issue;
-use super::numbers::Numbers;
 use crate::id::Id;
 
 /// A session: its requests are numbered 0, 1, 2, ... under one id, and with each the servers are told which answers have arrived, so that they may forget them. Requests of a session may be
@@ -23,18 +23,18 @@ pub struct Session {
 struct Current {
     id: u128,
     begun: Instant,
-    numbers: Arc<Mutex<Numbers>>,
+    numbers: Arc<Mutex<AckWatermark>>,
 }
 
 /// The place of a request in its session.
-pub(super) struct Place {
-    numbers: Arc<Mutex<Numbers>>,
+pub(super) struct RequestNumber {
+    numbers: Arc<Mutex<AckWatermark>>,
     number: u32,
     /// Up to which number all answers have arrived.
     pub acknowledged: Option<u32>,
 }
 
-impl Place {
+impl RequestNumber {
     /// That the answer has arrived.
     pub fn answered(&self) {
         lock(&self.numbers).answered(self.number);
@@ -53,7 +53,7 @@ impl Session {
         Issue::new(self.transactions.clone(), id, Some(place), procedure, parameters)
     }
 
-    fn next(&self) -> (Id, Place) {
+    fn next(&self) -> (Id, RequestNumber) {
         let mut current = lock(&self.current);
         if current.begun.elapsed() >= self.transactions.options().renew_after {
             *current = Current::new(&self.transactions);
@@ -62,7 +62,7 @@ impl Session {
             let next = lock(&current.numbers).next();
             if let Some((number, acknowledged)) = next {
                 let id = Id::numbered(current.id, number);
-                return (id, Place { numbers: Arc::clone(&current.numbers), number, acknowledged });
+                return (id, RequestNumber { numbers: Arc::clone(&current.numbers), number, acknowledged });
             }
             *current = Current::new(&self.transactions);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jeton_client::{Client, Code, Error, Fate, Held, Id, Options, Status};
+use jeton_client::{Client, Code, Error, Id, OperationStatus, Options, Status, StoredValue};
 use jeton_core::{Durability, TableSettings};
 
 use crate::server::Server;
@@ -34,19 +34,19 @@ async fn every_call_does_what_it_says() {
     let many = client.add_many([("{a}x", 1), ("{a}y", 2)]).await.unwrap();
     assert_eq!((many.values, many.status), (vec![Some(1), Some(2)], Status::Applied));
     assert_eq!(client.set("clicks", 70).await.unwrap().value, Some(70));
-    assert_eq!(client.get("clicks").await.unwrap(), Some(Held::Counter(70)));
+    assert_eq!(client.get("clicks").await.unwrap(), Some(StoredValue::Counter(70)));
     assert_eq!(client.reset("clicks").await.unwrap().value, Some(0));
     assert!(client.delete("clicks").await.unwrap().is_applied());
     assert_eq!(client.get("clicks").await.unwrap(), None);
     client.put("name", b"a\r\nb").await.unwrap();
-    assert_eq!(client.get("name").await.unwrap(), Some(Held::Bytes(b"a\r\nb".to_vec())));
+    assert_eq!(client.get("name").await.unwrap(), Some(StoredValue::Bytes(b"a\r\nb".to_vec())));
 
     let fate = client.operation(&outcome.id).await.unwrap();
     assert!(
-        matches!(fate, Fate::Known { applied: true, ref values, .. } if values == &[Some(5)]),
+        matches!(fate, OperationStatus::Known { applied: true, ref values, .. } if values == &[Some(5)]),
         "{fate:?}"
     );
-    assert_eq!(client.operation(&client.mint()).await.unwrap(), Fate::Unknown);
+    assert_eq!(client.operation(&client.mint()).await.unwrap(), OperationStatus::Unknown);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,7 +82,10 @@ async fn errors_surface_as_what_they_are() {
     server.service.engine.create_table("fast", relaxed).unwrap();
     assert!(client.add("fast/a", 1).await.unwrap().relaxed);
     let id = client.add("fast/a", 1).await.unwrap().id;
-    assert!(matches!(client.operation(&id).table("fast").await.unwrap(), Fate::Known { applied: true, .. }));
+    assert!(matches!(
+        client.operation(&id).table("fast").await.unwrap(),
+        OperationStatus::Known { applied: true, .. }
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

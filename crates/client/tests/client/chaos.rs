@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jeton_access::Access;
+use jeton_auth::Access;
 use jeton_client::{Backoff, Client, Error, Options};
 
 use crate::proxy::{Proxy, Weather};

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod basics;
-mod chance;
 mod chaos;
 mod outbox;
 mod proxy;
 mod retries;
+mod rng;
 mod server;
 mod tls;

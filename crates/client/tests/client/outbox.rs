@@ -41,7 +41,7 @@ async fn what_was_taken_without_a_server_is_delivered_by_the_next_process() {
     assert!(matches!(locked, OutboxError::Locked(_)), "{locked}");
     outbox.close().await;
 
-    let server = Server::start_at(store.path(), address, jeton_access::Access::open_to_all()).await;
+    let server = Server::start_at(store.path(), address, jeton_auth::Access::open_to_all()).await;
     let outbox = Outbox::open(folder.path(), client.clone()).await.unwrap();
     outbox.flush().await;
     assert_eq!((held(&server, "a").await, held(&server, "b").await, held(&server, "{x}2").await), (5, 7, 2));

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::chance::Chance;
+use crate::rng::Chance;
 
 /// What happens to connections.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use jeton_access::{Access, Book, Grant, RANDOM_BYTES, TableRule};
-use jeton_client::{Client, Code, Error, Failure, Fate, Options};
+use jeton_auth::{Access, Grant, RANDOM_BYTES, TableRule, TokenStore};
+use jeton_client::{AttemptError, Client, Code, Error, OperationStatus, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -96,7 +96,7 @@ async fn a_refusal_after_a_lost_attempt_is_not_certain() {
     let client = Client::new(one_line(address)).unwrap();
     let id = client.mint();
     let error = client.add("a", 1).id(id.clone()).await.unwrap_err();
-    let Error::Unknown { id: carried, last: Failure::Said(said) } = error else { panic!("{error}") };
+    let Error::Unknown { id: carried, last: AttemptError::Said(said) } = error else { panic!("{error}") };
     assert_eq!((carried, said.code), (id, Code::NoPermission));
     // A read has no outcome to be unsure of.
     let (address, _) = puppet(vec![b"", b"-NOPERM not any more\r\n"]).await;
@@ -152,7 +152,7 @@ async fn silence_is_an_unknown_outcome_in_time() {
 async fn nonsense_is_an_unknown_outcome() {
     let (address, _) = puppet(vec![b"*2\r\n:1\r\n+perhaps\r\n"]).await;
     let error = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap_err();
-    assert!(matches!(error, Error::Unknown { last: Failure::Nonsense(_), .. }), "{error}");
+    assert!(matches!(error, Error::Unknown { last: AttemptError::Nonsense(_), .. }), "{error}");
     // What is not even an answer ends the connection, and another attempt gets through.
     let (address, _) = puppet(vec![b"what?\r\n", b"*2\r\n:3\r\n+replayed\r\n"]).await;
     let outcome = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap();
@@ -225,7 +225,7 @@ async fn a_hedge_wins_over_a_silent_server() {
     assert!(begun.elapsed() < Duration::from_secs(30), "the silent one was waited for");
     assert_eq!((outcome.value, asked.len()), (Some(1), 1));
     let known = client.operation(&outcome.id).await.unwrap();
-    assert!(matches!(known, Fate::Known { applied: true, .. }), "{known:?}");
+    assert!(matches!(known, OperationStatus::Known { applied: true, .. }), "{known:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -248,8 +248,8 @@ async fn a_token_is_shown_and_a_wrong_one_is_said_at_once() {
 }
 
 /// A book with one token, which may read and add everywhere; and the token.
-fn one_token() -> (Book, String) {
-    let mut book = Book::new();
+fn one_token() -> (TokenStore, String) {
+    let mut book = TokenStore::new();
     let rule = TableRule { pattern: "*".parse().unwrap(), rights: "read add".parse().unwrap() };
     let grant = Grant { tables: vec![rule], ..Grant::new("a") };
     let token = book.add(grant, &[7; RANDOM_BYTES], 1).unwrap();

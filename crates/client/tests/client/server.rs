@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use jeton_access::Access;
+use jeton_auth::Access;
 use jeton_engine::Engine;
 use jeton_server::{Service, resp};
 use tokio::net::TcpListener;

@@ -1,15 +1,15 @@
-//! What the tests share: ids, rows, settings, an in-memory store, and a *world*: one store
-//! with its catalogue, its partitions, its logs and its time, in which a test reads like a sentence.
+//! Helpers of the tests: ids, rows, settings, an in-memory store, and a *world*: one store with its
+//! catalogue, partitions, logs and time.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jeton_core::{
-    Answer, Branch, BranchName, BranchVerdict, Catalog, Cell, Change, Client, Column, Decision, Ending,
-    Entry, Era, Format, Formats, Generation, Hashes, IdKey, Logged, Memory, Mode, Moment, OpId, Operation,
-    Partition, PartitionId, Rejection, Secret, Table, TableId, TableSettings, Value, Verdict, WithoutId,
-    complete, entry,
+    Branch, BranchName, BranchOutcome, BranchVerdict, Catalog, Cell, Change, Client, Column, DedupLocation,
+    Entry, Era, Format, Formats, Generation, Hashes, IdKey, LogItem, MissingIdPolicy, Mode, OpId, Operation,
+    OperationDecision, OperationResult, Partition, PartitionId, Rejection, Secret, Table, TableId,
+    TableSettings, Timestamp, Value, Verdict, complete, log_entry,
 };
 
 mod store;
@@ -18,10 +18,10 @@ pub use store::Store;
 
 pub const SECRET: Secret = Secret::new(*b"secret of a test");
 
-/// When the worlds begin, in milliseconds since 1970.
+/// Start time of the worlds, in milliseconds since 1970.
 pub const START: u64 = 1_700_000_000_000;
 
-/// Clocks of threads that work side by side differ by less than this.
+/// Clock readings of concurrent threads differ by less than this.
 pub const SLACK: u64 = 60_000;
 
 pub const TABLE: TableId = TableId(1);
@@ -30,20 +30,19 @@ pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// So many milliseconds after the beginning of the world.
-pub const fn at(millis: u64) -> Moment {
-    Moment::from_millis(START + millis)
+/// `millis` milliseconds after the start of the world.
+pub const fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(START + millis)
 }
 
-/// A UUIDv7 that was minted so many milliseconds after the beginning of the world.
+/// A UUIDv7 dated `millis` milliseconds after the start of the world.
 pub fn minted(millis: u64, number: u64) -> OpId {
     minted_at(START + millis, number)
 }
 
-/// A UUIDv7 that was minted so many milliseconds after 1970.
+/// A UUIDv7 dated `unix_millis` milliseconds after 1970.
 pub fn minted_at(unix_millis: u64, number: u64) -> OpId {
-    let bits = u128::from(unix_millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number & (u64::MAX >> 2));
-    OpId::uuid7(bits).unwrap()
+    OpId::uuid7_from(unix_millis, number.into())
 }
 
 pub fn opaque(text: &str) -> OpId {
@@ -75,7 +74,7 @@ pub fn settings() -> TableSettings {
         opaque_window: ms(60_000),
         skew: ms(5_000),
         session_lease: ms(60_000),
-        without_id: WithoutId::AtMostOnce,
+        without_id: MissingIdPolicy::AtMostOnce,
         expected_ids: 100,
         memory_cap: 1 << 24,
         ..TableSettings::default()
@@ -91,8 +90,8 @@ pub fn within(delta: i64, min: Option<i64>, max: Option<i64>) -> Change {
 }
 
 impl Store {
-    /// Drops the generations that are over, as a store on disk would.
-    pub fn forget(&mut self, now: Moment) {
+    /// Drops expired generations, as a store on disk would.
+    pub fn forget(&mut self, now: Timestamp) {
         self.answers.retain(|(generation, _), _| !generation.expired(now));
     }
 }
@@ -103,8 +102,8 @@ pub struct World {
     pub catalog: Catalog,
     pub partitions: BTreeMap<PartitionId, Partition>,
     pub store: Store,
-    pub now: Moment,
-    /// The entries of all partitions: in the order in which they were written.
+    pub now: Timestamp,
+    /// The entries of all partitions, in the order of writing.
     pub log: Vec<(PartitionId, u64, Vec<u8>)>,
     checkpoint: Checkpoint,
 }
@@ -147,18 +146,18 @@ impl World {
         self.partitions.entry(of.partition()).or_insert_with(|| Partition::new(of.partition()))
     }
 
-    /// It is so many milliseconds after the beginning.
+    /// Sets the time to `millis` milliseconds after the start.
     pub fn at(&mut self, millis: u64) -> &mut Self {
         self.now = at(millis);
         self
     }
 
-    /// The table's settings are changed.
+    /// Changes the table's settings.
     pub fn change(&mut self, settings: TableSettings) {
         self.catalog = self.catalog.replaced(self.table().change(settings, self.now).unwrap());
     }
 
-    /// What would become of an operation now; nothing changes.
+    /// Decides an operation now; nothing changes.
     pub fn decide(&mut self, operation: &Operation) -> Verdict {
         let now = self.now;
         let step = self.partition(&operation.changes().next().unwrap().0).next_step(now);
@@ -169,49 +168,50 @@ impl World {
         verdict
     }
 
-    /// Asks for an operation, in a step of its own: decides it, and if it is new writes it down and applies it.
-    pub fn ask(&mut self, operation: &Operation) -> Verdict {
+    /// Submits an operation in an entry of its own: decides it, and if it is new, logs and applies it.
+    pub fn submit(&mut self, operation: &Operation) -> Verdict {
         let verdict = self.decide(operation);
         if let Verdict::Fresh(decision) = &verdict {
             let id = operation.partition();
             let partition = self.partitions.get_mut(&id).unwrap();
             let step = partition.next_step(self.now);
             let mut bytes = Vec::new();
-            entry::begin(step, &mut bytes);
-            entry::push(operation, decision, &mut bytes);
+            log_entry::begin(step, &mut bytes);
+            log_entry::push(operation, decision, &mut bytes);
             self.log.push((id, step.slot, bytes));
-            partition.take(step);
+            partition.advance(step).unwrap();
             let table = self.catalog.get(TABLE).unwrap();
             let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
-            partition.apply(table, operation, hashes, decision, &mut self.store);
+            partition.apply(table, operation, hashes, decision, &mut self.store).unwrap();
         }
         verdict
     }
 
-    /// Asks to hold a branch, in a step of its own.
-    pub fn hold(&mut self, branch: &Branch, of: &Cell) -> BranchVerdict {
+    /// Prepares a branch in an entry of its own.
+    pub fn prepare(&mut self, branch: &Branch, of: &Cell) -> BranchVerdict {
         let (now, id) = (self.now, of.partition());
         let key = SECRET.branch_key(branch.name()).in_partition(id);
         self.partition(of);
         let partition = &self.partitions[&id];
-        let Ok(verdict) = partition.decide_hold(partition.next_step(now), branch, key, &mut self.store);
+        let Ok(verdict) = partition.decide_prepare(partition.next_step(now), branch, key, &mut self.store);
         self.log_branch(id, key, verdict)
     }
 
-    /// Asks to settle a branch, in a step of its own.
-    pub fn settle(
+    /// Commits or aborts a branch in an entry of its own.
+    pub fn finish(
         &mut self,
         name: &BranchName,
         of: &Cell,
-        ending: Ending,
-        rest_settled: bool,
+        outcome: BranchOutcome,
+        others_finished: bool,
     ) -> BranchVerdict {
         let (now, id) = (self.now, of.partition());
         let key = SECRET.branch_key(name).in_partition(id);
         self.partition(of);
         let partition = &self.partitions[&id];
         let step = partition.next_step(now);
-        let Ok(verdict) = partition.decide_settle(step, (name, key), ending, rest_settled, &mut self.store);
+        let Ok(verdict) =
+            partition.decide_finish(step, (name, key), outcome, others_finished, &mut self.store);
         self.log_branch(id, key, verdict)
     }
 
@@ -220,17 +220,17 @@ impl World {
             let partition = self.partitions.get_mut(&id).unwrap();
             let step = partition.next_step(self.now);
             let mut bytes = Vec::new();
-            entry::begin(step, &mut bytes);
-            entry::push_branch(branch_step, &mut bytes);
+            log_entry::begin(step, &mut bytes);
+            log_entry::push_branch(branch_step, &mut bytes);
             self.log.push((id, step.slot, bytes));
-            partition.take(step);
+            partition.advance(step).unwrap();
             partition.apply_branch(branch_step, key, &mut self.store).unwrap();
         }
         verdict
     }
 
     pub fn change_cell(&mut self, id: &OpId, cell: &Cell, change: Change) -> Verdict {
-        self.ask(&Operation::single(Some(id.clone()), cell.clone(), change).unwrap())
+        self.submit(&Operation::single(Some(id.clone()), cell.clone(), change).unwrap())
     }
 
     pub fn change_row(&mut self, id: &OpId, row: &str, change: Change) -> Verdict {
@@ -242,13 +242,13 @@ impl World {
         self.change_row(id, row, Change::Add(delta))
     }
 
-    /// Adds to the counter of those who name none.
+    /// Adds to the default counter.
     pub fn add(&mut self, id: &OpId, delta: i64) -> Verdict {
         self.add_to("a", id, delta)
     }
 
     pub fn batch(&mut self, id: &OpId, changes: &[(Cell, Change)]) -> Verdict {
-        self.ask(&Operation::batch(Some(id.clone()), changes.to_vec()).unwrap())
+        self.submit(&Operation::batch(Some(id.clone()), changes.to_vec()).unwrap())
     }
 
     pub fn value(&self, row: &str) -> Option<Value> {
@@ -259,7 +259,7 @@ impl World {
         self.value(row).map_or(0, |value| value.counter().unwrap())
     }
 
-    /// Drops what has expired, as a store does now and then.
+    /// Drops expired data, as maintenance does.
     pub fn tidy(&mut self) {
         let now = self.now;
         self.store.forget(now);
@@ -274,7 +274,7 @@ impl World {
         }
     }
 
-    /// Writes down everything but the catalogue, which is always written down.
+    /// Stores everything but the catalogue, which is always stored.
     pub fn checkpoint(&mut self) {
         let checkpoint = &mut self.checkpoint;
         checkpoint.log = self.log.len();
@@ -299,12 +299,12 @@ impl World {
         checkpoint.filters = table.eras().map(|era| (era.number, filters_of(era))).collect();
     }
 
-    /// What is left after a crash: the catalogue, the log and the last checkpoint, taken up again.
+    /// Recovers after a crash: from the catalogue, the log and the last checkpoint.
     pub fn recovered(&self) -> Self {
         self.recovered_from(&self.checkpoint)
     }
 
-    /// What is left when nothing but the catalogue and the whole log is.
+    /// Recovers from the catalogue and the whole log, without a checkpoint.
     pub fn replayed(&self) -> Self {
         self.recovered_from(&Checkpoint::default())
     }
@@ -337,11 +337,11 @@ impl World {
         for (id, slot, bytes) in &self.log[checkpoint.log..] {
             let partition = world.partitions.entry(*id).or_insert_with(|| Partition::new(*id));
             let entry = Entry::read(*slot, bytes).unwrap();
-            partition.take(entry.step());
+            partition.advance(entry.step()).unwrap();
             for one in entry {
                 let (operation, mut decision) = match one.unwrap() {
-                    Logged::Operation(operation, decision) => (operation, decision),
-                    Logged::Branch(step) => {
+                    LogItem::Operation(operation, decision) => (operation, decision),
+                    LogItem::Branch(step) => {
                         let key = SECRET.branch_key(step.name()).in_partition(*id);
                         partition.apply_branch(&step, key, &mut world.store).unwrap();
                         continue;
@@ -350,19 +350,19 @@ impl World {
                 complete(&operation, &mut decision, &mut world.store).unwrap();
                 let table = world.catalog.get(TABLE).unwrap();
                 let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
-                partition.apply(table, &operation, hashes, &decision, &mut world.store);
+                partition.apply(table, &operation, hashes, &decision, &mut world.store).unwrap();
             }
         }
         world
     }
 }
 
-/// What a verdict must be, and what is in it.
+/// Assertions on a verdict.
 pub trait Judged: Sized {
-    /// It is new and its changes are made.
-    fn fresh(self) -> Decision;
-    /// It was seen before, for certain.
-    fn replayed(self) -> Answer;
+    /// The operation is new and its changes are made.
+    fn fresh(self) -> OperationDecision;
+    /// A retry.
+    fn replayed(self) -> OperationResult;
     fn rejected(self) -> Rejection;
 
     /// The counter after the only change, which is made.
@@ -372,7 +372,7 @@ pub trait Judged: Sized {
         answer.values.as_slice()[0].unwrap()
     }
 
-    /// The counters that a refusal by a bound tells.
+    /// The counters in a refusal by a bound.
     fn refused(self) -> Vec<Option<i64>> {
         let answer = self.fresh().answer;
         assert!(!answer.applied, "no bound refused it: {answer:?}");
@@ -382,7 +382,7 @@ pub trait Judged: Sized {
 
 impl Judged for Verdict {
     #[track_caller]
-    fn fresh(self) -> Decision {
+    fn fresh(self) -> OperationDecision {
         match self {
             Self::Fresh(decision) => decision,
             other => panic!("not new, but {other:?}"),
@@ -390,7 +390,7 @@ impl Judged for Verdict {
     }
 
     #[track_caller]
-    fn replayed(self) -> Answer {
+    fn replayed(self) -> OperationResult {
         match self {
             Self::Replay(answer) => answer,
             other => panic!("not a replay, but {other:?}"),
@@ -406,15 +406,15 @@ impl Judged for Verdict {
     }
 }
 
-/// Whether it was taken as new.
+/// Whether the operation was accepted as new.
 pub fn is_fresh(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Fresh(_))
 }
 
-/// The generation that the id index was told, if it was told one.
-pub fn generation(decision: &Decision) -> Option<Generation> {
+/// The generation of the dedup record in the id index, if there is one.
+pub fn generation(decision: &OperationDecision) -> Option<Generation> {
     match decision.memory {
-        Memory::Index { generation, .. } => Some(generation),
+        DedupLocation::Index { generation, .. } => Some(generation),
         _ => None,
     }
 }

@@ -1,34 +1,34 @@
-//! Values and answers in memory, for tests and for what is fuzzed.
+//! Values and dedup records in memory, for tests and fuzz targets.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use jeton_core::{Absorb, Cell, Generation, IdKey, Recall, Remembered, Value};
+use jeton_core::{Cell, DedupRecord, Generation, IdKey, StateReader, StateWriter, Value};
 
-/// Values and answers in memory.
+/// Values and dedup records in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Store {
     pub values: HashMap<Cell, Value>,
-    pub answers: HashMap<(Generation, IdKey), Remembered>,
+    pub answers: HashMap<(Generation, IdKey), DedupRecord>,
 }
 
-impl Recall for Store {
+impl StateReader for Store {
     type Error = Infallible;
 
     fn value(&mut self, cell: &Cell) -> Result<Option<Value>, Infallible> {
         Ok(self.values.get(cell).cloned())
     }
 
-    fn remembered(
+    fn dedup_record(
         &mut self,
         key: IdKey,
         mut generations: impl Iterator<Item = Generation>,
-    ) -> Result<Option<Remembered>, Infallible> {
+    ) -> Result<Option<DedupRecord>, Infallible> {
         Ok(generations.find_map(|generation| self.answers.get(&(generation, key)).cloned()))
     }
 }
 
-impl Absorb for Store {
+impl StateWriter for Store {
     fn store(&mut self, cell: &Cell, value: Option<Value>) {
         match value {
             Some(value) => self.values.insert(cell.clone(), value),
@@ -36,7 +36,7 @@ impl Absorb for Store {
         };
     }
 
-    fn remember(&mut self, key: IdKey, generation: Generation, remembered: Remembered) {
-        self.answers.insert((generation, key), remembered);
+    fn record(&mut self, key: IdKey, generation: Generation, record: DedupRecord) {
+        self.answers.insert((generation, key), record);
     }
 }

@@ -1,16 +1,15 @@
-//! What must hold for any bytes at all, read as ids or as what a log and a store hold. The fuzz targets include this file, so that
-//! what they find fails here in the same way.
+//! Properties of arbitrary bytes decoded as ids, log entries or stored rows. The fuzz targets include this
+//! file, so that their findings fail here in the same way.
 
 #![allow(dead_code, reason = "each target uses its part")]
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use jeton_core::codec::Reader;
 use jeton_core::{
-    Answer, BranchStep, Catalog, Cell, Change, Client, Column, Decision, Entry, Format, Formats, Generation,
-    Hashes, Logged, Memory, Moment, OpId, Operation, Partition, PartitionId, Remembered, Secret, TableId,
-    TableSettings, Value, Values, complete, entry,
+    BranchLogItem, Catalog, Cell, Change, Client, Column, DedupLocation, DedupRecord, Entry, Format, Formats,
+    Generation, Hashes, LogItem, OpId, Operation, OperationDecision, OperationResult, Partition, PartitionId,
+    Secret, TableId, TableSettings, Timestamp, Value, Values, complete, log_entry,
 };
 
 #[allow(clippy::duplicate_mod, reason = "the fuzz target has no other tests beside it to take it from")]
@@ -26,8 +25,8 @@ pub fn every_format() -> Formats {
     Format::ALL.into_iter().fold(Formats::NONE, Formats::and)
 }
 
-/// Text of a stranger, read as an id: what is taken for one is read back from how it is shown, whether a tag says its format or the
-/// table does, and from an entry of the log.
+/// Untrusted text parsed as an id: a valid id parses back from its display, with a tag or the table's only
+/// format, and from a log entry.
 pub fn id(data: &[u8]) {
     if let Ok(id) = OpId::opaque(data) {
         survives_the_log(&id);
@@ -44,7 +43,7 @@ pub fn id(data: &[u8]) {
         assert_eq!(all.parse(&format!("{format}:{text}")), parsed);
         let Ok(id) = parsed else { continue };
         assert_eq!(id.format(), format);
-        // Control characters are escaped for whoever looks; they are not for sending again.
+        // Control characters are escaped for display, not for sending again.
         if format != Format::Opaque || !text.chars().any(char::is_control) {
             let shown = id.to_string();
             assert_eq!(format.parse(&shown).as_ref(), Ok(&id), "{shown}");
@@ -53,36 +52,37 @@ pub fn id(data: &[u8]) {
     }
 }
 
-/// An entry with the id is read as it was written.
+/// An entry with the id round-trips.
 fn survives_the_log(id: &OpId) {
     let (step, operation, decision) = counted(id);
     let mut bytes = Vec::new();
-    entry::begin(step, &mut bytes);
-    entry::push(&operation, &decision, &mut bytes);
+    log_entry::begin(step, &mut bytes);
+    log_entry::push(&operation, &decision, &mut bytes);
     let read: Result<Vec<_>, _> = Entry::read(step.slot, &bytes).expect("an entry").collect();
-    assert_eq!(read, Ok(vec![Logged::Operation(operation, decision)]));
+    assert_eq!(read, Ok(vec![LogItem::Operation(operation, decision)]));
 }
 
-fn counted(id: &OpId) -> (jeton_core::Step, Operation, Decision) {
+fn counted(id: &OpId) -> (jeton_core::LogPosition, Operation, OperationDecision) {
     let cell = Cell::new(&SECRET, TABLE, b"row", &Column::unnamed()).expect("a cell");
     let operation = Operation::single(Some(id.clone()), cell, Change::Add(1)).expect("an operation");
     let memory = match id.format() {
-        Format::Sequenced => Memory::Session { lease: Duration::from_secs(60) },
-        _ => Memory::Index { era: 1, generation: Generation(3) },
+        Format::Sequenced => DedupLocation::Session { lease: Duration::from_secs(60) },
+        _ => DedupLocation::Index { era: 1, generation: Generation(3) },
     };
-    let step = jeton_core::Step { slot: 1, time: Moment::from_millis(1_700_000_000_000) };
-    let answer = Answer { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
-    (step, operation, Decision { answer, memory, effects: None })
+    let step = jeton_core::LogPosition { slot: 1, time: Timestamp::from_millis(1_700_000_000_000) };
+    let answer =
+        OperationResult { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
+    (step, operation, OperationDecision { answer, memory, effects: None })
 }
 
-/// Bytes of a log or a store, read as what they might be: an entry, an answer, a value, a partition, a session, the tables. What is read
-/// is written the same way again, and an entry that is read can be applied.
+/// Bytes of a log or a store, decoded as an entry, a result, a value, a partition, a session or a catalogue.
+/// Decoded data encodes to the same bytes, and a decoded entry can be applied.
 pub fn entry(data: &[u8]) {
     entry_of_a_log(data);
-    if let Ok(remembered) = Remembered::decode(data) {
+    if let Ok(remembered) = DedupRecord::decode(data) {
         let mut bytes = Vec::new();
         remembered.encode(&mut bytes);
-        assert_eq!(Remembered::decode(&bytes), Ok(remembered));
+        assert_eq!(DedupRecord::decode(&bytes), Ok(remembered));
     }
     if let Ok(value) = Value::decode(&mut Reader::new(data)) {
         let mut bytes = Vec::new();
@@ -96,7 +96,7 @@ pub fn entry(data: &[u8]) {
     }
     if let Ok(mut partition) = Partition::decode(PartitionId(3), data) {
         assert_eq!(Partition::decode(PartitionId(3), &partition.encode()).as_ref(), Ok(&partition));
-        partition.sessions().forget_idle(Moment::from_millis(u64::MAX));
+        partition.sessions().forget_idle(Timestamp::from_millis(u64::MAX));
     }
     session(data);
     branch(data);
@@ -112,13 +112,13 @@ fn session(data: &[u8]) {
     let mut partition = Partition::new(PartitionId(3));
     if partition.sessions().restore(client.clone(), data).is_ok() {
         assert_eq!(partition.sessions().len(), 1);
-        // As an operation of the client that comes next, and as the upkeep.
-        partition.sessions().forget_idle(Moment::from_millis(1_700_000_000_000));
-        partition.sessions().forget_idle(Moment::from_millis(u64::MAX));
+        // As the client's next operation does, and as maintenance does.
+        partition.sessions().forget_idle(Timestamp::from_millis(1_700_000_000_000));
+        partition.sessions().forget_idle(Timestamp::from_millis(u64::MAX));
     }
 }
 
-/// As the row of a branch that is held.
+/// As the row of a prepared branch.
 fn branch(data: &[u8]) {
     let id = PartitionId(3);
     let mut partition = Partition::decode(id, &[0, 0, 0, 1]).expect("a partition with a branch");
@@ -128,12 +128,14 @@ fn branch(data: &[u8]) {
     }
 }
 
-/// The partition that something in a log is of, as far as it says.
-fn partition_of(logged: &Logged) -> Option<PartitionId> {
+/// The partition of a log item, as far as it is known.
+fn partition_of(logged: &LogItem) -> Option<PartitionId> {
     match logged {
-        Logged::Operation(operation, _) => Some(operation.partition()),
-        Logged::Branch(BranchStep::Held(branch)) => Some(branch.additions().first()?.cell.partition()),
-        Logged::Branch(_) => None,
+        LogItem::Operation(operation, _) => Some(operation.partition()),
+        LogItem::Branch(BranchLogItem::Prepared(branch)) => {
+            Some(branch.additions().first()?.cell.partition())
+        }
+        LogItem::Branch(_) => None,
     }
 }
 
@@ -142,8 +144,8 @@ fn entry_of_a_log(data: &[u8]) {
     let step = read.step();
     let Ok(decided) = read.collect::<Result<Vec<_>, _>>() else { return };
     let mut bytes = Vec::new();
-    entry::begin(step, &mut bytes);
-    decided.iter().for_each(|logged| entry::push_logged(logged, &mut bytes));
+    log_entry::begin(step, &mut bytes);
+    decided.iter().for_each(|logged| log_entry::push_logged(logged, &mut bytes));
     let again = Entry::read(1, &bytes).and_then(|read| read.collect::<Result<Vec<_>, _>>());
     assert_eq!(again.as_ref(), Ok(&decided));
 
@@ -157,13 +159,13 @@ fn entry_of_a_log(data: &[u8]) {
     };
     let catalog = Catalog::default().create("clicks", settings).expect("a table");
     let mut partition = Partition::new(first);
-    let (mut store, mut clients) = (Store::default(), HashSet::new());
-    partition.take(step);
+    let mut store = Store::default();
+    partition.advance(step).expect("slot 1 of an empty partition");
     for logged in &decided {
         let (operation, decision) = match logged {
-            Logged::Operation(operation, decision) => (operation, decision),
-            Logged::Branch(step) => {
-                // What does not follow from what was before ends a recovery, with an error.
+            LogItem::Operation(operation, decision) => (operation, decision),
+            LogItem::Branch(step) => {
+                // A step that does not follow from the state is an error.
                 let key = SECRET.branch_key(step.name());
                 let _follows = partition.apply_branch(step, key, &mut store);
                 continue;
@@ -171,26 +173,14 @@ fn entry_of_a_log(data: &[u8]) {
         };
         let mut decision = decision.clone();
         let Some(table) = catalog.get(operation.table()) else { continue };
-        // What contradicts the catalogue or what was decided before is asserted, and no question of bytes: an era that is not yet, a
-        // client that numbers its operations anew.
-        if let Memory::Filter { era } | Memory::Index { era, .. } = decision.memory
-            && era > table.present().number
-        {
-            continue;
-        }
-        if let Some(OpId::Sequenced { client, .. }) = operation.id()
-            && !clients.insert(client.clone())
-        {
-            continue;
-        }
-        // What contradicts the values ends a recovery, with an error.
+        // An entry that contradicts the values, the catalogue or an earlier entry is an error, never a panic.
         if complete(operation, &mut decision, &mut store).is_err() {
             continue;
         }
         let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
-        partition.apply(table, operation, hashes, &decision, &mut store);
+        let _ = partition.apply(table, operation, hashes, &decision, &mut store);
     }
-    // It goes on from there.
+    // The partition continues from there.
     let row = partition.encode();
     if let Ok(mut again) = Partition::decode(first, &row) {
         for (client, row) in partition.sessions().take_changed() {
@@ -204,7 +194,7 @@ fn entry_of_a_log(data: &[u8]) {
         assert_eq!(again.branches().restored(), Ok(()));
         let next = again.next_step(step.time);
         for logged in &decided {
-            let Logged::Operation(operation, _) = logged else { continue };
+            let LogItem::Operation(operation, _) = logged else { continue };
             let Some(table) = catalog.get(operation.table()) else { continue };
             if operation.partition() == first {
                 let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());

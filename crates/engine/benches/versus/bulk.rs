@@ -5,10 +5,10 @@ use std::pin::Pin;
 
 use futures_executor::block_on;
 use jeton_core::{Change, Operation};
-use jeton_engine::{Refusal, Reply};
+use jeton_engine::{EngineError, OperationOutcome};
 
 use crate::callers::scatter;
-use crate::ours::{Ours, uuid7};
+use crate::jeton::{Ours, uuid7};
 
 const UNDER_WAY_MAX: usize = 4096;
 
@@ -40,7 +40,7 @@ pub fn each_counter(ours: &Ours) {
 
 /// Does operations.
 pub fn run(ours: &Ours, count: u64, operation: impl Fn(u64) -> Operation) -> Outcome {
-    type Answer = Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send>>;
+    type Answer = Pin<Box<dyn Future<Output = Result<OperationOutcome, EngineError>> + Send>>;
     let mut under_way: VecDeque<(u64, Answer)> = VecDeque::new();
     let mut outcome = Outcome::default();
     let mut next = 0;
@@ -52,10 +52,10 @@ pub fn run(ours: &Ours, count: u64, operation: impl Fn(u64) -> Operation) -> Out
         }
         let Some((number, answer)) = under_way.pop_front() else { break };
         match block_on(answer) {
-            Ok(Reply::Fresh(_)) => outcome.fresh += 1,
-            Ok(Reply::ProbablySeen) => outcome.probably_seen += 1,
-            Ok(Reply::Replayed(_)) => panic!("a new id is not known"),
-            Err(Refusal::Busy(_)) => {
+            Ok(OperationOutcome::Fresh(_)) => outcome.fresh += 1,
+            Ok(OperationOutcome::ProbablySeen) => outcome.probably_seen += 1,
+            Ok(OperationOutcome::Replayed(_)) => panic!("a new id is not known"),
+            Err(EngineError::Busy(_)) => {
                 std::thread::sleep(std::time::Duration::from_millis(1));
                 under_way.push_back((number, Box::pin(ours.engine.apply(operation(number)))));
             }

@@ -11,7 +11,7 @@ use jeton_engine::values::LsmOptions;
 
 use crate::bulk::each_counter;
 use crate::callers::{runtime, scatter, throughput};
-use crate::ours::{Memory, Ours};
+use crate::jeton::{Memory, Ours};
 use crate::report::{load, resident_bytes};
 
 pub fn run(folder: &Path, counters: u64, cache_bytes: usize) {

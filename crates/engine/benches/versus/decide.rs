@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jeton_core::{
-    Catalog, Cell, Change, Column, Mode, Moment, Operation, Partition, PartitionId, Secret, TableSettings,
-    WithoutId,
+    Catalog, Cell, Change, Column, MissingIdPolicy, Mode, Operation, Partition, PartitionId, Secret,
+    TableSettings, Timestamp,
 };
 use jeton_engine::ids::IdIndex;
 use jeton_engine::values::MemoryValues;
@@ -15,7 +15,7 @@ use jeton_engine::{Request, Response, Shard, Stores};
 use jeton_register::disk::RealDisk;
 
 use crate::callers::{COUNTERS, scatter};
-use crate::ours::{Memory, uuid7};
+use crate::jeton::{Memory, uuid7};
 use crate::report::{load, spread};
 
 /// Requests decided at a time: about what is found waiting under load.
@@ -49,7 +49,7 @@ fn decide(folder: &Path, memory: Memory) -> Vec<f64> {
     };
     let settings = TableSettings {
         mode,
-        without_id: WithoutId::AtMostOnce,
+        without_id: MissingIdPolicy::AtMostOnce,
         expected_ids: 200_000_000,
         ..TableSettings::default()
     };
@@ -73,9 +73,10 @@ fn decide(folder: &Path, memory: Memory) -> Vec<f64> {
         let started = Instant::now();
         let numbered: Vec<(&Request, usize)> = requests.iter().zip(0..).collect();
         let mut responses: Vec<Option<Response>> = vec![None; numbered.len()];
-        let entries = shard.process(&catalog, &numbered, Moment::from_millis(millis), |at, _, response| {
-            responses[at] = Some(response);
-        });
+        let entries =
+            shard.process(&catalog, &numbered, Timestamp::from_millis(millis), |at, _, response| {
+                responses[at] = Some(response);
+            });
         let took = started.elapsed();
         assert!(entries.is_some(), "all are new");
         shard.durable(shard.last_batch());

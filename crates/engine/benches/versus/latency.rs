@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use jeton_engine::Options;
 
 use crate::callers::{CALLERS, COUNTERS, latencies, runtime};
-use crate::ours::{Memory, Ours};
+use crate::jeton::{Memory, Ours};
 use crate::report::{load, spread};
 
 /// How long fdatasyncs of 4 KiB take, one after the other, as the log does them.

@@ -2,23 +2,23 @@
 //!
 //! `cargo xtask bench engine [throughput|latency|tail|threads|decide|memory|counters] [--quick]`; without a name, all of them.
 
-mod bare;
 mod bulk;
 mod callers;
 mod counters;
 mod decide;
-mod group;
+mod fjall_group_commit;
+mod jeton;
 mod latency;
+mod log_only;
 mod memory;
-mod ours;
 mod report;
-mod tail;
+mod tail_latency;
 mod threads;
 mod throughput;
 
 use std::time::Duration;
 
-use ours::Memory;
+use jeton::Memory;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -41,7 +41,7 @@ fn main() {
         latency::run(folder, rounds, duration, rate / 2.0);
     }
     if wanted("tail") {
-        tail::run(folder, rounds, duration);
+        tail_latency::run(folder, rounds, duration);
     }
     if wanted("threads") {
         threads::run(folder, duration * 2);

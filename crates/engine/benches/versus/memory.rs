@@ -9,7 +9,7 @@ use jeton_core::TableSettings;
 use jeton_engine::Options;
 
 use crate::bulk::{day_of_ids, each_counter};
-use crate::ours::{Memory, Ours};
+use crate::jeton::{Memory, Ours};
 use crate::report::{load, resident_bytes};
 
 /// Counters that the ids count in.
@@ -47,7 +47,7 @@ pub fn child(folder: &Path, memory: Memory, ids: u64) {
 /// More ids, so that something is under way.
 fn day_of_ids_again(ours: &Ours) {
     crate::bulk::run(ours, 20_000, |number| {
-        let id = crate::ours::uuid7(
+        let id = crate::jeton::uuid7(
             ours.engine.now().as_nanos() / 1_000_000,
             number ^ u64::from(std::process::id()) << 40,
         );

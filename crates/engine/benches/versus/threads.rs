@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use jeton_engine::Options;
 
-use crate::bare::BareLog;
 use crate::callers::{COUNTERS, Contender, runtime, throughput};
-use crate::ours::{Memory, Ours};
+use crate::jeton::{Memory, Ours};
+use crate::log_only::BareLog;
 use crate::report::load;
 
 /// What a thread has used.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use jeton_engine::Options;
 
-use crate::bare::BareLog;
 use crate::callers::{CALLERS, COUNTERS, runtime, throughput};
-use crate::group::FjallGroup;
-use crate::ours::{Memory, Ours};
+use crate::fjall_group_commit::FjallGroup;
+use crate::jeton::{Memory, Ours};
+use crate::log_only::BareLog;
 use crate::report::{load, spread};
 
 /// Runs all by turns; returns the additions per second of the exact engine.

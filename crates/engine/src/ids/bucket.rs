@@ -1,52 +1,52 @@
-//! A bucket: the records of one part of the key space, and its entry in the directory.
+//! A bucket: the records of one part of the key space, and its directory entry.
 //!
-//! The checksums are seeded with the run's number and the bucket's index: bytes of another run or another bucket, however
-//! whole, do not pass for these.
+//! The checksums are seeded with the run's number and the bucket's index, so that intact bytes of another run
+//! or bucket are rejected.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Key;
-use super::bytes::{Reader, length};
+use super::encoding::{Reader, length};
 
-/// The size of a directory entry in bytes.
+/// Bytes of a directory entry.
 pub(super) const ENTRY_BYTES: usize = 96;
 
-/// How many ids a bucket holds on average: few enough to scan, enough that the directory stays small beside them.
+/// Average number of ids in a bucket: few enough to scan, enough to keep the directory small.
 const BUCKET_IDS: u64 = 48;
 
-/// How many bytes a bucket holds on average at most, so that long values do not make lookups read much.
+/// Maximum average bytes of a bucket, so that long values do not make lookups read much.
 const BUCKET_BYTES: u64 = 4096;
 
-/// How many buckets a run of so many ids and bytes of records gets.
+/// Number of buckets of a run with this many ids and bytes of records.
 pub(super) fn buckets_for(ids: u64, record_bytes: u64) -> u64 {
     ids.div_ceil(BUCKET_IDS).max(record_bytes.div_ceil(BUCKET_BYTES)).max(1)
 }
 
-/// The bucket of a key among so many. It never falls as keys rise, so sorted records are sorted by bucket.
+/// The bucket of a key. Monotonic in the key, so that sorted records are sorted by bucket.
 #[inline]
 pub(super) fn bucket_of(key: u128, buckets: u64) -> u64 {
     let place = key >> 64;
     ((place * u128::from(buckets)) >> 64) as u64
 }
 
-/// The checksum of bytes that belong to one bucket of one run.
+/// Checksum of bytes that belong to one bucket of one run.
 #[inline]
 pub(super) fn sum(bytes: &[u8], run: u64, bucket: u64) -> u64 {
     xxh3_64_with_seed(bytes, run.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ bucket)
 }
 
-/// A directory entry: where a bucket is, and what it must be.
+/// A directory entry: position and checksum of a bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Bucket {
-    /// Where its records start in the file.
+    /// Offset of its records in the file.
     pub(super) start: u64,
-    /// How many bytes they take.
+    /// Bytes of its records.
     pub(super) bytes: u32,
-    /// How many records.
+    /// Number of records.
     pub(super) ids: u32,
-    /// The checksum of the records.
+    /// Checksum of the records.
     pub(super) sum: u64,
-    /// Tells most absent ids without reading the records.
+    /// Rejects most absent ids without reading the records.
     pub(super) filter: Filter,
 }
 
@@ -65,7 +65,7 @@ impl Bucket {
         out.extend_from_slice(&entry);
     }
 
-    /// The entry, if the bytes are that of this bucket of this run.
+    /// Decodes the entry, if the bytes belong to this bucket of this run.
     pub(super) fn decode(entry: &[u8], run: u64, index: u64) -> Option<Self> {
         let (body, check) = entry.split_at_checked(ENTRY_BYTES - 8)?;
         if check != sum(body, run, index).to_le_bytes() {
@@ -81,9 +81,9 @@ impl Bucket {
     }
 }
 
-/// A small Bloom filter: at the average of ids, one absent id in a hundred looks present.
+/// A small Bloom filter: at the average number of ids, 1 % false positives.
 ///
-/// The positions are taken from the half of the key that does not choose the bucket.
+/// Uses the half of the key that does not choose the bucket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Filter([u64; 8]);
 
@@ -111,12 +111,12 @@ impl Filter {
     }
 }
 
-/// A record at the front of bytes.
+/// The record at the front of `bytes`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record<'a> {
     pub(super) key: &'a Key,
     pub(super) value: &'a [u8],
-    /// How many bytes it takes.
+    /// Bytes that it takes.
     pub(super) bytes: usize,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The value of a key among sorted records; the error is the place of what is no record.
+/// The value of a key among sorted records; an error is the offset of an invalid record.
 pub(super) fn find<'a>(records: &'a [u8], key: &Key) -> Result<Option<&'a [u8]>, usize> {
     let mut at = 0;
     while at < records.len() {
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_rise_with_keys_and_are_all_used() {
+    fn buckets_are_monotonic_and_all_used() {
         for buckets in [1, 2, 3, 1000, 1 << 40] {
             assert_eq!(bucket_of(0, buckets), 0);
             assert_eq!(bucket_of(u128::MAX, buckets), buckets - 1);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_passes_only_in_its_place() {
+    fn a_directory_entry_is_bound_to_its_position() {
         let mut filter = Filter::default();
         filter.insert(77);
         let bucket = Bucket { start: 1 << 40, bytes: 3000, ids: 50, sum: 99, filter };
@@ -182,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_forgets_nothing_and_tells_most_strangers() {
-        // An odd multiplier spreads small numbers over the key; any good hash would do.
+    fn filter_has_no_false_negatives_and_few_false_positives() {
+        // An odd multiplier spreads small numbers over the key.
         let key = |n: u128| n.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).rotate_right(64);
         let mut filter = Filter::default();
         (0..BUCKET_IDS.into()).for_each(|n| filter.insert(key(n)));
         assert!((0..BUCKET_IDS.into()).all(|n| filter.may_contain(key(n))));
-        let strangers = (1000..11_000).filter(|n| filter.may_contain(key(*n))).count();
-        assert!(strangers < 300, "{strangers} of 10,000 strangers looked known");
+        let false_positives = (1000..11_000).filter(|n| filter.may_contain(key(*n))).count();
+        assert!(false_positives < 300, "{false_positives} of 10,000 absent ids were hits");
     }
 }

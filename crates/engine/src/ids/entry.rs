@@ -1,15 +1,15 @@
-//! What is added to the index: an id of a generation, and what became of it.
+//! Entries of the index: an id of a generation and its dedup record.
 
 use super::Key;
 
-/// An id of a generation, and what became of it.
+/// An id of a generation, and its dedup record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<V> {
-    /// The generation, in the order in which generations expire.
+    /// The generation, ordered by expiry.
     pub generation: u64,
     /// The id.
     pub key: Key,
-    /// What became of it; the index does not look inside.
+    /// The dedup record; opaque to the index.
     pub value: V,
 }
 
@@ -23,7 +23,8 @@ impl<V> Entry<V> {
 
 /// Sorts entries as [`IdIndex::add`](super::IdIndex::add) takes them: by generation, then by key.
 ///
-/// A radix sort, and sorting places instead of entries, were measured on batches of 131,072 and were no faster.
+/// A radix sort, and sorting places instead of entries, were measured on batches of 131,072 and were no
+/// faster.
 pub fn sort<V>(entries: &mut [Entry<V>]) {
     entries.sort_unstable_by_key(|entry| (entry.generation, entry.number()));
 }
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_sorted_by_generation_and_then_by_the_bytes_of_the_key() {
+    fn entries_are_sorted_by_generation_then_key() {
         let entry = |generation, first, last| {
             let mut key = [0; 16];
             (key[0], key[15]) = (first, last);

@@ -1,10 +1,10 @@
-//! Why the id index could not do what it was asked.
+//! Errors of the id index.
 
 use std::io;
 
 use jeton_register::disk::is_want_of_room;
 
-/// Why the id index could not do what it was asked. The index is as it was before, and asking again is safe.
+/// An error of the id index. The index is unchanged, and a retry is safe.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,41 +13,41 @@ pub enum Error {
     Damaged {
         /// The file's name on the disk.
         file: String,
-        /// Where in it.
+        /// Offset in the file.
         offset: u64,
-        /// What does not fit.
+        /// What is wrong.
         why: &'static str,
     },
-    /// The disk refused. After a full disk, or too many open files, the same call works once there is room again.
+    /// The disk refused. After a full disk, or too many open files, a retry works once there is room.
     #[error("cannot {what} {file}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
         /// The file's name on the disk.
         file: String,
-        /// Why not.
+        /// The I/O error.
         source: io::Error,
     },
-    /// More than the named limit allows.
+    /// A limit is exceeded.
     #[error("{what} of {size} is beyond the limit of {max}")]
     TooLarge {
         /// What is too large.
         what: &'static str,
-        /// How large it is.
+        /// Its size.
         size: u64,
-        /// How large it may be.
+        /// The limit.
         max: u64,
     },
     /// The entries to be added were not in order.
     #[error("entry {position} comes before its predecessor in the order of generation and key")]
     Unsorted {
-        /// The place of the first entry that is out of order.
+        /// Position of the first entry that is out of order.
         position: usize,
     },
 }
 
 impl Error {
-    /// Whether there was no room, or no file handle, to make something new: the same call can succeed later.
+    /// Whether space or file handles ran out: the same call can succeed later.
     pub fn is_want_of_room(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_want_of_room(source))
     }

@@ -1,37 +1,37 @@
-//! The header of a run: what the file is, and what the manifest must have said of it.
+//! The header of a run: identifies the file and ties it to the manifest.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bucket::ENTRY_BYTES;
-use super::bytes::Reader;
+use super::encoding::Reader;
 
-/// The size of the header in bytes.
+/// Bytes of the header.
 pub(super) const HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"jtnR";
 const VERSION: u32 = 1;
 
-/// What a run is. The numbers that lookups need stay in memory with the run.
+/// The header of a run. The numbers that lookups need stay in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    /// The run's number, which is its file's name.
+    /// Number of the run, which is its file name.
     pub(super) number: u64,
     pub(super) generation: u64,
     pub(super) buckets: u64,
     pub(super) ids: u64,
-    /// The size of the whole file in bytes.
+    /// Bytes of the whole file.
     pub(super) size: u64,
-    /// All sums of buckets in one number: two runs with other content have other headers.
+    /// Digest of all bucket checksums: runs with different content have different headers.
     pub(super) digest: u64,
 }
 
 impl Header {
-    /// Where the directory entry of a bucket is; that of the first bucket that is not there is where records begin.
+    /// Offset of the directory entry of a bucket; for the number of buckets, where the records begin.
     pub(super) fn entry_at(&self, bucket: u64) -> u64 {
         entry_at(bucket)
     }
 
-    /// The header as bytes. The last eight are its check, which the manifest repeats.
+    /// Encodes the header. The last eight bytes are its checksum, which the manifest repeats.
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..4].copy_from_slice(&MAGIC);
@@ -45,12 +45,12 @@ impl Header {
         out
     }
 
-    /// The check of the header.
+    /// Checksum of the header.
     pub(super) fn seal(&self) -> u64 {
         xxh3_64(&self.encode()[..HEADER_BYTES - 8])
     }
 
-    /// The header in these bytes, or what does not fit.
+    /// Decodes the header; an error says what is wrong.
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
         let (body, check) = bytes.split_at(HEADER_BYTES - 8);
         if check != xxh3_64(body).to_le_bytes() {
@@ -82,12 +82,12 @@ impl Header {
     }
 }
 
-/// Where the directory entry of a bucket is.
+/// Offset of the directory entry of a bucket.
 pub(super) fn entry_at(bucket: u64) -> u64 {
     HEADER_BYTES as u64 + bucket * ENTRY_BYTES as u64
 }
 
-/// Adds the sum of the next bucket to the digest of those before it.
+/// Adds the checksum of the next bucket to the digest.
 #[inline]
 pub(super) fn digest(before: u64, sum: u64) -> u64 {
     (before.rotate_left(17) ^ sum).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_comes_back_and_no_flipped_bit_passes() {
+    fn header_round_trips_and_detects_bit_flips() {
         let header = Header { number: 3, generation: 9, buckets: 2, ids: 77, size: 4000, digest: 5 };
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes), Ok(header));

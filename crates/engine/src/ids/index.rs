@@ -1,4 +1,4 @@
-//! The index: adds runs, lists them, finds ids in them, merges them, and lets them go.
+//! The index: adds, lists, looks up, merges and drops runs.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,41 +10,43 @@ use jeton_core::mutated;
 use jeton_register::disk::Disk;
 
 use super::bucket::buckets_for;
-use super::bytes::length_bytes;
+use super::directory::{Store, io_error, run_number};
+use super::encoding::length_bytes;
 use super::entry::out_of_order;
-use super::listing::Listing;
 use super::manifest::{self, MANIFEST, MANIFEST_NEW, Manifest};
-use super::merging::Merging;
+use super::merge_scheduler::MergeState;
 use super::run::Run;
 use super::scan::Scan;
-use super::store::{Store, io_error, run_number};
+use super::version::Version;
 use super::writer::RunWriter;
 use super::{Entry, Error, Files, Key, NewRun, Stats};
 
-/// The index of ids in one folder of a disk. All methods may be called from any thread; none but the folder's owner may
-/// open it.
+/// The id index in one folder of a disk. All methods may be called from any thread; only the folder's owner
+/// may open it.
 ///
-/// To remember ids: [`sort`](super::sort) them, [`add`](Self::add) them, and [`commit`](Self::commit) what that returned. Between commits,
-/// [`merge`](Self::merge) until it says that nothing is left to do.
+/// To add ids: [`sort`](super::sort), [`add`](Self::add), then [`commit`](Self::commit) the returned runs.
+/// Between commits, call [`merge`](Self::merge) until nothing is left to do.
 pub struct IdIndex<D: Disk> {
     pub(super) store: Arc<Store<D>>,
-    pub(super) current: ArcSwap<Listing<D>>,
-    /// Held while the manifest is replaced. Runs of a manifest that may be on the disk, or may not: they stay until another one is.
+    pub(super) current: ArcSwap<Version<D>>,
+    /// Locked while the manifest is replaced. Runs of a manifest that may or may not be on disk: they stay
+    /// until another manifest is durable.
     committing: Mutex<Vec<Arc<Run<D>>>>,
-    pub(super) merging: Mutex<Merging<D>>,
-    /// The live runs that were found damaged: lookups in them may fail, and merges leave them alone.
+    pub(super) merging: Mutex<MergeState<D>>,
+    /// Live runs that were found damaged: lookups in them may fail, and merges skip them.
     pub(super) damaged: Mutex<BTreeSet<u64>>,
     next_run: AtomicU64,
-    /// A sync of names has failed. New runs with lower numbers, which no sync has covered since they were made, may have no name on
-    /// the disk, whatever a later sync says.
+    /// Set when a sync of names failed. New runs with lower numbers that no later sync covered may have no
+    /// name on disk, whatever a later sync returns.
     nameless_below: AtomicU64,
 }
 
 impl<D: Disk> IdIndex<D> {
-    /// Opens the index in a folder, and gives back the note of its last commit. In a new folder the note is empty.
+    /// Opens the index in a folder and returns the note of its last commit. In a new folder the note is
+    /// empty.
     ///
-    /// Checks that every listed run is there and is the one that was listed; the runs' records are checked as they are read.
-    /// Removes the files of what was never committed.
+    /// Checks that every listed run exists and is the listed one; records are checked when they are read.
+    /// Removes files that were never committed.
     pub fn open(disk: Arc<D>, folder: &str) -> Result<(Self, Vec<u8>), Error> {
         let store = Arc::new(Store::new(disk, folder));
         let files = store.disk.list(folder).map_err(io_error("list", folder))?;
@@ -58,7 +60,7 @@ impl<D: Disk> IdIndex<D> {
             manifest::publish(&store)?;
         }
         let manifest = Manifest::read(&store)?;
-        let mut listing = Listing::new(manifest.note.clone());
+        let mut listing = Version::new(manifest.note.clone());
         for listed in &manifest.runs {
             listing.push(Arc::new(Run::open(&store, listed.number, listed.seal)?), listed.tier);
         }
@@ -68,25 +70,26 @@ impl<D: Disk> IdIndex<D> {
         if orphans.is_empty() {
             store.disk.sync_names(folder).map_err(io_error("sync the names in", folder))?;
         } else {
-            // The manifest may be one whose rename was never made durable. If it were lost in a crash, the one before would want the
-            // files that are orphans now. A sync may have failed for it, and is not repeated: it is written anew, then they are removed.
+            // The rename of the manifest may never have been made durable. If a crash undid it, the previous
+            // manifest would need the files that are orphans now. A failed sync is not repeated: write the
+            // manifest anew, then remove them.
             let published =
                 manifest::prepare(&store, &manifest.encode()?).and_then(|()| manifest::publish(&store));
             match published {
-                // They hold room and do no harm: the next start looks again.
+                // They take space but do no harm: the next start tries again.
                 Err(error) if error.is_want_of_room() => removable = false,
                 other => other?,
             }
         }
         if files.iter().any(|file| file == MANIFEST_NEW) {
-            // Left by a crash in a commit. If it cannot go now, the next commit writes over it.
+            // Left by a crash in a commit. If it cannot be removed now, the next commit overwrites it.
             drop(store.disk.remove(&store.name(MANIFEST_NEW)));
         }
         if removable {
             orphans.iter().for_each(|orphan| store.bury(*orphan));
             store.sweep();
         }
-        // Above every number on the disk, so that a file that could not be removed is not in the way.
+        // Above every number on disk, so that a file that could not be removed does not collide.
         let next_run = numbers.last().map_or(0, |last| last.saturating_add(1)).max(manifest.next_run);
         let index = Self {
             store,
@@ -100,15 +103,16 @@ impl<D: Disk> IdIndex<D> {
         Ok((index, manifest.note))
     }
 
-    /// Writes entries, sorted by generation and key, into one new run per generation. They are durable when this returns, and
-    /// count once they are committed. Of entries with the same generation and key the first is kept.
+    /// Writes entries, sorted by generation and key, into one new run per generation. They are durable when
+    /// this returns, and visible once committed. Of entries with the same generation and key the first is
+    /// kept.
     pub fn add<V: AsRef<[u8]>>(&self, entries: &[Entry<V>]) -> Result<Vec<NewRun<D>>, Error> {
         if let Some(position) = out_of_order(entries) {
             return Err(Error::Unsorted { position });
         }
         let generations = entries.chunk_by(|a, b| a.generation == b.generation);
         let runs = generations.map(|entries| self.add_generation(entries)).collect();
-        // After an error the runs before it are dropped and buried by now.
+        // After an error the earlier runs are dropped and queued for removal.
         self.store.sweep();
         runs
     }
@@ -126,9 +130,9 @@ impl<D: Disk> IdIndex<D> {
         Ok(NewRun(Arc::new(writer.finish()?)))
     }
 
-    /// Makes new runs count, and replaces the note, in one step: after a crash both happened or neither. The runs are
-    /// taken out of `runs`; after an error they are still there, and the commit can be tried again. Not so if their names could not be
-    /// made durable: then every try fails, and what is in them must be added again.
+    /// Makes new runs visible and replaces the note, atomically. The runs are taken out of `runs`; after an
+    /// error they are still there, and the caller can retry. If the names of the runs could not be made
+    /// durable, every retry fails, and the entries must be added again.
     pub fn commit(&self, runs: &mut Vec<NewRun<D>>, note: &[u8]) -> Result<(), Error> {
         for run in runs.iter() {
             assert!(Arc::ptr_eq(&run.0.store, &self.store), "a run is committed to the index that wrote it");
@@ -143,7 +147,7 @@ impl<D: Disk> IdIndex<D> {
         Ok(())
     }
 
-    /// What became of an id, if it is known in one of these generations. The newest run of a generation is asked first.
+    /// The record of an id in one of these generations. Searches the newest run of a generation first.
     pub fn find(
         &self,
         key: &Key,
@@ -162,14 +166,14 @@ impl<D: Disk> IdIndex<D> {
         Ok(None)
     }
 
-    /// Lets go of the generations before this one, whole, and tells how many they were. Their files are removed once a durable
-    /// manifest does not list them and nobody reads them any more.
+    /// Drops all generations before this one and returns their number. Their files are removed once a durable
+    /// manifest does not list them and no reader uses them.
     pub fn drop_expired(&self, before_generation: u64) -> Result<usize, Error> {
         let before_generation = before_generation + if mutated!(DropGenerationEarly) { 600_000 } else { 0 };
         let mut dropped = 0;
         self.replace(|listing| {
             dropped = listing.generations.range(..before_generation).count();
-            // This may be asked often, and mostly for nothing.
+            // Called often, mostly with nothing to drop.
             (dropped > 0).then(|| listing.from(before_generation))
         })?;
         self.give_up_unlisted_merge();
@@ -177,14 +181,14 @@ impl<D: Disk> IdIndex<D> {
         Ok(dropped)
     }
 
-    /// What the index consists of.
+    /// Statistics of the index.
     pub fn stats(&self) -> Stats {
         let stats = self.current.load().stats();
         let damaged = lock(&self.damaged).len();
         Stats { buried: self.store.buried(), open_files: self.store.handles.count(), damaged, ..stats }
     }
 
-    /// The live files, for a copy. None of them is removed while what this returns is held.
+    /// The live files, for a copy. None is removed while the returned value lives.
     pub fn files(&self) -> Result<Files<D>, Error> {
         let listing = self.current.load_full();
         let manifest = listing.manifest(self.next_run.load(Ordering::Relaxed)).encode()?;
@@ -195,7 +199,7 @@ impl<D: Disk> IdIndex<D> {
         })
     }
 
-    /// Reads every record of every run, and checks them all.
+    /// Reads and checks every record of every run.
     pub fn verify(&self) -> Result<(), Error> {
         let listing = self.current.load_full();
         for listed in listing.runs() {
@@ -204,10 +208,10 @@ impl<D: Disk> IdIndex<D> {
         Ok(())
     }
 
-    /// Puts another listing in the place of the present one, first on the disk; false if `change` wants none.
+    /// Replaces the current version, on disk first; false if `change` returns none.
     pub(super) fn replace(
         &self,
-        change: impl FnOnce(&Listing<D>) -> Option<Listing<D>>,
+        change: impl FnOnce(&Version<D>) -> Option<Version<D>>,
     ) -> Result<bool, Error> {
         let mut committing = lock(&self.committing);
         let before = self.current.load_full();
@@ -217,10 +221,10 @@ impl<D: Disk> IdIndex<D> {
             return Err(io_error("list a new run in", &self.store.folder)(source));
         }
         manifest::prepare(&self.store, &after.manifest(self.next_run.load(Ordering::Relaxed)).encode()?)?;
-        // The names of new runs are durable before a manifest with them is.
+        // The names of new runs are durable before a manifest that lists them.
         let folder = &self.store.folder;
         self.named(self.store.disk.sync_names(folder).map_err(io_error("sync the names in", folder)))?;
-        // From here on a manifest on the disk may list them, whatever becomes of this call.
+        // From here on a manifest on disk may list them, even if this call fails.
         after.runs().for_each(|listed| listed.run.keep(true));
         if let Err(error) = self.named(manifest::publish(&self.store)) {
             committing.extend(after.runs().map(|listed| listed.run.clone()));
@@ -238,19 +242,19 @@ impl<D: Disk> IdIndex<D> {
         Ok(true)
     }
 
-    /// Remembers that names could not be made durable.
+    /// Records that names could not be made durable.
     fn named(&self, synced: Result<(), Error>) -> Result<(), Error> {
         synced.inspect_err(|_| {
             self.nameless_below.fetch_max(self.next_run.load(Ordering::SeqCst), Ordering::SeqCst);
         })
     }
 
-    /// Whether a run that is not listed could not be listed either: it must be written again.
+    /// Whether a run that is not listed can no longer be listed: it must be written again.
     pub(super) fn is_nameless(&self, run: &Run<D>) -> bool {
         !run.is_kept() && run.header.number < self.nameless_below.load(Ordering::SeqCst)
     }
 
-    /// Remembers which run an error is about, if it is damage.
+    /// Records the run that an error is about, if it is damage.
     pub(super) fn note_damage(&self, error: &Error) {
         if let Error::Damaged { file, .. } = error
             && let Some(number) = file.rsplit('/').next().and_then(run_number)
@@ -259,13 +263,13 @@ impl<D: Disk> IdIndex<D> {
         }
     }
 
-    /// The number of a new run.
+    /// Number for a new run.
     pub(super) fn next_number(&self) -> u64 {
         self.next_run.fetch_add(1, Ordering::SeqCst)
     }
 }
 
-/// A panic leaves nothing half done behind these locks: what they guard is replaced as a whole.
+/// Code under these locks replaces state as a whole, so a panic leaves nothing half done.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,28 +1,28 @@
-//! The manifest: the one file that says which runs count, and keeps the caller's note.
+//! The manifest: the file that lists the live runs and keeps the caller's note.
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 8 | magic, version |
 //! | 8 | the number of the next run |
-//! | 4, then so many | the note's length, the note |
-//! | 4, then 25 each | how many runs, and of each: number, generation, seal of its header, tier |
-//! | 8 | checksum of all before |
+//! | 4, then that many | length of the note, the note |
+//! | 4, then 25 each | number of runs, and of each: number, generation, checksum of its header, tier |
+//! | 8 | checksum of all bytes before |
 //!
-//! It is replaced as a whole: written under another name, synced, renamed. There is one from the first start on, so a folder
-//! with runs and without a manifest has lost it, and is not taken for an empty one.
+//! It is replaced as a whole: written under another name, synced, renamed. It exists from the first start on,
+//! so a folder with runs and without a manifest has lost it, and is not taken for an empty one.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use jeton_register::disk::{Disk, DiskFile};
 
-use super::bytes::Reader;
-use super::store::{Store, io_error, read_error};
+use super::directory::{Store, io_error, read_error};
+use super::encoding::Reader;
 use super::{Error, NOTE_BYTES_MAX, RUNS_MAX};
 
-/// The manifest's file in the folder.
+/// File name of the manifest.
 pub(super) const MANIFEST: &str = "manifest";
 
-/// The file that will be the manifest.
+/// File name of the next manifest before its rename.
 pub(super) const MANIFEST_NEW: &str = "manifest.new";
 
 const MAGIC: [u8; 4] = *b"jtnM";
@@ -34,13 +34,13 @@ const BYTES_MAX: u64 = (64 + NOTE_BYTES_MAX + RUNS_MAX * LISTED_BYTES) as u64;
 pub(super) struct Manifest {
     pub(super) next_run: u64,
     pub(super) note: Vec<u8>,
-    /// By generation, and in it from the oldest to the newest.
-    pub(super) runs: Vec<Listed>,
+    /// Sorted by generation, and in it from the oldest to the newest.
+    pub(super) runs: Vec<ManifestEntry>,
 }
 
-/// A run as the manifest lists it.
+/// A run as listed in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ManifestEntry {
     pub(super) number: u64,
     pub(super) generation: u64,
     pub(super) seal: u64,
@@ -68,7 +68,7 @@ impl Manifest {
         Ok(out)
     }
 
-    /// The manifest in these bytes, or what does not fit.
+    /// Decodes the manifest; an error says what is wrong.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let (body, check) = bytes.split_last_chunk().ok_or("the manifest is too short")?;
         if *check != xxh3_64(body).to_le_bytes() {
@@ -92,7 +92,7 @@ impl Manifest {
         let mut runs = Vec::new();
         for _ in 0..body.u32()? {
             let (number, generation, seal) = (body.u64()?, body.u64()?, body.u64()?);
-            runs.push(Listed { number, generation, seal, tier: body.u8()? });
+            runs.push(ManifestEntry { number, generation, seal, tier: body.u8()? });
         }
         Some(Self { next_run, note, runs })
     }
@@ -112,7 +112,7 @@ impl Manifest {
     }
 }
 
-/// Writes what is to be the manifest, durably but under another name. After an error nothing of it is left.
+/// Writes the next manifest durably under another name. After an error nothing of it is left.
 pub(super) fn prepare<D: Disk>(store: &Store<D>, bytes: &[u8]) -> Result<(), Error> {
     let name = store.name(MANIFEST_NEW);
     let write = || {
@@ -120,11 +120,11 @@ pub(super) fn prepare<D: Disk>(store: &Store<D>, bytes: &[u8]) -> Result<(), Err
         file.write_at(bytes, 0).map_err(io_error("write", &name))?;
         file.sync().map_err(io_error("sync", &name))
     };
-    // If even the removal fails, the next one is written over it.
+    // If the removal fails too, the next manifest overwrites it.
     write().inspect_err(|_| drop(store.disk.remove(&name)))
 }
 
-/// Makes what was prepared the manifest. After an error it may be one, and may not survive a crash.
+/// Renames the prepared manifest. After an error it may or may not be current, and may not survive a crash.
 pub(super) fn publish<D: Disk>(store: &Store<D>) -> Result<(), Error> {
     let name = store.name(MANIFEST);
     store.disk.rename(&store.name(MANIFEST_NEW), &name).map_err(io_error("replace", &name))?;
@@ -140,12 +140,12 @@ mod tests {
     use super::*;
 
     fn sample() -> Manifest {
-        let run = |number| Listed { number, generation: 7, seal: number * 99, tier: 2 };
+        let run = |number| ManifestEntry { number, generation: 7, seal: number * 99, tier: 2 };
         Manifest { next_run: 5, note: b"log position".to_vec(), runs: vec![run(2), run(4)] }
     }
 
     #[test]
-    fn a_manifest_comes_back_and_no_flipped_bit_or_lost_end_passes() {
+    fn manifest_round_trips_and_detects_damage() {
         let bytes = sample().encode().unwrap();
         assert_eq!(Manifest::decode(&bytes), Ok(sample()));
         for bit in 0..bytes.len() * 8 {

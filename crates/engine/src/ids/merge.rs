@@ -1,4 +1,4 @@
-//! A merge: several runs of one tier of a generation become one of the next tier, a step at a time.
+//! A merge: several runs of one tier of a generation become one run of the next tier, incrementally.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use super::run::Run;
 use super::scan::Scan;
 use super::writer::RunWriter;
 
-/// A merge under way. Dropped, it leaves nothing behind.
+/// A merge in progress. Dropping it leaves nothing behind.
 pub(super) struct Merge<D: Disk> {
     inputs: Vec<Arc<Run<D>>>,
     tier: u8,
-    /// Newest first, so that of equal keys the newest is met first. Only those that are not at their end.
+    /// Newest first, so that of equal keys the newest comes first. Without those at their end.
     scans: Vec<Scan<D>>,
-    /// The present key of each.
+    /// The current key of each.
     keys: Vec<u128>,
     writer: RunWriter<D>,
 }
 
-/// A merge whose result is durable, and waits to be listed.
+/// A merge whose result is durable but not listed yet.
 pub(super) struct Merged<D: Disk> {
-    /// What was merged, oldest first.
+    /// The merged runs, oldest first.
     pub(super) inputs: Vec<Arc<Run<D>>>,
     pub(super) output: Arc<Run<D>>,
-    /// The tier of the result.
+    /// Tier of the result.
     pub(super) tier: u8,
 }
 
 impl<D: Disk> Merge<D> {
-    /// Begins to merge these runs, oldest first, into a run with this number.
+    /// Starts to merge these runs, oldest first, into a run with this number.
     pub(super) fn start(inputs: Vec<Arc<Run<D>>>, tier: u8, number: u64) -> Result<Self, Error> {
         assert!(!inputs.is_empty(), "a merge has something to merge");
         let (mut scans, mut keys) = (Vec::new(), Vec::new());
@@ -50,19 +50,19 @@ impl<D: Disk> Merge<D> {
         Ok(Self { inputs, tier, scans, keys, writer })
     }
 
-    /// What is merged, oldest first.
+    /// The runs being merged, oldest first.
     pub(super) fn inputs(&self) -> &[Arc<Run<D>>] {
         &self.inputs
     }
 
-    /// Copies about so many bytes; true once all is copied.
+    /// Copies about `bytes` bytes; true once everything is copied.
     pub(super) fn step(&mut self, bytes: u64) -> Result<bool, Error> {
         let mut copied = 0;
         while let Some(next) = smallest(&self.keys) {
             if copied >= bytes.max(1) {
                 return Ok(false);
             }
-            // A key that an older run has too comes again right after this one, and the writer leaves it out.
+            // The same key in an older run comes right after this one, and the writer skips it.
             let scan = &mut self.scans[next];
             let record = scan.record();
             self.writer.push_record(self.keys[next], record)?;
@@ -86,7 +86,7 @@ impl<D: Disk> Merge<D> {
     }
 }
 
-/// Where the smallest key is, the first of equal ones. There are few: looking at all is faster than keeping a heap.
+/// Index of the smallest key, the first of equal ones. With few scans a linear search is faster than a heap.
 #[inline]
 fn smallest(keys: &[u128]) -> Option<usize> {
     let (mut at, mut least) = (0, *keys.first()?);

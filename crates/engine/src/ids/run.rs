@@ -1,7 +1,7 @@
-//! A run: an immutable file of sorted records. In memory it is a handful of numbers.
+//! A run: an immutable file of sorted records, with a few numbers in memory.
 //!
-//! A run is *kept* from the moment a manifest may list it. The file of a run that is not kept goes when the last of its
-//! holders lets go of it; until then it can be opened again by its name, so a reader of an old list finishes in peace.
+//! A run is *kept* from the moment a manifest may list it. The file of a run that is not kept is removed when
+//! its last user drops it; until then it can be opened again, so a reader of an old version can finish.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,25 +9,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jeton_register::disk::{Disk, DiskFile};
 
 use super::bucket::{self, Bucket, ENTRY_BYTES, bucket_of, sum};
+use super::directory::{Store, read_error};
 use super::header::{HEADER_BYTES, Header};
-use super::store::{Store, read_error};
 use super::{Error, Key};
 
-/// A run that no manifest lists yet. Dropped before it is committed, it is removed.
+/// A run that no manifest lists yet. If it is dropped before the commit, its file is removed.
 pub struct NewRun<D: Disk>(pub(super) Arc<Run<D>>);
 
 impl<D: Disk> NewRun<D> {
-    /// The generation of its ids.
+    /// Generation of its ids.
     pub fn generation(&self) -> u64 {
         self.0.header.generation
     }
 
-    /// How many ids it holds.
+    /// Number of ids.
     pub fn ids(&self) -> u64 {
         self.0.header.ids
     }
 
-    /// How many bytes its file has.
+    /// Bytes of its file.
     pub fn bytes(&self) -> u64 {
         self.0.header.size
     }
@@ -45,7 +45,7 @@ impl<D: Disk> Run<D> {
         Self { store, header, kept: AtomicBool::new(false) }
     }
 
-    /// The run with this number, as a manifest lists it: its header must have this seal.
+    /// Opens the run that a manifest lists: its header must have this checksum.
     pub(super) fn open(store: &Arc<Store<D>>, number: u64, seal: u64) -> Result<Self, Error> {
         let file = open_file(store, number)?;
         let header = read_header(&file, &store.run_name(number))?;
@@ -61,9 +61,9 @@ impl<D: Disk> Run<D> {
         Ok(Self { store: store.clone(), header, kept: AtomicBool::new(true) })
     }
 
-    /// Says whether the file outlives this run's last holder.
+    /// Sets whether the file outlives the last user of this run.
     pub(super) fn keep(&self, kept: bool) {
-        // Release, and acquire in `drop`, are had from the counter of the `Arc` that every holder goes through.
+        // The `Arc` counter, through which every user goes, gives release here and acquire in `drop`.
         self.kept.store(kept, Ordering::Relaxed);
     }
 
@@ -72,7 +72,7 @@ impl<D: Disk> Run<D> {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// The file, opened again if it was closed meanwhile, and then checked again to be the same.
+    /// The file, opened and checked again if it was closed meanwhile.
     pub(super) fn file(&self) -> Result<Arc<D::File>, Error> {
         self.store.handles.get(self.header.number, || {
             let file = open_file(&self.store, self.header.number)?;
@@ -83,7 +83,7 @@ impl<D: Disk> Run<D> {
         })
     }
 
-    /// The value of a key. `scratch` is where the bucket is read to.
+    /// The value of a key. `scratch` is the buffer for the bucket.
     pub(super) fn find(&self, key: &Key, scratch: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
         let number = u128::from_be_bytes(*key);
         let file = self.file()?;
@@ -125,7 +125,7 @@ impl<D: Disk> Run<D> {
     }
 
     pub(super) fn read(&self, file: &D::File, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
-        // The name is made only for an error: lookups should not pay for it.
+        // The name is built only for an error, not for each lookup.
         file.read_at(buffer, offset).map_err(|error| read_error(&self.name(), offset)(error))
     }
 

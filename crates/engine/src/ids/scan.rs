@@ -1,4 +1,4 @@
-//! Reads a run from its first record to its last, in large pieces, and checks everything on the way.
+//! Reads a run sequentially in large pieces, and checks everything.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::bucket::{ENTRY_BYTES, Record};
 use super::header::digest;
 use super::run::Run;
 
-/// So many buckets are read at once; about a quarter of a megabyte.
+/// Buckets read at once; about 256 KiB.
 const PIECE_BUCKETS: u64 = 96;
 
-/// A place in a run: at a record, before the first, or after the last.
+/// A cursor in a run: at a record, before the first, or after the last.
 pub(super) struct Scan<D: Disk> {
     run: Arc<Run<D>>,
-    /// Held for the whole way: a merge must not fight with lookups over the open files.
+    /// Kept open until the end: a merge must not compete with lookups for the file cache.
     file: Arc<D::File>,
     next_bucket: u64,
-    /// Where the next piece of records starts in the file.
+    /// File offset of the next piece of records.
     next_offset: u64,
     entries: Vec<u8>,
     records: Vec<u8>,
-    /// Where in `records` the present record is, and where in the file `records` starts.
+    /// Position of the current record in `records`, and file offset of `records`.
     place: Range<usize>,
     offset: u64,
     key: Option<u128>,
@@ -32,7 +32,7 @@ pub(super) struct Scan<D: Disk> {
 }
 
 impl<D: Disk> Scan<D> {
-    /// Before the first record.
+    /// Starts before the first record.
     pub(super) fn new(run: &Arc<Run<D>>) -> Result<Self, Error> {
         let first = run.header.entry_at(run.header.buckets);
         Ok(Self {
@@ -50,7 +50,8 @@ impl<D: Disk> Scan<D> {
         })
     }
 
-    /// Goes to the next record, and tells its key. `None` after the last: then all of the run was read and was right.
+    /// Advances to the next record and returns its key. `None` after the last: then the whole run was read
+    /// and is valid.
     #[inline]
     pub(super) fn advance(&mut self) -> Result<Option<u128>, Error> {
         while self.place.end == self.records.len() {
@@ -73,19 +74,19 @@ impl<D: Disk> Scan<D> {
         Ok(self.key)
     }
 
-    /// The present record: key, length and value as they stand in the file.
+    /// The current record: key, length and value as in the file.
     #[inline]
     pub(super) fn record(&self) -> &[u8] {
         &self.records[self.place.clone()]
     }
 
-    /// Reads and checks all that is left.
+    /// Reads and checks the rest.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         while self.advance()?.is_some() {}
         Ok(())
     }
 
-    /// Reads the next buckets and checks them.
+    /// Reads and checks the next buckets.
     fn read_piece(&mut self) -> Result<(), Error> {
         let run = &self.run;
         let count = PIECE_BUCKETS.min(run.header.buckets - self.next_bucket);
@@ -115,7 +116,7 @@ impl<D: Disk> Scan<D> {
         Ok(())
     }
 
-    /// An error unless what was read is all that the header counts.
+    /// An error unless the records match the count in the header.
     fn check_whole(&self) -> Result<Option<u128>, Error> {
         let header = &self.run.header;
         if (self.ids, self.digest, self.next_offset) != (header.ids, header.digest, header.size) {

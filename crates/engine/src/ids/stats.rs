@@ -1,21 +1,21 @@
-//! What the index consists of, in numbers.
+//! Statistics of the index.
 
-/// What the index consists of, in numbers.
+/// Statistics of the index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The live runs.
+    /// Number of live runs.
     pub runs: usize,
-    /// The bytes of their files.
+    /// Bytes of their files.
     pub bytes: u64,
-    /// The ids in them. One that was added twice counts twice until its runs are merged.
+    /// Number of ids in them. An id that was added twice counts twice until its runs are merged.
     pub ids: u64,
-    /// The generations that have runs.
+    /// Number of generations with runs.
     pub generations: usize,
-    /// Live runs in which damage was met since the index was opened.
+    /// Live runs found damaged since the index was opened.
     pub damaged: usize,
-    /// Files that nobody needs and that are not removed yet.
+    /// Files to be removed.
     pub buried: usize,
-    /// Files that are kept open.
+    /// Open files.
     pub open_files: usize,
 }

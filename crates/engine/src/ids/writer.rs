@@ -1,24 +1,24 @@
-//! Writes a run, from records in order to a durable file, with a buffer of a fixed size.
+//! Writes a run from sorted records to a durable file, with a buffer of fixed size.
 //!
-//! The directory comes before the records, so both grow at their own places at once, and nothing of the file but the open
-//! bucket and the buffers is held in memory. The header is written last. A writer that is dropped before its end removes
-//! its file.
+//! The directory precedes the records, so both are written at their own offsets, and only the open bucket and
+//! the buffers are in memory. The header is written last. A writer that is dropped before its end removes its
+//! file.
 
 use std::sync::Arc;
 
 use jeton_register::disk::{Disk, DiskFile};
 
 use super::bucket::{Bucket, bucket_of, sum};
-use super::bytes::put_length;
+use super::directory::{Store, io_error};
+use super::encoding::put_length;
 use super::header::{Header, digest, entry_at};
 use super::run::Run;
-use super::store::{Store, io_error};
 use super::{Error, VALUE_BYTES_MAX};
 
-/// Records and directory entries are written in pieces of about so many bytes.
+/// Records and directory entries are written in pieces of about this many bytes.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// After so many bytes a long run is synced, so that the last sync does not have to wait for all of it.
+/// A long run is synced each time after this many bytes, so that the last sync is short.
 const SYNC_BYTES: u64 = 64 * 1024 * 1024;
 
 pub(super) struct RunWriter<D: Disk> {
@@ -26,17 +26,17 @@ pub(super) struct RunWriter<D: Disk> {
     number: u64,
     generation: u64,
     name: String,
-    /// Taken out at the end; what still has it when dropped was given up.
+    /// Taken out at the end; a writer that is dropped with it was abandoned.
     file: Option<D::File>,
     buckets: u64,
-    /// The bucket that is being filled; its records start at `open_at` in `records`.
+    /// The open bucket; its records start at `open_at` in `records`.
     open: Bucket,
     open_index: u64,
     open_at: usize,
-    /// Records that are not written yet, and where they belong.
+    /// Records not written yet, and their file offset.
     records: Vec<u8>,
     records_offset: u64,
-    /// Directory entries that are not written yet, and where they belong.
+    /// Directory entries not written yet, and their file offset.
     directory: Vec<u8>,
     directory_offset: u64,
     last: Option<u128>,
@@ -46,7 +46,7 @@ pub(super) struct RunWriter<D: Disk> {
 }
 
 impl<D: Disk> RunWriter<D> {
-    /// Makes the file of a run with this number.
+    /// Creates the file of a run with this number.
     pub(super) fn create(
         store: &Arc<Store<D>>,
         number: u64,
@@ -54,7 +54,7 @@ impl<D: Disk> RunWriter<D> {
         buckets: u64,
     ) -> Result<Self, Error> {
         let name = store.run_name(number);
-        // It grows as it is written: making it at its full size would write every block twice.
+        // It grows as it is written: preallocating it would write every block twice.
         let file = store.disk.create(&name, 0).map_err(io_error("create", &name))?;
         let records_offset = entry_at(buckets);
         Ok(Self {
@@ -78,7 +78,7 @@ impl<D: Disk> RunWriter<D> {
         })
     }
 
-    /// Adds a record after all others. One with the key of the record before it is left out: the first wins.
+    /// Appends a record. A record with the key of the one before it is skipped: the first wins.
     pub(super) fn push(&mut self, key: u128, value: &[u8]) -> Result<(), Error> {
         if value.len() > VALUE_BYTES_MAX {
             let (size, max) = (value.len() as u64, VALUE_BYTES_MAX as u64);
@@ -92,7 +92,7 @@ impl<D: Disk> RunWriter<D> {
         Ok(())
     }
 
-    /// Adds a record as it stands in another run.
+    /// Appends an encoded record of another run.
     #[inline]
     pub(super) fn push_record(&mut self, key: u128, record: &[u8]) -> Result<(), Error> {
         if self.admit(key)? {
@@ -101,13 +101,13 @@ impl<D: Disk> RunWriter<D> {
         Ok(())
     }
 
-    /// Makes room for a key in its bucket; false if it was the last one already.
+    /// Opens the bucket of a key; false if the key was the last one already.
     #[inline]
     fn admit(&mut self, key: u128) -> Result<bool, Error> {
         if self.last == Some(key) {
             return Ok(false);
         }
-        // A file out of order would lose keys without a word.
+        // A file out of order would silently lose keys.
         assert!(self.last < Some(key), "records come to a run in order");
         self.last = Some(key);
         let bucket = bucket_of(key, self.buckets);
@@ -167,7 +167,7 @@ impl<D: Disk> RunWriter<D> {
         Ok(())
     }
 
-    /// Ends the run: its content is durable, its name is so after the next sync of names.
+    /// Finishes the run: its content is durable; its name is durable after the next sync of names.
     pub(super) fn finish(mut self) -> Result<Run<D>, Error> {
         self.close_buckets(self.buckets)?;
         self.write_records()?;
@@ -212,7 +212,7 @@ impl<D: Disk> Drop for RunWriter<D> {
     fn drop(&mut self) {
         if self.file.take().is_some() {
             self.store.bury(self.number);
-            // At once: what failed for want of room gives its own room back.
+            // At once: a run that failed for lack of space gives its own space back.
             self.store.sweep();
         }
     }

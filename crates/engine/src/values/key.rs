@@ -1,6 +1,6 @@
-//! The keys of rows.
+//! Keys of rows in the value store.
 
-use jeton_core::codec::Malformed;
+use jeton_core::codec::DecodeError;
 use jeton_core::{BranchName, Cell, Client, PartitionId, TableId};
 
 const CELL: u8 = 1;
@@ -8,26 +8,26 @@ const PARTITION: u8 = 2;
 const SESSION: u8 = 3;
 const BRANCH: u8 = 4;
 
-/// What a row is about, read from its key.
+/// A decoded key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowKey {
     /// A partition.
     Partition(PartitionId),
     /// A client of a partition.
     Session(PartitionId, Client),
-    /// A branch that a partition holds.
+    /// A prepared branch of a partition.
     Branch(PartitionId, BranchName),
 }
 
 impl RowKey {
-    /// The first byte of all partitions.
+    /// First byte of partition keys.
     pub const PARTITIONS: u8 = PARTITION;
-    /// The first byte of all sessions.
+    /// First byte of session keys.
     pub const SESSIONS: u8 = SESSION;
-    /// The first byte of all branches.
+    /// First byte of branch keys.
     pub const BRANCHES: u8 = BRANCH;
 
-    /// Reads the key of a partition, a session or a branch.
+    /// Decodes the key of a partition, a session or a branch.
     pub fn read(key: &[u8]) -> Option<Self> {
         match key {
             [PARTITION, a, b] => Some(Self::Partition(PartitionId(u16::from_be_bytes([*a, *b])))),
@@ -45,27 +45,28 @@ impl RowKey {
     }
 }
 
-/// Whether this is the key of what a cell holds.
+/// Whether this is the key of a cell.
 pub(super) fn is_cell(key: &[u8]) -> bool {
     key.first() == Some(&CELL)
 }
 
-/// Appends the key of what a cell holds.
+/// Appends the key of a cell.
 pub fn cell_key(cell: &Cell, key: &mut Vec<u8>) {
     key.push(CELL);
     key.extend_from_slice(cell.as_bytes());
 }
 
-/// The keys of cells of a partition and table whose rows begin alike.
+/// A range of cell keys: one partition, one table, one row prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellKeys {
     prefix: Vec<u8>,
-    /// Only what comes after this.
+    /// Only keys after this one.
     after: Option<Vec<u8>>,
 }
 
 impl CellKeys {
-    /// The keys of cells of this partition and table whose rows begin with these bytes; after a given one, if one is given.
+    /// The keys of cells of this partition and table whose rows begin with these bytes; after `after`, if
+    /// given.
     pub fn new(partition: PartitionId, table: TableId, row: &[u8], after: Option<&Cell>) -> Self {
         let mut prefix = vec![CELL];
         Cell::encode_prefix(partition, table, row, &mut prefix);
@@ -77,12 +78,12 @@ impl CellKeys {
         Self { prefix, after }
     }
 
-    /// What all of them begin with.
+    /// The common prefix.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// Where they begin: at this key, or after it.
+    /// The lower bound, inclusive or exclusive.
     pub fn begin(&self) -> std::ops::Bound<&[u8]> {
         match &self.after {
             Some(after) if after.as_slice() >= self.prefix.as_slice() => std::ops::Bound::Excluded(after),
@@ -90,8 +91,8 @@ impl CellKeys {
         }
     }
 
-    /// The cell of one of the keys.
-    pub fn cell(&self, key: &[u8]) -> Result<Cell, Malformed> {
+    /// The cell of a key in the range.
+    pub fn cell(&self, key: &[u8]) -> Result<Cell, DecodeError> {
         Cell::from_bytes(&key[1..])
     }
 }
@@ -111,7 +112,7 @@ pub fn session_key(partition: PartitionId, client: &Client) -> Vec<u8> {
     key
 }
 
-/// The key of a branch that a partition holds.
+/// The key of a prepared branch.
 pub fn branch_key(partition: PartitionId, name: &BranchName) -> Vec<u8> {
     let mut key = vec![BRANCH];
     key.extend_from_slice(&partition.0.to_be_bytes());

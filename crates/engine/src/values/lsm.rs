@@ -1,10 +1,11 @@
 //! Rows in an LSM tree on disk.
 //!
-//! The tree is used without its memtable: the engine's cache and log are that. Each checkpoint becomes sorted tables that are
-//! written, made durable and listed in one step; merging them is left to a thread of the engine. Why this tree, and why so:
-//! docs/adr/0005.
+//! The tree is used without its memtable: the engine's cache and log take that role. Each checkpoint becomes
+//! sorted tables that are written, made durable and listed atomically; an engine thread compacts them. Why
+//! this tree: docs/adr/0005.
 //!
-//! Threads: any may read; one ingests (`jeton-store`), one merges (`jeton-upkeep`). [`Steps`] has what follows from that.
+//! Threads: any may read; one ingests (the checkpoint thread), one compacts (the maintenance thread).
+//! [`VersionEdits`] handles the consequences.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -14,20 +15,20 @@ use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
 use lsm_tree::{AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SeqNo, SequenceNumberCounter};
 
-use super::folder::Folder;
-use super::over::Reached;
-use super::steps::Steps;
+use super::ttl_filter::ExpiryHorizon;
+use super::version_edit::VersionEdits;
+use super::version_pointer::VersionPointer;
 use super::{CellKeys, LsmFiles, Rows, Values, ValuesError};
 
-/// Readers want what is there now, and no snapshot of before: a merge may let go of any version but the latest.
+/// Readers need the latest version only, no snapshot: a compaction may drop any other.
 const LATEST: SeqNo = SeqNo::MAX;
 
-/// How much memory and how many files the tree may use.
+/// Memory and files that the tree may use.
 #[derive(Debug, Clone)]
 pub struct LsmOptions {
-    /// Blocks of tables kept in memory.
+    /// Bytes of the block cache.
     pub block_cache_bytes: u64,
-    /// Files kept open.
+    /// Maximum number of open files.
     pub open_files_max: usize,
 }
 
@@ -42,8 +43,8 @@ pub struct LsmValues {
     tree: AnyTree,
     visible: SequenceNumberCounter,
     merging: Arc<Leveled>,
-    steps: Steps,
-    reached: Reached,
+    steps: VersionEdits,
+    reached: ExpiryHorizon,
 }
 
 fn failed(what: &'static str) -> impl Fn(lsm_tree::Error) -> ValuesError {
@@ -51,23 +52,23 @@ fn failed(what: &'static str) -> impl Fn(lsm_tree::Error) -> ValuesError {
 }
 
 impl LsmValues {
-    /// Opens the tree in this folder, or makes one.
+    /// Opens the tree in this folder, or creates it.
     pub fn open(folder: &Path, options: &LsmOptions) -> Result<Self, ValuesError> {
         let (next, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
         let unusable =
             |error: &dyn std::fmt::Display| ValuesError(format!("cannot open {}: {error}", folder.display()));
         let open_files = Arc::new(DescriptorTable::new(options.open_files_max));
-        let files = Folder::new(folder);
-        // The tree is about to remove what its present version does not list.
-        files.settle().map_err(|error| unusable(&error))?;
-        let reached = Reached::default();
+        let files = VersionPointer::new(folder);
+        // The tree is about to remove what its current version does not list.
+        files.make_durable().map_err(|error| unusable(&error))?;
+        let reached = ExpiryHorizon::default();
         let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
         let tree = Config::new(folder, next.clone(), visible.clone())
             .use_cache(Arc::new(Cache::with_capacity_bytes(options.block_cache_bytes)))
             .use_descriptor_table(Some(open_files.clone()))
             .filter_policy(FilterPolicy::all(bloom))
             .with_compaction_filter_factory(Some(Arc::new(reached.clone())))
-            // Everything goes through the cache, so that the cache's size is all there is.
+            // Everything goes through the cache, so that its size bounds the memory.
             .filter_block_pinning_policy(PinningPolicy::all(false))
             .index_block_pinning_policy(PinningPolicy::all(false))
             .open()
@@ -75,11 +76,12 @@ impl LsmValues {
         let highest = tree.get_highest_seqno().map_or(0, |seqno| seqno + 1);
         next.set(highest);
         visible.set(highest);
-        let steps = Steps::new(tree.clone(), files, open_files);
+        let steps = VersionEdits::new(tree.clone(), files, open_files);
         Ok(Self { tree, visible, merging: Arc::new(Leveled::default()), steps, reached })
     }
 
-    /// The live files, for a copy, while nobody changes anything. None of them is removed while what this returns is held.
+    /// The live files, for a copy, while no thread changes the tree. None is removed while the returned value
+    /// lives.
     pub fn files(&self) -> Result<LsmFiles, ValuesError> {
         LsmFiles::of(&self.tree, &self.steps.folder)
     }
@@ -90,7 +92,7 @@ impl LsmValues {
     }
 
     #[cfg(test)]
-    pub(super) fn steps(&self) -> &Steps {
+    pub(super) fn steps(&self) -> &VersionEdits {
         &self.steps
     }
 
@@ -144,7 +146,7 @@ impl Values for LsmValues {
         })
     }
 
-    fn tidy(&self, reached: u64) -> Result<bool, ValuesError> {
+    fn compact(&self, reached: u64) -> Result<bool, ValuesError> {
         self.reached.set(reached);
         let shape = || (self.tree.l0_run_count(), self.tree.table_count(), self.tree.next_table_id());
         self.steps.merge(|| {
@@ -154,7 +156,7 @@ impl Values for LsmValues {
         })
     }
 
-    fn untidiness(&self) -> usize {
+    fn pending_compactions(&self) -> usize {
         self.tree.l0_run_count()
     }
 }

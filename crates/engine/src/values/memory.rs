@@ -1,10 +1,10 @@
-//! Rows in memory, for tests and the simulator: what [`Values`] promises, and nothing survives the process.
+//! Rows in memory, for tests and the simulator: implements [`Values`] without persistence.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::over::is_over;
+use super::ttl_filter::is_over;
 use super::{CellKeys, Rows, Values, ValuesError};
 
 /// Rows in memory.
@@ -19,7 +19,7 @@ impl MemoryValues {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on every change fails with this message; or none, with nothing.
+    /// Makes every change fail with this message from now on, or succeed again.
     pub fn set_failing(&self, why: Option<&str>) {
         *self.failing.lock().unwrap_or_else(PoisonError::into_inner) = why.map(Into::into);
     }
@@ -66,12 +66,12 @@ impl Values for MemoryValues {
         Ok(())
     }
 
-    fn tidy(&self, reached: u64) -> Result<bool, ValuesError> {
+    fn compact(&self, reached: u64) -> Result<bool, ValuesError> {
         self.rows().retain(|key, row| !is_over(key, row, reached));
         Ok(false)
     }
 
-    fn untidiness(&self) -> usize {
+    fn pending_compactions(&self) -> usize {
         0
     }
 }

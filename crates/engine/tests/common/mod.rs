@@ -1,15 +1,15 @@
-//! What the tests of the engine share.
+//! Helpers of the engine's tests.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-pub mod scene;
+pub mod scenario;
 
 use std::path::Path;
 
 use futures_executor::block_on;
 use jeton_core::{Cell, Change, OpId, Operation};
-use jeton_engine::{Engine, Options, Refusal, Reply};
+use jeton_engine::{Engine, EngineError, OperationOutcome, Options};
 
-/// An engine small enough that a test reaches its limits.
+/// An engine with small limits.
 pub fn open(folder: &Path) -> Engine {
     Engine::open(folder, small()).unwrap()
 }
@@ -19,24 +19,23 @@ pub fn small() -> Options {
     Options { segment_bytes: 1 << 20, log_bytes: 1 << 18, recent_ids: 512, ..Options::default() }
 }
 
-/// A UUID of version 7 of now, told apart by a number.
+/// A UUIDv7 of now with this number.
 pub fn uuid(engine: &Engine, number: u64) -> OpId {
     uuid_at(engine.now().as_nanos() / 1_000_000, number)
 }
 
-/// A UUID of version 7 of a time, told apart by a number.
+/// A UUIDv7 of a time with this number.
 pub fn uuid_at(millis: u64, number: u64) -> OpId {
-    let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
-    OpId::uuid7(bits).unwrap()
+    OpId::uuid7_from(millis, number.into())
 }
 
-/// An operation that adds.
+/// An operation that adds to a counter.
 pub fn add(id: &OpId, cell: &Cell, delta: i64) -> Operation {
     Operation::single(Some(id.clone()), cell.clone(), Change::Add(delta)).unwrap()
 }
 
-/// Does operations, many at a time, and again as long as the engine is busy.
-pub fn apply_all(engine: &Engine, operations: Vec<Operation>) -> Vec<Reply> {
+/// Applies operations, many at a time, and retries while the engine is busy.
+pub fn apply_all(engine: &Engine, operations: Vec<Operation>) -> Vec<OperationOutcome> {
     let mut replies = vec![None; operations.len()];
     let mut open: Vec<usize> = (0..operations.len()).collect();
     while !open.is_empty() {
@@ -46,7 +45,7 @@ pub fn apply_all(engine: &Engine, operations: Vec<Operation>) -> Vec<Reply> {
         for (at, answer) in open.into_iter().zip(answers) {
             match block_on(answer) {
                 Ok(reply) => replies[at] = Some(reply),
-                Err(Refusal::Busy(_)) => again.push(at),
+                Err(EngineError::Busy(_)) => again.push(at),
                 Err(refusal) => panic!("{refusal}"),
             }
         }

@@ -1,10 +1,10 @@
-//! A process that may mount what it likes.
+//! Runs a test in a process with mounts of its own.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// Runs this program again with these arguments, with mounts of its own, without being root: `unshare` is part of util-linux. Panics if the
-/// program fails.
+/// Runs this program again with these arguments in a mount namespace of its own, without root (`unshare` is
+/// part of util-linux). Panics if the program fails.
 pub fn run_with_own_mounts(arguments: &[&OsStr]) {
     let status = Command::new("unshare")
         .args(["--map-root-user", "--mount"])
@@ -15,10 +15,10 @@ pub fn run_with_own_mounts(arguments: &[&OsStr]) {
     assert!(status.success(), "{arguments:?}: {status}");
 }
 
-/// The arguments that [`run_with_own_mounts`] gave, if it was it: as many as asked for.
+/// The arguments that [`run_with_own_mounts`] gave, if it started this process.
 pub fn own_arguments<const N: usize>() -> Option<[String; N]> {
     let arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
     let arguments: Vec<String> = arguments.collect();
-    // A filter for names of tests is no folder.
+    // A test name filter is not a folder.
     arguments.try_into().ok().filter(|arguments: &[String; N]| arguments[N - 1].starts_with('/'))
 }

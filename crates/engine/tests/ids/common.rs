@@ -1,4 +1,4 @@
-//! What the tests share: ids, values, and the contents that an index should have.
+//! Helpers: ids, values, and the expected contents of an index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use jeton_register::disk::{Disk, FaultDisk};
 
 pub const FOLDER: &str = "data/ids";
 
-/// What an index should hold: by generation and key.
+/// Expected contents by generation and key.
 pub type Contents = BTreeMap<(u64, Key), Vec<u8>>;
 
-/// A sequence of numbers that looks random (SplitMix64).
+/// Pseudo-random numbers (SplitMix64).
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -27,7 +27,7 @@ fn mix(mut n: u64) -> u64 {
     n ^ (n >> 31)
 }
 
-/// A numbered id, spread over the key space as keyed hashes are.
+/// A numbered id, spread over the key space like keyed hashes.
 pub fn key(number: u64) -> Key {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&mix(number.wrapping_mul(2) + 1).to_be_bytes());
@@ -70,8 +70,8 @@ pub fn merge_all(index: &IdIndex<FaultDisk>) -> Result<(), Error> {
     Ok(())
 }
 
-/// How the index differs from what it should hold, asked about every id below `numbers` in every generation below
-/// `generations`; nothing if it does not.
+/// The difference between the index and its expected contents, over every id below `numbers` in every
+/// generation below `generations`; `None` if there is none.
 pub fn difference(
     index: &IdIndex<FaultDisk>,
     contents: &Contents,
@@ -93,7 +93,7 @@ pub fn difference(
     index.verify().err().map(|error| error.to_string())
 }
 
-/// An error unless the folder holds the live files and no others.
+/// An error unless the folder holds exactly the live files.
 pub fn assert_no_leftovers(disk: &FaultDisk, index: &IdIndex<FaultDisk>) {
     let files = index.files().expect("the files of a sound index can be listed");
     let mut live: BTreeSet<String> = files.runs().iter().cloned().collect();

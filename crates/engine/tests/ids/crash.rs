@@ -1,5 +1,5 @@
-//! The power fails at every operation of the disk: what is left is the state of some commit, not older than the last that
-//! returned.
+//! Power failure at every disk operation: the index is left in the state of some commit, not older than the
+//! last that returned.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::common::*;
 const GENERATIONS: u64 = 3;
 const NUMBERS: u64 = 200;
 
-/// A state that a reopened index may be in: the note, and what is known.
+/// A state that a reopened index may have: note and contents.
 type State = (Vec<u8>, Contents);
 
-/// Works until the end or the crash. The last state that is certain, and the one that was on its way.
+/// Works until the end or the crash. Returns the last certain state, and the one in flight.
 fn work(disk: &FaultDisk) -> (State, State, Result<(), Error>) {
     let mut sure: State = (Vec::new(), Contents::new());
     let mut next = sure.clone();
@@ -55,7 +55,7 @@ fn check_after_crash(disk: &FaultDisk, sure: &State, next: &State, context: &str
         difference(&index, &next.1, GENERATIONS, NUMBERS)
     );
     assert_no_leftovers(disk, &index);
-    // And it goes on from there.
+    // It continues from there.
     let contents = if fits(next) { &next.1 } else { &sure.1 };
     let mut contents = contents.clone();
     let more = entries(2, 150..NUMBERS);
@@ -78,7 +78,7 @@ fn a_crash_at_any_operation_leaves_the_state_of_a_commit() {
             let disk = FaultDisk::new();
             disk.die_at(at);
             let (sure, next, result) = work(&disk);
-            // The last operation may be the removal of a file, which nobody waits for.
+            // The last operation may be the removal of a file, whose result is ignored.
             assert!(result.is_err() || at + 20 > operations, "the crash at {at} was not met");
             let mut numbers = Numbers(at * 1000 + seed);
             let disk = disk.crash(&mut || numbers.next());

@@ -1,4 +1,4 @@
-//! Damage is noticed, never answered from.
+//! Damage is detected, never used for an answer.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::common::*;
 
 const NUMBERS: u64 = 66;
 
-/// An index with one run of several buckets; every other number is known.
+/// An index with one run of several buckets; every other number is present.
 fn sample() -> (FaultDisk, String, Contents) {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
@@ -36,7 +36,7 @@ fn no_flipped_bit_of_a_run_changes_an_answer() {
             Err(Error::Damaged { .. }) => at_open += 1,
             Err(error) => panic!("bit {bit} of byte {byte}: {error}"),
             Ok(index) => {
-                // One damaged bit must be in the way of some ids, and of no others.
+                // One damaged bit must affect some ids, and no others.
                 let mut refused = 0;
                 for number in 0..2 * NUMBERS {
                     match index.find(&key(number), [0]) {
@@ -61,7 +61,7 @@ fn no_flipped_bit_of_a_run_changes_an_answer() {
 }
 
 #[test]
-fn no_flipped_bit_of_the_manifest_is_believed() {
+fn a_flipped_bit_of_the_manifest_is_detected() {
     let (disk, _, _) = sample();
     let manifest = format!("{FOLDER}/manifest");
     let bytes = disk.bytes(&manifest).unwrap().len() as u64;
@@ -107,7 +107,7 @@ fn a_run_that_was_cut_or_grew_is_noticed() {
 }
 
 #[test]
-fn a_damaged_run_stops_its_own_merge_and_no_other() {
+fn a_damaged_run_stops_only_its_own_merge() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     for number in 0..8 {
@@ -123,7 +123,7 @@ fn a_damaged_run_stops_its_own_merge_and_no_other() {
     assert_eq!(index.find(&key(7), [2]).unwrap(), Some(value(7)));
     assert_eq!(index.find(&key(7), [1]).unwrap(), Some(value(7)), "the other runs still answer");
     assert_no_leftovers(&disk, &index);
-    // A merge that began before the damage meets it on its way: these runs are read in several pieces.
+    // A merge that began before the damage meets it later: these runs are read in several pieces.
     for number in 1..9 {
         put(&index, &entries(3, number * 10_000..number * 10_000 + 6_000), b"").unwrap();
     }

@@ -1,4 +1,4 @@
-//! Every operation of the disk fails once, without a crash: the caller tries again, and nothing is lost or left over.
+//! Every disk operation fails once, without a crash: the caller retries, and nothing is lost or left over.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -37,14 +37,14 @@ fn work(disk: &FaultDisk) -> (usize, Contents) {
     contents.retain(|(generation, _), _| *generation >= 1);
     again(failures, || index.drop_expired(1));
     assert_eq!(difference(&index, &contents, 2, 200), None);
-    // What could not be removed at first is removed by the next call of any kind.
+    // Files that could not be removed at first are removed by the next call of any kind.
     index.merge(1).unwrap();
     assert_no_leftovers(disk, &index);
     (*failures, contents)
 }
 
 #[test]
-fn an_operation_that_fails_once_costs_one_more_try() {
+fn every_single_failure_is_retried() {
     let disk = FaultDisk::new();
     let (failures, _) = work(&disk);
     assert_eq!(failures, 0);
@@ -60,12 +60,12 @@ fn an_operation_that_fails_once_costs_one_more_try() {
         assert_eq!(note, 17u64.to_le_bytes());
         assert_eq!(difference(&index, &contents, 2, 200), None, "failure at {at}");
     }
-    // Only removals fail in silence.
+    // Only removals fail silently.
     assert!(met * 10 > operations * 9, "{met} failures of {operations} were reported");
 }
 
 #[test]
-fn syncs_that_fail_are_never_taken_for_done() {
+fn failed_syncs_are_never_ignored() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     put(&index, &entries(0, 0..10), b"first").unwrap();
@@ -84,7 +84,7 @@ fn syncs_that_fail_are_never_taken_for_done() {
 
 #[test]
 fn a_commit_that_may_have_happened_keeps_its_files() {
-    // The manifest is renamed, but that its name is durable cannot be had. The caller gives up.
+    // The manifest is renamed, but the name cannot be made durable. The caller gives up.
     for seed in 0..20 {
         let disk = FaultDisk::new();
         let (index, _) = open(&disk);

@@ -1,4 +1,4 @@
-//! The bytes on the disk stay readable: what they are is frozen, and a change needs a new version.
+//! The on-disk format is frozen: a change needs a new version.
 
 use jeton_register::disk::FaultDisk;
 use xxhash_rust::xxh3::xxh3_64;
@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::common::*;
 
 #[test]
-fn the_bytes_of_a_run_and_a_manifest_are_those_of_version_1() {
+fn version_1_format_is_stable() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     put(&index, &entries(7, 0..200), b"note").unwrap();

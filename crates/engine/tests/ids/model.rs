@@ -11,7 +11,7 @@ const NUMBERS: u64 = 300;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Adds these ids, with a value that tells when.
+    /// Adds these ids, with a value that depends on the time.
     Add {
         generation: u64,
         numbers: Vec<u64>,
@@ -65,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_history_answers_as_a_map_does(steps in prop::collection::vec(step(), 1..60)) {
+    fn every_history_matches_a_map(steps in prop::collection::vec(step(), 1..60)) {
         let disk = FaultDisk::new();
         let (mut index, _) = open(&disk);
         let (mut committed, mut added) = (Contents::new(), Contents::new());
@@ -131,7 +131,7 @@ fn merging_leaves_few_runs_and_each_id_once() {
 }
 
 #[test]
-fn the_generations_are_asked_in_the_callers_order() {
+fn generations_are_searched_in_the_given_order() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     let entry = |generation, value: &str| Entry { generation, key: key(1), value: value.to_string() };
@@ -148,7 +148,7 @@ fn the_generations_are_asked_in_the_callers_order() {
 }
 
 #[test]
-fn keys_at_the_ends_of_the_key_space_and_in_one_place_are_found() {
+fn extreme_and_clustered_keys_are_found() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     // Keys that no hash would give: all in the first and the last bucket of many.
@@ -165,7 +165,7 @@ fn keys_at_the_ends_of_the_key_space_and_in_one_place_are_found() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused() {
+fn invalid_entries_are_refused() {
     use jeton_engine::ids::{Error, NOTE_BYTES_MAX, VALUE_BYTES_MAX};
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);

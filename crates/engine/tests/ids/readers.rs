@@ -1,4 +1,4 @@
-//! Readers while the index changes under them, and copies of it.
+//! Readers while the index changes, and copies of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,12 +17,13 @@ impl Drop for End<'_> {
     }
 }
 
-/// Ids of the last generations are looked up by threads while runs are added, merged and dropped.
+/// Threads look up ids of the last generations while runs are added, merged and dropped.
 fn read_while_it_changes<D: Disk>(disk: Arc<D>) {
     const ROUNDS: u64 = 400;
     const KEPT: u64 = 4;
     let (index, _) = IdIndex::open(disk, FOLDER).unwrap();
-    // Rounds below `known` are committed. A generation is ten rounds; a reader asks for those that are not being dropped.
+    // Rounds below `known` are committed. A generation is ten rounds; a reader looks up those that are not
+    // being dropped.
     let (known, done, asked) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let ending = End(&done);
@@ -60,7 +61,7 @@ fn read_while_it_changes<D: Disk>(disk: Arc<D>) {
             known.store(round + 1, Ordering::Release);
             index.drop_expired((round / 10).saturating_sub(KEPT)).unwrap();
         }
-        // On one busy core the readers may not have had a turn yet. One that has ended already has failed.
+        // On one busy core the readers may not have run yet. One that has ended already has failed.
         while asked.load(Ordering::Relaxed) < 100 && !readers.iter().any(|reader| reader.is_finished()) {
             std::thread::yield_now();
         }
@@ -73,12 +74,12 @@ fn read_while_it_changes<D: Disk>(disk: Arc<D>) {
 }
 
 #[test]
-fn readers_find_what_is_committed_while_runs_are_merged_and_dropped() {
+fn readers_run_beside_merges_and_drops() {
     read_while_it_changes(Arc::new(FaultDisk::new()));
 }
 
 #[test]
-fn readers_find_what_is_committed_on_a_real_disk_too() {
+fn readers_run_on_a_real_disk() {
     let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("ids-readers");
     drop(std::fs::remove_dir_all(&root));
     read_while_it_changes(Arc::new(RealDisk::new(&root).unwrap()));
@@ -86,7 +87,7 @@ fn readers_find_what_is_committed_on_a_real_disk_too() {
 }
 
 #[test]
-fn a_copy_of_the_files_is_the_index_of_that_moment() {
+fn copied_files_are_the_index_of_that_moment() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
     let mut contents = Contents::new();

@@ -1,12 +1,15 @@
-//! A bank with accounts in two databases, what a transfer does in them, and how its books are read.
+//! A bank with accounts in two databases, its transfers, and its audit.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use jeton_etx::{Answer, Branches, Failure, Home, Logic, Request, RequestId, Resource, Value};
+use jeton_etx::{
+    Branches, DecisionLocation, ProcedureCall, ProcedureLogic, ProcedureResult, RequestId, Resource,
+    ResourceError, Value,
+};
+use jeton_participants::{MariaDb, Postgres, Settings};
 use jeton_testbed as testbed;
-use jeton_xa::{MariaDb, Postgres, Settings};
 use mysql_async::prelude::Queryable;
 use tokio::runtime::Runtime;
 
@@ -16,7 +19,7 @@ pub const CLUSTER: u32 = 7;
 const POSTGRES: u8 = 0;
 const MARIADB: u8 = 1;
 
-/// From an account in PostgreSQL to one in MariaDB.
+/// A transfer from an account in PostgreSQL to one in MariaDB.
 #[derive(Debug, Clone, Copy)]
 pub struct Transfer {
     pub from: u32,
@@ -25,11 +28,11 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// The request, with the id as a parameter, for the ledgers.
-    pub fn request(self, id: RequestId) -> Request {
+    /// The request, with its id as a parameter for the ledgers.
+    pub fn request(self, id: RequestId) -> ProcedureCall {
         let Self { from, to, amount } = self;
         let parameters = format!("{} {from} {to} {amount}", key(id));
-        Request { procedure: "transfer".to_owned(), parameters: parameters.into() }
+        ProcedureCall { procedure: "transfer".to_owned(), parameters: parameters.into() }
     }
 }
 
@@ -42,16 +45,20 @@ fn from_key(key: &str) -> RequestId {
     RequestId { session: u128::from_str_radix(session, 16).unwrap(), sequence: sequence.parse().unwrap() }
 }
 
-/// What a transfer does.
+/// The procedure of a transfer.
 pub struct Transfers;
 
 #[async_trait]
-impl Logic for Transfers {
-    fn home(&self, procedure: &str) -> Option<Home> {
-        (procedure == "transfer").then_some(Home::Registers)
+impl ProcedureLogic for Transfers {
+    fn decision_location(&self, procedure: &str) -> Option<DecisionLocation> {
+        (procedure == "transfer").then_some(DecisionLocation::Registers)
     }
 
-    async fn compute(&self, request: &Request, branches: &mut Branches) -> Result<Answer, Failure> {
+    async fn execute(
+        &self,
+        request: &ProcedureCall,
+        branches: &mut Branches,
+    ) -> Result<ProcedureResult, ResourceError> {
         let text = String::from_utf8_lossy(&request.parameters);
         let mut words = text.split(' ');
         let key = Value::Text(words.next().unwrap().to_owned());
@@ -67,10 +74,10 @@ impl Logic for Transfers {
             .await?
             .rows;
         let Some((_, Value::Integer(left))) = rows.first().and_then(|row| row.first()) else {
-            return Ok(Answer::Failed(Bytes::from_static(b"no such account")));
+            return Ok(ProcedureResult::Failed(Bytes::from_static(b"no such account")));
         };
         if *left < 0 {
-            return Ok(Answer::Refused(Bytes::from_static(b"not enough")));
+            return Ok(ProcedureResult::Refused(Bytes::from_static(b"not enough")));
         }
         let left = Bytes::from(left.to_string());
         branches
@@ -80,11 +87,11 @@ impl Logic for Transfers {
             .execute(MARIADB, "UPDATE account SET balance = balance + ? WHERE id = ?", &[amount.clone(), to])
             .await?;
         branches.execute(MARIADB, "INSERT INTO ledger VALUES (?, ?)", &[key, amount]).await?;
-        Ok(Answer::Done(left))
+        Ok(ProcedureResult::Done(left))
     }
 }
 
-/// The databases.
+/// The databases of the bank.
 pub struct Bank {
     postgres: testbed::Postgres,
     mariadb: testbed::MariaDb,
@@ -101,7 +108,7 @@ impl Bank {
             let accounts: Vec<String> = (0..ACCOUNTS).map(|account| format!("({account}, 1000)")).collect();
             for sql in [
                 "CREATE TABLE account (id bigint PRIMARY KEY, balance bigint NOT NULL)",
-                // A transfer that counts twice must be seen, not refused: no primary key.
+                // No primary key: a transfer that is executed twice must be seen, not refused.
                 "CREATE TABLE ledger (transfer varchar(64) NOT NULL, amount bigint NOT NULL)",
                 &format!("INSERT INTO account VALUES {}", accounts.join(", ")),
             ] {
@@ -112,7 +119,7 @@ impl Bank {
         bank
     }
 
-    /// The databases, with connections of their own.
+    /// The participants, with connections of their own.
     pub async fn resources(&self) -> Arc<[Arc<dyn Resource>]> {
         let postgres =
             Postgres::new(&self.postgres.url(), Settings::new("ledger", CLUSTER, POSTGRES)).unwrap();
@@ -142,7 +149,7 @@ impl Bank {
         rows.into_iter().map(|mut row| row.take::<String, _>(0).unwrap()).collect()
     }
 
-    /// The transfers that each database knows of, in order.
+    /// The transfers in each ledger, in order.
     pub async fn ledgers(&self) -> [Vec<RequestId>; 2] {
         let sql = "SELECT transfer FROM ledger";
         let sorted = |rows: Vec<String>| {
@@ -158,14 +165,14 @@ impl Bank {
         self.ask_mariadb("DELETE FROM ledger").await;
     }
 
-    /// All the money.
+    /// The sum of all balances.
     pub async fn total(&self) -> i64 {
         let sql = "SELECT CAST(SUM(balance) AS char(20)) FROM account";
         let read = |rows: Vec<String>| rows[0].trim().parse::<i64>().unwrap();
         read(self.ask_postgres(sql).await) + read(self.ask_mariadb(sql).await)
     }
 
-    /// Branches that are prepared, in both.
+    /// The number of prepared branches in both databases.
     pub async fn prepared(&self) -> usize {
         let postgres = self.ask_postgres("SELECT gid FROM pg_prepared_xacts").await;
         let mut connection =

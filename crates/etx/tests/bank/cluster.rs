@@ -1,35 +1,38 @@
-//! Servers that can be killed, and clients that go on asking.
+//! Servers that can be killed, and clients that retry.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jeton_etx::{Desk as _, Ending, Executor, Options, Peers, RequestId, Server, Sign, Try};
+use jeton_etx::{
+    AttemptNumber, ClientOutcome, Coordinator, CoordinatorId, Options, PeerStatus, Peers, RequestId,
+    TransactionService as _,
+};
 use jeton_register::memory::Memory;
 use tokio::runtime::Runtime;
 
 use crate::bank::{Bank, CLUSTER, Transfer, Transfers};
 
-/// After this long a client asks the next server, with the same id.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout after which a client sends to the next server, with the same id.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-struct Life {
-    server: Arc<Server<Memory>>,
+struct ServerRuntime {
+    server: Arc<Coordinator<Memory>>,
     runtime: Runtime,
 }
 
-/// The servers, by number; none where one is dead.
-type Lives = Arc<Mutex<Vec<Option<Life>>>>;
+/// The servers by number; `None` for a dead one.
+type Servers = Arc<Mutex<Vec<Option<ServerRuntime>>>>;
 
 pub struct Cluster {
     registers: Arc<Memory>,
-    lives: Lives,
+    lives: Servers,
     incarnations: Mutex<u64>,
 }
 
 impl Cluster {
     pub fn start(bank: &Bank, servers: usize) -> Self {
-        let lives: Lives = Arc::new(Mutex::new((0..servers).map(|_| None).collect()));
+        let lives: Servers = Arc::new(Mutex::new((0..servers).map(|_| None).collect()));
         let cluster = Self { registers: Arc::new(Memory::new()), lives, incarnations: Mutex::new(0) };
         for number in 0..servers {
             cluster.restart(bank, number);
@@ -37,7 +40,7 @@ impl Cluster {
         cluster
     }
 
-    /// A new life of a server.
+    /// Starts a new incarnation of a server.
     pub fn restart(&self, bank: &Bank, number: usize) {
         let incarnation = {
             let mut incarnations = self.incarnations.lock().unwrap();
@@ -47,20 +50,21 @@ impl Cluster {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let options = Options {
-            compute_max: Duration::from_secs(20),
-            sweep_every: Duration::from_millis(200),
-            // Sessions are numbered here, and not dated.
+            procedure_timeout: Duration::from_secs(20),
+            recovery_interval: Duration::from_millis(200),
+            // Sessions are numbered here, not dated.
             window: Duration::MAX,
             ..Options::new(CLUSTER, number as u16, incarnation)
         };
-        let peers = Arc::new(Neighbours { lives: Arc::downgrade(&self.lives), own: number });
+        let peers = Arc::new(LocalPeers { lives: Arc::downgrade(&self.lives), own: number });
         let resources = runtime.block_on(bank.resources());
-        let server = Server::new(options, Arc::clone(&self.registers), resources, Arc::new(Transfers), peers);
-        runtime.spawn(Arc::clone(&server).sweep_for_ever());
-        self.lives.lock().unwrap()[number] = Some(Life { server, runtime });
+        let server =
+            Coordinator::new(options, Arc::clone(&self.registers), resources, Arc::new(Transfers), peers);
+        runtime.spawn(Arc::clone(&server).run_recovery());
+        self.lives.lock().unwrap()[number] = Some(ServerRuntime { server, runtime });
     }
 
-    /// The end of a server, in the middle of whatever it does.
+    /// Kills a server by dropping its runtime.
     pub fn kill(&self, number: usize) {
         let life = self.lives.lock().unwrap()[number].take();
         if let Some(life) = life {
@@ -68,36 +72,41 @@ impl Cluster {
         }
     }
 
-    fn server(&self, number: usize) -> Option<(Arc<Server<Memory>>, tokio::runtime::Handle)> {
+    fn server(&self, number: usize) -> Option<(Arc<Coordinator<Memory>>, tokio::runtime::Handle)> {
         let lives = self.lives.lock().unwrap();
         let life = lives[number % lives.len()].as_ref()?;
         Some((Arc::clone(&life.server), life.runtime.handle().clone()))
     }
 }
 
-/// The other servers of this process. Who is not there has been dead for long enough.
-struct Neighbours {
-    lives: Weak<Mutex<Vec<Option<Life>>>>,
+/// The other servers of this process. A missing one counts as dead.
+struct LocalPeers {
+    lives: Weak<Mutex<Vec<Option<ServerRuntime>>>>,
     own: usize,
 }
 
 #[async_trait]
-impl Peers for Neighbours {
-    async fn at_work(&self, request: RequestId, attempt: Try) -> Option<Executor> {
+impl Peers for LocalPeers {
+    async fn executing(&self, request: RequestId, attempt: AttemptNumber) -> Option<CoordinatorId> {
         let lives = self.lives.upgrade()?;
         let lives = lives.lock().unwrap();
         let others = lives.iter().enumerate().filter(|(number, _)| *number != self.own);
-        others.filter_map(|(_, life)| life.as_ref()?.server.at_work(request, attempt)).next()
+        others.filter_map(|(_, life)| life.as_ref()?.server.executing(request, attempt)).next()
     }
 
-    async fn sign(&self, executor: Executor, request: RequestId, attempt: Try) -> Sign {
-        let Some(lives) = self.lives.upgrade() else { return Sign::Silent };
+    async fn status(
+        &self,
+        coordinator: CoordinatorId,
+        request: RequestId,
+        attempt: AttemptNumber,
+    ) -> PeerStatus {
+        let Some(lives) = self.lives.upgrade() else { return PeerStatus::Unreachable };
         let lives = lives.lock().unwrap();
-        match &lives[usize::from(executor.server)] {
-            None => Sign::Suspected,
-            Some(life) if life.server.is_working(executor, request, attempt) => Sign::Working,
-            Some(life) if life.server.identity().1 == executor.incarnation => Sign::NotWorking,
-            Some(_) => Sign::Gone,
+        match &lives[usize::from(coordinator.server)] {
+            None => PeerStatus::Suspected,
+            Some(life) if life.server.is_working(coordinator, request, attempt) => PeerStatus::Working,
+            Some(life) if life.server.identity().1 == coordinator.incarnation => PeerStatus::NotWorking,
+            Some(_) => PeerStatus::Restarted,
         }
     }
 }
@@ -123,16 +132,16 @@ impl Client {
         RequestId { session: self.session, sequence: self.sequence }
     }
 
-    /// Asks until there is an answer.
-    pub async fn ask(&mut self, id: RequestId, transfer: Transfer, mut is_first_time: bool) -> Ending {
+    /// Retries until there is an answer.
+    pub async fn ask(&mut self, id: RequestId, transfer: Transfer, mut is_first_time: bool) -> ClientOutcome {
         loop {
             if let Some((server, handle)) = self.cluster.server(self.preferred) {
-                // On the server's own runtime, so that it ends with it.
+                // On the runtime of the server, so that it ends with it.
                 let request = transfer.request(id);
-                let asked = handle.spawn(async move { server.issue(id, request, is_first_time).await });
+                let pending = handle.spawn(async move { server.issue(id, request, is_first_time).await });
                 is_first_time = false;
-                if let Ok(Ok(Ok(ending))) = tokio::time::timeout(PATIENCE, asked).await {
-                    return ending;
+                if let Ok(Ok(Ok(outcome))) = tokio::time::timeout(TIMEOUT, pending).await {
+                    return outcome;
                 }
             }
             self.preferred += 1;

@@ -1,6 +1,7 @@
-//! Transfers between a real PostgreSQL and a real MariaDB, by three servers that die in between.
+//! Transfers between a real PostgreSQL and a real MariaDB, by three servers that are killed in between.
 //!
-//! The servers are in this process, each on a runtime of its own: the death of one is the end of its runtime, in the middle of whatever it does, with all its connections.
+//! The servers are in this process, each on a runtime of its own. Dropping the runtime kills a server in the
+//! middle of its work, with all its connections.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod bank;
@@ -12,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use bank::{ACCOUNTS, Bank, Transfer};
 use cluster::{Client, Cluster};
-use jeton_etx::{Answer, Ending};
+use jeton_etx::{ClientOutcome, ProcedureResult};
 
-/// How long everything may take to come to rest after the last fault.
-const REST_MAX: Duration = Duration::from_secs(30);
+/// Limit until everything is resolved after the last fault.
+const RECOVERY_LIMIT: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
@@ -23,26 +24,26 @@ fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
     let bank = Bank::open(&runtime);
     let cluster = Arc::new(Cluster::start(&bank, 3));
 
-    // One after the other: what is asked again is answered again, and a refusal is an answer.
+    // Sequentially: a retry gets the same answer, and a refusal is an answer.
     runtime.block_on(async {
         let mut client = Client::new(&cluster);
         let transfer = Transfer { from: 0, to: 1, amount: 10 };
         let id = client.mint();
         let first = client.ask(id, transfer, true).await;
-        assert_eq!(first, Ending::Answer(Answer::Done("990".into())));
+        assert_eq!(first, ClientOutcome::Answer(ProcedureResult::Done("990".into())));
         assert_eq!(client.ask(id, transfer, false).await, first, "asked again");
         assert_eq!(client.ask(id, transfer, true).await, first, "asked again by one who does not remember");
         let other = client.ask(id, Transfer { amount: 11, ..transfer }, false).await;
-        assert_eq!(other, Ending::Mismatch);
+        assert_eq!(other, ClientOutcome::Mismatch);
         let overdraft = client.mint();
         let refused = client.ask(overdraft, Transfer { amount: 5_000, ..transfer }, true).await;
-        assert!(matches!(refused, Ending::Answer(Answer::Refused(_))), "{refused:?}");
+        assert!(matches!(refused, ClientOutcome::Answer(ProcedureResult::Refused(_))), "{refused:?}");
         assert_eq!(client.ask(overdraft, Transfer { amount: 5_000, ..transfer }, false).await, refused);
         assert_eq!(bank.ledgers().await, [vec![id], vec![id]]);
         bank.clear_ledgers().await;
     });
 
-    // No step of a server may panic unseen: what broke off would be swept up by the others.
+    // No action of a server may panic unnoticed: the other servers would recover its branches.
     let panics = Arc::new(AtomicUsize::new(0));
     let (counted, as_before) = (Arc::clone(&panics), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
@@ -67,8 +68,8 @@ fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
                     let id = client.mint();
                     let begun = Instant::now();
                     match client.ask(id, transfer, true).await {
-                        Ending::Answer(Answer::Done(_)) => done.push(id),
-                        Ending::Answer(Answer::Refused(_)) => {}
+                        ClientOutcome::Answer(ProcedureResult::Done(_)) => done.push(id),
+                        ClientOutcome::Answer(ProcedureResult::Refused(_)) => {}
                         other => panic!("{other:?}"),
                     }
                     slowest = slowest.max(begun.elapsed());
@@ -98,7 +99,7 @@ fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
     let rested = Instant::now();
     runtime.block_on(async {
         while bank.prepared().await > 0 {
-            assert!(rested.elapsed() < REST_MAX, "branches are left prepared");
+            assert!(rested.elapsed() < RECOVERY_LIMIT, "branches are left prepared");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         done.sort_unstable();

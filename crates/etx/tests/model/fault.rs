@@ -1,56 +1,59 @@
-//! What goes wrong in the world, and what is wrong with those who live in it.
+//! Faults of the model, and mistakes planted in the protocol.
 
-/// How many of each fault there may be.
+/// The limit of each kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// A server crashes. It comes back.
+    /// A server crashes and restarts.
     pub crashes: u8,
-    /// A server is taken for dead that is not.
+    /// A server is suspected by mistake.
     pub suspicions: u8,
-    /// A database votes no, or the business logic fails.
+    /// A database votes no, or the procedure fails.
     pub refusals: u8,
-    /// The client asks another server before it has to.
+    /// The client sends to another server before it has to.
     pub haste: u8,
-    /// A database says that it does not know a branch, because another is just deciding it or its maker is still connected.
+    /// A database reports an unknown branch, because another session is resolving it or its session still
+    /// exists.
     pub unknown: u8,
-    /// A database crashes: what is not prepared is lost.
+    /// A database crashes: branches that are not prepared are lost.
     pub outages: u8,
-    /// A fence is acknowledged and does nothing, in one database or in all: the sessions of the fenced live on, and what they had under way comes about.
+    /// A fence is acknowledged without effect, in one database or in all: the sessions of the fenced
+    /// coordinator live on, and their statements in flight take effect.
     pub fences: u8,
-    /// A connection breaks while a vote, or a commit with its decision, is under way. Its server lives on and hears of a failure; the deed comes about before, or
-    /// after, or not at all.
+    /// A connection breaks while a prepare, or a commit with its decision, is in flight. The server gets an
+    /// error; the statement takes effect before, or after, or not at all.
     pub breaks: u8,
 }
 
-/// What is broken on purpose, to see that the checks see it.
+/// A mistake planted in the protocol, which the checks must detect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mistake {
-    /// Nothing.
+    /// No mistake.
     None,
-    /// Nobody sweeps.
-    NoSweep,
+    /// There is no recovery.
+    NoRecovery,
     /// A server has the same identity after a crash.
     SameIdentity,
-    /// A database that does not know a branch is taken to have committed it.
+    /// An unknown branch counts as committed.
     UnknownIsCommitted,
-    /// A prepared branch without a decision is rolled back without writing that the try is void.
-    SweepWithoutWriting,
-    /// The client is answered when the decision stands, before it is carried out.
+    /// Recovery rolls a prepared branch without a decision back and does not record an abort.
+    RecoveryWithoutDecision,
+    /// The client is answered when the decision is recorded, before it is carried out.
     EarlyAnswer,
-    /// A vote that is lost is taken for yes.
+    /// A lost vote counts as yes.
     LostVoteIsYes,
-    /// Who waits for another's decision waits for it even if that one is dead.
+    /// A coordinator waits for the decision of another one even if that one is dead.
     WaitsForTheDead,
-    /// Who steps in for another that seems dead takes its try for void, without writing so, and begins the next one.
-    TakesForVoid,
-    /// A commit that stands is taken for our own, whoever it names.
+    /// A coordinator that takes over from a suspected one assumes an abort without recording it, and begins
+    /// the next attempt.
+    AssumesAbort,
+    /// A recorded commit counts as our own, whichever coordinator it names.
     EveryCommitIsOurs,
-    /// The client gets what its server computed, though the work of another counts.
+    /// The client gets the answer that its server executed, though another coordinator won.
     OwnAnswer,
-    /// What was computed first is kept, and is the answer of later tries too.
+    /// The first executed answer is also the answer of later attempts.
     FirstAnswerIsKept,
-    /// What was computed for another request is kept, and is the answer to this one.
+    /// The answer of another request is the answer to this one.
     OtherAnswerIsKept,
-    /// What an executor had under way when it was fenced is not looked for any more.
+    /// Branches that a coordinator had in flight when it was fenced are not recovered.
     FenceIsTrusted,
 }

@@ -1,68 +1,70 @@
-//! The protocol, checked in every order of events, with limited numbers of faults.
+//! Model checking of the protocol: every order of events, with limited numbers of faults.
 
-mod errands;
+mod effects;
 mod fault;
-mod promises;
+mod model;
+mod properties;
 mod state;
-mod world;
 
 use fault::{Faults, Mistake};
-use jeton_etx::Home;
+use jeton_etx::DecisionLocation;
+use model::ClusterModel;
 use stateright::{Checker, Model};
-use world::World;
 
 const NONE: Faults =
     Faults { crashes: 0, suspicions: 0, refusals: 0, haste: 0, unknown: 0, outages: 0, fences: 0, breaks: 0 };
 const CRASH: Faults = Faults { crashes: 1, ..NONE };
 const HASTE: Faults = Faults { haste: 1, ..NONE };
 
-const WORLD: World = World {
+const MODEL: ClusterModel = ClusterModel {
     faults: NONE,
     mistake: Mistake::None,
-    home: Home::Registers,
-    sweepers: 1,
+    decision_location: DecisionLocation::Registers,
+    recovery_tasks: 1,
     clients_forget: false,
-    looks_everywhere: false,
+    checks_all_branches: false,
 };
 
-const HOMES: [Home; 2] = [Home::Registers, Home::Resource(0)];
+const HOMES: [DecisionLocation; 2] = [DecisionLocation::Registers, DecisionLocation::Resource(0)];
 
-/// What was found in a world.
+/// The result of a check.
 struct Findings {
-    /// The properties that do not hold, in order.
+    /// The violated properties, in order.
     violated: Vec<&'static str>,
-    /// What happened somewhere.
+    /// The reachability examples that were found.
     examples: Vec<&'static str>,
 }
 
-fn check(name: &str, world: World) -> Findings {
-    let checker = world.checker().threads(2).spawn_bfs().join();
+fn check(name: &str, model: ClusterModel) -> Findings {
+    let checker = model.checker().threads(2).spawn_bfs().join();
     let (examples, mut violated): (Vec<_>, Vec<_>) =
         checker.discoveries().into_keys().partition(|property| property.starts_with("a "));
     for property in &mut violated {
         *property = &property[..3];
     }
     violated.sort_unstable();
-    let World { home, clients_forget, .. } = world;
+    let ClusterModel { decision_location, clients_forget, .. } = model;
     let states = checker.unique_state_count();
     eprintln!(
-        "{name}, decisions in {home:?}, client forgets: {clients_forget}: {states} states, violated: {violated:?}"
+        "{name}, decisions in {decision_location:?}, client forgets: {clients_forget}: {states} states, violated: {violated:?}"
     );
     Findings { violated, examples }
 }
 
-/// Checks a client that remembers having asked, and one that does not where that can make a difference: where it asks more than once.
+/// Checks a client that remembers its first send and, where the client sends more than once, one that does
+/// not.
 #[track_caller]
-fn holds(name: &str, faults: Faults, sweepers: usize) {
+fn holds(name: &str, faults: Faults, recovery_tasks: usize) {
     let memories: &[bool] = if faults.haste > 0 { &[false, true] } else { &[false] };
-    for home in HOMES {
+    for decision_location in HOMES {
         for clients_forget in memories.iter().copied() {
-            let world = World { faults, home, sweepers, clients_forget, ..WORLD };
-            let Findings { violated, examples } = check(name, world);
-            assert_eq!(violated, Vec::<&str>::new(), "{name}, {world:?}");
-            // A world in which nothing is ever answered, or no try ever follows another, would hold too much.
+            let model = ClusterModel { faults, decision_location, recovery_tasks, clients_forget, ..MODEL };
+            let Findings { violated, examples } = check(name, model);
+            assert_eq!(violated, Vec::<&str>::new(), "{name}, {model:?}");
+            // A model without any answer, or without a second attempt, would satisfy the properties
+            // trivially.
             let is_harmless = Faults { haste: 0, unknown: 0, ..faults } == NONE;
-            assert_eq!(examples.len(), if is_harmless { 1 } else { 2 }, "{name}, {world:?}: {examples:?}");
+            assert_eq!(examples.len(), if is_harmless { 1 } else { 2 }, "{name}, {model:?}: {examples:?}");
         }
     }
 }
@@ -80,16 +82,17 @@ fn all_holds_when_a_server_crashes() {
 
 #[test]
 fn all_holds_when_servers_compete() {
-    holds("haste, two sweepers", HASTE, 2);
+    holds("haste, two recovery_tasks", HASTE, 2);
     holds("haste, and a no", Faults { refusals: 1, ..HASTE }, 1);
     holds("haste, and an unknown branch", Faults { unknown: 1, ..HASTE }, 1);
 }
 
-/// A fence ends what would come to nothing anyway, and sooner: whether it holds is a matter of time, not of safety. A fault need not happen, so these are checked without it too.
+/// A fence terminates effects that would be lost anyway: it matters for time, not for safety. Faults are
+/// optional, so these are checked without a failing fence too.
 #[test]
 fn all_holds_when_a_fence_fails() {
     let fence = Faults { fences: 1, ..NONE };
-    holds("a crash, two sweepers", CRASH, 2);
+    holds("a crash, two recovery_tasks", CRASH, 2);
     holds("a fence that fails, a crash, haste", Faults { crashes: 1, haste: 1, ..fence }, 1);
     holds("a fence that fails, a crash, a false suspicion", Faults { crashes: 1, suspicions: 1, ..fence }, 1);
     holds("a fence that fails, haste, a false suspicion", Faults { haste: 1, suspicions: 1, ..fence }, 1);
@@ -98,7 +101,7 @@ fn all_holds_when_a_fence_fails() {
 #[test]
 fn all_holds_when_a_connection_breaks() {
     let broken = Faults { breaks: 1, ..NONE };
-    holds("a break, two sweepers", broken, 2);
+    holds("a break, two recovery_tasks", broken, 2);
     holds("two breaks", Faults { breaks: 2, ..broken }, 1);
     holds("a break, a crash", Faults { crashes: 1, ..broken }, 1);
     holds("a break, haste", Faults { haste: 1, ..broken }, 1);
@@ -107,55 +110,64 @@ fn all_holds_when_a_connection_breaks() {
     holds("a break, a database that crashes", Faults { outages: 1, ..broken }, 1);
 }
 
-/// A look may come too late: the executor has gone on to another try, and is not at work on this one any more. And who is taken for dead and lives may begin again. Neither costs more than one
-/// try.
+/// A check may come late: the coordinator has moved on to another attempt. And a suspected coordinator that
+/// is alive may begin again. Neither costs more than one attempt.
 #[test]
 fn late_looks_and_false_suspicions_cost_a_try_at_most() {
     let suspicion = Faults { suspicions: 1, ..NONE };
-    for home in HOMES {
-        for (name, faults, looks_everywhere) in [
+    for decision_location in HOMES {
+        for (name, faults, checks_all_branches) in [
             ("a no, looks everywhere", Faults { refusals: 1, ..NONE }, true),
             ("a break, looks everywhere", Faults { breaks: 1, ..NONE }, true),
             ("a false suspicion", suspicion, false),
             ("a false suspicion, a no", Faults { refusals: 1, ..suspicion }, false),
         ] {
-            let world = World { faults, home, looks_everywhere, ..WORLD };
-            assert_eq!(check(name, world).violated, Vec::<&str>::new());
+            let model = ClusterModel { faults, decision_location, checks_all_branches, ..MODEL };
+            assert_eq!(check(name, model).violated, Vec::<&str>::new());
         }
     }
 }
 
-/// Each mistake is made for real somewhere, and breaks what it must: the checks can see. Every promise is seen broken.
+/// Each planted mistake violates the expected properties, so the checks can detect it. Every property is
+/// violated by some mistake.
 #[test]
 fn mistakes_are_seen() {
     let [registers, database] = HOMES;
-    let broken = |mistake, faults, home| {
-        // Two servers compute the same try only if a client asks both as if each were the first.
+    let broken = |mistake, faults, decision_location| {
+        // Two servers execute the same attempt only if a client sends to both as if each were the first.
         let clients_forget = matches!(mistake, Mistake::EveryCommitIsOurs | Mistake::OwnAnswer);
-        check(&format!("{mistake:?}"), World { faults, mistake, home, clients_forget, ..WORLD }).violated
+        check(
+            &format!("{mistake:?}"),
+            ClusterModel { faults, mistake, decision_location, clients_forget, ..MODEL },
+        )
+        .violated
     };
     let outage = Faults { outages: 1, ..NONE };
     let unknown = Faults { unknown: 1, ..NONE };
     let refusal = Faults { refusals: 1, ..NONE };
     let broken_off = Faults { breaks: 1, ..NONE };
-    for home in HOMES {
-        assert_eq!(broken(Mistake::NoSweep, CRASH, home), ["T.2"]);
-        assert_eq!(broken(Mistake::UnknownIsCommitted, unknown, home), ["A.1"]);
-        assert_eq!(broken(Mistake::SweepWithoutWriting, CRASH, home), ["A.1", "A.3"]);
-        assert_eq!(broken(Mistake::EarlyAnswer, NONE, home), ["A.1"]);
-        assert_eq!(broken(Mistake::LostVoteIsYes, outage, home), ["A.1", "A.3", "V.2"]);
-        assert_eq!(broken(Mistake::LostVoteIsYes, broken_off, home), ["A.1", "A.3", "V.2"]);
-        assert_eq!(broken(Mistake::TakesForVoid, Faults { suspicions: 1, ..HASTE }, home), ["A.2"]);
-        assert_eq!(broken(Mistake::OwnAnswer, HASTE, home), ["A.1"]);
-        assert_eq!(broken(Mistake::FirstAnswerIsKept, refusal, home), ["V.1"]);
-        assert_eq!(broken(Mistake::OtherAnswerIsKept, NONE, home), ["V.1"]);
+    for decision_location in HOMES {
+        assert_eq!(broken(Mistake::NoRecovery, CRASH, decision_location), ["T.2"]);
+        assert_eq!(broken(Mistake::UnknownIsCommitted, unknown, decision_location), ["A.1"]);
+        assert_eq!(broken(Mistake::RecoveryWithoutDecision, CRASH, decision_location), ["A.1", "A.3"]);
+        assert_eq!(broken(Mistake::EarlyAnswer, NONE, decision_location), ["A.1"]);
+        assert_eq!(broken(Mistake::LostVoteIsYes, outage, decision_location), ["A.1", "A.3", "V.2"]);
+        assert_eq!(broken(Mistake::LostVoteIsYes, broken_off, decision_location), ["A.1", "A.3", "V.2"]);
+        assert_eq!(
+            broken(Mistake::AssumesAbort, Faults { suspicions: 1, ..HASTE }, decision_location),
+            ["A.2"]
+        );
+        assert_eq!(broken(Mistake::OwnAnswer, HASTE, decision_location), ["A.1"]);
+        assert_eq!(broken(Mistake::FirstAnswerIsKept, refusal, decision_location), ["V.1"]);
+        assert_eq!(broken(Mistake::OtherAnswerIsKept, NONE, decision_location), ["V.1"]);
     }
     assert_eq!(broken(Mistake::SameIdentity, CRASH, registers), ["A.3"]);
     assert_eq!(broken(Mistake::WaitsForTheDead, Faults { haste: 1, ..CRASH }, database), ["T.1"]);
     assert_eq!(broken(Mistake::EveryCommitIsOurs, HASTE, registers), ["A.1", "A.2", "A.3"]);
-    // Where a database decides, the branch in it goes as soon as the commit of another stands: it never came to a vote.
+    // Where a database decides, its branch ends as soon as the commit of another coordinator is recorded: it
+    // never votes.
     assert_eq!(broken(Mistake::EveryCommitIsOurs, HASTE, database), ["A.1", "A.2", "A.3", "V.2"]);
-    // It takes a fence that fails for this to be a mistake.
+    // Only with a fence that fails this is a mistake.
     let attached = Faults { haste: 1, ..CRASH };
     assert_eq!(broken(Mistake::FenceIsTrusted, attached, registers), Vec::<&str>::new());
     assert_eq!(broken(Mistake::FenceIsTrusted, Faults { fences: 1, ..attached }, registers), ["T.2"]);

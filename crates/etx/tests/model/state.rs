@@ -1,10 +1,11 @@
-//! The state of the world: what servers, databases, registers and the client know, and what is under way between them.
+//! The state of the model: servers, databases, registers, the client, and the effects in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use jeton_etx::{
-    Answer, Decision, Ending, Event, Executor, Found, Outcome, Step, Sweep, Sweeping, Try, Voice, Work,
+    AttemptNumber, BranchRecovery, ClientOutcome, CoordinatorAction, CoordinatorId, CoordinatorState,
+    Decision, Event, Outcome, ProcedureResult, RecoveryAction, RecoveryEvent, VoteResult,
 };
 
 use crate::fault::Faults;
@@ -12,29 +13,29 @@ use crate::fault::Faults;
 pub const SERVERS: u16 = 2;
 pub const RESOURCES: u8 = 2;
 
-/// The life that a server is in which does not hear of an errand any more. Those that servers have are counted from 1.
-pub const NO_LIFE: u64 = 0;
+/// The incarnation of effects without an owner. Incarnations of servers count from 1.
+pub const NO_OWNER: u64 = 0;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Server {
     pub incarnation: u64,
     pub next_work: u64,
-    pub work: Option<Work>,
-    pub sweep: Option<Sweep>,
+    pub work: Option<CoordinatorState>,
+    pub recovery: Option<BranchRecovery>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Standing {
+pub enum PreparedBranch {
     Active,
     Prepared,
 }
 
-/// The work of one executor on one try, in one database.
-pub type Part = (u8, Try, Executor);
+/// The branch of one coordinator and attempt in one database.
+pub type Part = (u8, AttemptNumber, CoordinatorId);
 
-/// A step that a server wants done.
+/// An action of a server that is in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Errand {
+pub struct Effect {
     pub server: u16,
     pub incarnation: u64,
     pub what: What,
@@ -42,136 +43,137 @@ pub struct Errand {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum What {
-    Step(Step),
-    Sweeping(Sweeping),
+    Action(CoordinatorAction),
+    Recovery(RecoveryAction),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     pub servers: Vec<Server>,
-    pub decisions: BTreeMap<Try, Decision>,
-    pub branches: BTreeMap<Part, Standing>,
-    /// Where the business logic came to its end, for whom.
-    pub computed: BTreeSet<(Try, Executor)>,
+    pub decisions: BTreeMap<AttemptNumber, Decision>,
+    pub branches: BTreeMap<Part, PreparedBranch>,
+    /// The attempts whose procedure ended, with the coordinator.
+    pub executed: BTreeSet<(AttemptNumber, CoordinatorId)>,
     pub voted: BTreeSet<Part>,
     pub committed: BTreeSet<Part>,
     /// Branches that voted yes and were rolled back.
-    pub undone: BTreeSet<Part>,
-    /// A branch was to be committed and is gone.
+    pub rolled_back: BTreeSet<Part>,
+    /// A branch was to be committed and does not exist.
     pub damage: bool,
-    /// What nobody looks for any more, by mistake.
+    /// Branches that recovery ignores, by a planted mistake.
     pub ignored: BTreeSet<Part>,
-    pub under_way: BTreeSet<Errand>,
-    /// What the client was told. It takes the first, but each must be right.
-    pub told: BTreeSet<Ending>,
-    pub asked_once: bool,
+    pub in_flight: BTreeSet<Effect>,
+    /// All outcomes that the client got. It takes the first, but each must be right.
+    pub answers: BTreeSet<ClientOutcome>,
+    pub has_sent: bool,
     pub left: Faults,
 }
 
-/// What a computation says. It tells itself from every other.
-pub fn answer_of(attempt: Try, executor: Executor) -> Answer {
-    let Executor { server, incarnation, work } = executor;
-    Answer::Done(Bytes::copy_from_slice(&[attempt.0, server as u8, incarnation as u8, work as u8]))
+/// The answer of an execution. It is unique.
+pub fn answer_of(attempt: AttemptNumber, coordinator: CoordinatorId) -> ProcedureResult {
+    let CoordinatorId { server, incarnation, work } = coordinator;
+    ProcedureResult::Done(Bytes::copy_from_slice(&[attempt.0, server as u8, incarnation as u8, work as u8]))
 }
 
 impl State {
     pub fn new(faults: Faults) -> Self {
-        let server = || Server { incarnation: 1, next_work: 1, work: None, sweep: None };
+        let server = || Server { incarnation: 1, next_work: 1, work: None, recovery: None };
         Self {
             servers: (0..SERVERS).map(|_| server()).collect(),
             decisions: BTreeMap::new(),
             branches: BTreeMap::new(),
-            computed: BTreeSet::new(),
+            executed: BTreeSet::new(),
             voted: BTreeSet::new(),
             committed: BTreeSet::new(),
-            undone: BTreeSet::new(),
+            rolled_back: BTreeSet::new(),
             damage: false,
             ignored: BTreeSet::new(),
-            under_way: BTreeSet::new(),
-            told: BTreeSet::new(),
-            asked_once: false,
+            in_flight: BTreeSet::new(),
+            answers: BTreeSet::new(),
+            has_sent: false,
             left: faults,
         }
     }
 
-    pub fn is_alive(&self, executor: Executor) -> bool {
-        self.servers[usize::from(executor.server)].incarnation == executor.incarnation
+    pub fn is_alive(&self, coordinator: CoordinatorId) -> bool {
+        self.servers[usize::from(coordinator.server)].incarnation == coordinator.incarnation
     }
 
-    pub fn is_working(&self, executor: Executor, attempt: Try) -> bool {
-        let server = &self.servers[usize::from(executor.server)];
-        server.incarnation == executor.incarnation
+    pub fn is_working(&self, coordinator: CoordinatorId, attempt: AttemptNumber) -> bool {
+        let server = &self.servers[usize::from(coordinator.server)];
+        server.incarnation == coordinator.incarnation
             && server
                 .work
                 .as_ref()
-                .is_some_and(|work| work.executor() == executor && work.is_executing(attempt))
+                .is_some_and(|work| work.coordinator() == coordinator && work.is_executing(attempt))
     }
 
-    /// Nobody hears what becomes of it.
-    pub fn is_orphan(&self, errand: &Errand) -> bool {
-        let server = &self.servers[usize::from(errand.server)];
-        server.incarnation != errand.incarnation
+    /// Whether no server waits for the result.
+    pub fn is_orphan(&self, effect: &Effect) -> bool {
+        let server = &self.servers[usize::from(effect.server)];
+        server.incarnation != effect.incarnation
     }
 
     pub fn is_voting(&self, part: Part) -> bool {
-        self.under_way.iter().any(|errand| {
-            matches!(&errand.what, What::Step(Step::Vote(attempt, branch))
-            if (branch.resource, attempt.number, attempt.executor) == part)
+        self.in_flight.iter().any(|effect| {
+            matches!(&effect.what, What::Action(CoordinatorAction::Vote(attempt, branch))
+            if (branch.resource, attempt.number, attempt.coordinator) == part)
         })
     }
 
-    /// How many tries were begun.
-    pub fn tries(&self) -> u8 {
-        self.computed.iter().map(|(attempt, _)| attempt.0).max().unwrap_or_default()
+    /// The number of attempts that were begun.
+    pub fn attempts(&self) -> u8 {
+        self.executed.iter().map(|(attempt, _)| attempt.0).max().unwrap_or_default()
     }
 
     pub fn is_served(&self) -> bool {
         self.servers.iter().any(|server| server.work.is_some())
     }
 
-    /// Whether the client has to ask: for the first time, or because nobody is at it. All else is haste.
-    pub fn must_ask(&self) -> bool {
-        self.told.is_empty() && (!self.asked_once || !self.is_served())
+    /// Whether the client has to send: for the first time, or because no server executes the request. Other
+    /// sends are haste.
+    pub fn must_send(&self) -> bool {
+        self.answers.is_empty() && (!self.has_sent || !self.is_served())
     }
 
-    /// Whether a server has nothing to lose: to crash is then to lose nothing but its name.
+    /// Whether a server has nothing in flight: a crash then only changes its identity.
     pub fn is_idle(&self, number: u16) -> bool {
         let server = &self.servers[usize::from(number)];
-        let life = (number, server.incarnation);
-        let at_work = self.branches.iter().any(|((_, _, executor), standing)| {
-            *standing == Standing::Active && (executor.server, executor.incarnation) == life
+        let incarnation = (number, server.incarnation);
+        let at_work = self.branches.iter().any(|((_, _, coordinator), listed)| {
+            *listed == PreparedBranch::Active && (coordinator.server, coordinator.incarnation) == incarnation
         });
         server.work.is_none()
-            && server.sweep.is_none()
+            && server.recovery.is_none()
             && !at_work
-            && !self.under_way.iter().any(|errand| (errand.server, errand.incarnation) == life)
+            && !self.in_flight.iter().any(|effect| (effect.server, effect.incarnation) == incarnation)
     }
 
-    /// Whether a database has something to lose when it crashes.
+    /// Whether a crash of the database would lose something.
     pub fn is_active(&self, resource: u8) -> bool {
-        self.branches.iter().any(|(part, standing)| part.0 == resource && *standing == Standing::Active)
+        self.branches.iter().any(|(part, listed)| part.0 == resource && *listed == PreparedBranch::Active)
     }
 
     pub fn want(&mut self, server: u16, steps: impl IntoIterator<Item = What>) {
         let incarnation = self.servers[usize::from(server)].incarnation;
-        self.under_way.extend(steps.into_iter().map(|what| Errand { server, incarnation, what }));
+        self.in_flight.extend(steps.into_iter().map(|what| Effect { server, incarnation, what }));
     }
 
-    /// What stands after an attempt to write.
-    pub fn propose(&mut self, attempt: Try, decision: Decision) -> Decision {
+    /// Records a decision unless there is one, and returns the recorded one.
+    pub fn propose(&mut self, attempt: AttemptNumber, decision: Decision) -> Decision {
         self.decisions.entry(attempt).or_insert(decision).clone()
     }
 
     pub fn end(&mut self, part: Part, outcome: Outcome) {
         match (self.branches.get(&part), outcome) {
-            (Some(Standing::Prepared), Outcome::Commit) => {
+            (Some(PreparedBranch::Prepared), Outcome::Commit) => {
                 self.branches.remove(&part);
                 self.committed.insert(part);
             }
             (_, Outcome::Commit) => self.damage |= !self.committed.contains(&part),
-            (Some(standing), Outcome::Abort) => {
-                if *standing == Standing::Prepared {
-                    self.undone.insert(part);
+            (Some(listed), Outcome::Abort) => {
+                if *listed == PreparedBranch::Prepared {
+                    self.rolled_back.insert(part);
                 }
                 self.branches.remove(&part);
             }
@@ -179,51 +181,51 @@ impl State {
         }
     }
 
-    /// What a fence would end: parts at work, and parts of which a vote is under way.
+    /// The branches that a fence would terminate: open ones, and those whose prepare is in flight.
     pub fn unfenced(&self, concerns: impl Fn(&Part) -> bool) -> BTreeSet<Part> {
-        let active = self.branches.iter().filter(|(_, standing)| **standing == Standing::Active);
-        let voting = self.under_way.iter().filter_map(|errand| match &errand.what {
-            What::Step(Step::Vote(attempt, branch)) => {
-                Some((branch.resource, attempt.number, attempt.executor))
+        let active = self.branches.iter().filter(|(_, listed)| **listed == PreparedBranch::Active);
+        let voting = self.in_flight.iter().filter_map(|effect| match &effect.what {
+            What::Action(CoordinatorAction::Vote(attempt, branch)) => {
+                Some((branch.resource, attempt.number, attempt.coordinator))
             }
             _ => None,
         });
         active.map(|(part, _)| *part).chain(voting).filter(concerns).collect()
     }
 
-    /// Ends what a fence ends. A vote that is under way comes back as a no.
+    /// Terminates the sessions of branches. A prepare in flight becomes a no vote.
     pub fn end_sessions(&mut self, parts: &BTreeSet<Part>) {
         let mut broken = Vec::new();
-        self.under_way.retain(|errand| match &errand.what {
-            What::Step(Step::Vote(attempt, branch))
-                if parts.contains(&(branch.resource, attempt.number, attempt.executor)) =>
+        self.in_flight.retain(|effect| match &effect.what {
+            What::Action(CoordinatorAction::Vote(attempt, branch))
+                if parts.contains(&(branch.resource, attempt.number, attempt.coordinator)) =>
             {
-                broken.push((errand.clone(), attempt.number, *branch));
+                broken.push((effect.clone(), attempt.number, *branch));
                 false
             }
             _ => true,
         });
-        self.branches.retain(|part, standing| !parts.contains(part) || *standing == Standing::Prepared);
-        for (errand, attempt, branch) in broken {
-            if !self.is_orphan(&errand) {
-                self.tell(errand.server, attempt, Event::Voted(branch, Voice::No));
+        self.branches.retain(|part, listed| !parts.contains(part) || *listed == PreparedBranch::Prepared);
+        for (effect, attempt, branch) in broken {
+            if !self.is_orphan(&effect) {
+                self.tell(effect.server, attempt, Event::Voted(branch, VoteResult::No));
             }
         }
     }
 
-    pub fn tell(&mut self, server: u16, attempt: Try, event: Event) {
+    pub fn tell(&mut self, server: u16, attempt: AttemptNumber, event: Event) {
         let Some(work) = &mut self.servers[usize::from(server)].work else { return };
         let steps = work.on(attempt, event);
-        self.want(server, steps.into_iter().map(What::Step));
+        self.want(server, steps.into_iter().map(What::Action));
     }
 
-    pub fn tell_sweep(&mut self, server: u16, found: Found) {
-        let slot = &mut self.servers[usize::from(server)].sweep;
-        let Some(sweep) = slot else { return };
-        let next = sweep.on(found);
-        if sweep.is_over() {
+    pub fn on_recovery_event(&mut self, server: u16, found: RecoveryEvent) {
+        let slot = &mut self.servers[usize::from(server)].recovery;
+        let Some(recovery) = slot else { return };
+        let next = recovery.on(found);
+        if recovery.has_ended() {
             *slot = None;
         }
-        self.want(server, next.map(What::Sweeping));
+        self.want(server, next.map(What::Recovery));
     }
 }

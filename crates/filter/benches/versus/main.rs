@@ -5,12 +5,12 @@
 
 mod apbf;
 mod exact;
+mod forgetful;
 mod measure;
-mod ours;
-mod separate;
+mod paper_layout;
 
 use fastbloom::{AtomicBloomFilter, BloomFilter};
-use forgetful_filter::{ConcurrentFilter, Fingerprint};
+use forgetful_filter::{Fingerprint, ForgetfulFilter};
 
 use measure::{Sample, compare, id, time, time_each};
 
@@ -78,7 +78,7 @@ impl Batches {
 /// Foreign ids, hashed: another batch for each round, so that no round finds the lines of another in the cache.
 fn hashed(round: usize) -> Vec<Fingerprint> {
     let first = FOREIGN + round as u64 * BATCH;
-    (first..first + BATCH).map(|number| ours::key().fingerprint(&id(number))).collect()
+    (first..first + BATCH).map(|number| forgetful::key().fingerprint(&id(number))).collect()
 }
 
 fn row(what: &str, ours: String, rival: String, ratio: String, bar: &str, met: bool) {
@@ -107,8 +107,8 @@ fn timed(what: &str, sample: &Sample, bar_max: Option<f64>) {
 fn accuracy(target: f64) {
     const IDS: u64 = 1_000_000;
     const PROBES: u64 = 20_000_000;
-    let filter = ours::steady(IDS, target);
-    let now = ours::worst_instant(IDS);
+    let filter = forgetful::steady(IDS, target);
+    let now = forgetful::worst_instant(IDS);
     let found = (0..PROBES).filter(|n| filter.contains(&id(FOREIGN + n), now)).count();
     let measured = found as f64 / PROBES as f64;
     let estimate = filter.status().false_positive_rate;
@@ -124,9 +124,9 @@ fn accuracy(target: f64) {
 
 fn bits_per_id(target: f64, bar: f64) {
     const IDS: u64 = 1_000_000;
-    let filter = ours::steady(IDS, target);
+    let filter = forgetful::steady(IDS, target);
     let bits = filter.status().bytes as f64 * 8.0 / IDS as f64;
-    let dated = ours::steady_dated(IDS, target).status().bytes as f64 * 8.0 / IDS as f64;
+    let dated = forgetful::steady_dated(IDS, target).status().bytes as f64 * 8.0 / IDS as f64;
     row(
         &format!("bits per remembered id at {target:e}, worst instant"),
         format!("{bits:.2}"),
@@ -141,15 +141,15 @@ fn bits_per_id(target: f64, bar: f64) {
 fn against_fastbloom(ids: u64) {
     const TARGET: f64 = 1e-3;
     let millions = ids / 1_000_000;
-    let mut filter = ours::steady(ids, TARGET);
-    let mut dated = ours::steady_dated(ids, TARGET);
+    let filter = forgetful::steady(ids, TARGET);
+    let dated = forgetful::steady_dated(ids, TARGET);
     let mut bloom = BloomFilter::with_false_pos(TARGET).seed(&7).expected_items(ids as usize);
     (0..ids).for_each(|number| {
         bloom.insert(&id(number));
     });
 
-    let full = ours::full(ids);
-    let now = ours::worst_instant(ids);
+    let full = forgetful::full(ids);
+    let now = forgetful::worst_instant(ids);
     let start = |round: usize| FOREIGN + round as u64 * BATCH;
     let theirs = |round| time(BATCH, |n| bloom.contains(&id(start(round) + n)));
     let sample =
@@ -183,7 +183,7 @@ fn against_fastbloom(ids: u64) {
         ROUNDS,
         |_| {
             let first = batches.next();
-            time(BATCH, |n| filter.insert(&id(first + n), ours::arrival(first + n, ids)))
+            time(BATCH, |n| filter.insert(&id(first + n), forgetful::arrival(first + n, ids)))
         },
         |round| time(BATCH, |n| bloom.insert(&id(round as u64 * BATCH + n))),
     );
@@ -194,7 +194,7 @@ fn against_fastbloom(ids: u64) {
         |_| {
             let first = batches.next();
             time(BATCH, |n| {
-                let now = ours::arrival(first + n, ids);
+                let now = forgetful::arrival(first + n, ids);
                 dated.insert(&id(first + n), now, now)
             })
         },
@@ -203,7 +203,7 @@ fn against_fastbloom(ids: u64) {
     timed(&format!("insert of a dated id, {millions} M ids, against fastbloom"), &sample, None);
     drop((filter, dated, bloom));
 
-    let filter = ours::steady_concurrent(ids, TARGET);
+    let filter = forgetful::steady(ids, TARGET);
     let bloom = AtomicBloomFilter::with_false_pos(TARGET).seed(&7).expected_items(ids as usize);
     (0..ids).for_each(|number| {
         bloom.insert(&id(number));
@@ -225,7 +225,7 @@ fn against_fastbloom(ids: u64) {
         ROUNDS,
         |_| {
             let first = batches.next();
-            time(BATCH, |n| filter.insert(&id(first + n), ours::arrival(first + n, ids)))
+            time(BATCH, |n| filter.insert(&id(first + n), forgetful::arrival(first + n, ids)))
         },
         |round| time(BATCH, |n| bloom.insert(&id(round as u64 * BATCH + n))),
     );
@@ -236,10 +236,11 @@ fn against_fastbloom(ids: u64) {
 fn against_separate() {
     const IDS: u64 = 25_000_000;
     const TARGET: f64 = 1e-3;
-    let filter = ours::steady(IDS, TARGET);
-    let (full, now) = (ours::full(IDS), ours::worst_instant(IDS));
+    let filter = forgetful::steady(IDS, TARGET);
+    let (full, now) = (forgetful::full(IDS), forgetful::worst_instant(IDS));
     // 33.7 bits per id at 1e-3 with eight filters and k = 10 (each id lives in two of them).
-    let mut separate = separate::Separate::new(ours::key(), 8, (IDS as f64 * 33.7 / 8.0) as u64, 10);
+    let mut separate =
+        paper_layout::PaperLayout::new(forgetful::key(), 8, (IDS as f64 * 33.7 / 8.0) as u64, 10);
     for number in 0..full {
         if number % (full / 8) == 0 && number > 0 {
             separate.refresh();
@@ -282,10 +283,10 @@ fn against_separate() {
 fn against_age_partitioned() {
     const TARGET: f64 = 1e-3;
     for ids in [1_000_000, 25_000_000] {
-        let mut filter = ours::steady(ids, TARGET);
-        let (full, now) = (ours::full(ids), ours::worst_instant(ids));
+        let filter = forgetful::steady(ids, TARGET);
+        let (full, now) = (forgetful::full(ids), forgetful::worst_instant(ids));
         // The parameters that its paper gives for 1e-3 with the fewest bits among those with short lookups.
-        let mut rival = apbf::AgePartitioned::new(ours::key(), ids, 14, 40);
+        let mut rival = apbf::AgePartitioned::new(forgetful::key(), ids, 14, 40);
         (0..full).for_each(|number| rival.insert(&id(number)));
         const PROBES: u64 = 2_000_000;
         let found = (0..PROBES).filter(|n| rival.contains(&id(FOREIGN + n))).count();
@@ -310,7 +311,7 @@ fn against_age_partitioned() {
             ROUNDS,
             |_| {
                 let first = a.next();
-                time(BATCH, |n| filter.insert(&id(first + n), ours::arrival(first + n, ids)))
+                time(BATCH, |n| filter.insert(&id(first + n), forgetful::arrival(first + n, ids)))
             },
             |_| {
                 let first = b.next();
@@ -325,13 +326,13 @@ fn against_age_partitioned() {
 fn against_exact() {
     const IDS: u64 = 1_000_000;
     let before = exact::held();
-    let filter = ours::steady(IDS, 1e-3);
+    let filter = forgetful::steady(IDS, 1e-3);
     let ours_bytes = exact::held() - before;
     let before = exact::held();
     let mut map = exact::Exact::default();
-    let window = ours::WINDOW.as_nanos() as u64;
-    for number in 0..ours::full(IDS) {
-        let now = ours::arrival(number, IDS).as_nanos();
+    let window = forgetful::WINDOW.as_nanos() as u64;
+    for number in 0..forgetful::full(IDS) {
+        let now = forgetful::arrival(number, IDS).as_nanos();
         map.insert(id(number), now + window, now);
     }
     let exact_bytes = exact::held() - before;
@@ -351,8 +352,8 @@ fn against_exact() {
 /// share nothing but the machine.
 fn two_threads() {
     for ids in [1_000_000, 25_000_000] {
-        let filters: [ConcurrentFilter; 2] = std::array::from_fn(|_| {
-            ours::settings(ids, 1e-3).build_concurrent(ours::key()).expect("the settings are valid")
+        let filters: [ForgetfulFilter; 2] = std::array::from_fn(|_| {
+            forgetful::settings(ids, 1e-3).build(forgetful::key()).expect("the settings are valid")
         });
         let mut next = 0;
         let mut rounds: Vec<(f64, f64, f64)> = (0..12)
@@ -383,7 +384,7 @@ fn two_threads() {
 }
 
 /// Inserts per second of as many threads as filters are given, at the steady rate of `ids` per window.
-fn insert_rate(filters: &[&ConcurrentFilter], ids: u64, next: &mut u64) -> f64 {
+fn insert_rate(filters: &[&ForgetfulFilter], ids: u64, next: &mut u64) -> f64 {
     const THREAD_IDS: u64 = 2_000_000;
     let (first, threads) = (*next, filters.len() as u64);
     *next += threads * THREAD_IDS;
@@ -393,7 +394,7 @@ fn insert_rate(filters: &[&ConcurrentFilter], ids: u64, next: &mut u64) -> f64 {
             scope.spawn(move || {
                 for n in 0..THREAD_IDS {
                     let number = first + n * threads + thread as u64;
-                    filter.insert(&id(number), ours::arrival(number, ids));
+                    filter.insert(&id(number), forgetful::arrival(number, ids));
                 }
             });
         }

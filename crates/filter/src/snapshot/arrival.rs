@@ -1,44 +1,44 @@
 //! The body of a snapshot of an arrival-time filter.
 //!
-//! Settings (see [`super::settings`]), check value of the key, tick, what the keeper did so far (3 numbers), number
-//! of segments; for each: rows, probes, bits, open lane (8 for none), number of lanes kept; for each of these:
-//! lane, tick of the first and the latest id, count, words. All numbers have eight bytes.
+//! Settings (see [`super::settings`]), check value of the key, tick, maintenance counters (3 numbers), number
+//! of segments. For each segment: rows, probes, bits, open lane (8 for none), number of lanes. For each lane:
+//! index, tick of the first and the latest id, count, words. All numbers have eight bytes.
 
 use std::io;
 use std::sync::Arc;
 
 use super::{Body, Kind, Reader, Sink, SnapshotError, settings};
-use crate::keeper::{Keeper, Rounds, SEGMENTS_MAX};
+use crate::cache_line::{LANES, LINE_BYTES};
 use crate::key::Key;
-use crate::line::{LANES, LINE_BYTES};
-use crate::moment::Moment;
-use crate::plan::Plan;
+use crate::parameters::FilterParams;
 use crate::probe::Layout;
+use crate::rotation::{MaintenanceCounts, Rotator, SEGMENTS_MAX};
 use crate::segment::{SavedLane, Segment, lanes_of};
+use crate::timestamp::Timestamp;
 
-/// Stands for no lane where one is named.
+/// Encodes the absence of a lane.
 const NO_LANE: u64 = LANES as u64;
 
-/// What goes into a snapshot. It holds the keeper: a lane must not be swept while it is written.
+/// The state to write. It borrows the rotator, because a lane must not be swept while it is written.
 pub(crate) struct State<'a> {
-    keeper: &'a Keeper,
+    rotator: &'a Rotator,
     key_check: u64,
-    /// The lanes of each segment, as they were when it began: ids that come meanwhile change the stamps.
+    /// The lanes of each segment at the start of the snapshot; concurrent inserts change the stamps.
     lanes: Vec<Vec<(usize, SavedLane)>>,
 }
 
 impl<'a> State<'a> {
-    pub(crate) fn of(keeper: &'a Keeper, key: &Key) -> Self {
+    pub(crate) fn of(rotator: &'a Rotator, key: &Key) -> Self {
         let kept = |segment: &Arc<Segment>| {
             let lanes = lanes_of(segment.live()).filter_map(|lane| {
                 let (first, last) = (segment.first(lane)?, segment.last(lane)?);
-                // The stamps are set one after the other; between the two they may be out of order.
+                // The stamps are set one after the other and may be out of order in between.
                 Some((lane, SavedLane { first: first.min(last), last, count: segment.count(lane) }))
             });
             lanes.collect()
         };
-        let lanes = keeper.segments().iter().map(kept).collect();
-        Self { keeper, key_check: key.check_value(), lanes }
+        let lanes = rotator.segments().iter().map(kept).collect();
+        Self { rotator, key_check: key.check_value(), lanes }
     }
 }
 
@@ -46,12 +46,12 @@ impl Body for State<'_> {
     const KIND: Kind = Kind::Arrival;
 
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()> {
-        let rounds = &self.keeper.rounds;
-        sink.numbers(&settings::numbers(&self.keeper.settings))?;
-        sink.numbers(&[self.key_check, self.keeper.tick()])?;
-        sink.counts(&[rounds.refreshes_by_age, rounds.refreshes_by_fill, rounds.resizes])?;
+        let counts = &self.rotator.counts;
+        sink.numbers(&settings::numbers(&self.rotator.settings))?;
+        sink.numbers(&[self.key_check, self.rotator.tick()])?;
+        sink.counts(&[counts.refreshes_by_age, counts.refreshes_by_fill, counts.resizes])?;
         sink.number(self.lanes.len() as u64)?;
-        for (segment, kept) in self.keeper.segments().iter().zip(&self.lanes) {
+        for (segment, kept) in self.rotator.segments().iter().zip(&self.lanes) {
             let Layout { probes, bits, .. } = segment.layout();
             sink.numbers(&[segment.rows() as u64, u64::from(probes), u64::from(bits)])?;
             sink.number(segment.open_lane().map_or(NO_LANE, |lane| lane as u64))?;
@@ -69,16 +69,16 @@ impl Body for State<'_> {
 pub(crate) fn decode(
     body: &mut Reader<'_>,
     key: &Key,
-    now: Moment,
+    now: Timestamp,
     memory_cap: usize,
-) -> Result<Keeper, SnapshotError> {
+) -> Result<Rotator, SnapshotError> {
     let settings = settings::decode(body, memory_cap)?;
-    let plan = Plan::new(&settings).map_err(settings::refused)?;
+    let plan = FilterParams::new(&settings).map_err(settings::refused)?;
     if body.number("key check")? != key.check_value() {
         return Err(SnapshotError::OtherKey);
     }
     let tick = body.number("tick")?.max(plan.ticks.at(now));
-    let rounds = Rounds {
+    let counts = MaintenanceCounts {
         refreshes_by_age: body.count("refreshes by age")?,
         refreshes_by_fill: body.count("refreshes by fill")?,
         resizes: body.count("resizes")?,
@@ -100,15 +100,15 @@ pub(crate) fn decode(
     if segments.is_empty() {
         return Err(SnapshotError::Invalid("number of segments"));
     }
-    let mut keeper = Keeper::with_segments(settings, plan, segments, tick);
-    keeper.rounds = rounds;
-    Ok(keeper)
+    let mut rotator = Rotator::with_segments(settings, plan, segments, tick);
+    rotator.counts = counts;
+    Ok(rotator)
 }
 
-/// A segment, without the lanes that have expired by `tick`.
+/// Decodes a segment without the lanes that have expired by `tick`.
 fn decode_segment(
     body: &mut Reader<'_>,
-    plan: &Plan,
+    plan: &FilterParams,
     tick: u64,
     bytes_left: usize,
 ) -> Result<Segment, SnapshotError> {
@@ -121,7 +121,7 @@ fn decode_segment(
         .ok_or(SnapshotError::Invalid("probes and bits"))?;
     let open = body.index("open lane", LANES)?;
     let open = (open < LANES).then_some(open);
-    let segment = Segment::new(rows, layout, plan.density.ids_in(rows), plan.window_ticks, open)
+    let segment = Segment::new(rows, layout, plan.fill_limit.ids_in(rows), plan.window_ticks, open)
         .map_err(|_| SnapshotError::OutOfMemory)?;
     let lanes = body.index("number of lanes", LANES)?;
     for _ in 0..lanes {

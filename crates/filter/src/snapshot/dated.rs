@@ -1,45 +1,45 @@
 //! The body of a snapshot of a dated filter.
 //!
-//! Settings (see [`super::settings`]), check value of the key, latest moment, generations retired and slices added so
-//! far, first generation, number of generations; for each: number of slices; for each of these: lines, probes,
-//! bits, count, words. All numbers have eight bytes.
+//! Settings (see [`super::settings`]), check value of the key, latest time, generations retired and slices
+//! added, first generation, number of generations. For each generation: number of slices. For each slice:
+//! lines, probes, bits, count, words. All numbers have eight bytes.
 
 use std::io;
 use std::sync::Arc;
 
 use super::{Body, Kind, Reader, Sink, SnapshotError, settings};
-use crate::dated_keeper::{DatedKeeper, SLICES_MAX};
+use crate::cache_line::{LANES, LINE_BYTES};
+use crate::dated_rotation::{DatedRotator, SLICES_MAX};
 use crate::generations::Generations;
 use crate::key::Key;
-use crate::line::{LANES, LINE_BYTES};
-use crate::moment::Moment;
 use crate::probe::Layout;
 use crate::settings::{GENERATIONS, Settings};
-use crate::sizing::Density;
+use crate::sizing::FillLimit;
 use crate::slice::Slice;
+use crate::timestamp::Timestamp;
 
-/// A window, as much again of skew, and the generations at both ends that are alive in part.
+/// A window, as much again of skew, and the partial generations at both ends.
 const LISTED_MAX: usize = 2 * *GENERATIONS.end() as usize + 2;
 
-/// What goes into a snapshot. It shares the slices, so that nobody need wait while they are written.
+/// The state to write. It shares the slices, so no operation waits while they are written.
 pub(crate) struct State {
     settings: Settings,
     key_check: u64,
-    now: Moment,
+    now: Timestamp,
     retired: u64,
     resizes: u64,
     generations: Generations,
 }
 
 impl State {
-    pub(crate) fn of(keeper: &DatedKeeper, key: &Key) -> Self {
+    pub(crate) fn of(rotator: &DatedRotator, key: &Key) -> Self {
         Self {
-            settings: keeper.settings.clone(),
+            settings: rotator.settings.clone(),
             key_check: key.check_value(),
-            now: keeper.now,
-            retired: keeper.retired,
-            resizes: keeper.resizes,
-            generations: keeper.generations.clone(),
+            now: rotator.now,
+            retired: rotator.retired,
+            resizes: rotator.resizes,
+            generations: rotator.generations.clone(),
         }
     }
 }
@@ -68,17 +68,17 @@ impl Body for State {
 pub(crate) fn decode(
     body: &mut Reader<'_>,
     key: &Key,
-    now: Moment,
+    now: Timestamp,
     memory_cap: usize,
-) -> Result<DatedKeeper, SnapshotError> {
+) -> Result<DatedRotator, SnapshotError> {
     let settings = settings::decode(body, memory_cap)?;
-    let mut keeper = DatedKeeper::new(settings).map_err(settings::refused)?;
+    let mut rotator = DatedRotator::new(settings).map_err(settings::refused)?;
     if body.number("key check")? != key.check_value() {
         return Err(SnapshotError::OtherKey);
     }
-    keeper.now = Moment::from_nanos(body.number("latest moment")?).max(now);
-    keeper.retired = body.count("generations retired")?;
-    keeper.resizes = body.count("slices added")?;
+    rotator.now = Timestamp::from_nanos(body.number("latest moment")?).max(now);
+    rotator.retired = body.count("generations retired")?;
+    rotator.resizes = body.count("slices added")?;
     let first = body.number("first generation")?;
     let listed = body.index("number of generations", LISTED_MAX)?;
     let mut generations = Generations { first, list: Vec::new() };
@@ -87,18 +87,18 @@ pub(crate) fn decode(
         let slices = body.index("number of slices", SLICES_MAX)?;
         let mut list = Vec::new();
         for held in 0..slices {
-            list.push(Arc::new(decode_slice(body, &keeper, held, &mut needed)?));
+            list.push(Arc::new(decode_slice(body, &rotator, held, &mut needed)?));
         }
         generations.list.push(list);
     }
-    keeper.generations = generations;
-    keeper.advance(now);
-    Ok(keeper)
+    rotator.generations = generations;
+    rotator.advance(now);
+    Ok(rotator)
 }
 
 fn decode_slice(
     body: &mut Reader<'_>,
-    keeper: &DatedKeeper,
+    rotator: &DatedRotator,
     held: usize,
     needed: &mut usize,
 ) -> Result<Slice, SnapshotError> {
@@ -107,14 +107,14 @@ fn decode_slice(
         .ok_or(SnapshotError::Invalid("probes and bits"))?;
     let count = body.count("count")?;
     *needed = needed.saturating_add(lines.max(1) * LINE_BYTES);
-    if *needed > keeper.settings.memory_cap {
-        return Err(SnapshotError::TooLarge { needed: *needed, memory_cap: keeper.settings.memory_cap });
+    if *needed > rotator.settings.memory_cap {
+        return Err(SnapshotError::TooLarge { needed: *needed, memory_cap: rotator.settings.memory_cap });
     }
     if !body.announces(lines * LANES) {
         return Err(SnapshotError::Invalid("words of a slice"));
     }
-    let density = Density { layout, ..keeper.plan.density(held) };
-    let slice = Slice::new(lines.max(1), density).map_err(|_| SnapshotError::OutOfMemory)?;
+    let fill_limit = FillLimit { layout, ..rotator.plan.fill_limit(held) };
+    let slice = Slice::new(lines.max(1), fill_limit).map_err(|_| SnapshotError::OutOfMemory)?;
     body.words("words of a slice", lines * LANES, |place, word| slice.put_word(place, word))?;
     slice.set_count(count);
     Ok(slice)

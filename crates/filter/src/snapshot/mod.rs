@@ -9,12 +9,12 @@
 //! | n | body, see [`arrival`] and [`dated`] |
 //! | 16 | checksum of everything before |
 //!
-//! All numbers are little-endian. The key is not in a snapshot, only a value that tells whether it is the same one.
-//! Nothing in it is believed: every length is compared with the bytes that are announced, and memory is taken only up to
-//! the cap that the caller of `restore` names.
+//! All numbers are little-endian. A snapshot does not contain the key, only a value that identifies it.
+//! Nothing in it is trusted: every length is compared with the announced bytes, and memory is allocated only
+//! up to the cap that the caller of `restore` sets.
 //!
-//! Filters are large. So a snapshot is written and read in passing, from the filter's words and into them: neither
-//! takes memory for a second copy.
+//! Filters are large, so snapshots are streamed from and into the filter's words, without a second copy in
+//! memory.
 
 pub(crate) mod arrival;
 pub(crate) mod dated;
@@ -28,56 +28,56 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
 use reader::Reader;
-use writer::{Measure, Sink, Writer};
+use writer::{ByteCounter, Sink, Writer};
 
 const MAGIC: [u8; 8] = *b"fgtfilt\n";
 const VERSION: u16 = 1;
 const HEADER: usize = MAGIC.len() + 2 + 2 + 8;
 const CHECKSUM: usize = 16;
 
-/// The largest count of things that happened. No real one is near it, and a forged one overflows nothing.
+/// Maximum of a counter. No real counter comes near it, and a forged one cannot overflow.
 const COUNT_MAX: u64 = 1 << 48;
 
-/// Which filter a snapshot is of.
+/// The kind of filter in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Arrival = 1,
     Dated = 2,
 }
 
-/// Why bytes could not be taken up as a filter.
+/// Why a snapshot was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The bytes do not begin like a snapshot.
+    /// The bytes do not start with the magic of a snapshot.
     NotASnapshot,
-    /// The format is of a version that this code does not know.
+    /// Unknown version of the format.
     UnknownVersion(u16),
-    /// The snapshot is of the other kind of filter (by arrival, or dated).
+    /// The snapshot contains the other kind of filter (by arrival, or dated).
     OtherKind(u16),
-    /// Bytes are missing at the end, or there are too many.
+    /// The snapshot is truncated or too long.
     WrongLength {
-        /// The length that the header announces.
+        /// Length in the header.
         expected: u64,
-        /// The length that is there.
+        /// Actual length.
         found: u64,
     },
-    /// The bytes were changed since the snapshot was taken.
+    /// The bytes were changed after the snapshot was taken.
     ChecksumMismatch,
-    /// The snapshot was taken under another key: none of its ids would be recognised.
+    /// The snapshot was taken under another key.
     OtherKey,
-    /// The checksum is right, yet a field is impossible.
+    /// The checksum matches, but a field is invalid.
     Invalid(&'static str),
-    /// The filter in it is larger than the caller allows.
+    /// The filter exceeds the caller's memory cap.
     TooLarge {
-        /// The bytes that it needs at least.
+        /// Bytes required, at least.
         needed: usize,
-        /// The bytes that the caller allows.
+        /// The caller's memory cap, in bytes.
         memory_cap: usize,
     },
-    /// The allocator refused the memory for it.
+    /// An allocation failed.
     OutOfMemory,
-    /// Where it was to be read from failed, and said this.
+    /// The reader failed with this message.
     Unreadable(String),
 }
 
@@ -106,11 +106,11 @@ impl fmt::Display for SnapshotError {
 
 impl std::error::Error for SnapshotError {}
 
-/// The state of a filter, as it goes into the body of a snapshot.
+/// The state of a filter as the body of a snapshot.
 pub(crate) trait Body {
     const KIND: Kind;
 
-    /// Gives every number of the body to the sink, in order. Asked twice: first for the length.
+    /// Passes every number of the body to the sink, in order. Called twice: first for the length.
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()>;
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn to_vec(body: &impl Body) -> Vec<u8> {
 }
 
 fn length<B: Body>(body: &B) -> io::Result<u64> {
-    let mut measure = Measure::default();
+    let mut measure = ByteCounter::default();
     body.walk(&mut measure)?;
     Ok(measure.0)
 }
@@ -147,7 +147,7 @@ fn write_measured<B: Body>(body: &B, length: u64, out: &mut dyn io::Write) -> io
     writer.seal()
 }
 
-/// Reads the snapshot of a filter of this kind: `decode` makes the filter from the body. Nothing after the snapshot is touched.
+/// Reads a snapshot of this kind; `decode` builds the filter from the body. Reads nothing after the snapshot.
 pub(crate) fn read<T>(
     kind: Kind,
     input: &mut dyn io::Read,
@@ -174,8 +174,8 @@ pub(crate) fn read<T>(
     Ok(filter)
 }
 
-/// As [`read`], from bytes that are the snapshot and nothing else. They are looked at as a whole first, so that the
-/// error says what happened to them and not what a single field looks like since.
+/// As [`read`], from bytes that contain only the snapshot. Checks length and checksum first, so that the
+/// error describes the damage and not a single field.
 pub(crate) fn from_slice<T>(
     kind: Kind,
     bytes: &[u8],

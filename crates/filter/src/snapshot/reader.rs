@@ -1,4 +1,5 @@
-//! Reading the little-endian numbers of a snapshot, and their checksum, from where bytes may end too soon or be false.
+//! Reads the little-endian numbers of a snapshot and verifies the checksum. The input may be truncated or
+//! forged.
 
 use std::hash::Hasher;
 use std::io;
@@ -7,14 +8,14 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::{CHECKSUM, COUNT_MAX, SnapshotError};
 
-/// Bytes that are read and hashed at a time.
+/// Bytes read and hashed at a time.
 const CHUNK: usize = 16 << 10;
 
 pub(crate) struct Reader<'a> {
     input: &'a mut dyn io::Read,
     hasher: SipHasher13,
     read: u64,
-    /// Bytes of the body that are announced and not yet read.
+    /// Announced bytes of the body that are not read yet.
     left: u64,
 }
 
@@ -23,7 +24,7 @@ impl<'a> Reader<'a> {
         Self { input, hasher: super::hasher(), read: 0, left: u64::MAX }
     }
 
-    /// From here on there are so many bytes of body.
+    /// Announces the length of the body.
     pub(super) fn expect(&mut self, body: u64) {
         self.left = body;
     }
@@ -47,30 +48,30 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// A number of eight bytes; the error names it.
+    /// Reads a number of eight bytes; `name` is for the error.
     pub(super) fn number(&mut self, name: &'static str) -> Result<u64, SnapshotError> {
         self.left = self.left.checked_sub(8).ok_or(SnapshotError::Invalid(name))?;
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A number of eight bytes that is at most `max`.
+    /// Reads a number of eight bytes that is at most `max`.
     pub(super) fn index(&mut self, name: &'static str, max: usize) -> Result<usize, SnapshotError> {
         let number = usize::try_from(self.number(name)?).map_err(|_| SnapshotError::Invalid(name))?;
         if number <= max { Ok(number) } else { Err(SnapshotError::Invalid(name)) }
     }
 
-    /// A count of things that happened.
+    /// Reads a counter.
     pub(super) fn count(&mut self, name: &'static str) -> Result<u64, SnapshotError> {
         let count = self.number(name)?;
         if count <= COUNT_MAX { Ok(count) } else { Err(SnapshotError::Invalid(name)) }
     }
 
-    /// Whether so many words are announced; asked before anything is built for them.
+    /// Whether that many words are announced. Call this before allocating memory for them.
     pub(super) fn announces(&self, words: usize) -> bool {
         (words as u64).checked_mul(8).is_some_and(|bytes| bytes <= self.left)
     }
 
-    /// That many words, each with its place.
+    /// Reads that many words and passes each with its position.
     pub(super) fn words(
         &mut self,
         name: &'static str,
@@ -95,7 +96,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Nothing of the body may be left, and the checksum must be that of everything before.
+    /// Checks that the body is consumed and that the checksum matches.
     pub(super) fn end(mut self) -> Result<(), SnapshotError> {
         if self.left != 0 {
             return Err(SnapshotError::Invalid("bytes after the end"));

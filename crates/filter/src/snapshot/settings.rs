@@ -1,4 +1,4 @@
-//! The settings in a snapshot: a filter comes back with the promises it was built with.
+//! The settings in a snapshot.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) fn numbers(settings: &Settings) -> [u64; 7] {
     ]
 }
 
-/// The settings, with the smaller one of the two memory caps.
+/// Reads the settings, with the smaller of the two memory caps.
 pub(super) fn decode(body: &mut Reader<'_>, memory_cap: usize) -> Result<Settings, SnapshotError> {
     Ok(Settings {
         window: Duration::from_nanos(body.number("window")?),
@@ -37,7 +37,7 @@ pub(super) fn decode(body: &mut Reader<'_>, memory_cap: usize) -> Result<Setting
     })
 }
 
-/// What is wrong with settings that came in a snapshot.
+/// Converts the error for settings from a snapshot.
 pub(super) fn refused(error: SettingsError) -> SnapshotError {
     match error {
         SettingsError::MemoryCapTooSmall { cap, needed } => {

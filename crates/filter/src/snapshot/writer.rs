@@ -1,4 +1,4 @@
-//! Where the numbers of a snapshot go: into its length first, then into bytes and their checksum.
+//! Sinks for the numbers of a snapshot: one computes the length, one writes bytes and their checksum.
 
 use std::hash::Hasher;
 use std::io;
@@ -7,21 +7,21 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::COUNT_MAX;
 
-/// Bytes that are hashed and written at a time.
+/// Bytes hashed and written at a time.
 const CHUNK: usize = 16 << 10;
 
 /// Takes the numbers of a body, each as eight bytes.
 pub(crate) trait Sink {
     fn number(&mut self, number: u64) -> io::Result<()>;
 
-    /// So many words.
+    /// Takes `count` words.
     fn words(&mut self, count: usize, words: impl Iterator<Item = u64>) -> io::Result<()>;
 
     fn numbers(&mut self, numbers: &[u64]) -> io::Result<()> {
         numbers.iter().try_for_each(|number| self.number(*number))
     }
 
-    /// Counts of things that happened, none larger than the reader takes.
+    /// Takes counters, limited to the maximum that the reader accepts.
     fn counts(&mut self, counts: &[u64]) -> io::Result<()> {
         counts.iter().try_for_each(|count| self.number((*count).min(COUNT_MAX)))
     }
@@ -29,9 +29,9 @@ pub(crate) trait Sink {
 
 /// Counts bytes.
 #[derive(Default)]
-pub(super) struct Measure(pub u64);
+pub(super) struct ByteCounter(pub u64);
 
-impl Sink for Measure {
+impl Sink for ByteCounter {
     fn number(&mut self, _: u64) -> io::Result<()> {
         self.0 += 8;
         Ok(())
@@ -43,7 +43,7 @@ impl Sink for Measure {
     }
 }
 
-/// Writes bytes, and keeps their checksum.
+/// Writes bytes and computes their checksum.
 pub(super) struct Writer<'a> {
     out: &'a mut dyn io::Write,
     hasher: SipHasher13,

@@ -11,6 +11,8 @@
 //! - *A segment is released only when nothing in it is needed any more, durably*: every register in it is trimmed, retired or carried to a later
 //!   segment. It is put away only when its release is durable.
 
+// Long file: the embedded log is to be replaced by a crate of its own (ADR 6).
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,40 +1,40 @@
-//! Both parsers as a connection drives them: chunks come in, whole things go out, what was consumed is forgotten.
+//! Drives both parsers as a connection does: it appends chunks to a buffer and drops consumed bytes.
 //!
-//! The fuzz targets include this folder, so that what they find fails here in the same way.
+//! The fuzz targets include this folder, so that their findings fail here in the same way.
 
-#![allow(dead_code, reason = "no test uses all of it")]
+#![allow(dead_code, reason = "each test uses a part of this module")]
 
 pub mod fuzzed;
 
-use jeton_resp::request::{self, Args, ProtocolError};
-use jeton_resp::value::{self, ReplyError, Value};
+use jeton_resp::reply_parser::{self, ReplyError, Value};
+use jeton_resp::request_parser::{self, Args, ProtocolError};
 
-/// What came out of a stream of bytes: the things, the error that ended it, and how many bytes wait for more.
+/// Result of parsing a stream.
 #[derive(Debug, PartialEq)]
 pub struct Outcome<T, E> {
-    /// The commands or the replies.
+    /// Commands or replies.
     pub things: Vec<T>,
-    /// Why it ended early.
+    /// The error that ended the stream.
     pub error: Option<E>,
-    /// Bytes that were not consumed.
+    /// Bytes of an incomplete command or reply at the end.
     pub waiting: usize,
 }
 
 /// The arguments of a command.
 pub type Arguments = Vec<Vec<u8>>;
 
-/// Parses requests that come in these chunks.
+/// Parses requests from chunks.
 pub fn requests<'a>(
-    limits: &request::Limits,
+    limits: &request_parser::Limits,
     authenticated: bool,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> Outcome<Arguments, ProtocolError> {
-    let (mut parser, mut args) = (request::Parser::new(limits.clone()), Args::default());
+    let (mut parser, mut args) = (request_parser::Parser::new(limits.clone()), Args::default());
     parser.set_authenticated(authenticated);
     drive(chunks, |input| {
         Ok(match parser.next(input, &mut args)? {
-            request::Progress::Incomplete { consumed } => (None, consumed),
-            request::Progress::Command { command, consumed } => {
+            request_parser::Progress::Incomplete { consumed } => (None, consumed),
+            request_parser::Progress::Command { command, consumed } => {
                 assert!(command.len() > 0, "a command has a name");
                 (Some(command.iter().map(<[u8]>::to_vec).collect()), consumed)
             }
@@ -42,16 +42,16 @@ pub fn requests<'a>(
     })
 }
 
-/// Parses replies that come in these chunks.
+/// Parses replies from chunks.
 pub fn replies<'a>(
-    limits: &value::Limits,
+    limits: &reply_parser::Limits,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> Outcome<Value, ReplyError> {
-    let mut parser = value::Parser::new(limits.clone());
+    let mut parser = reply_parser::Parser::new(limits.clone());
     drive(chunks, |input| {
         Ok(match parser.next(input)? {
-            value::Progress::Incomplete { consumed } => (None, consumed),
-            value::Progress::Value { value, consumed } => (Some(value), consumed),
+            reply_parser::Progress::Incomplete { consumed } => (None, consumed),
+            reply_parser::Progress::Value { value, consumed } => (Some(value), consumed),
         })
     })
 }
@@ -69,10 +69,10 @@ fn drive<'a, T, E>(
                 Ok((thing, consumed)) => {
                     at += consumed;
                     let Some(thing) = thing else { break };
-                    assert!(consumed > 0, "a thing without bytes");
+                    assert!(consumed > 0, "a result must consume bytes");
                     things.push(thing);
                 }
-                // What is waiting after an error depends on the chunks, and interests nobody.
+                // After an error the number of unconsumed bytes depends on the chunks.
                 Err(error) => return Outcome { things, error: Some(error), waiting: 0 },
             }
         }
@@ -81,10 +81,10 @@ fn drive<'a, T, E>(
     Outcome { things, error: None, waiting: buffer.len() }
 }
 
-/// Cuts bytes at these places, each taken modulo the length.
-pub fn cut<'a>(bytes: &'a [u8], places: &[usize]) -> Vec<&'a [u8]> {
-    let mut places: Vec<usize> = places.iter().map(|place| place % (bytes.len() + 1)).collect();
-    places.extend([0, bytes.len()]);
-    places.sort_unstable();
-    places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+/// Cuts bytes at `positions`, each modulo the length.
+pub fn cut<'a>(bytes: &'a [u8], positions: &[usize]) -> Vec<&'a [u8]> {
+    let mut positions: Vec<usize> = positions.iter().map(|position| position % (bytes.len() + 1)).collect();
+    positions.extend([0, bytes.len()]);
+    positions.sort_unstable();
+    positions.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }

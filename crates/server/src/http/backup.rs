@@ -11,15 +11,15 @@ use std::sync::TryLockError;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::UsedFile;
+use jeton_auth::UsageFile;
 use jeton_engine::BackupError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::Asked;
+use super::error_mapping::LATER;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
-use super::refusal::LATER;
+use super::request_context::RequestContext;
 use super::server::Peer;
 use crate::Service;
 
@@ -59,7 +59,7 @@ pub struct BackupDone {
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "backup-target: no copy can be made there."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy: another copy is being made."))
 )]
-pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.may_administer()?;
     asked.spend(1)?;
     let is_here = asked
@@ -104,7 +104,7 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
     })?;
     if service.access.has_tokens() {
         // What tokens have created is in the copy as well: otherwise restoring it would be a way around their limits.
-        let file = UsedFile::new(target.join(UsedFile::NAME));
+        let file = UsageFile::new(target.join(UsageFile::NAME));
         file.write(&service.access.used())
             .map_err(|error| Problem::new(Kind::BackupTarget, error.to_string()))?;
     }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use jeton_core::{Operation, PartitionId, Table};
-use jeton_engine::{Ask, Refusal, Response as Answered};
+use jeton_engine::{Ask, EngineError, Response as Answered};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::asked::Asked;
+use super::change_body::ChangeBody;
 use super::json;
-use super::outcome::{Item, Items, Outcome};
+use super::outcome_body::{Outcome, OutcomeList, ReplySource};
 use super::problem::{Kind, Problem, ProblemBody};
-use super::wanted::Step;
+use super::request_context::RequestContext;
 
 /// The most operations of a request.
 pub const ITEMS_MAX: usize = 10_000;
@@ -25,26 +25,26 @@ pub const ITEMS_MAX: usize = 10_000;
 pub struct BatchBody<'a> {
     /// Up to 10,000 operations. Those on one counter are done in this order.
     #[serde(borrow)]
-    #[schema(value_type = Vec<Step>)]
+    #[schema(value_type = Vec<ChangeBody>)]
     operations: Vec<&'a RawValue>,
 }
 
 /// An operation that is to be done, and its table; or why it is not.
-pub type Planned = Result<(Arc<Table>, Operation), Problem>;
+pub type PlannedOperation = Result<(Arc<Table>, Operation), Problem>;
 
 /// What became of an operation that was asked for in a burst.
 pub fn outcome(table: &Table, partition: PartitionId, answered: Answered) -> Result<Outcome, Problem> {
     match answered {
         Answered::Applied(reply) => Ok(Outcome::of(table, partition, &reply?)),
-        _ => Err(Refusal::Storage("an operation was answered as something else".into()).into()),
+        _ => Err(EngineError::Storage("an operation was answered as something else".into()).into()),
     }
 }
 
 /// Does what is planned, all at once, and says what became of each.
-pub async fn all(asked: &Asked, planned: Vec<Planned>) -> Items {
+pub async fn all(asked: &RequestContext, planned: Vec<PlannedOperation>) -> OutcomeList {
     let asks = planned.iter().flatten().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
     // If there is no answer in time, there is none to any of them.
-    let answers = asked.app.burst(&asked.pass, asks).await.map(Vec::into_iter);
+    let answers = asked.app.submit_batch(&asked.pass, asks).await.map(Vec::into_iter);
     let results = match answers {
         Err(problem) => planned
             .into_iter()
@@ -54,13 +54,13 @@ pub async fn all(asked: &Asked, planned: Vec<Planned>) -> Items {
             .into_iter()
             .map(|plan| {
                 let (table, operation) = plan?;
-                let answered = answers.next().unwrap_or(Answered::Applied(Err(Refusal::Closed)));
+                let answered = answers.next().unwrap_or(Answered::Applied(Err(EngineError::Closed)));
                 outcome(&table, operation.partition(), answered)
             })
-            .map(Item::from)
+            .map(ReplySource::from)
             .collect(),
     };
-    Items { results }
+    OutcomeList { results }
 }
 
 /// Refuses more items than can be done at a time.
@@ -80,11 +80,11 @@ pub fn check_number(number: usize) -> Result<(), Problem> {
 /// cannot be done does not keep the others from being done. The response is 200 whatever became of them.
 #[utoipa::path(
     post, path = "/v1/batch", operation_id = "batch", tag = "counters", request_body = BatchBody,
-    responses((status = 200, body = Items, description = "What became of each."),
+    responses((status = 200, body = OutcomeList, description = "What became of each."),
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "No list of operations."),
         (status = 413, body = ProblemBody, content_type = "application/problem+json", description = "More than 10,000 operations, or too many bytes."))
 )]
-pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.no_key()?;
     asked.must_be(&["application/json"])?;
     let body = asked.whole().await?;
@@ -95,8 +95,8 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     Ok(json::response(StatusCode::OK, &all(&asked, planned).await))
 }
 
-fn plan(asked: &Asked, item: &RawValue) -> Planned {
-    let mut step: Step = json::object(item.get().as_bytes())?;
+fn plan(asked: &RequestContext, item: &RawValue) -> PlannedOperation {
+    let mut step: ChangeBody = json::object(item.get().as_bytes())?;
     let table = step.table.take().ok_or_else(|| Problem::new(Kind::BadJson, "missing member `table`"))?;
     asked.may(&table, step.op.right())?;
     let table = asked.service().engine.table(&table)?;
@@ -105,7 +105,7 @@ fn plan(asked: &Asked, item: &RawValue) -> Planned {
 }
 
 /// The operation of a step.
-pub fn operation(asked: &Asked, table: &Table, step: Step) -> Result<Operation, Problem> {
+pub fn operation(asked: &RequestContext, table: &Table, step: ChangeBody) -> Result<Operation, Problem> {
     let row = step.row()?;
     let wanted = step.wanted()?;
     let id = wanted.id.map(|id| table.settings().formats.parse(&id)).transpose()?;

@@ -7,18 +7,18 @@
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::limits::ADDITIONS_MAX;
-use jeton_core::{Addition, BranchError, BranchName, Catalog, Change, Ending};
-use jeton_engine::{HeldBranch, Refusal, Settled, Vote};
+use jeton_core::{Addition, BranchError, BranchName, BranchOutcome, Catalog, Change};
+use jeton_engine::{EngineError, FinishResult, PrepareResult, PreparedBranchInfo};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::Asked;
+use super::change_body::{ChangeBody, ChangeKind};
+use super::error_mapping::SOON;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
-use super::refusal::SOON;
-use super::wanted::{Step, Verb};
+use super::request_context::RequestContext;
 
 /// The most branches that are listed.
 const LISTED_MAX: usize = 10_000;
@@ -34,7 +34,7 @@ const HOLDS_MAX: usize = 32;
 ]}))]
 pub struct BranchBody {
     /// The additions, up to 256, in any tables: with `table`, without `id`. Bounds are those of the counter after the whole branch.
-    pub operations: Vec<Step>,
+    pub operations: Vec<ChangeBody>,
 }
 
 /// What became of a branch.
@@ -86,7 +86,7 @@ pub struct BranchItem {
         (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: another branch is held under this name."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "held: other transactions hold what it needs. busy, full: it passes."))
 )]
-pub async fn put(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn put(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     let (text, name) = named(&asked)?;
     asked.no_key()?;
     let body: BranchBody = asked.json().await?;
@@ -100,17 +100,18 @@ pub async fn put(mut asked: Asked) -> Result<Response<Body>, Problem> {
         additions.push(one);
     }
     let (service, pass) = (asked.app.service.clone(), asked.pass.clone());
-    let vote = work(&asked, async move { service.hold_as(&pass, &name, additions).await }).await??;
+    let vote =
+        work(&asked, async move { service.prepare_branch_as(&pass, &name, additions).await }).await??;
     match vote {
-        Vote::Held { fresh } => Ok(done(text, "held", fresh)),
-        Vote::Settled(ending) => Err(settled(ending)),
+        PrepareResult::Prepared { fresh } => Ok(done(text, "held", fresh)),
+        PrepareResult::Finished(ending) => Err(settled(ending)),
     }
 }
 
-fn addition(asked: &Asked, mut step: Step) -> Result<Addition, Problem> {
+fn addition(asked: &RequestContext, mut step: ChangeBody) -> Result<Addition, Problem> {
     let table = step.table.take().ok_or_else(|| Problem::new(Kind::BadJson, "missing member `table`"))?;
     asked.may(&table, Right::Add)?;
-    if step.op != Verb::Add || step.id.is_some() {
+    if step.op != ChangeKind::Add || step.id.is_some() {
         return Err(Problem::new(Kind::BadJson, "a branch only adds, and its name is the only id"));
     }
     let table = asked.service().engine.table(&table)?;
@@ -135,8 +136,8 @@ fn addition(asked: &Asked, mut step: Step) -> Result<Addition, Problem> {
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-branch: it is not held, or not all of it, and was not committed."),
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: it was aborted."))
 )]
-pub async fn commit(asked: Asked) -> Result<Response<Body>, Problem> {
-    settle(&asked, Ending::Commit).await
+pub async fn commit(asked: RequestContext) -> Result<Response<Body>, Problem> {
+    settle(&asked, BranchOutcome::Commit).await
 }
 
 /// Aborts a branch, whether it is held or not: nothing of it counts, and it will not be held.
@@ -149,22 +150,22 @@ pub async fn commit(asked: Asked) -> Result<Response<Body>, Problem> {
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."),
         (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: it was committed."))
 )]
-pub async fn abort(asked: Asked) -> Result<Response<Body>, Problem> {
-    settle(&asked, Ending::Abort).await
+pub async fn abort(asked: RequestContext) -> Result<Response<Body>, Problem> {
+    settle(&asked, BranchOutcome::Abort).await
 }
 
-async fn settle(asked: &Asked, ending: Ending) -> Result<Response<Body>, Problem> {
+async fn settle(asked: &RequestContext, ending: BranchOutcome) -> Result<Response<Body>, Problem> {
     asked.may_administer()?;
     let (text, name) = named(asked)?;
     asked.spend(1)?;
     let service = asked.app.service.clone();
-    let outcome = work(asked, async move { service.settle(&name, ending).await }).await??;
+    let outcome = work(asked, async move { service.finish_branch(&name, ending).await }).await??;
     match (outcome, ending) {
-        (Settled::Done { fresh, .. }, Ending::Commit) => Ok(done(text, "committed", fresh)),
-        (Settled::Done { fresh, .. }, Ending::Abort) => Ok(done(text, "aborted", fresh)),
-        (Settled::Otherwise, Ending::Commit) => Err(settled(Ending::Abort)),
-        (Settled::Otherwise, Ending::Abort) => Err(settled(Ending::Commit)),
-        (Settled::Unknown, _) => {
+        (FinishResult::Done { fresh, .. }, BranchOutcome::Commit) => Ok(done(text, "committed", fresh)),
+        (FinishResult::Done { fresh, .. }, BranchOutcome::Abort) => Ok(done(text, "aborted", fresh)),
+        (FinishResult::Otherwise, BranchOutcome::Commit) => Err(settled(BranchOutcome::Abort)),
+        (FinishResult::Otherwise, BranchOutcome::Abort) => Err(settled(BranchOutcome::Commit)),
+        (FinishResult::Unknown, _) => {
             let detail =
                 "the branch is not held, or not all of it, and was not committed as far as is remembered";
             Err(Problem::new(Kind::UnknownBranch, detail))
@@ -180,14 +181,14 @@ async fn settle(asked: &Asked, ending: Ending) -> Result<Response<Body>, Problem
     responses((status = 200, body = BranchList, description = "What is held."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."))
 )]
-pub async fn list(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.may_administer()?;
     asked.spend(1)?;
-    let mut held = asked.app.in_time(asked.service().engine.held()).await??;
+    let mut held = asked.app.in_time(asked.service().engine.prepared_branches()).await??;
     held.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
     let (now, more) = (asked.service().millis(), held.len() > LISTED_MAX);
     let catalog = asked.service().engine.catalog();
-    let item = |held: HeldBranch| BranchItem {
+    let item = |held: PreparedBranchInfo| BranchItem {
         branch: String::from_utf8_lossy(held.name.as_bytes()).into_owned(),
         age_ms: now.saturating_sub(held.since),
         operations: held.additions.len(),
@@ -207,7 +208,7 @@ fn shown(catalog: &Catalog, one: &Addition) -> String {
 }
 
 /// The name of the branch in the path, as text and as it is.
-fn named(asked: &Asked) -> Result<(String, BranchName), Problem> {
+fn named(asked: &RequestContext) -> Result<(String, BranchName), Problem> {
     let text = asked.text_part(2)?;
     let name = BranchName::new(text.as_bytes())?;
     Ok((text, name))
@@ -215,13 +216,13 @@ fn named(asked: &Asked) -> Result<(String, BranchName), Problem> {
 
 /// Does something that must come to its end, also if whoever asked has gone.
 async fn work<T: Send + 'static>(
-    asked: &Asked,
+    asked: &RequestContext,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Problem> {
     let work = tokio::spawn(work);
-    match tokio::time::timeout(asked.service().options.answer_timeout, work).await {
+    match tokio::time::timeout(asked.service().options.request_timeout, work).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(_)) => Err(Refusal::Closed.into()),
+        Ok(Err(_)) => Err(EngineError::Closed.into()),
         Err(_) => {
             let detail = "there was no answer within the time allowed; what became of the branch is not known here: ask again";
             Err(Problem::new(Kind::NoAnswerYet, detail).again_after(SOON))
@@ -233,10 +234,10 @@ fn done(branch: String, state: &'static str, fresh: bool) -> Response<Body> {
     json::response(StatusCode::OK, &BranchDone { branch, state, fresh })
 }
 
-fn settled(ending: Ending) -> Problem {
+fn settled(ending: BranchOutcome) -> Problem {
     let (name, detail) = match ending {
-        Ending::Commit => ("commit", "the branch was committed"),
-        Ending::Abort => ("abort", "the branch was aborted, perhaps before it was ever held"),
+        BranchOutcome::Commit => ("commit", "the branch was committed"),
+        BranchOutcome::Abort => ("abort", "the branch was aborted, perhaps before it was ever held"),
     };
     Problem::new(Kind::BranchSettled, detail).with("ending", name)
 }

@@ -4,18 +4,18 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{Cell, Change, Durability, Operation, Table, Value};
-use jeton_engine::{Ask, Refusal, Response as Answered};
+use jeton_engine::{Ask, EngineError, Response as Answered};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::asked::{Asked, decoded};
-use super::outcome::{Outcome, durability};
+use super::change_body::{AddBody, ChangeKind, ParsedChange, PlainBody, PutBody, SetBody, column};
+use super::outcome_body::{Outcome, durability};
 use super::problem::{Kind, Problem, ProblemBody};
 use super::query::Query;
-use super::wanted::{AddBody, PlainBody, PutBody, SetBody, Verb, Wanted, column};
-use super::{date, json, listing};
+use super::request_context::{RequestContext, decoded};
+use super::{date, json, list_counters};
 use crate::Service;
 
 /// The most rows that are read by one request.
@@ -111,24 +111,24 @@ pub fn value(answered: Answered) -> Result<Option<Value>, Problem> {
     match answered {
         Answered::Read(value) => Ok(value?),
         Answered::Applied(Err(refusal)) | Answered::Recalled(Err(refusal)) => Err(refusal.into()),
-        _ => Err(Refusal::Storage("a read was answered as something else".into()).into()),
+        _ => Err(EngineError::Storage("a read was answered as something else".into()).into()),
     }
 }
 
 /// The cells of rows, read together.
-pub async fn read(asked: &Asked, table: &Table, cells: Vec<Cell>) -> Result<Vec<Counter>, Problem> {
+pub async fn read(asked: &RequestContext, table: &Table, cells: Vec<Cell>) -> Result<Vec<Counter>, Problem> {
     let asks = cells.iter().cloned().map(Ask::Read).collect();
-    let answers = asked.app.burst(&asked.pass, asks).await?;
+    let answers = asked.app.submit_batch(&asked.pass, asks).await?;
     cells.iter().zip(answers).map(|(cell, answer)| Ok(Counter::new(table, cell, value(answer)?))).collect()
 }
 
 /// `POST /v1/tables/{table}/counters/{row}:{verb}`.
-pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     // The last colon that is not encoded: rows may have some of their own.
     let last = asked.raw_part(4).to_owned();
     let found = last
         .rsplit_once(':')
-        .and_then(|(row, verb)| Some((row, Verb::ALL.into_iter().find(|known| known.name() == verb)?)));
+        .and_then(|(row, verb)| Some((row, ChangeKind::ALL.into_iter().find(|known| known.name() == verb)?)));
     let Some((row, verb)) = found else {
         let detail =
             "what to do with a counter is said at the end of its path: :add, :set, :reset, :delete or :put";
@@ -138,11 +138,11 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     let table = asked.table(verb.right())?;
     asked.spend(1)?;
     let wanted = match verb {
-        Verb::Add => add(&mut asked).await?,
-        Verb::Set => set(&mut asked).await?,
-        Verb::Reset => reset(&mut asked).await?,
-        Verb::Delete => delete(&mut asked).await?,
-        Verb::Put => put(&mut asked).await?,
+        ChangeKind::Add => add(&mut asked).await?,
+        ChangeKind::Set => set(&mut asked).await?,
+        ChangeKind::Reset => reset(&mut asked).await?,
+        ChangeKind::Delete => delete(&mut asked).await?,
+        ChangeKind::Put => put(&mut asked).await?,
     };
     let operation = single(&asked, &table, &row, wanted)?;
     let partition = operation.partition();
@@ -150,7 +150,12 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     Ok(Outcome::of(&table, partition, &reply).respond())
 }
 
-fn single(asked: &Asked, table: &Table, row: &[u8], wanted: Wanted) -> Result<Operation, Problem> {
+fn single(
+    asked: &RequestContext,
+    table: &Table,
+    row: &[u8],
+    wanted: ParsedChange,
+) -> Result<Operation, Problem> {
     let id = asked.id(wanted.id, table.settings().formats)?;
     let cell = asked.service().engine.cell(table, row, &wanted.column)?;
     Ok(Operation::single(id, cell, wanted.change)?)
@@ -180,7 +185,7 @@ fn single(asked: &Asked, table: &Table, row: &[u8], wanted: Wanted) -> Result<Op
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy, full or closing: retry with the same id."),
     )
 )]
-pub async fn add(asked: &mut Asked) -> Result<Wanted, Problem> {
+pub async fn add(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
     asked.json::<AddBody>().await?.wanted()
 }
 
@@ -191,7 +196,7 @@ pub async fn add(asked: &mut Asked) -> Result<Wanted, Problem> {
     responses((status = 200, body = Outcome, description = "What became of it."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn set(asked: &mut Asked) -> Result<Wanted, Problem> {
+pub async fn set(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
     asked.json::<SetBody>().await?.wanted()
 }
 
@@ -202,7 +207,7 @@ pub async fn set(asked: &mut Asked) -> Result<Wanted, Problem> {
     responses((status = 200, body = Outcome, description = "What became of it."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn reset(asked: &mut Asked) -> Result<Wanted, Problem> {
+pub async fn reset(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
     asked.json::<PlainBody>().await?.wanted(Change::Reset)
 }
 
@@ -213,7 +218,7 @@ pub async fn reset(asked: &mut Asked) -> Result<Wanted, Problem> {
     responses((status = 200, body = Outcome, description = "What became of it; the value is null."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn delete(asked: &mut Asked) -> Result<Wanted, Problem> {
+pub async fn delete(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
     asked.json::<PlainBody>().await?.wanted(Change::Delete)
 }
 
@@ -224,7 +229,7 @@ pub async fn delete(asked: &mut Asked) -> Result<Wanted, Problem> {
     responses((status = 200, body = Outcome, description = "What became of it; the value is null."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn put(asked: &mut Asked) -> Result<Wanted, Problem> {
+pub async fn put(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
     asked.json::<PutBody>().await?.wanted()
 }
 
@@ -239,7 +244,7 @@ pub async fn put(asked: &mut Asked) -> Result<Wanted, Problem> {
     responses((status = 200, body = Counter, description = "What the cell holds."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let table = asked.table(Right::Read)?;
     asked.spend(1)?;
     let query = asked.query(&["column"])?;
@@ -247,7 +252,7 @@ pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
     let counters = read(&asked, &table, vec![cell]).await?;
     match &counters[..] {
         [counter] => Ok(json::response(StatusCode::OK, counter)),
-        _ => Err(Refusal::Closed.into()),
+        _ => Err(EngineError::Closed.into()),
     }
 }
 
@@ -271,13 +276,13 @@ fn cell(service: &Service, table: &Table, row: &[u8], query: &Query) -> Result<C
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "A query that cannot be."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn many(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn many(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let table = asked.table(Right::Read)?;
     let query = asked.query(&["row", "column", "prefix", "limit", "after"])?;
     let rows: Vec<&[u8]> = query.all("row").collect();
     if rows.is_empty() {
         asked.spend(1)?;
-        return Ok(json::response(StatusCode::OK, &listing::page(&asked, &table, &query).await?));
+        return Ok(json::response(StatusCode::OK, &list_counters::page(&asked, &table, &query).await?));
     }
     if rows.len() > ROWS_MAX {
         let detail = format!("at most {ROWS_MAX} rows are read at a time, not {}", rows.len());

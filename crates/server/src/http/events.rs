@@ -4,17 +4,17 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode};
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::{Change, Column, OpId, Operation, Table};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::asked::Asked;
 use super::batch::{self, check_number};
-use super::json::Whole;
-use super::outcome::{Items, Outcome};
+use super::json::JsonInteger;
+use super::outcome_body::{Outcome, OutcomeList};
 use super::problem::{Kind, Problem, ProblemBody};
+use super::request_context::RequestContext;
 use super::{date, json, percent};
 
 const ONE: &str = "application/cloudevents+json";
@@ -52,7 +52,7 @@ pub struct Event<'a> {
 
 #[derive(Deserialize)]
 struct Data {
-    delta: Option<Whole>,
+    delta: Option<JsonInteger>,
 }
 
 fn wrong(detail: impl Into<String>) -> Problem {
@@ -69,7 +69,7 @@ fn delta(data: &[u8]) -> Result<i64, Problem> {
 }
 
 impl Event<'_> {
-    fn operation(self, asked: &Asked, table: &Table) -> Result<Operation, Problem> {
+    fn operation(self, asked: &RequestContext, table: &Table) -> Result<Operation, Problem> {
         if self.data_base64.is_some() {
             return Err(wrong("`data_base64` is not read: send `data` as JSON"));
         }
@@ -77,7 +77,7 @@ impl Event<'_> {
         self.adding(asked, table, delta)
     }
 
-    fn adding(self, asked: &Asked, table: &Table, delta: i64) -> Result<Operation, Problem> {
+    fn adding(self, asked: &RequestContext, table: &Table, delta: i64) -> Result<Operation, Problem> {
         let missing = |member: &str| wrong(format!("the event has no `{member}`, which is needed here"));
         match self.specversion.as_deref() {
             Some("1.0") => {}
@@ -126,11 +126,11 @@ fn in_headers(headers: &HeaderMap) -> Result<Event<'static>, Problem> {
     post, path = "/v1/tables/{table}/events", operation_id = "countEvents", tag = "events",
     request_body(content((Event = "application/cloudevents+json"), (Vec<Event> = "application/cloudevents-batch+json"))),
     params(("table" = String, Path, description = "The table.")),
-    responses((status = 200, description = "What became of it, or of each.", content((Outcome = "application/json"), (Items = "application/json"))),
+    responses((status = 200, description = "What became of it, or of each.", content((Outcome = "application/json"), (OutcomeList = "application/json"))),
         (status = 415, body = ProblemBody, content_type = "application/problem+json", description = "media-type: no event."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     let table = asked.table(Right::Add)?;
     asked.no_key()?;
     let is_binary = asked.parts.headers.contains_key("ce-specversion");

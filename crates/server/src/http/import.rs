@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
-use jeton_access::Throttled;
+use jeton_auth::Throttled;
 use jeton_core::{Operation, Table};
 use jeton_engine::Ask;
 use serde::Serialize;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::asked::{Asked, throttled};
 use super::batch;
+use super::body::{self, Lines, Writer};
+use super::change_body::ChangeBody;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
-use super::stream::{self, Lines, Writer};
-use super::wanted::Step;
+use super::request_context::{RequestContext, throttled};
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -86,7 +86,7 @@ impl From<Problem> for End {
 }
 
 struct Import {
-    asked: Asked,
+    asked: RequestContext,
     table: Arc<Table>,
     writer: Writer,
     progress: Progress,
@@ -113,13 +113,13 @@ struct Import {
     responses((status = 200, body = Progress, content_type = "application/x-ndjson", description = "Progress, line by line."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "Before it began: no token, no right, no table, no NDJSON."))
 )]
-pub async fn post(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let name = asked.table_name()?;
     asked.may_change(&name)?;
     let table = asked.service().engine.table(&name)?;
     asked.no_key()?;
     asked.must_be(&[NDJSON, "application/ndjson", "application/jsonl"])?;
-    let (writer, body) = stream::channel();
+    let (writer, body) = body::channel();
     let import = Import {
         asked,
         table,
@@ -159,15 +159,15 @@ impl Import {
         let mut lines = Lines::new(self.asked.service().options.request_bytes_max);
         let mut body = self.asked.take_body();
         let app = self.asked.app.clone();
-        let word_timeout = app.service.options.word_timeout;
+        let request_read_timeout = app.service.options.request_read_timeout;
         let mut closed = std::pin::pin!(app.closed());
         let mut found = Vec::new();
         loop {
-            let until = Instant::now() + word_timeout;
+            let until = Instant::now() + request_read_timeout;
             let piece = loop {
                 let left = until.saturating_duration_since(Instant::now());
                 tokio::select! {
-                    piece = stream::next(&mut body, left) => break piece?,
+                    piece = body::next(&mut body, left) => break piece?,
                     () = tokio::time::sleep_until(self.told + EVERY) => {
                         // Somebody may send a line now and then, and wants each counted.
                         self.flush().await?;
@@ -213,7 +213,7 @@ impl Import {
     }
 
     fn operation(&self, line: &[u8]) -> Result<Operation, Problem> {
-        let step: Step = json::object(line)?;
+        let step: ChangeBody = json::object(line)?;
         if step.table.is_some() {
             return Err(Problem::new(Kind::BadJson, "`table` is in the path, and the same for all lines"));
         }
@@ -242,12 +242,12 @@ impl Import {
             left.iter().for_each(|(line, _)| self.fail(*line, problem.clone()));
             return Ok(());
         }
-        let patience = self.asked.service().options.answer_timeout;
+        let patience = self.asked.service().options.request_timeout;
         let mut since = Instant::now();
         let mut pause = PAUSES.0;
         loop {
             let asks = left.iter().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
-            let answers = self.asked.app.burst(&self.asked.pass, asks).await;
+            let answers = self.asked.app.submit_batch(&self.asked.pass, asks).await;
             let outcomes: Vec<_> = match answers {
                 Ok(answers) => left
                     .iter()

@@ -7,8 +7,8 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use super::nearest::nearest;
 use super::problem::{Kind, Problem};
+use super::suggestion::nearest;
 
 /// A response with this as its body.
 pub fn response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
@@ -64,37 +64,37 @@ fn unknown_member(text: &str) -> Option<(&str, Vec<&str>)> {
 
 /// A whole number, as JSON's number or, for those whose numbers end at 2^53, as a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whole(pub i64);
+pub struct JsonInteger(pub i64);
 
-impl<'de> Deserialize<'de> for Whole {
+impl<'de> Deserialize<'de> for JsonInteger {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl de::Visitor<'_> for Visitor {
-            type Value = Whole;
+            type Value = JsonInteger;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(out, "a whole number from {} to {}", i64::MIN, i64::MAX)
             }
 
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole, E> {
-                Ok(Whole(number))
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<JsonInteger, E> {
+                Ok(JsonInteger(number))
             }
 
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole, E> {
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<JsonInteger, E> {
                 let wrong = |_| E::invalid_value(de::Unexpected::Unsigned(number), &self);
-                number.try_into().map(Whole).map_err(wrong)
+                number.try_into().map(JsonInteger).map_err(wrong)
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Whole, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<JsonInteger, E> {
                 let wrong = |_| E::invalid_value(de::Unexpected::Str(text), &self);
-                text.parse().map(Whole).map_err(wrong)
+                text.parse().map(JsonInteger).map_err(wrong)
             }
         }
         input.deserialize_any(Visitor)
     }
 }
 
-impl utoipa::PartialSchema for Whole {
+impl utoipa::PartialSchema for JsonInteger {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
         ObjectBuilder::new()
@@ -105,7 +105,7 @@ impl utoipa::PartialSchema for Whole {
     }
 }
 
-impl utoipa::ToSchema for Whole {}
+impl utoipa::ToSchema for JsonInteger {}
 
 #[cfg(test)]
 mod tests {
@@ -115,7 +115,7 @@ mod tests {
     #[serde(deny_unknown_fields)]
     #[allow(dead_code, reason = "only its names matter")]
     struct Body {
-        delta: Whole,
+        delta: JsonInteger,
         column: Option<String>,
     }
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn numbers_come_as_numbers_or_strings() {
         for text in ["9223372036854775807", "\"9223372036854775807\"", "-1", "\"-1\""] {
-            let number: Whole = serde_json::from_str(text).unwrap();
+            let number: JsonInteger = serde_json::from_str(text).unwrap();
             assert_eq!(number.0.to_string(), text.trim_matches('"'));
         }
     }

@@ -27,48 +27,47 @@
 //! table declares; a problem is `application/problem+json` and says what happened, why, and what to do; everything that a client
 //! chooses the size of has a limit; no token is logged or repeated.
 
-mod amount;
-mod app;
-mod asked;
 mod backup;
 mod batch;
+mod body;
 mod branches;
+mod change_body;
 mod counters;
 mod date;
+mod error_mapping;
 mod events;
+mod health;
+mod idempotency_key;
 mod import;
 mod json;
-mod key;
-mod kinds;
-mod listing;
-mod nearest;
+mod list_counters;
 mod openapi;
 mod operations;
-mod outcome;
+mod outcome_body;
 mod pages;
-mod patience;
 mod percent;
 mod problem;
+mod problem_kind;
 mod query;
-mod refusal;
+mod request_context;
 mod routes;
 mod server;
 mod settings;
-mod status;
-mod stream;
+mod state;
+mod suggestion;
 mod tables;
 mod transactions;
-mod wanted;
 mod watch;
+mod write_timeout;
 
 use std::sync::Arc;
 
-pub use server::{Place, Server, serve};
+pub use server::{ConnectionSlot, Server, serve};
 
 use crate::Service;
 
 /// The addresses of a service, for whoever brings a server of their own. What has no end of its own does not end with it.
 pub fn router(service: Arc<Service>) -> axum::Router {
     let (_, closing) = tokio::sync::watch::channel(false);
-    routes::router(app::App { service, closing })
+    routes::router(state::App { service, closing })
 }

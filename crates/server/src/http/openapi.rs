@@ -11,7 +11,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 
 use super::{
-    backup, batch, branches, counters, events, import, operations, status, tables, transactions, watch,
+    backup, batch, branches, counters, events, health, import, operations, tables, transactions, watch,
 };
 
 /// The description, as text.
@@ -33,7 +33,7 @@ static TEXT: LazyLock<String> =
     paths(
         counters::add, counters::set, counters::reset, counters::delete, counters::put, counters::get, counters::many, batch::post,
         watch::get, operations::post, operations::get, operations::get_by_query, events::post, import::post, tables::list, tables::get,
-        tables::put, transactions::post, transactions::get, transactions::list, transactions::resolve, branches::put, branches::commit, branches::abort, branches::list, backup::post, status::alive, status::ready, status::metrics,
+        tables::put, transactions::post, transactions::get, transactions::list, transactions::resolve, branches::put, branches::commit, branches::abort, branches::list, backup::post, health::alive, health::ready, health::metrics,
     ),
     modifiers(&Tokens),
     security((), ("token" = [])),

@@ -2,17 +2,17 @@
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::Right;
+use jeton_auth::Right;
 use jeton_core::limits::CHANGES_MAX;
-use jeton_core::{Known, Operation, OperationError, PartitionId, Table};
+use jeton_core::{IdStatus, Operation, OperationError, PartitionId, Table};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asked::Asked;
+use super::change_body::{ChangeBody, ChangeKind};
 use super::json;
-use super::outcome::{Fate, Outcomes};
+use super::outcome_body::{OutcomeBody, Outcomes};
 use super::problem::{Kind, Problem, ProblemBody};
-use super::wanted::{Step, Verb};
+use super::request_context::RequestContext;
 
 /// Several changes under one id, all or none.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -24,7 +24,7 @@ pub struct OperationBody {
     /// The id of the operation. It may come in the header `Idempotency-Key` instead.
     pub id: Option<String>,
     /// The changes, up to 256: without `table` and `id`, which they share.
-    pub changes: Vec<Step>,
+    pub changes: Vec<ChangeBody>,
 }
 
 /// What is known of an id.
@@ -57,7 +57,7 @@ pub struct IdBody {
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "several-partitions, and as for add."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     let name = asked.table_name()?;
     // Who may do nothing here need not be read.
     asked.may_change(&name)?;
@@ -65,7 +65,7 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
     if body.changes.len() > CHANGES_MAX {
         return Err(OperationError::TooManyChanges(body.changes.len()).into());
     }
-    for verb in Verb::ALL {
+    for verb in ChangeKind::ALL {
         if body.changes.iter().any(|change| change.op == verb) {
             asked.may(&name, verb.right())?;
         }
@@ -84,9 +84,9 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
 }
 
 fn change(
-    asked: &Asked,
+    asked: &RequestContext,
     table: &Table,
-    step: Step,
+    step: ChangeBody,
 ) -> Result<(jeton_core::Cell, jeton_core::Change), Problem> {
     for (member, is_there) in [("table", step.table.is_some()), ("id", step.id.is_some())] {
         if is_there {
@@ -110,7 +110,7 @@ fn change(
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-invalid."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let (table, id) = (asked.table_name()?, asked.text_part(4)?);
     look_up(&asked, &table, &id).await
 }
@@ -123,25 +123,25 @@ pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
     responses((status = 200, body = IdBody, description = "What is known of it."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As with the table in the path."))
 )]
-pub async fn get_by_query(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn get_by_query(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let query = asked.query(&["table"])?;
     let table = query.text("table")?.unwrap_or(&asked.service().options.default_table).to_owned();
     let id = asked.text_part(2)?;
     look_up(&asked, &table, &id).await
 }
 
-async fn look_up(asked: &Asked, name: &str, id: &str) -> Result<Response<Body>, Problem> {
+async fn look_up(asked: &RequestContext, name: &str, id: &str) -> Result<Response<Body>, Problem> {
     asked.may(name, Right::Read)?;
     asked.spend(1)?;
     let table = asked.service().engine.table(name)?;
     let id = table.settings().formats.parse(id)?;
     let found = asked.app.in_time(asked.service().engine.operation(&table, &id)).await??;
-    let is = |wanted: fn(&Known) -> bool| found.iter().any(|(_, known)| wanted(known));
-    let state = if is(|known| matches!(known, Known::Yes(_))) {
+    let is = |wanted: fn(&IdStatus) -> bool| found.iter().any(|(_, known)| wanted(known));
+    let state = if is(|known| matches!(known, IdStatus::Yes(_))) {
         "taken"
-    } else if is(|known| matches!(known, Known::Probably)) {
+    } else if is(|known| matches!(known, IdStatus::Probably)) {
         "probably-taken"
-    } else if is(|known| matches!(known, Known::Forgotten)) {
+    } else if is(|known| matches!(known, IdStatus::Forgotten)) {
         "forgotten"
     } else {
         "not-taken"
@@ -152,9 +152,9 @@ async fn look_up(asked: &Asked, name: &str, id: &str) -> Result<Response<Body>, 
     Ok(json::response(StatusCode::OK, &body))
 }
 
-fn remembered(table: &Table, partition: PartitionId, known: &Known) -> Option<Outcomes> {
-    let Known::Yes(answer) = known else { return None };
+fn remembered(table: &Table, partition: PartitionId, known: &IdStatus) -> Option<Outcomes> {
+    let IdStatus::Yes(answer) = known else { return None };
     let values = answer.values.as_slice().to_vec();
     let values_text = values.iter().map(|value| value.map(|value| value.to_string())).collect();
-    Some(Outcomes { values, values_text, fate: Fate::remembered(table, partition, answer) })
+    Some(Outcomes { values, values_text, fate: OutcomeBody::remembered(table, partition, answer) })
 }

@@ -8,7 +8,7 @@ use axum::response::IntoResponse;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use super::kinds::Kind;
+pub use super::problem_kind::Kind;
 
 /// Why a request was not done.
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ impl Problem {
             title: self.kind.title(),
             status: self.status().as_u16(),
             // People paste tokens into the wrong places, and a detail may repeat what they sent.
-            detail: jeton_access::redacted(&self.detail).into_owned(),
+            detail: jeton_auth::redacted(&self.detail).into_owned(),
             extra: self.extra,
         }
     }

@@ -1,8 +1,8 @@
 //! The query of a request: names and bytes, some of them more than once.
 
-use super::nearest::nearest;
 use super::percent;
 use super::problem::{Kind, Problem};
+use super::suggestion::nearest;
 
 /// The query of a request.
 pub struct Query(Vec<(String, Vec<u8>)>);

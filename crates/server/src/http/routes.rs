@@ -7,13 +7,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post, put};
 
-use super::app::App;
 use super::problem::{Kind, Problem};
+use super::state::App;
 use super::{
-    backup, batch, branches, counters, events, import, openapi, operations, pages, status, tables,
+    backup, batch, branches, counters, events, health, import, openapi, operations, pages, tables,
     transactions, watch,
 };
-use crate::Count;
+use crate::Metric;
 
 /// What a browser may do with a page from here: nothing, unless a page says otherwise.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
@@ -41,9 +41,9 @@ pub fn router(app: App) -> Router {
         .route("/v1/transactions/{name}/resolve", post(transactions::resolve))
         .route("/v1/works/{id}/{attempt}", get(transactions::works))
         .route("/v1/admin/backup", post(backup::post))
-        .route("/healthz", get(status::alive))
-        .route("/readyz", get(status::ready))
-        .route("/metrics", get(status::metrics))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
         .route("/openapi.json", get(openapi::get))
         .route("/problems", get(pages::problems))
         .route("/problems/{name}", get(pages::problem))
@@ -66,7 +66,7 @@ async fn method_not_allowed(request: Request) -> Problem {
 
 /// Around every request: it is counted, and its response is safe to show.
 async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
-    app.service.metrics.add(Count::HttpRequests, 1);
+    app.service.metrics.add(Metric::HttpRequests, 1);
     let is_data = request.uri().path().starts_with("/v1/");
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

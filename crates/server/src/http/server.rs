@@ -19,11 +19,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::app::App;
-use super::patience::Patient;
 use super::routes;
-use crate::accept::accept;
-use crate::{Count, Service};
+use super::state::App;
+use super::write_timeout::WriteTimeout;
+use crate::accept_loop::accept;
+use crate::{Metric, Service};
 
 /// The longest head of a request, and the most that is read ahead of a body.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -45,14 +45,14 @@ pub struct Server {
 }
 
 /// A place for a connection; given back when dropped.
-pub struct Place {
+pub struct ConnectionSlot {
     service: Arc<Service>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.service.metrics.take(Count::HttpOpen, 1);
+        self.service.metrics.take(Metric::HttpOpen, 1);
     }
 }
 
@@ -90,7 +90,7 @@ impl Server {
         })
         .await;
         server.close();
-        let patience = server.service.options.answer_timeout + LAST_WORDS;
+        let patience = server.service.options.request_timeout + LAST_WORDS;
         let all_ended = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, all_ended).await.is_err() {
             tracing::warn!(open = connections.len(), "connections were cut: they did not end in time");
@@ -108,14 +108,14 @@ impl Server {
     }
 
     /// A place for a connection, if there is one left.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<ConnectionSlot> {
         let Ok(permit) = self.places.clone().try_acquire_owned() else {
-            self.service.metrics.add(Count::TurnedAway, 1);
+            self.service.metrics.add(Metric::TurnedAway, 1);
             return None;
         };
-        self.service.metrics.add(Count::HttpConnections, 1);
-        self.service.metrics.add(Count::HttpOpen, 1);
-        Some(Place { service: self.service.clone(), _permit: permit })
+        self.service.metrics.add(Metric::HttpConnections, 1);
+        self.service.metrics.add(Metric::HttpOpen, 1);
+        Some(ConnectionSlot { service: self.service.clone(), _permit: permit })
     }
 
     /// From now on connections end as soon as what is under way is answered.
@@ -124,7 +124,7 @@ impl Server {
     }
 
     /// Serves a connection, whatever carries it, until it ends.
-    pub async fn serve_connection<S>(&self, place: Place, stream: S, peer: SocketAddr)
+    pub async fn serve_connection<S>(&self, place: ConnectionSlot, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -133,10 +133,10 @@ impl Server {
             request.extensions_mut().insert(Peer(peer));
             router.call(request)
         });
-        let stream = Patient::new(stream, self.service.options.word_timeout);
+        let stream = WriteTimeout::new(stream, self.service.options.request_read_timeout);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.service.options.word_timeout)
+            .header_read_timeout(self.service.options.request_read_timeout)
             .max_buf_size(BUFFER_BYTES)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use jeton_core::{Durability, Format, Formats, Mode, TableSettings, WithoutId};
+use jeton_core::units;
+use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::nearest::nearest;
-use super::outcome;
+use super::json::JsonInteger;
+use super::outcome_body;
 use super::problem::{Kind, Problem};
-use super::{amount, json::Whole};
+use super::suggestion::nearest;
 
 /// The settings of a table. What is left out takes its default.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -35,7 +36,7 @@ pub struct SettingsBody {
     /// What to do with a write without an id: refuse (default) or at-most-once.
     pub without_id: Option<String>,
     /// Ids expected within a window: the size with which the filter begins; it grows. Default: 10000.
-    pub expected_ids: Option<Whole>,
+    pub expected_ids: Option<JsonInteger>,
     /// The most bytes of each of the table's filters: a number, or a text such as 64MiB. Default: 1GiB.
     #[schema(value_type = Option<String>)]
     pub memory_cap: Option<Size>,
@@ -96,7 +97,7 @@ fn choice<T: Copy>(setting: &'static str, word: &str, words: &[(&str, T)]) -> Re
 }
 
 fn duration(setting: &'static str, text: Option<&str>, default: Duration) -> Result<Duration, Problem> {
-    let read = |text| amount::duration(text).map_err(|why| wrong(setting, format!("{text:?}: {why}")));
+    let read = |text| units::parse_duration(text).map_err(|why| wrong(setting, format!("{text:?}: {why}")));
     text.map(read).transpose().map(|duration| duration.unwrap_or(default))
 }
 
@@ -132,17 +133,17 @@ impl SettingsBody {
             }
         };
         let durabilities = [("strict", Durability::Strict), ("relaxed", Durability::Relaxed)];
-        let policies = [("refuse", WithoutId::Refuse), ("at-most-once", WithoutId::AtMostOnce)];
+        let policies = [("refuse", MissingIdPolicy::Refuse), ("at-most-once", MissingIdPolicy::AtMostOnce)];
         let memory_cap = match self.memory_cap {
             None => default.memory_cap,
             Some(Size::Bytes(bytes)) => bytes,
             Some(Size::Text(text)) => {
-                amount::size(&text).map_err(|why| wrong("memory_cap", format!("{text:?}: {why}")))?
+                units::parse_size(&text).map_err(|why| wrong("memory_cap", format!("{text:?}: {why}")))?
             }
         };
         let expected_ids = match self.expected_ids {
             None => default.expected_ids,
-            Some(Whole(number)) => number
+            Some(JsonInteger(number)) => number
                 .try_into()
                 .map_err(|_| wrong("expected_ids", format!("{number} is not between 1 and 2^40")))?,
         };
@@ -172,22 +173,22 @@ impl Settings {
     pub fn of(settings: &TableSettings) -> Self {
         Self {
             formats: settings.formats.iter().map(Format::name).collect(),
-            dated_window: amount::duration_text(settings.dated_window),
-            opaque_window: amount::duration_text(settings.opaque_window),
-            skew: amount::duration_text(settings.skew),
-            session_lease: amount::duration_text(settings.session_lease),
-            mode: outcome::mode(settings.mode),
+            dated_window: units::format_duration(settings.dated_window),
+            opaque_window: units::format_duration(settings.opaque_window),
+            skew: units::format_duration(settings.skew),
+            session_lease: units::format_duration(settings.session_lease),
+            mode: outcome_body::mode(settings.mode),
             target: match settings.mode {
                 Mode::Exact => None,
                 Mode::Probabilistic { target } => Some(target),
             },
-            durability: outcome::durability(settings.durability),
+            durability: outcome_body::durability(settings.durability),
             without_id: match settings.without_id {
-                WithoutId::Refuse => "refuse",
-                WithoutId::AtMostOnce => "at-most-once",
+                MissingIdPolicy::Refuse => "refuse",
+                MissingIdPolicy::AtMostOnce => "at-most-once",
             },
             expected_ids: settings.expected_ids,
-            memory_cap: amount::size_text(settings.memory_cap),
+            memory_cap: units::format_size(settings.memory_cap),
         }
     }
 }
@@ -202,7 +203,7 @@ mod tests {
             formats: Formats::only(Format::Ulid).and(Format::Event),
             mode: Mode::Probabilistic { target: 1e-4 },
             durability: Durability::Relaxed,
-            without_id: WithoutId::AtMostOnce,
+            without_id: MissingIdPolicy::AtMostOnce,
             ..TableSettings::default()
         };
         for settings in [settings, TableSettings::default()] {

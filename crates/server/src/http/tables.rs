@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::{Exhausted, Pass, Quota, Right};
+use jeton_auth::{AuthContext, Exhausted, Quota, Right};
 use jeton_core::{Status, Table, TableSettings};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::asked::Asked;
 use super::json;
 use super::problem::{Kind, Problem, ProblemBody};
+use super::request_context::RequestContext;
 use super::settings::{Settings, SettingsBody};
 use crate::Service;
 
@@ -90,7 +90,7 @@ impl FilterBody {
 }
 
 /// Whether the caller has any right in a table: then it may know that the table is there.
-fn may_know(pass: &Pass, service: &Service, table: &str) -> bool {
+fn may_know(pass: &AuthContext, service: &Service, table: &str) -> bool {
     let now = service.millis();
     Right::ALL.into_iter().any(|right| pass.may(table, right, now).is_ok())
 }
@@ -100,7 +100,7 @@ fn may_know(pass: &Pass, service: &Service, table: &str) -> bool {
     get, path = "/v1/tables", operation_id = "listTables", tag = "tables",
     responses((status = 200, body = TablesBody, description = "The tables, by age."))
 )]
-pub async fn list(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.spend(1)?;
     let catalog = asked.service().engine.catalog();
     let known = catalog.iter().filter(|table| may_know(&asked.pass, asked.service(), &table.name));
@@ -115,7 +115,7 @@ pub async fn list(asked: Asked) -> Result<Response<Body>, Problem> {
     responses((status = 200, body = TableBody, description = "The table."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let name = asked.table_name()?;
     if !may_know(&asked.pass, asked.service(), &name) {
         asked.may(&name, Right::Read)?;
@@ -137,7 +137,7 @@ pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "bad-json, bad-settings."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "forbidden, quota."))
 )]
-pub async fn put(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn put(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     let name = asked.table_name()?;
     asked.may(&name, Right::Admin)?;
     asked.spend(1)?;
@@ -149,7 +149,7 @@ pub async fn put(mut asked: Asked) -> Result<Response<Body>, Problem> {
 
 fn make(
     service: &Service,
-    pass: &Pass,
+    pass: &AuthContext,
     name: &str,
     settings: TableSettings,
 ) -> Result<(StatusCode, Arc<Table>), Problem> {

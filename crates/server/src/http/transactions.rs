@@ -5,19 +5,21 @@
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use jeton_access::Right;
+use jeton_auth::Right;
+use jeton_core::units;
 use jeton_etx::{
-    Answer, BranchName, Decision, Desk, Doubt, Ending, Executor, Home, InDoubt, Known, Outcome, Refusal,
-    Request, RequestId, Resolved, Sign, Story, Try,
+    AttemptNumber, ClientOutcome, CoordinatorId, Decision, DecisionLocation, DecisionLookup, InDoubt,
+    InDoubtBranch, Outcome, PeerStatus, ProcedureCall, ProcedureResult, RequestId, ResolvedBranch,
+    SubmitError, TransactionService, TransactionStatus, Xid,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
-use super::asked::Asked;
+use super::error_mapping::SOON;
 use super::problem::{Kind, Problem, ProblemBody};
-use super::refusal::SOON;
-use super::{amount, json, key};
+use super::request_context::RequestContext;
+use super::{idempotency_key, json};
 
 /// The header by which a client says that it has never asked before.
 const FIRST_TIME: &str = "jeton-first-time";
@@ -48,7 +50,7 @@ pub struct TransactionOutcome {
 
 /// What stands about a transaction.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct TransactionStory {
+pub struct TransactionStatusBody {
     /// The id.
     id: String,
     /// "ended": there is an answer. "under-way": somebody works on it, on this server. "undecided": tries have failed, or nothing is known of it. "forgotten": it is too
@@ -58,12 +60,12 @@ pub struct TransactionStory {
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<TransactionOutcome>,
     /// What was decided about each try.
-    tries: Vec<Tried>,
+    tries: Vec<AttemptBody>,
 }
 
 /// What was decided about a try.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Tried {
+pub struct AttemptBody {
     /// Its number, from 1 on.
     number: u8,
     /// "commit" or "abort".
@@ -83,12 +85,12 @@ pub struct TransactionsInDoubt {
     /// Branches that are prepared and hold locks.
     branches: Vec<BranchInDoubt>,
     /// Databases that could not be asked.
-    silent: Vec<SilentDatabase>,
+    silent: Vec<UnreachableDatabase>,
 }
 
 /// A database that could not be asked.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct SilentDatabase {
+pub struct UnreachableDatabase {
     /// Its name.
     database: String,
     /// Why not.
@@ -163,7 +165,7 @@ pub struct BranchResolved {
         (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: the id was used for something else."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy, not-ready."))
 )]
-pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
     let procedure = asked.text_part(2)?;
     asked.may(&format!("{RIGHTS}{procedure}"), Right::Add)?;
     asked.spend(1)?;
@@ -183,9 +185,9 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
             }
         });
     }
-    let request = Request { procedure, parameters: parameters.into() };
-    let answer_timeout = asked.service().options.answer_timeout;
-    match tokio::time::timeout(answer_timeout, desk.issue(id, request, is_first_time)).await {
+    let request = ProcedureCall { procedure, parameters: parameters.into() };
+    let request_timeout = asked.service().options.request_timeout;
+    match tokio::time::timeout(request_timeout, desk.issue(id, request, is_first_time)).await {
         Ok(ending) => Ok(json::response(StatusCode::OK, &outcome(id, ending?)?)),
         Err(_) => Err(no_answer("there was no answer within the time allowed")),
     }
@@ -197,16 +199,16 @@ pub async fn post(mut asked: Asked) -> Result<Response<Body>, Problem> {
 #[utoipa::path(
     get, path = "/v1/transactions/{name}", operation_id = "readTransaction", tag = "transactions",
     params(("name" = String, Path, description = "The id: a UUID of version 7, which may be followed by a colon and a number.")),
-    responses((status = 200, body = TransactionStory, description = "What stands."),
+    responses((status = 200, body = TransactionStatusBody, description = "What stands."),
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-invalid."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy: registers or databases do not answer."))
 )]
-pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
     asked.may(RIGHTS, Right::Read)?;
     asked.spend(1)?;
     let id = read_id(&asked.text_part(2)?)?;
     let story =
-        desk(&asked)?.story(id).await.map_err(|why| Problem::new(Kind::Busy, why).again_after(SOON))?;
+        desk(&asked)?.status(id).await.map_err(|why| Problem::new(Kind::Busy, why).again_after(SOON))?;
     Ok(json::response(StatusCode::OK, &told(id, story)?))
 }
 
@@ -217,11 +219,12 @@ pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
     get, path = "/v1/transactions", operation_id = "listTransactionsInDoubt", tag = "transactions",
     responses((status = 200, body = TransactionsInDoubt, description = "The branches."))
 )]
-pub async fn list(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
     administer(&asked)?;
-    let InDoubt { branches, silent } = desk(&asked)?.in_doubt().await;
+    let InDoubt { branches, unreachable } = desk(&asked)?.in_doubt().await;
     let branches = branches.into_iter().map(BranchInDoubt::from).collect();
-    let silent = silent.into_iter().map(|(database, why)| SilentDatabase { database, why }).collect();
+    let silent =
+        unreachable.into_iter().map(|(database, why)| UnreachableDatabase { database, why }).collect();
     Ok(json::response(StatusCode::OK, &TransactionsInDoubt { branches, silent }))
 }
 
@@ -234,7 +237,7 @@ pub async fn list(asked: Asked) -> Result<Response<Body>, Problem> {
     params(("id" = String, Path, description = "The id.")),
     responses((status = 200, body = TransactionResolved, description = "What became of its branches."))
 )]
-pub async fn resolve(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn resolve(asked: RequestContext) -> Result<Response<Body>, Problem> {
     administer(&asked)?;
     let id = read_id(&asked.text_part(2)?)?;
     let resolved = desk(&asked)?.resolve(id).await;
@@ -243,7 +246,7 @@ pub async fn resolve(asked: Asked) -> Result<Response<Body>, Problem> {
 }
 
 /// `GET /v1/works/{id}/{try}`: who works here on a try. Asked by the other servers.
-pub async fn works(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn works(asked: RequestContext) -> Result<Response<Body>, Problem> {
     #[derive(Serialize)]
     struct Works {
         server: u16,
@@ -256,16 +259,17 @@ pub async fn works(asked: Asked) -> Result<Response<Body>, Problem> {
         asked.text_part(3)?.parse().map_err(|_| Problem::new(Kind::BadRequest, "a try is a number"))?;
     let desk = desk(&asked)?;
     let (server, incarnation) = desk.identity();
-    let work = desk.at_work(id, Try(attempt)).map(|executor| format!("{:x}", executor.work));
+    let work =
+        desk.executing(id, AttemptNumber(attempt)).map(|coordinator| format!("{:x}", coordinator.work));
     Ok(json::response(StatusCode::OK, &Works { server, incarnation: format!("{incarnation:x}"), work }))
 }
 
-fn administer(asked: &Asked) -> Result<(), Problem> {
+fn administer(asked: &RequestContext) -> Result<(), Problem> {
     asked.may_administer()?;
     asked.spend(1)
 }
 
-fn desk(asked: &Asked) -> Result<std::sync::Arc<dyn Desk>, Problem> {
+fn desk(asked: &RequestContext) -> Result<std::sync::Arc<dyn TransactionService>, Problem> {
     let transactions = &asked.service().transactions;
     match transactions.desk() {
         Some(desk) => Ok(desk.clone()),
@@ -280,8 +284,8 @@ fn desk(asked: &Asked) -> Result<std::sync::Arc<dyn Desk>, Problem> {
     }
 }
 
-fn wanted_id(asked: &Asked) -> Result<RequestId, Problem> {
-    let text = key::read(&asked.parts.headers).map_err(|why| {
+fn wanted_id(asked: &RequestContext) -> Result<RequestId, Problem> {
+    let text = idempotency_key::read(&asked.parts.headers).map_err(|why| {
         Problem::new(Kind::IdInvalid, format!("the header Idempotency-Key cannot be read: {why}"))
     })?;
     let text = text.ok_or_else(|| {
@@ -293,7 +297,7 @@ fn wanted_id(asked: &Asked) -> Result<RequestId, Problem> {
     read_id(&text)
 }
 
-fn acknowledged(asked: &Asked, id: RequestId) -> Result<Option<u32>, Problem> {
+fn acknowledged(asked: &RequestContext, id: RequestId) -> Result<Option<u32>, Problem> {
     let Some(value) = asked.parts.headers.get(ACKNOWLEDGED) else { return Ok(None) };
     let number = value.to_str().ok().and_then(|text| text.parse().ok());
     match number {
@@ -343,75 +347,77 @@ fn no_answer(detail: &str) -> Problem {
     Problem::new(Kind::NoAnswerYet, detail).again_after(SOON)
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
+impl From<SubmitError> for Problem {
+    fn from(refusal: SubmitError) -> Self {
         let detail = refusal.to_string();
         match refusal {
-            Refusal::Busy => Self::new(Kind::Busy, detail).again_after(SOON),
-            Refusal::Unknown => Self::new(Kind::UnknownProcedure, detail),
-            Refusal::Invalid(_) => Self::new(Kind::BadParameters, detail),
-            Refusal::Old(window) => {
-                Self::new(Kind::IdExpired, detail).with("window", amount::duration_text(window))
+            SubmitError::Busy => Self::new(Kind::Busy, detail).again_after(SOON),
+            SubmitError::Unknown => Self::new(Kind::UnknownProcedure, detail),
+            SubmitError::Invalid(_) => Self::new(Kind::BadParameters, detail),
+            SubmitError::Old(window) => {
+                Self::new(Kind::IdExpired, detail).with("window", units::format_duration(window))
             }
-            Refusal::FromFuture(_) => Self::new(Kind::IdFromFuture, detail),
+            SubmitError::FromFuture(_) => Self::new(Kind::IdFromFuture, detail),
             // Which of the two the id will stand for is not decided yet. Whoever asks again is told.
             _ => no_answer(&detail),
         }
     }
 }
 
-fn outcome(id: RequestId, ending: Ending) -> Result<TransactionOutcome, Problem> {
+fn outcome(id: RequestId, ending: ClientOutcome) -> Result<TransactionOutcome, Problem> {
     let id = id_text(id);
     let not_done = |id, outcome, reason: &[u8]| {
         let reason = Some(String::from_utf8_lossy(reason).into_owned());
         TransactionOutcome { id, outcome, result: None, reason }
     };
     match ending {
-        Ending::Answer(Answer::Done(body)) => {
+        ClientOutcome::Answer(ProcedureResult::Done(body)) => {
             let result = serde_json::from_slice(&body).map_err(|why| {
                 Problem::new(Kind::Storage, format!("it is done, and its answer is no JSON: {why}"))
             })?;
             Ok(TransactionOutcome { id, outcome: "done", result: Some(result), reason: None })
         }
-        Ending::Answer(Answer::Refused(body)) => Ok(not_done(id, "refused", &body)),
-        Ending::Answer(Answer::Failed(body)) => Ok(not_done(id, "failed", &body)),
-        Ending::GivenUp => Ok(not_done(id, "given-up", b"every try failed; the log of the server says why")),
-        Ending::Mismatch => Err(Problem::new(
+        ClientOutcome::Answer(ProcedureResult::Refused(body)) => Ok(not_done(id, "refused", &body)),
+        ClientOutcome::Answer(ProcedureResult::Failed(body)) => Ok(not_done(id, "failed", &body)),
+        ClientOutcome::GivenUp => {
+            Ok(not_done(id, "given-up", b"every try failed; the log of the server says why"))
+        }
+        ClientOutcome::Mismatch => Err(Problem::new(
             Kind::IdMismatch,
             "the id was used for another transaction, and that one has its answer",
         )),
-        Ending::NoRoom => Err(Problem::new(
+        ClientOutcome::NoRoom => Err(Problem::new(
             Kind::Full,
             "the registers have no room for more decisions; nothing was done, ask again with the same id when there is room",
         )),
-        Ending::Forgotten => Err(Problem::new(
+        ClientOutcome::Forgotten => Err(Problem::new(
             Kind::IdExpired,
             "what became of this transaction is forgotten: it was acknowledged, or is older than the window; it is not done now",
         )),
     }
 }
 
-fn told(id: RequestId, story: Story) -> Result<TransactionStory, Problem> {
-    let Story { tries, at_work, is_forgotten } = story;
+fn told(id: RequestId, story: TransactionStatus) -> Result<TransactionStatusBody, Problem> {
+    let TransactionStatus { attempts: tries, coordinator: at_work, is_forgotten } = story;
     let mut answer = None;
     let mut told = Vec::new();
-    for (home, Try(number), decision) in tries {
+    for (home, AttemptNumber(number), decision) in tries {
         let kept_in = match home {
-            Home::Registers => "registers".to_owned(),
-            Home::Resource(database) => format!("database {database}"),
+            DecisionLocation::Registers => "registers".to_owned(),
+            DecisionLocation::Resource(database) => format!("database {database}"),
         };
         told.push(match decision {
             Decision::Abort => {
-                Tried { number, decision: "abort", kept_in, executor: None, databases: Vec::new() }
+                AttemptBody { number, decision: "abort", kept_in, executor: None, databases: Vec::new() }
             }
             Decision::Commit(commit) => {
-                answer = Some(outcome(id, Ending::Answer(commit.answer))?);
+                answer = Some(outcome(id, ClientOutcome::Answer(commit.answer))?);
                 let databases = commit.branches.iter().map(|branch| branch.resource).collect();
-                Tried {
+                AttemptBody {
                     number,
                     decision: "commit",
                     kept_in,
-                    executor: Some(executor_text(commit.executor)),
+                    executor: Some(executor_text(commit.coordinator)),
                     databases,
                 }
             }
@@ -423,29 +429,29 @@ fn told(id: RequestId, story: Story) -> Result<TransactionStory, Problem> {
         (None, None, true) => "forgotten",
         (None, None, false) => "undecided",
     };
-    Ok(TransactionStory { id: id_text(id), state, answer, tries: told })
+    Ok(TransactionStatusBody { id: id_text(id), state, answer, tries: told })
 }
 
-fn executor_text(executor: Executor) -> String {
-    let Executor { server, incarnation, work } = executor;
+fn executor_text(executor: CoordinatorId) -> String {
+    let CoordinatorId { server, incarnation, work } = executor;
     format!("server {server}, life {incarnation:x}, work {work}")
 }
 
-impl From<Doubt> for BranchInDoubt {
-    fn from(doubt: Doubt) -> Self {
-        let BranchName { request, attempt, executor, .. } = doubt.branch;
-        let decision = match &doubt.stands {
-            Ok(Known::Stands(None)) => "none",
-            Ok(Known::Stands(Some(decision))) => outcome_text(decision.outcome(&doubt.branch)),
-            Ok(Known::Forgotten) => "forgotten",
+impl From<InDoubtBranch> for BranchInDoubt {
+    fn from(doubt: InDoubtBranch) -> Self {
+        let Xid { request, attempt, coordinator, .. } = doubt.branch;
+        let decision = match &doubt.decision {
+            Ok(DecisionLookup::Recorded(None)) => "none",
+            Ok(DecisionLookup::Recorded(Some(decision))) => outcome_text(decision.outcome(&doubt.branch)),
+            Ok(DecisionLookup::Forgotten) => "forgotten",
             Err(_) => "unknown",
         };
-        let sign = match doubt.executor {
-            Sign::Working => "working",
-            Sign::NotWorking => "not-working",
-            Sign::Gone => "gone",
-            Sign::Silent => "silent",
-            Sign::Suspected => "suspected",
+        let sign = match doubt.coordinator_status {
+            PeerStatus::Working => "working",
+            PeerStatus::NotWorking => "not-working",
+            PeerStatus::Restarted => "gone",
+            PeerStatus::Unreachable => "silent",
+            PeerStatus::Suspected => "suspected",
         };
         Self {
             id: id_text(request),
@@ -454,16 +460,16 @@ impl From<Doubt> for BranchInDoubt {
             attempt: attempt.0,
             age_ms: doubt.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             decision,
-            executor: executor_text(executor),
+            executor: executor_text(coordinator),
             sign,
             locks: doubt.locks,
         }
     }
 }
 
-impl From<Resolved> for BranchResolved {
-    fn from(resolved: Resolved) -> Self {
-        let (ended, why) = match resolved.ended {
+impl From<ResolvedBranch> for BranchResolved {
+    fn from(resolved: ResolvedBranch) -> Self {
+        let (ended, why) = match resolved.outcome {
             Ok(outcome) => (outcome_text(outcome), None),
             Err(why) => ("open", Some(why)),
         };

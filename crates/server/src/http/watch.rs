@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
-use jeton_access::Right;
+use jeton_auth::Right;
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
 
-use super::asked::Asked;
+use super::body::{self, ReaderGone, Writer};
 use super::counters::text_or_base64;
 use super::date;
 use super::problem::{Problem, ProblemBody};
-use super::stream::{self, Gone, Writer};
-use crate::Changed;
+use super::request_context::RequestContext;
+use crate::ChangeEvent;
 
 /// How often something is said if nothing happens, so that nobody on the way takes the connection for dead.
 const EVERY: Duration = Duration::from_secs(15);
@@ -53,7 +53,7 @@ pub struct ChangeBody {
 }
 
 struct Watch {
-    asked: Asked,
+    asked: RequestContext,
     table: Option<String>,
     prefix: Vec<u8>,
     writer: Writer,
@@ -70,7 +70,7 @@ struct Watch {
     responses((status = 200, body = ChangeBody, content_type = "text/event-stream", description = "Changes, without end."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "No token, no right, no such table."))
 )]
-pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
+pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
     let query = asked.query(&["table", "prefix"])?;
     let table = query.text("table")?.map(str::to_owned);
     if let Some(table) = &table {
@@ -79,16 +79,16 @@ pub async fn get(asked: Asked) -> Result<Response<Body>, Problem> {
     }
     asked.spend(1)?;
     let prefix = query.one("prefix")?.unwrap_or_default().to_vec();
-    let (writer, body) = stream::channel();
+    let (writer, body) = body::channel();
     // From here on nothing is missed, and that is what the first line says.
-    let changes = asked.service().changes.watch();
+    let changes = asked.service().changes.subscribe();
     tokio::spawn(Watch { asked, table, prefix, writer }.run(changes));
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
 }
 
-type Changes = tokio::sync::broadcast::Receiver<std::sync::Arc<Changed>>;
+type Changes = tokio::sync::broadcast::Receiver<std::sync::Arc<ChangeEvent>>;
 
 impl Watch {
     async fn run(self, changes: Changes) {
@@ -100,7 +100,7 @@ impl Watch {
         }
     }
 
-    async fn tell_all(&self, mut changes: Changes) -> Result<(), Gone> {
+    async fn tell_all(&self, mut changes: Changes) -> Result<(), ReaderGone> {
         self.writer.write(": watching\n\n").await?;
         loop {
             let text = match tokio::time::timeout(EVERY, changes.recv()).await {
@@ -123,7 +123,7 @@ impl Watch {
     }
 
     /// A change as an event, if it is one that is watched and may be seen.
-    fn event(&self, changed: &Changed) -> Option<String> {
+    fn event(&self, changed: &ChangeEvent) -> Option<String> {
         let service = self.asked.service();
         let (row, column) = changed.cell.row_and_column();
         let table = service.engine.catalog().get(changed.cell.table())?.name.clone();

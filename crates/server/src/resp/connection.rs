@@ -1,47 +1,48 @@
-//! A connection: reads what the client sends, does it in rounds, and answers.
+//! A connection: reads commands, executes them in pipeline batches, and writes the replies.
 //!
-//! A round is what came together. While it is at work nothing more is read, so a client has one round under way, and whoever does not
-//! read its answers is not served. What must hold:
-//! - *Answers come in the order of the commands*, and commands of one connection on one key are done in that order.
-//! - *Nobody holds a connection for nothing*: a command that was begun is ended in time, and answers are taken in time, or the
-//!   connection is closed.
+//! The connection reads nothing while a batch is in flight. A client therefore has at most one batch in
+//! flight, and a client that does not read its replies is not served. Invariants:
+//! - Replies are in the order of the commands, and commands of one connection on one key are executed in that
+//!   order.
+//! - The connection is closed if a started command is not completed in time, or if replies are not read in
+//!   time.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use jeton_resp::reply::Writer;
-use jeton_resp::request::{Args, Limits, Parser, Progress};
+use jeton_resp::reply_writer::Writer;
+use jeton_resp::request_parser::{Args, Limits, Parser, Progress};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::apart;
-use super::round::{Round, Taken};
-use super::said::{IN_DOUBT, Said};
+use super::multi_step;
+use super::pipeline::{Dispatch, PipelineBatch};
+use super::reply::{OUTCOME_UNKNOWN, Reply};
 use super::session::Session;
-use crate::metrics::Count;
-use crate::service::{Service, Work};
+use crate::metrics::Metric;
+use crate::service::{InFlightGuard, Service};
 
-/// Bytes that are read at a time.
+/// Bytes per read.
 const READ_BYTES: usize = 16 << 10;
 
-/// Requests for the engine in one round.
-const ROUND_ASKS_MAX: usize = 1024;
+/// Maximum requests of a pipeline batch.
+const BATCH_REQUESTS_MAX: usize = 1024;
 
-/// Answers that are sent before more are made.
+/// Bytes of replies that are sent before more commands are executed.
 const OUT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of a client that are read for nothing, so that it hears why its connection is closed.
+/// Maximum bytes drained by a lingering close.
 const DRAINED_BYTES_MAX: usize = 16 << 20;
 
-/// Room that a connection keeps between rounds.
+/// Maximum buffer capacity of an idle connection.
 const IDLE_BYTES_MAX: usize = 64 << 10;
 
-/// How long a client may take to hear its last answers, when the server stops.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Timeout of the lingering close at shutdown.
+const SHUTDOWN_LINGER: Duration = Duration::from_secs(1);
 
-/// Why a connection ends that was not closed by the client.
+/// Why the server closes a connection.
 enum End {
     Io(io::Error),
     Slow,
@@ -67,14 +68,14 @@ where
         args: Args::default(),
         input: BytesMut::new(),
         out: Vec::new(),
-        round: Round::default(),
-        begun: Some(Instant::now()),
+        batch: PipelineBatch::default(),
+        awaiting_since: Some(Instant::now()),
     };
     match connection.run().await {
         Ok(()) => {}
         Err(End::Quit) => {
-            let patience = connection.session.service.options.word_timeout;
-            connection.part(patience).await;
+            let limit = connection.session.service.options.request_read_timeout;
+            connection.linger(limit).await;
         }
         Err(End::Slow) => tracing::debug!(connection = number, "closed: too slow"),
         Err(End::Io(error)) => tracing::debug!(connection = number, %error, "closed"),
@@ -88,9 +89,9 @@ struct Connection<S> {
     args: Args,
     input: BytesMut,
     out: Vec<u8>,
-    round: Round,
-    /// Since when a command is awaited: the first one, or the rest of one that was begun. Nothing between two commands.
-    begun: Option<Instant>,
+    batch: PipelineBatch,
+    /// Since when the first command, or the rest of a started one, is awaited. `None` between commands.
+    awaiting_since: Option<Instant>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -99,31 +100,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if !self.read().await? {
                 return Ok(());
             }
-            let work = Work::begin(&self.session.service);
+            let work = InFlightGuard::begin(&self.session.service);
             if work.is_last() {
-                // Whoever waits for the last work to end may not wait for this any more.
+                // `Service::stop` may not have counted this connection.
                 return Ok(());
             }
             self.work().await?;
             if work.is_last() {
-                self.part(LAST_WORDS).await;
+                self.linger(SHUTDOWN_LINGER).await;
                 return Ok(());
             }
         }
     }
 
-    /// Reads some more. False at the end.
+    /// Reads more input. Returns false at the end of the stream.
     async fn read(&mut self) -> Result<bool, End> {
         if self.input.is_empty() && self.input.capacity() > IDLE_BYTES_MAX {
             self.input = BytesMut::new();
         }
         self.input.reserve(READ_BYTES);
-        // A connection may be idle for as long as it likes, but not in the middle of a word; and a byte now and then is not the word.
-        let patience = self.session.service.options.word_timeout;
+        // An idle connection has no timeout. A started command has one for all of it, so that single bytes do
+        // not extend it.
+        let limit = self.session.service.options.request_read_timeout;
         let reading = self.stream.read_buf(&mut self.input);
-        let bytes = match self.begun {
+        let bytes = match self.awaiting_since {
             None => reading.await?,
-            Some(begun) => match timeout_at(begun + patience, reading).await {
+            Some(since) => match timeout_at(since + limit, reading).await {
                 Ok(read) => read?,
                 Err(_) => return Err(End::Slow),
             },
@@ -131,8 +133,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(bytes > 0)
     }
 
-    /// Takes leave of a client that may still be sending: were the connection closed at once, what it was told last would be lost.
-    async fn part(&mut self, patience: Duration) {
+    /// Lingering close: shuts down the write side and drains the input, so that a reset does not discard the
+    /// last reply.
+    async fn linger(&mut self, limit: Duration) {
         let drain = async {
             self.stream.shutdown().await?;
             let mut drained = 0;
@@ -146,33 +149,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             io::Result::Ok(())
         };
-        let _gone_perhaps = timeout(patience, drain).await;
+        let _may_be_closed = timeout(limit, drain).await;
     }
 
-    /// Does all commands that are there.
+    /// Executes all complete commands of the input.
     async fn work(&mut self) -> Result<(), End> {
         let mut millis = self.session.service.millis();
         loop {
-            // The command before may have been the one that says who it is.
-            self.parser.set_authenticated(self.session.is_known());
-            let taken = match self.parser.next(&self.input, &mut self.args) {
+            // The previous command may have been `AUTH`.
+            self.parser.set_authenticated(self.session.is_authenticated());
+            let dispatch = match self.parser.next(&self.input, &mut self.args) {
                 Ok(Progress::Incomplete { consumed }) => {
                     self.input.advance(consumed);
                     if self.input.is_empty() {
-                        self.begun = None;
-                    } else if self.begun.is_none() {
-                        self.begun = Some(Instant::now());
+                        self.awaiting_since = None;
+                    } else if self.awaiting_since.is_none() {
+                        self.awaiting_since = Some(Instant::now());
                     }
                     break;
                 }
                 Ok(Progress::Command { command, consumed }) => {
-                    self.begun = None;
-                    let taken = self.round.take(&command, &mut self.session, millis);
-                    // What is taken later is read again then.
-                    if !matches!(taken, Taken::Later) {
+                    self.awaiting_since = None;
+                    let dispatch = self.batch.dispatch(&command, &mut self.session, millis);
+                    // A deferred command is parsed again after the batch.
+                    if !matches!(dispatch, Dispatch::Deferred) {
                         self.input.advance(consumed);
                     }
-                    taken
+                    dispatch
                 }
                 Err(error) => {
                     self.finish(millis).await?;
@@ -181,37 +184,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return Err(End::Quit);
                 }
             };
-            match taken {
-                Taken::In if self.round.len() < ROUND_ASKS_MAX && self.round.bytes() < OUT_BYTES_MAX => {}
-                Taken::In | Taken::Later => {
+            match dispatch {
+                Dispatch::Batched
+                    if self.batch.len() < BATCH_REQUESTS_MAX && self.batch.bytes() < OUT_BYTES_MAX => {}
+                Dispatch::Batched | Dispatch::Deferred => {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
                 }
-                Taken::Apart(command) => {
+                Dispatch::MultiStep(command) => {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
-                    let said = match self.session.spend(millis, command.cost(&self.session)) {
+                    let reply = match self.session.spend(millis, command.cost(&self.session)) {
                         Ok(()) => {
-                            let patience = self.session.service.options.answer_timeout;
-                            let walks = command.walks();
-                            let done = apart::run(command, &mut self.session, millis);
-                            if walks {
-                                // As long as there are keys.
-                                done.await
+                            let limit = self.session.service.options.request_timeout;
+                            let scans = command.scans();
+                            let running = multi_step::run(command, &mut self.session, millis);
+                            if scans {
+                                // The duration depends on the number of keys.
+                                running.await
                             } else {
-                                timeout(patience, done).await.unwrap_or_else(|_| Said::error(IN_DOUBT))
+                                timeout(limit, running)
+                                    .await
+                                    .unwrap_or_else(|_| Reply::error(OUTCOME_UNKNOWN))
                             }
                         }
                         Err(error) => {
-                            self.session.service.metrics.add(Count::Throttled, 1);
-                            // A transaction that is not made now is not made later either.
+                            self.session.service.metrics.add(Metric::Throttled, 1);
+                            // A throttled transaction is discarded.
                             self.session.queued = None;
-                            Said::Error(error)
+                            Reply::Error(error)
                         }
                     };
-                    said.write(&mut Writer::new(&mut self.out, self.session.version));
+                    reply.write(&mut Writer::new(&mut self.out, self.session.version));
                 }
-                Taken::Quit => {
+                Dispatch::Quit => {
                     self.finish(millis).await?;
                     self.send().await?;
                     return Err(End::Quit);
@@ -225,41 +231,41 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.send().await
     }
 
-    /// Ends the round: asks the engine, and answers.
+    /// Submits the batch to the engine and writes the replies.
     async fn finish(&mut self, millis: u64) -> Result<(), End> {
-        if self.round.is_empty() {
+        if self.batch.is_empty() {
             return Ok(());
         }
         let service = &self.session.service;
-        service.metrics.add(Count::Commands, std::mem::take(&mut self.round.commands));
-        if let Err(_too_many_at_once) = self.session.spend(millis, self.round.len() as u64) {
-            let refused = self.round.ration(&self.session, |asks| self.session.spend(millis, asks));
-            service.metrics.add(Count::Throttled, refused);
+        service.metrics.add(Metric::Commands, std::mem::take(&mut self.batch.commands));
+        if let Err(_above_the_limit) = self.session.spend(millis, self.batch.len() as u64) {
+            let rejected =
+                self.batch.apply_rate_limit(&self.session, |requests| self.session.spend(millis, requests));
+            service.metrics.add(Metric::Throttled, rejected);
         }
-        let asks = self.round.take_asks();
-        let responses = if asks.is_empty() {
+        let requests = self.batch.take_requests();
+        let responses = if requests.is_empty() {
             Vec::new()
         } else {
-            match timeout(service.options.answer_timeout, self.session.burst(asks)).await {
+            match timeout(service.options.request_timeout, self.session.submit_batch(requests)).await {
                 Ok(responses) => responses,
                 Err(_) => {
-                    self.round.refuse(IN_DOUBT, &self.session, &mut self.out);
+                    self.batch.fail(OUTCOME_UNKNOWN, &self.session, &mut self.out);
                     return Ok(());
                 }
             }
         };
-        self.round.answer(&responses, &self.session, millis, &mut self.out);
+        self.batch.write_replies(&responses, &self.session, millis, &mut self.out);
         Ok(())
     }
 
-    /// Sends what is answered.
+    /// Sends the replies.
     async fn send(&mut self) -> Result<(), End> {
         if self.out.is_empty() {
             return Ok(());
         }
-        // Mostly all of it goes at once, and no clock is needed.
-        let patience: Duration = self.session.service.options.word_timeout;
-        let sent = timeout(patience, self.stream.write_all(&self.out)).await;
+        let limit = self.session.service.options.request_read_timeout;
+        let sent = timeout(limit, self.stream.write_all(&self.out)).await;
         self.out.clear();
         if self.out.capacity() > OUT_BYTES_MAX {
             self.out = Vec::new();

@@ -1,39 +1,40 @@
-//! What the commands of Redis do to keys: pure functions of what the keys hold and the time.
+//! The effect of Redis commands on keys, as pure functions of the values and the time.
 //!
-//! A command looks at its keys, answers, and leaves behind what they are to hold. Whoever runs it reads the keys before, and writes what
-//! changed afterwards, on the condition that nobody else changed them in between.
+//! The caller reads the keys before a command and writes the changed ones afterwards, on the condition that
+//! no other client changed them in between.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
-use jeton_core::{Cell, Value};
+use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
 
-use super::said::{self, NOT_AN_INTEGER, OVERFLOW, SYNTAX, Said};
+use super::reply::{self, NOT_AN_INTEGER, OVERFLOW, Reply, SYNTAX};
 
-/// What some keys hold, and what commands make of it.
+/// Keys with their values before and after some commands.
 #[derive(Debug, Default)]
 pub struct Keyspace {
     keys: Vec<Key>,
-    /// All names by which commands call them: `a` and `default/a` are the same key.
+    /// Names used by commands: `a` and `default/a` are the same key.
     names: HashMap<Vec<u8>, usize>,
     cells: HashMap<Cell, usize>,
 }
 
 #[derive(Debug)]
 struct Key {
-    /// Where it is, if it may be changed.
+    /// The cell, if the commands may change it.
     cell: Option<Cell>,
     before: Option<Value>,
     now: Option<Value>,
 }
 
 impl Keyspace {
-    /// A key that was read.
+    /// Adds a key with its present value.
     pub fn insert(&mut self, name: &[u8], cell: Cell, value: Option<Value>) {
         self.put(name, Some(cell), value);
     }
 
-    /// A key that was read for a command that only looks.
-    pub fn hold(&mut self, name: &[u8], value: Option<Value>) {
+    /// Adds a key for a command that only reads.
+    pub fn load(&mut self, name: &[u8], value: Option<Value>) {
         self.put(name, None, value);
     }
 
@@ -52,45 +53,45 @@ impl Keyspace {
     fn key(&mut self, name: &[u8]) -> &mut Option<Value> {
         match self.names.get(name) {
             Some(at) => &mut self.keys[*at].now,
-            None => unreachable!("the keys of a command were read before it runs"),
+            None => unreachable!("the keys of a command are read before it runs"),
         }
     }
 
-    /// The keys that are to hold something else, and what.
-    pub fn changed(&self) -> impl Iterator<Item = (&Cell, Option<&Value>)> {
+    /// The changed keys, each with its value before and after.
+    pub fn changed(&self) -> impl Iterator<Item = (&Cell, Option<&Value>, Option<&Value>)> {
         let changed = self.keys.iter().filter(|key| key.before != key.now);
-        changed.filter_map(|key| Some((key.cell.as_ref()?, key.now.as_ref())))
+        changed.filter_map(|key| Some((key.cell.as_ref()?, key.before.as_ref(), key.now.as_ref())))
     }
 
-    /// All keys, and what they held.
+    /// All keys with their values before the commands.
     pub fn read(&self) -> impl Iterator<Item = (&Cell, Option<&Value>)> {
         self.keys.iter().filter_map(|key| Some((key.cell.as_ref()?, key.before.as_ref())))
     }
 
-    /// Does a command that looks at keys or changes them. The name is in capitals; the number of arguments is right.
-    pub fn run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Said {
-        self.try_run(name, arguments, millis).unwrap_or_else(Said::error)
+    /// Runs a command. `name` is in capitals, and the number of arguments has been checked.
+    pub fn run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Reply {
+        self.try_run(name, arguments, millis).unwrap_or_else(Reply::error)
     }
 
-    fn try_run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Said, String> {
+    fn try_run(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
         let first = &arguments[1];
         Ok(match name {
-            "GET" => Said::value(self.key(first).as_ref()),
+            "GET" => Reply::value(self.key(first).as_ref()),
             "JGET" => match self.key(first) {
-                Some(value) => value.counter().map_or_else(|| Said::Bulk(value.text()), Said::Integer),
-                None => Said::Null,
+                Some(value) => value.counter().map_or_else(|| Reply::Bulk(value.text()), Reply::Integer),
+                None => Reply::Null,
             },
-            "MGET" => {
-                Said::Array(arguments[1..].iter().map(|name| Said::value(self.key(name).as_ref())).collect())
-            }
+            "MGET" => Reply::Array(
+                arguments[1..].iter().map(|name| Reply::value(self.key(name).as_ref())).collect(),
+            ),
             "EXISTS" | "TOUCH" => {
-                Said::Integer(arguments[1..].iter().filter(|name| self.key(name).is_some()).count() as i64)
+                Reply::Integer(arguments[1..].iter().filter(|name| self.key(name).is_some()).count() as i64)
             }
-            "TYPE" => Said::Word(if self.key(first).is_some() { "string" } else { "none" }),
-            "STRLEN" => Said::Integer(self.key(first).as_ref().map_or(0, |value| value.text().len() as i64)),
+            "TYPE" => Reply::Word(if self.key(first).is_some() { "string" } else { "none" }),
+            "STRLEN" => Reply::Integer(self.key(first).as_ref().map_or(0, |value| value.text().len() as i64)),
             "GETRANGE" | "SUBSTR" => {
                 let text = self.key(first).as_ref().map_or_else(Vec::new, Value::text);
-                Said::Bulk(part(&text, integer(&arguments[2])?, integer(&arguments[3])?).to_vec())
+                Reply::Bulk(part(&text, integer(&arguments[2])?, integer(&arguments[3])?).to_vec())
             }
             "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME" => self.end(name, first, millis),
             "INCR" => self.add(first, 1)?,
@@ -107,20 +108,20 @@ impl Keyspace {
                 if free {
                     *self.key(first) = Some(Value::from_text(&arguments[2]));
                 }
-                Said::Integer(free.into())
+                Reply::Integer(free.into())
             }
             "SETEX" | "PSETEX" => {
                 let option: &[u8] = if name == "SETEX" { b"EX" } else { b"PX" };
                 let until = end(option, &arguments[2], millis, name)?;
                 *self.key(first) = Some(Value::from_text(&arguments[3]).lasting(Some(until)));
-                Said::Ok
+                Reply::Ok
             }
             "GETSET" => {
                 let value = Some(Value::from_text(&arguments[2]));
                 let old = std::mem::replace(self.key(first), value);
-                Said::value(old.as_ref())
+                Reply::value(old.as_ref())
             }
-            "GETDEL" => Said::value(self.key(first).take().as_ref()),
+            "GETDEL" => Reply::value(self.key(first).take().as_ref()),
             "GETEX" => self.get_until(first, &arguments[2..], millis)?,
             "APPEND" => {
                 let key = self.key(first);
@@ -129,28 +130,24 @@ impl Keyspace {
                 text.extend_from_slice(&arguments[2]);
                 let length = text.len() as i64;
                 *key = Some(Value::from_text(&text).lasting(until));
-                Said::Integer(length)
+                Reply::Integer(length)
             }
             "MSET" | "MSETNX" => self.set_many(name, &arguments[1..])?,
-            "DEL" | "UNLINK" => Said::Integer(
+            "DEL" | "UNLINK" => Reply::Integer(
                 arguments[1..].iter().filter(|name| self.key(name).take().is_some()).count() as i64,
             ),
-            "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" => self.expire(name, arguments, millis)?,
-            "PERSIST" => {
-                let key = self.key(first);
-                let had = key.as_ref().and_then(Value::until).is_some();
-                *key = key.take().map(Value::plain);
-                Said::Integer(had.into())
+            "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" | "PERSIST" => {
+                self.change_expiry(first, &ExpiryChange::parse(name, arguments, millis)?, millis)
             }
-            _ => unreachable!("{name} is not about keys"),
+            _ => unreachable!("{name} is not a command on keys"),
         })
     }
 
-    fn end(&mut self, name: &str, key: &[u8], millis: u64) -> Said {
-        let Some(value) = self.key(key) else { return Said::Integer(-2) };
-        let Some(until) = value.until() else { return Said::Integer(-1) };
+    fn end(&mut self, name: &str, key: &[u8], millis: u64) -> Reply {
+        let Some(value) = self.key(key) else { return Reply::Integer(-2) };
+        let Some(until) = value.until() else { return Reply::Integer(-1) };
         let left = until.saturating_sub(millis);
-        Said::Integer(match name {
+        Reply::Integer(match name {
             "TTL" => (left.saturating_add(500) / 1000) as i64,
             "PTTL" => left as i64,
             "EXPIRETIME" => (until.saturating_add(500) / 1000) as i64,
@@ -158,17 +155,18 @@ impl Keyspace {
         })
     }
 
-    fn add(&mut self, key: &[u8], delta: i64) -> Result<Said, &'static str> {
+    fn add(&mut self, key: &[u8], delta: i64) -> Result<Reply, &'static str> {
         let key = self.key(key);
         let before = key.as_ref().map_or(Some(0), Value::counter).ok_or(NOT_AN_INTEGER)?;
         let sum = before.checked_add(delta).ok_or(OVERFLOW)?;
         let until = key.as_ref().and_then(Value::until);
         *key = Some(Value::Counter(sum).lasting(until));
-        Ok(Said::Integer(sum))
+        Ok(Reply::Integer(sum))
     }
 
-    /// `INCREX key [BYINT n] [LBOUND n] [UBOUND n]`: the value, and what was added; nothing, beyond a bound.
-    fn add_within(&mut self, key: &[u8], options: &[Vec<u8>]) -> Result<Said, &'static str> {
+    /// `INCREX key [BYINT n] [LBOUND n] [UBOUND n]`: returns the value and the amount added, 0 if a bound was
+    /// exceeded.
+    fn add_within(&mut self, key: &[u8], options: &[Vec<u8>]) -> Result<Reply, &'static str> {
         let (mut delta, mut least, mut most) = (1, i64::MIN, i64::MAX);
         for pair in options.chunks(2) {
             let [option, number] = pair else { return Err(SYNTAX) };
@@ -189,11 +187,11 @@ impl Keyspace {
             self.add(key, delta)?;
         }
         let (value, added) = if within { (before + delta, delta) } else { (before, 0) };
-        Ok(Said::Array(vec![Said::Integer(value), Said::Integer(added)]))
+        Ok(Reply::Array(vec![Reply::Integer(value), Reply::Integer(added)]))
     }
 
-    fn set(&mut self, key: &[u8], value: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Said, String> {
-        let options = Options::read(options, false)?;
+    fn set(&mut self, key: &[u8], value: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
+        let options = Options::parse(options, false)?;
         let until = options.until(millis, "SET")?;
         let key = self.key(key);
         let old = key.clone();
@@ -203,78 +201,131 @@ impl Keyspace {
             *key = Value::from_text(value).lasting(until).at(millis);
         }
         Ok(match (options.get, refused) {
-            (true, _) => Said::value(old.as_ref()),
-            (false, true) => Said::Null,
-            (false, false) => Said::Ok,
+            (true, _) => Reply::value(old.as_ref()),
+            (false, true) => Reply::Null,
+            (false, false) => Reply::Ok,
         })
     }
 
-    fn get_until(&mut self, key: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Said, String> {
-        let options = Options::read(options, true)?;
+    fn get_until(&mut self, key: &[u8], options: &[Vec<u8>], millis: u64) -> Result<Reply, String> {
+        let options = Options::parse(options, true)?;
         let key = self.key(key);
         if key.is_none() {
-            return Ok(Said::Null);
+            return Ok(Reply::Null);
         }
         let until = options.until(millis, "GETEX")?;
-        let said = Said::value(key.as_ref());
+        let reply = Reply::value(key.as_ref());
         if until.is_some() || options.persist {
             *key = key.take().and_then(|value| value.lasting(until).at(millis));
         }
-        Ok(said)
+        Ok(reply)
     }
 
-    fn set_many(&mut self, name: &str, pairs: &[Vec<u8>]) -> Result<Said, String> {
+    fn set_many(&mut self, name: &str, pairs: &[Vec<u8>]) -> Result<Reply, String> {
         if !pairs.len().is_multiple_of(2) {
-            return Err(said::arity_error(name.as_bytes()));
+            return Err(reply::arity_error(name.as_bytes()));
         }
         let only_new = name == "MSETNX";
         if only_new && pairs.chunks(2).any(|pair| self.key(&pair[0]).is_some()) {
-            return Ok(Said::Integer(0));
+            return Ok(Reply::Integer(0));
         }
         for pair in pairs.chunks(2) {
             *self.key(&pair[0]) = Some(Value::from_text(&pair[1]));
         }
-        Ok(if only_new { Said::Integer(1) } else { Said::Ok })
+        Ok(if only_new { Reply::Integer(1) } else { Reply::Ok })
     }
 
-    fn expire(&mut self, name: &str, arguments: &[Vec<u8>], millis: u64) -> Result<Said, String> {
-        let (mut absent, mut present, mut later, mut earlier) = (false, false, false, false);
+    fn change_expiry(&mut self, key: &[u8], change: &ExpiryChange, millis: u64) -> Reply {
+        let key = self.key(key);
+        let matches = key.as_ref().is_some_and(|value| change.applies_to(value));
+        if matches {
+            *key = key.take().and_then(|value| value.lasting(change.until).at(millis));
+        }
+        Reply::Integer(matches.into())
+    }
+}
+
+/// The expiry time of a value that does not expire, in the comparisons of `NX`, `XX`, `GT` and `LT`.
+const NEVER: u64 = u64::MAX;
+
+/// `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT` or `PERSIST`.
+pub struct ExpiryChange {
+    /// The new expiry time in milliseconds since 1970; none removes it.
+    until: Option<u64>,
+    /// The range of present expiry times for which the command takes effect.
+    present: RangeInclusive<u64>,
+}
+
+impl ExpiryChange {
+    /// `arguments` begin with the name of the command, and their number has been checked.
+    pub fn parse<A: AsRef<[u8]>>(name: &str, arguments: &[A], millis: u64) -> Result<Self, String> {
+        if name == "PERSIST" {
+            return Ok(Self { until: None, present: 0..=NEVER - 1 });
+        }
+        let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
         for option in &arguments[3..] {
-            match &option.to_ascii_uppercase()[..] {
-                b"NX" => absent = true,
-                b"XX" => present = true,
-                b"GT" => later = true,
-                b"LT" => earlier = true,
-                _ => return Err(format!("ERR Unsupported option {}", said::shown(option))),
+            match &option.as_ref().to_ascii_uppercase()[..] {
+                b"NX" => nx = true,
+                b"XX" => xx = true,
+                b"GT" => gt = true,
+                b"LT" => lt = true,
+                _ => return Err(format!("ERR Unsupported option {}", reply::shown(option.as_ref()))),
             }
         }
-        if absent && (present || later || earlier) {
+        if nx && (xx || gt || lt) {
             return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
         }
-        if later && earlier {
+        if gt && lt {
             return Err("ERR GT and LT options at the same time are not compatible".into());
         }
         let unit = if name.starts_with('P') { 1 } else { 1000 };
         let base = if name.ends_with("AT") { 0 } else { millis as i64 };
-        let until = integer(&arguments[2])?.checked_mul(unit).and_then(|until| until.checked_add(base));
-        let until = until.ok_or_else(|| invalid_end(name))?;
-        // What lies before 1970 is over as well.
-        let until = u64::try_from(until).unwrap_or(0);
-        let key = self.key(&arguments[1]);
-        let Some(value) = key.clone() else { return Ok(Said::Integer(0)) };
-        let old = value.until();
-        let refused = (absent && old.is_some())
-            || (present && old.is_none())
-            || (later && old.is_none_or(|old| until <= old))
-            || (earlier && old.is_some_and(|old| until >= old));
-        if !refused {
-            *key = value.lasting(Some(until)).at(millis);
-        }
-        Ok(Said::Integer((!refused).into()))
+        let number = integer(arguments[2].as_ref())?;
+        let until = number.checked_mul(unit).and_then(|until| until.checked_add(base));
+        // A time before 1970 has passed as well.
+        let until = u64::try_from(until.ok_or_else(|| invalid_expiry(name))?).unwrap_or(0);
+        let min = if nx {
+            NEVER
+        } else if lt {
+            until + 1
+        } else {
+            0
+        };
+        let max = if gt {
+            until.saturating_sub(1)
+        } else if xx {
+            NEVER - 1
+        } else {
+            NEVER
+        };
+        Ok(Self { until: Some(until), present: min..=max })
+    }
+
+    fn applies_to(&self, value: &Value) -> bool {
+        self.present.contains(&value.until().unwrap_or(NEVER))
+    }
+
+    /// The operation that a shard decides: it is refused if the command has no effect. Only the expiry time
+    /// is logged, not the value.
+    pub fn operation(&self, cell: Cell, millis: u64) -> Result<Operation, OperationError> {
+        let (min, max) = (*self.present.start(), *self.present.end());
+        let change = match self.until {
+            Some(until) if until <= millis => Change::Delete,
+            until => Change::Expire(until),
+        };
+        let check = Change::Check(Check::ExpiresWithin { min, max });
+        Operation::batch(None, vec![(cell.clone(), check), (cell, change)])
     }
 }
 
-/// An integer, as Redis reads it.
+/// `APPEND` as an operation. Its first result is the new length; the check that follows always passes and
+/// returns the counter, for the change feed.
+pub fn append(cell: Cell, bytes: &[u8]) -> Result<Operation, OperationError> {
+    let append = Change::Append(bytes.into());
+    Operation::batch(None, vec![(cell.clone(), append), (cell, Change::Check(Check::Present))])
+}
+
+/// Parses an integer as Redis does.
 pub fn integer(text: &[u8]) -> Result<i64, &'static str> {
     match Value::from_text(text) {
         Value::Counter(number) => Ok(number),
@@ -282,10 +333,10 @@ pub fn integer(text: &[u8]) -> Result<i64, &'static str> {
     }
 }
 
-/// What `SET` and `GETEX` are told beside the key: read as a whole before anything else is looked at, as Redis does.
+/// Options of `SET` and `GETEX`. They are parsed before the key is read, as in Redis.
 #[derive(Default)]
 struct Options<'a> {
-    /// Whether the key must be there, or must not.
+    /// `XX`: the key must exist. `NX`: it must not.
     present: Option<bool>,
     get: bool,
     keep: bool,
@@ -294,7 +345,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn read(words: &'a [Vec<u8>], getting: bool) -> Result<Self, &'static str> {
+    fn parse(words: &'a [Vec<u8>], getex: bool) -> Result<Self, &'static str> {
         const ENDS: [&[u8]; 4] = [b"EX", b"PX", b"EXAT", b"PXAT"];
         let mut options = Self::default();
         let mut words = words.iter();
@@ -303,11 +354,11 @@ impl<'a> Options<'a> {
             let end = ENDS.into_iter().find(|end| *end == word);
             let free = |options: &Self, end| options.end.is_none_or(|(other, _)| other == end);
             match &word[..] {
-                b"NX" if !getting && options.present != Some(true) => options.present = Some(false),
-                b"XX" if !getting && options.present != Some(false) => options.present = Some(true),
-                b"GET" if !getting => options.get = true,
-                b"KEEPTTL" if !getting && options.end.is_none() => options.keep = true,
-                b"PERSIST" if getting && options.end.is_none() => options.persist = true,
+                b"NX" if !getex && options.present != Some(true) => options.present = Some(false),
+                b"XX" if !getex && options.present != Some(false) => options.present = Some(true),
+                b"GET" if !getex => options.get = true,
+                b"KEEPTTL" if !getex && options.end.is_none() => options.keep = true,
+                b"PERSIST" if getex && options.end.is_none() => options.persist = true,
                 _ => match end {
                     Some(end) if free(&options, end) && !options.keep && !options.persist => {
                         options.end = Some((end, words.next().ok_or(SYNTAX)?));
@@ -324,20 +375,20 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The end that an option says, in milliseconds since 1970.
+/// The expiry time of an option, in milliseconds since 1970.
 fn end(option: &[u8], number: &[u8], millis: u64, command: &str) -> Result<u64, String> {
     let number = integer(number)?;
     let unit = if option.starts_with(b"P") { 1 } else { 1000 };
     let base = if option.ends_with(b"AT") { 0 } else { millis };
     let until = (number > 0).then(|| number.checked_mul(unit)?.checked_add_unsigned(base)).flatten();
-    until.map(i64::unsigned_abs).ok_or_else(|| invalid_end(command))
+    until.map(i64::unsigned_abs).ok_or_else(|| invalid_expiry(command))
 }
 
-fn invalid_end(command: &str) -> String {
+fn invalid_expiry(command: &str) -> String {
     format!("ERR invalid expire time in '{}' command", command.to_ascii_lowercase())
 }
 
-/// A part of a text: from a place to another, both from the end if negative.
+/// The range `from..=to` of a text. Negative positions count from the end.
 fn part(text: &[u8], from: i64, to: i64) -> &[u8] {
     let length = text.len() as i64;
     let place = |at: i64| if at < 0 { (length.saturating_add(at)).max(0) } else { at };

@@ -1,18 +1,18 @@
-//! The protocol of Redis, served: any client of Redis can count here, and the verbs with an id count once.
+//! The Redis protocol. Any Redis client can use it; commands with an operation id take effect once.
 //!
-//! A round (`round.rs`) takes the commands that came together to the engine at once; what takes several steps is done
-//! apart (`apart.rs`); what a command does to keys is in `keyspace.rs`, without I/O.
+//! `pipeline.rs` submits the commands that arrive together as one batch to the engine. `multi_step.rs` runs
+//! commands that need several steps. `keyspace.rs` computes the effect of commands on keys, without I/O.
 
-mod apart;
+mod command_table;
 mod connection;
-mod connection_verbs;
+mod connection_commands;
+mod id_commands;
 mod keyspace;
-mod round;
-mod said;
+mod multi_step;
+mod pipeline;
+mod reply;
+mod scan;
 mod session;
-mod token;
-mod verb;
-mod walk;
 
 use std::future::Future;
 use std::io;
@@ -22,16 +22,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-pub use walk::Cursors;
+pub use scan::Cursors;
 
-use crate::accept::accept;
-use crate::metrics::Count;
+use crate::accept_loop::accept;
+use crate::metrics::Metric;
 use crate::service::Service;
 
-/// Connections so far, to number them.
+/// Connections accepted so far; the source of connection numbers.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Serves the clients that come to a listener, until it is told to stop: then what is under way is answered, and the connections are closed.
+/// Serves the clients of a listener until `stop` completes. Then it answers the requests in flight and closes
+/// the connections.
 pub async fn serve(
     service: Arc<Service>,
     listener: TcpListener,
@@ -42,39 +43,39 @@ pub async fn serve(
     })
     .await;
     service.stop().await;
-    // Those that are left wait for a client that says nothing.
+    // The connections left are idle.
     connections.shutdown().await;
     Ok(())
 }
 
-/// Serves a connection, unless there are too many.
+/// Serves a connection, or rejects it if there are too many.
 pub async fn serve_connection<S>(service: Arc<Service>, mut stream: S, peer: String)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let _open = Open::new(&service);
-    if service.metrics.get(Count::RespOpen) > service.options.connections_max as u64 {
-        service.metrics.add(Count::TurnedAway, 1);
-        let _gone_perhaps = stream.write_all(b"-ERR max number of clients reached\r\n").await;
+    if service.metrics.get(Metric::RespOpen) > service.options.connections_max as u64 {
+        service.metrics.add(Metric::TurnedAway, 1);
+        let _may_be_closed = stream.write_all(b"-ERR max number of clients reached\r\n").await;
         return;
     }
     let number = 1 + CONNECTIONS.fetch_add(1, Ordering::Relaxed);
     connection::serve(service.clone(), stream, number, peer).await;
 }
 
-/// Counts a connection for as long as it is open.
+/// Counts a connection while it is open.
 struct Open(Arc<Service>);
 
 impl Open {
     fn new(service: &Arc<Service>) -> Self {
-        service.metrics.add(Count::RespConnections, 1);
-        service.metrics.add(Count::RespOpen, 1);
+        service.metrics.add(Metric::RespConnections, 1);
+        service.metrics.add(Metric::RespOpen, 1);
         Self(service.clone())
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.metrics.take(Count::RespOpen, 1);
+        self.0.metrics.take(Metric::RespOpen, 1);
     }
 }

@@ -1,98 +1,99 @@
-//! What a connection is: who speaks, in which version of the protocol, and what it has begun.
+//! The state of a connection: authentication, protocol version and queued transaction.
 
 use std::sync::Arc;
 
-use jeton_access::{Denied, Pass, Right};
+use jeton_auth::{AuthContext, AuthError, Right};
 use jeton_core::{Catalog, Cell, Column, Table};
 use jeton_engine::{Request, Response, TablesView};
-use jeton_resp::reply::Version;
+use jeton_resp::reply_writer::Version;
 
-use super::said::{self, NO_AUTH};
+use super::reply::{self, NO_AUTH};
 use crate::service::Service;
 
-/// A connection.
+/// The state of one connection.
 pub struct Session {
     pub service: Arc<Service>,
-    /// Its number, for whoever asks.
+    /// Number of the connection, as `CLIENT ID` reports it.
     pub number: u64,
-    /// The other end, for whoever asks.
+    /// Address of the client, as `CLIENT INFO` reports it.
     pub peer: String,
     pub version: Version,
-    /// The name that it gave itself.
+    /// Name set by the client.
     pub name: Vec<u8>,
-    pass: Option<Pass>,
+    auth: Option<AuthContext>,
     view: TablesView,
-    /// The table used last, and the tables that it is of.
+    /// The table used last, and its catalog.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
-    /// A transaction that was begun.
-    pub queued: Option<Queued>,
+    /// Commands queued since `MULTI`.
+    pub queued: Option<MultiQueue>,
 }
 
-/// A transaction that was begun: its commands so far.
+/// Commands queued since `MULTI`.
 #[derive(Debug, Default)]
-pub struct Queued {
+pub struct MultiQueue {
     pub commands: Vec<Vec<Vec<u8>>>,
-    /// The keys that they name, and their bytes.
+    /// Keys and bytes of the commands.
     pub keys: usize,
     pub bytes: usize,
-    /// Whether a command could not be queued: then none is done.
+    /// Whether a command could not be queued, so that `EXEC` fails.
     pub broken: bool,
 }
 
-/// A key: its table, and where in it.
-pub struct Place {
+/// The table and cell of a key.
+pub struct ResolvedKey {
     pub table: Arc<Table>,
     pub cell: Cell,
 }
 
 impl Session {
-    /// A connection from somebody.
+    /// Creates the session of a new connection, anonymous if the server allows it.
     pub fn new(service: Arc<Service>, number: u64, peer: String) -> Self {
-        let (pass, view) = (service.access.anonymous().ok(), service.engine.tables_view());
+        let (auth, view) = (service.access.anonymous().ok(), service.engine.tables_view());
         let (version, name) = (Version::Resp2, Vec::new());
-        Self { service, number, peer, version, name, pass, view, last: None, queued: None }
+        Self { service, number, peer, version, name, auth, view, last: None, queued: None }
     }
 
-    /// As if it were new.
+    /// Resets the session to its initial state.
     pub fn reset(&mut self) {
-        self.pass = self.service.access.anonymous().ok();
+        self.auth = self.service.access.anonymous().ok();
         (self.version, self.queued) = (Version::Resp2, None);
         self.name.clear();
     }
 
-    /// Whether it may do anything at all.
-    pub fn is_known(&self) -> bool {
-        self.pass.is_some()
+    /// Whether the client is authenticated, or may be anonymous.
+    pub fn is_authenticated(&self) -> bool {
+        self.auth.is_some()
     }
 
-    /// Shows a token.
-    pub fn authenticate(&mut self, token: &[u8]) -> Result<(), Denied> {
-        let pass = self.service.access.authenticate(token, self.service.millis())?;
-        self.pass = Some(pass);
+    /// Authenticates the client by an access token.
+    pub fn authenticate(&mut self, token: &[u8]) -> Result<(), AuthError> {
+        let auth = self.service.access.authenticate(token, self.service.millis())?;
+        self.auth = Some(auth);
         Ok(())
     }
 
-    /// Does what is asked, but for what would create more counters than its token may.
-    pub async fn burst(&self, requests: Vec<Request>) -> Vec<Response> {
-        match &self.pass {
-            Some(pass) => self.service.burst_as(pass, requests).await,
-            None => unreachable!("who has not said who it is asks for nothing"),
+    /// Submits requests to the engine, except those that exceed the counter quota of the client.
+    pub async fn submit_batch(&self, requests: Vec<Request>) -> Vec<Response> {
+        match &self.auth {
+            Some(auth) => self.service.submit_as(auth, requests).await,
+            None => unreachable!("an unauthenticated session sends no requests"),
         }
     }
 
-    /// Counts operations against its rate.
+    /// Counts operations against the rate limit of the client.
     pub fn spend(&self, millis: u64, operations: u64) -> Result<(), String> {
-        let Some(pass) = &self.pass else { return Err(NO_AUTH.into()) };
-        pass.spend(millis, operations).map_err(|throttled| format!("BUSY {throttled}"))
+        let Some(auth) = &self.auth else { return Err(NO_AUTH.into()) };
+        auth.spend(millis, operations).map_err(|throttled| format!("BUSY {throttled}"))
     }
 
-    /// The table of this name, if it may do this there.
+    /// Finds a table and checks the right of the client to it.
     pub fn table(&mut self, name: &str, right: Right, millis: u64) -> Result<Arc<Table>, String> {
-        let Some(pass) = &self.pass else { return Err(NO_AUTH.into()) };
-        // Before it is looked for: who has no right there does not learn whether there is such a table.
-        if let Err(denied) = pass.may(name, right, millis) {
-            self.service.metrics.add(crate::Count::Denied, 1);
-            return Err(said::denied(denied));
+        let Some(auth) = &self.auth else { return Err(NO_AUTH.into()) };
+        // Checked before the lookup, so that a client without the right does not learn whether the table
+        // exists.
+        if let Err(denied) = auth.may(name, right, millis) {
+            self.service.metrics.add(crate::Metric::Denied, 1);
+            return Err(reply::denied(denied));
         }
         let catalog = self.view.look();
         match &self.last {
@@ -110,12 +111,12 @@ impl Session {
         }
     }
 
-    /// Where a key is, if it may do this there: `row` of the default table, or `table/row`.
-    pub fn place(&mut self, key: &[u8], right: Right, millis: u64) -> Result<Place, String> {
+    /// Resolves a key, `row` of the default table or `table/row`, and checks the right of the client to it.
+    pub fn resolve(&mut self, key: &[u8], right: Right, millis: u64) -> Result<ResolvedKey, String> {
         let (table, row) = match key.iter().position(|byte| *byte == b'/') {
             Some(slash) => {
                 let (name, row) = (&key[..slash], &key[slash + 1..]);
-                // Mostly the same as before, and that is text.
+                // Usually the table used last, whose name is known to be UTF-8.
                 let last = self.last.as_ref().map(|(_, table)| Arc::clone(table));
                 let name = match &last {
                     Some(table) if table.name.as_bytes() == name => &table.name,
@@ -130,9 +131,9 @@ impl Session {
             }
         };
         let cell = self.service.engine.cell(&table, row, UNNAMED.get_or_init(Column::unnamed));
-        Ok(Place { cell: cell.map_err(|error| format!("ERR {error}"))?, table })
+        Ok(ResolvedKey { cell: cell.map_err(|error| format!("ERR {error}"))?, table })
     }
 }
 
-/// The column of keys.
+/// The column that holds the value of a key.
 static UNNAMED: std::sync::OnceLock<Column> = std::sync::OnceLock::new();

@@ -13,8 +13,8 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, Request, header};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use jeton_access::Access;
-use jeton_core::{Format, Formats, TableSettings, WithoutId};
+use jeton_auth::Access;
+use jeton_core::{Format, Formats, MissingIdPolicy, TableSettings};
 use jeton_engine::Engine;
 use jeton_server::{Options, Service, http};
 
@@ -67,7 +67,7 @@ impl World {
             formats: Format::ALL.into_iter().fold(Formats::NONE, Formats::and),
             // Ids that were minted when this was written are to be young for as long as can be.
             dated_window: Duration::from_secs(10 * 365 * 24 * 3600),
-            without_id: WithoutId::AtMostOnce,
+            without_id: MissingIdPolicy::AtMostOnce,
             ..TableSettings::default()
         };
         engine.create_table("every", settings).expect("a table");

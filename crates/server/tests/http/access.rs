@@ -1,22 +1,22 @@
 //! Who may do what.
 
-use jeton_access::{Access, Book, Grant, Limits, Rate, TableRule};
+use jeton_auth::{Access, Grant, Limits, Rate, TableRule, TokenStore};
 use jeton_core::Format;
-use jeton_server::Count;
+use jeton_server::Metric;
 use serde_json::json;
 
 use crate::client::{Client, Reply};
-use crate::world::{Start, World, uuid};
+use crate::harness::{Start, World, uuid};
 
 /// Tokens by name, and the access that knows them.
 struct Keys {
-    book: Book,
+    book: TokenStore,
     tokens: Vec<(String, String)>,
 }
 
 impl Keys {
     fn new() -> Self {
-        Self { book: Book::new(), tokens: Vec::new() }
+        Self { book: TokenStore::new(), tokens: Vec::new() }
     }
 
     fn add(&mut self, name: &str, pattern: &str, rights: &str, limits: Limits) {
@@ -110,11 +110,11 @@ fn every_address_asks_for_its_right() {
         reply.problem(401, "unauthorized");
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"jeton\""));
     }
-    assert!(world.service.metrics.get(Count::Denied) > 0);
+    assert!(world.service.metrics.get(Metric::Denied) > 0);
     // Whoever has one of two rights that will do is not denied the other.
-    let denied = world.service.metrics.get(Count::Denied);
+    let denied = world.service.metrics.get(Metric::Denied);
     ask(&mut client, Some(keys.get("add")), "POST", "/v1/tables/clicks/import", "");
-    assert_eq!(world.service.metrics.get(Count::Denied), denied);
+    assert_eq!(world.service.metrics.get(Metric::Denied), denied);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn a_rate_is_kept_and_says_when_to_come_again() {
     reply.problem(429, "throttled");
     // More than ever allowed at once: waiting does not help, and nothing says that it would.
     assert_eq!(reply.header("retry-after"), None);
-    assert_eq!(world.service.metrics.get(Count::Throttled), 2);
+    assert_eq!(world.service.metrics.get(Metric::Throttled), 2);
 
     // An import waits for its rate instead.
     token = Some(keys.get("steady"));

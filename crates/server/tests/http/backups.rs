@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jeton_access::{Access, Book, Grant, TableRule, UsedFile};
+use jeton_auth::{Access, Grant, TableRule, TokenStore, UsageFile};
 use jeton_server::http;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::client::{Client, Reply};
-use crate::world::{Start, World, uuid};
+use crate::harness::{Start, World, uuid};
 
 const BACKUP: &str = "/v1/admin/backup";
 const ROWS: usize = 7;
@@ -103,7 +103,7 @@ fn a_copy_is_refused_where_it_may_not_be_made() {
 
 #[test]
 fn a_copy_is_for_who_may_administer_the_server() {
-    let mut book = Book::new();
+    let mut book = TokenStore::new();
     let mut token = |name: &str, server: bool, seed: u8| {
         let rule = TableRule { pattern: "*".parse().unwrap(), rights: "read add admin".parse().unwrap() };
         let grant = Grant { server, tables: vec![rule], ..Grant::new(name) };
@@ -121,7 +121,7 @@ fn a_copy_is_for_who_may_administer_the_server() {
     ask(&user).problem(403, "forbidden");
     assert!(!folder.path().join("copy").exists());
     ask(&admin).ok();
-    let used = UsedFile::new(folder.path().join("copy").join(UsedFile::NAME)).read().unwrap();
+    let used = UsageFile::new(folder.path().join("copy").join(UsageFile::NAME)).read().unwrap();
     assert_eq!(used, world.service.access.used(), "what tokens have created is not in the copy");
 }
 

@@ -3,7 +3,7 @@
 use jeton_core::Format;
 use serde_json::{Value, json};
 
-use crate::world::{World, millis, uuid, uuid_at};
+use crate::harness::{World, millis, uuid, uuid_at};
 
 #[test]
 fn each_item_of_a_batch_has_its_own_outcome() {

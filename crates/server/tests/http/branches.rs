@@ -4,8 +4,8 @@ use jeton_core::Format;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply};
-use crate::watching::{event, watch};
-use crate::world::{World, uuid};
+use crate::harness::{World, uuid};
+use crate::watch::{event, watch};
 
 /// Additions to the counters of these rows, which are in several partitions.
 fn adding(rows: &[(&str, i64)]) -> Value {

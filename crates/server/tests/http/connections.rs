@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use jeton_server::Count;
+use jeton_server::Metric;
 use serde_json::json;
 
-use crate::world::{Start, World, uuid};
+use crate::harness::{Start, World, uuid};
 
 const ADD: &str = "/v1/tables/default/counters/c:add";
 
 #[test]
 fn who_does_not_end_a_head_is_cut() {
-    let world = Start::default().options(|options| options.word_timeout = Duration::from_millis(200)).go();
+    let world =
+        Start::default().options(|options| options.request_read_timeout = Duration::from_millis(200)).go();
     let mut silent = world.client();
     let mut slow = world.client();
     slow.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n");
@@ -34,7 +35,7 @@ fn who_does_not_end_a_head_is_cut() {
 /// Waits until no connection is open.
 fn all_ended(world: &World) {
     let begun = Instant::now();
-    while world.service.metrics.get(Count::HttpOpen) > 0 {
+    while world.service.metrics.get(Metric::HttpOpen) > 0 {
         assert!(begun.elapsed() < Duration::from_secs(15), "a client that does not read is not cut");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -43,7 +44,7 @@ fn all_ended(world: &World) {
 #[test]
 fn who_does_not_take_its_answer_is_cut() {
     const WORD: Duration = Duration::from_millis(300);
-    let world = Start::default().options(|options| options.word_timeout = WORD).go();
+    let world = Start::default().options(|options| options.request_read_timeout = WORD).go();
     // A large cell, read so often that no buffer on the way holds all of it.
     let rows = "&row=large".repeat(999);
     let mut client = world.client();
@@ -57,18 +58,18 @@ fn who_does_not_take_its_answer_is_cut() {
 #[test]
 fn who_does_not_take_what_it_watches_is_cut() {
     const WORD: Duration = Duration::from_millis(300);
-    let world = Start::default().options(|options| options.word_timeout = WORD).go();
+    let world = Start::default().options(|options| options.request_read_timeout = WORD).go();
     let mut watcher = world.client();
     watcher.send("GET", "/v1/watch", &[], b"");
     watcher.head();
     watcher.piece();
     // Silence is none of its faults,
     std::thread::sleep(2 * WORD);
-    assert!(world.service.changes.are_watched());
+    assert!(world.service.changes.has_subscribers());
     // but not to read what happens is.
     let row = "x".repeat(1000);
     let begun = Instant::now();
-    while world.service.changes.are_watched() {
+    while world.service.changes.has_subscribers() {
         assert!(begun.elapsed() < Duration::from_secs(15), "a watcher that does not read is not cut");
         let item =
             |at: usize| json!({"table": "default", "row": format!("{row}{at}"), "delta": 1, "id": uuid()});
@@ -114,12 +115,12 @@ fn more_connections_than_there_are_places_are_turned_away() {
     reply.problem(503, "busy");
     assert_eq!(reply.header("retry-after"), Some("1"));
     assert!(fourth.is_at_end());
-    assert_eq!(world.service.metrics.get(Count::TurnedAway), 1);
-    assert_eq!(world.service.metrics.get(Count::HttpOpen), 3);
+    assert_eq!(world.service.metrics.get(Metric::TurnedAway), 1);
+    assert_eq!(world.service.metrics.get(Metric::HttpOpen), 3);
     // A place that is given back can be taken.
     drop(clients.pop());
     let begun = Instant::now();
-    while world.service.metrics.get(Count::HttpOpen) > 2 {
+    while world.service.metrics.get(Metric::HttpOpen) > 2 {
         assert!(begun.elapsed() < Duration::from_secs(15));
         std::thread::yield_now();
     }
@@ -154,5 +155,5 @@ fn at_the_end_what_is_under_way_is_answered() {
     assert_eq!(client.receive().ok()["value"], 4);
     assert!(client.is_at_end());
     world.end();
-    assert_eq!(world.service.metrics.get(Count::HttpOpen), 0);
+    assert_eq!(world.service.metrics.get(Metric::HttpOpen), 0);
 }

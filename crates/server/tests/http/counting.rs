@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::{World, uuid};
+use crate::harness::{World, uuid};
 
 #[test]
 fn what_is_added_is_read_and_a_retry_counts_once() {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jeton_core::{Durability, Format, Formats, Mode, TableSettings, WithoutId};
+use jeton_core::{Durability, Format, Formats, MissingIdPolicy, Mode, TableSettings};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply};
-use crate::world::{Start, World, millis, uuid, uuid_at};
+use crate::harness::{Start, World, millis, uuid, uuid_at};
 
 const ADD: &str = "/v1/tables/default/counters/c:add";
 const READ: &str = "/v1/tables/default/counters/c";
@@ -42,7 +42,7 @@ fn known_with_another_payload_is_a_mismatch() {
 
 #[test]
 fn without_an_answer_in_time_the_same_id_may_come_again() {
-    let world = Start::default().options(|options| options.answer_timeout = Duration::ZERO).go();
+    let world = Start::default().options(|options| options.request_timeout = Duration::ZERO).go();
     let mut client = world.client();
     // A quick disk may be in time even so, now and then.
     let (id, reply, before) = (0..10_000)
@@ -132,7 +132,7 @@ fn no_id_is_the_policy_of_the_table() {
     counts(&mut client, "/v1/tables/strict/counters/c", 0);
     // The table of keys that name none takes writes without ids, and each is another.
     let settings = world.service.engine.table("default").unwrap().settings().clone();
-    assert_eq!(settings.without_id, WithoutId::AtMostOnce);
+    assert_eq!(settings.without_id, MissingIdPolicy::AtMostOnce);
     client.post(ADD, json!({"delta": 1})).ok();
     assert_eq!(client.post(ADD, json!({"delta": 1})).ok()["value"], 2);
 }

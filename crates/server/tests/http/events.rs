@@ -4,7 +4,7 @@ use jeton_core::Format;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::world::World;
+use crate::harness::World;
 
 const PATH: &str = "/v1/tables/events/events";
 

@@ -4,7 +4,7 @@ use jeton_core::Format;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Reply};
-use crate::world::{Start, World, uuid};
+use crate::harness::{Start, World, uuid};
 
 const PATH: &str = "/v1/tables/default/import";
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::world::{World, uuid};
+use crate::harness::{World, uuid};
 
 fn fill(client: &mut Client, rows: impl Iterator<Item = String>) {
     let items: Vec<Value> =

@@ -4,6 +4,7 @@
 
 mod access;
 mod backups;
+mod bad_requests;
 mod batches;
 mod branches;
 mod client;
@@ -11,12 +12,11 @@ mod connections;
 mod counting;
 mod decisions;
 mod events;
+mod harness;
 mod imports;
 mod listing;
-mod mistakes;
 mod pages;
 mod rows;
 mod sessions;
 mod tables;
-mod watching;
-mod world;
+mod watch;

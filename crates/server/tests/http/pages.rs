@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::{World, uuid};
+use crate::harness::{World, uuid};
 
 #[test]
 fn every_response_is_safe_to_show() {

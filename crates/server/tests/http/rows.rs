@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, uuid};
+use crate::harness::{World, uuid};
 
 #[test]
 fn a_row_is_any_bytes() {

@@ -6,7 +6,7 @@ use jeton_core::limits::SESSION_WINDOW;
 use jeton_core::{Format, Formats, TableSettings};
 use serde_json::json;
 
-use crate::world::{World, millis};
+use crate::harness::{World, millis};
 
 const ADD: &str = "/v1/tables/numbered/counters/c:add";
 

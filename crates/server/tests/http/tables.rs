@@ -4,7 +4,7 @@ use jeton_core::{Format, Mode};
 use serde_json::json;
 use std::time::Duration;
 
-use crate::world::{World, uuid};
+use crate::harness::{World, uuid};
 
 #[test]
 fn a_table_is_made_changed_and_shown() {

@@ -1,6 +1,6 @@
 //! Who may do what: tokens, rights in tables, rates.
 
-use jeton_access::{Access, Book, Grant, Limits, RANDOM_BYTES, Rate, TableRule};
+use jeton_auth::{Access, Grant, Limits, RANDOM_BYTES, Rate, TableRule, TokenStore};
 use jeton_server::Options;
 
 use crate::client::{Client, show, words};
@@ -21,7 +21,7 @@ fn grant(name: &str, rules: &[(&str, &str)]) -> Grant {
 
 /// A server with these tokens, as they are shown.
 fn guarded(grants: &[Grant]) -> (Server, Vec<String>) {
-    let mut book = Book::new();
+    let mut book = TokenStore::new();
     let tokens = grants.iter().enumerate().map(|(number, grant)| {
         let random: [u8; RANDOM_BYTES] = std::array::from_fn(|place| (place * 7 + number * 31 + 1) as u8);
         book.add(grant.clone(), &random, NOW).unwrap().reveal()
@@ -157,7 +157,7 @@ fn a_token_creates_no_more_counters_than_it_may() {
     assert_eq!(few.ask("SET {t}a 9"), "OK");
     assert_eq!(few.ask("MSET {t}a 1 {t}d 2"), "OK");
     assert_eq!(used(), 3);
-    assert!(server.service().metrics.get(jeton_server::Count::Quota) >= 10);
+    assert!(server.service().metrics.get(jeton_server::Metric::Quota) >= 10);
 }
 
 #[test]
@@ -245,5 +245,5 @@ fn a_token_has_a_rate() {
     assert_eq!(client.ask("INCR {t}a"), "QUEUED");
     assert_eq!(client.ask("DISCARD"), "OK");
     assert_eq!(free.ask("INCR {t}a"), (5 + made + 1).to_string());
-    assert!(server.service().metrics.get(jeton_server::Count::Throttled) >= 5);
+    assert!(server.service().metrics.get(jeton_server::Metric::Throttled) >= 5);
 }

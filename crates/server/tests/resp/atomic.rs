@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
 use crate::client::{Client, show, words};
 use crate::server::Server;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use jeton_resp::value::{Limits, Parser, Progress, Value};
+use jeton_resp::reply_parser::{Limits, Parser, Progress, Value};
 
 /// No answer takes so long, unless something hangs.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -247,7 +247,7 @@ fn what_became_of_an_id() {
 
 #[test]
 fn what_is_in_doubt_is_asked_again_with_the_same_id() {
-    let mut server = Server::with(Options { answer_timeout: Duration::ZERO, ..Options::default() });
+    let mut server = Server::with(Options { request_timeout: Duration::ZERO, ..Options::default() });
     server.table("any", opaque());
     let mut client = server.client();
     // It may be in time once in a while: a timer has its grain.
@@ -258,7 +258,7 @@ fn what_is_in_doubt_is_asked_again_with_the_same_id() {
         let round = (first..first + 1000).map(|id| command(&["JADD", "any/a", "1", "ID", &id.to_string()]));
         client.send(&round.collect::<Vec<_>>().concat());
         let told: Vec<String> = (0..1000).map(|_| show(&client.read())).collect();
-        told.iter().any(|told| told.starts_with("-IDBUSY ") && told.ends_with("ask again with the same id"))
+        told.iter().any(|told| told.starts_with("-IDBUSY ") && told.ends_with("retry with the same id"))
     });
     assert_eq!(client.ask("PING"), "PONG");
     drop(client);

@@ -4,8 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton_resp::value::Value;
-use jeton_server::{Count, Options, resp};
+use jeton_resp::reply_parser::Value;
+use jeton_server::{Metric, Options, resp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::client::{Client, PATIENCE, words};
@@ -15,7 +15,7 @@ use crate::server::{Server, eventually};
 const WORD: Duration = Duration::from_millis(300);
 
 fn impatient() -> Server {
-    Server::with(Options { word_timeout: WORD, ..Options::default() })
+    Server::with(Options { request_read_timeout: WORD, ..Options::default() })
 }
 
 /// Waits for the end of a connection, and how long that took.
@@ -49,7 +49,7 @@ fn what_is_too_long_is_told_at_once() {
     assert_eq!(answer, "-ERR a cell has at most 65536 bytes, not 65537");
     assert_eq!(client.ask(&format!("SET k {} NX", "v".repeat(65_537))), answer);
     assert_eq!(client.ask(&format!("SET k {}", "v".repeat(65_536))), "OK");
-    assert_eq!(client.ask("APPEND k v"), answer);
+    assert_eq!(client.ask("APPEND k v"), "-ERR a cell has at most 65536 bytes");
     assert_eq!(client.ask("PING"), "PONG");
 }
 
@@ -111,7 +111,7 @@ fn too_many_connections_are_turned_away() {
     clients.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));
     let mut turned_away = server.client();
     assert_eq!(turned_away.read_to_end(), b"-ERR max number of clients reached\r\n");
-    assert_eq!(server.service().metrics.get(Count::TurnedAway), 1);
+    assert_eq!(server.service().metrics.get(Metric::TurnedAway), 1);
     clients.pop();
     eventually("there is room again", || {
         let mut client = server.client();
@@ -140,7 +140,7 @@ fn who_says_nothing_or_half_a_word_is_closed() {
     assert_eq!(idle.ask("PING"), "PONG");
     thread::sleep(WORD * 2);
     assert_eq!(idle.ask("PING"), "PONG");
-    eventually("all others are gone", || server.service().metrics.get(Count::RespOpen) == 1);
+    eventually("all others are gone", || server.service().metrics.get(Metric::RespOpen) == 1);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn the_idle_do_not_disturb_the_active() {
     for number in 1..=1000 {
         assert_eq!(active.ask("INCR a"), number.to_string());
     }
-    assert_eq!(server.service().metrics.get(Count::RespOpen), 501);
+    assert_eq!(server.service().metrics.get(Metric::RespOpen), 501);
     for client in &mut idle {
         client.send(&words("INCR a"));
     }
@@ -234,5 +234,5 @@ fn the_idle_do_not_disturb_the_active() {
     seen.sort_unstable();
     assert_eq!(seen, (1001..=1500).collect::<Vec<_>>());
     drop(idle);
-    eventually("they are gone", || server.service().metrics.get(Count::RespOpen) == 1);
+    eventually("they are gone", || server.service().metrics.get(Metric::RespOpen) == 1);
 }

@@ -1,6 +1,6 @@
 //! What clients ask about commands: what Redis says of its own, we say of ours of the same name.
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
 use crate::client::show;
 use crate::redis::Both;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use jeton_resp::value::Value;
+use jeton_resp::reply_parser::Value;
 
 use crate::client::{command, words};
 use crate::server::Server;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::client::command;
 use crate::redis::Both;
-use crate::same::integer;
+use crate::redis_parity::integer;
 
 const COMMANDS: usize = 6000;
 const PIPELINE_MAX: u64 = 40;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jeton_access::Access;
-use jeton_core::{Format, Formats, TableSettings, WithoutId};
+use jeton_auth::Access;
+use jeton_core::{Format, Formats, MissingIdPolicy, TableSettings};
 use jeton_engine::{Engine, Options as EngineOptions};
 use jeton_server::{Options, Service, resp};
 use tempfile::TempDir;
@@ -131,7 +131,7 @@ impl Drop for Server {
 pub fn opaque() -> TableSettings {
     TableSettings {
         formats: Formats::only(Format::Opaque),
-        without_id: WithoutId::AtMostOnce,
+        without_id: MissingIdPolicy::AtMostOnce,
         ..TableSettings::default()
     }
 }

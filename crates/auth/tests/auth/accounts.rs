@@ -1,0 +1,95 @@
+//! What a token may use up. The rate itself is tested beside the bucket.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use jeton_auth::{Access, Exhausted, Grant, Limits, Quota, Rate, Throttled, TokenStore, Used};
+
+use crate::common::{Home, NOW, everything, random};
+
+fn limited(limits: Limits) -> (Access, String) {
+    let mut book = TokenStore::new();
+    let token = book.add(Grant { limits, ..everything("a") }, &random(1), NOW).unwrap();
+    (Access::from_book(&book), token.reveal())
+}
+
+#[test]
+fn all_passes_of_a_token_spend_from_one_rate() {
+    let operations = Some(Rate { per_second: 10, burst: 3 });
+    let (access, token) = limited(Limits { operations, ..Limits::default() });
+    let (one, other) = (access.authenticate(&token, NOW).unwrap(), access.authenticate(&token, NOW).unwrap());
+    one.spend(NOW, 2).unwrap();
+    other.spend(NOW, 1).unwrap();
+    let throttled = one.clone().spend(NOW, 1).unwrap_err();
+    assert_eq!(throttled, Throttled::Wait { retry_after: Duration::from_millis(100) });
+    assert_eq!(throttled.to_string(), "over the rate of this token, try again in 100 ms");
+    assert!(other.spend(NOW + 99, 1).is_err());
+    other.spend(NOW + 100, 1).unwrap();
+    assert_eq!(one.spend(NOW + 1000, 4), Err(Throttled::TooLarge { burst: 3 }));
+}
+
+#[test]
+fn tables_and_counters_are_counted_apart_and_to_the_edge() {
+    let (access, token) = limited(Limits { tables: Some(2), counters: Some(10), ..Limits::default() });
+    let pass = access.authenticate(&token, NOW).unwrap();
+    pass.take(Quota::Tables, 2).unwrap();
+    assert_eq!(pass.take(Quota::Tables, 1), Err(Exhausted { quota: Quota::Tables, limit: 2 }));
+    pass.take(Quota::Counters, 9).unwrap();
+    // All or none: two do not fit, and one still does.
+    let exhausted = pass.take(Quota::Counters, 2).unwrap_err();
+    assert_eq!(exhausted.to_string(), "this token may create 10 counters, and these would be more");
+    pass.take(Quota::Counters, 1).unwrap();
+    pass.take(Quota::Counters, 0).unwrap();
+    assert!(pass.take(Quota::Counters, u64::MAX).is_err());
+
+    pass.give_back(Quota::Counters, 1);
+    pass.take(Quota::Counters, 1).unwrap();
+    pass.give_back(Quota::Counters, 1000);
+    assert!(pass.take(Quota::Counters, 11).is_err(), "more was given back than there is");
+    pass.take(Quota::Counters, 10).unwrap();
+}
+
+#[test]
+fn threads_together_take_what_there_is() {
+    let (access, token) = limited(Limits { counters: Some(2_000_000), ..Limits::default() });
+    let start = Barrier::new(4);
+    let take = || {
+        let pass = access.authenticate(&token, NOW).unwrap();
+        start.wait();
+        std::iter::from_fn(|| pass.take(Quota::Counters, 1).ok()).count()
+    };
+    let taken: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(taken, 2_000_000);
+}
+
+#[test]
+fn what_is_used_can_be_carried_over_a_restart() {
+    let limits = Limits { tables: Some(2), counters: Some(10), ..Limits::default() };
+    let (home, tokens) = Home::new(&[Grant { limits, ..everything("b") }, everything("a")]);
+    let before = home.access();
+    before.authenticate(tokens[0].reveal(), NOW).unwrap().take(Quota::Counters, 7).unwrap();
+    // Counted without a limit too.
+    before.authenticate(tokens[1].reveal(), NOW).unwrap().take(Quota::Tables, 3).unwrap();
+    let used = before.used();
+    let expected = [
+        Used { name: "a".into(), tables: 3, counters: 0 },
+        Used { name: "b".into(), tables: 0, counters: 7 },
+    ];
+    assert_eq!(used, expected);
+
+    let after = home.access();
+    assert!(used.iter().all(|used| after.set_used(used)));
+    assert!(!after.set_used(&Used { name: "gone".into(), tables: 1, counters: 1 }));
+    assert_eq!(after.used(), expected);
+    let pass = after.authenticate(tokens[0].reveal(), NOW).unwrap();
+    assert!(pass.take(Quota::Counters, 4).is_err());
+    pass.take(Quota::Counters, 3).unwrap();
+
+    // More than the limit, because it was lowered meanwhile: nothing more, and nothing still fits.
+    assert!(after.set_used(&Used { name: "b".into(), tables: 5, counters: 0 }));
+    assert!(pass.take(Quota::Tables, 1).is_err());
+    pass.take(Quota::Tables, 0).unwrap();
+}

@@ -1,0 +1,206 @@
+//! The kinds of values: read from text, and told as text that reads as the same.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jeton_core::units;
+
+/// A value that has a text.
+pub trait SettingValue: Sized {
+    /// Whether its flag means yes without a value.
+    const IS_SWITCH: bool = false;
+    /// Whether it is written without quotes in TOML.
+    const IS_BARE: bool = false;
+
+    /// Reads it, or says what would be right.
+    fn read(text: &str) -> Result<Self, String>;
+
+    /// The text that is told.
+    fn show(&self) -> String;
+}
+
+impl SettingValue for PathBuf {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Err("a path is not empty".into()) } else { Ok(text.into()) }
+    }
+
+    fn show(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+impl SettingValue for String {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Err("a name is not empty".into()) } else { Ok(text.into()) }
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl SettingValue for bool {
+    const IS_SWITCH: bool = true;
+    const IS_BARE: bool = true;
+
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "true" | "yes" | "on" | "1" => Ok(true),
+            "false" | "no" | "off" | "0" => Ok(false),
+            _ => Err("it is true or false".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl SettingValue for usize {
+    const IS_BARE: bool = true;
+
+    fn read(text: &str) -> Result<Self, String> {
+        match text.replace('_', "").parse() {
+            Ok(0) => Err("it is at least 1".into()),
+            Ok(number) => Ok(number),
+            Err(_) => Err("it is a whole number, as 8192".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A file, or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaybePath(pub Option<PathBuf>);
+
+impl SettingValue for MaybePath {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self(if matches!(text, "" | "none") { None } else { Some(text.into()) }))
+    }
+
+    fn show(&self) -> String {
+        self.0.as_ref().map_or("none".into(), |path| path.display().to_string())
+    }
+}
+
+/// Where to listen, if at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen(pub Option<SocketAddr>);
+
+impl SettingValue for Listen {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        // The name that everybody types; no other is looked up, because what it means can change while nobody looks.
+        let text = text.replacen("localhost:", "127.0.0.1:", 1);
+        match text.parse() {
+            Ok(address) => Ok(Self(Some(address))),
+            Err(_) => {
+                Err("it is an address with a port, as 127.0.0.1:6380, 0.0.0.0:6380 or [::1]:6380, or off"
+                    .into())
+            }
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.map_or("off".into(), |address| address.to_string())
+    }
+}
+
+/// Bytes, with or without a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl SettingValue for Size {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self(units::parse_size(text)?))
+    }
+
+    fn show(&self) -> String {
+        units::format_size(self.0)
+    }
+}
+
+/// A length of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DurationValue(pub Duration);
+
+impl SettingValue for DurationValue {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self(units::parse_duration(text)?))
+    }
+
+    fn show(&self) -> String {
+        units::format_duration(self.0)
+    }
+}
+
+impl std::str::FromStr for DurationValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::read(text)
+    }
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLevel(pub tracing::Level);
+
+impl SettingValue for LogLevel {
+    fn read(text: &str) -> Result<Self, String> {
+        let known = ["error", "warn", "info", "debug", "trace"].contains(&text);
+        match text.parse() {
+            Ok(level) if known => Ok(Self(level)),
+            _ => Err("it is error, warn, info, debug or trace".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string().to_ascii_lowercase()
+    }
+}
+
+/// How it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl SettingValue for LogFormat {
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err("it is text or json".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Text => "text".into(),
+            Self::Json => "json".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_port() {
+        assert_eq!(Listen::read("localhost:1").map(|listen| listen.show()), Ok("127.0.0.1:1".into()));
+        assert_eq!(Listen::read("[::1]:1").map(|listen| listen.show()), Ok("[::1]:1".into()));
+        assert_eq!(Listen::read("off"), Ok(Listen(None)));
+        for text in ["", "127.0.0.1", "6380", "example.org:1"] {
+            assert!(Listen::read(text).is_err(), "{text}");
+        }
+    }
+}

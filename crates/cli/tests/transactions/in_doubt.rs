@@ -1,0 +1,92 @@
+//! What is left behind: shown, and ended by whoever is asked to.
+
+use jeton_etx::{
+    AttemptId, AttemptNumber, CoordinatorId, DecisionLocation, RequestId, Resource, Value, Vote,
+};
+use jeton_participants::{MariaDb, Postgres, Settings};
+use serde_json::Value as Json;
+
+use crate::bank::{Bank, OPENING};
+use crate::cluster::{Cluster, Setup};
+use crate::http_client::id;
+
+/// Prepares a branch in each database, as servers that then die. How many of them heard that it is prepared: a sweep may be faster.
+pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account: i64) -> usize {
+    let session = u128::from_str_radix(&id.replace('-', ""), 16).unwrap();
+    let attempt = |work| AttemptId {
+        request: RequestId { session, sequence: 0 },
+        number: AttemptNumber::FIRST,
+        coordinator: CoordinatorId { server: 9, incarnation: 0xdead, work },
+        decision_location: DecisionLocation::Registers,
+    };
+    bank.runtime.block_on(async {
+        let postgres = Postgres::new(&bank.postgres.url(), Settings::new("ledger", cluster, 0)).unwrap();
+        let mariadb = MariaDb::new(&bank.mariadb.url(), Settings::new("vault", cluster, 1)).unwrap();
+        let databases: [(&dyn Resource, &str); 2] = [
+            (&postgres, "UPDATE account SET balance = balance - 1 WHERE id = $1"),
+            (&mariadb, "UPDATE account SET balance = balance + 1 WHERE id = ?"),
+        ];
+        let mut heard = 0;
+        for ((database, sql), work) in databases.into_iter().zip(7..) {
+            let mut branch = database.begin(attempt(work)).await.unwrap();
+            branch.execute(sql, &[Value::Integer(account)]).await.unwrap();
+            heard += usize::from(matches!(branch.vote().await, Vote::Yes));
+        }
+        heard
+    })
+}
+
+pub fn a_branch_left_behind_is_listed_and_resolved(bank: &Bank) {
+    let setup = Setup { more: "sweep_every = \"1h\"", ..Setup::default() };
+    let cluster = Cluster::start(bank, &setup);
+    let (account, id) = (bank.account(), id(0));
+    assert_eq!(leave_behind(bank, bank.cluster(cluster.number), &id, account), 2);
+    assert_eq!(bank.prepared(cluster.number), 2);
+
+    let listed = cluster.must(&["tx", "list"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 3, "{listed}");
+    for (line, database) in lines[1..].iter().zip(["ledger", "vault"]) {
+        for word in [database, &id, "none", "server 9, life dead, work ", "gone", "account"] {
+            // MariaDB does not tell which locks are those of a branch whose session is gone.
+            let is_untold = database == "vault" && word == "account";
+            assert!(is_untold || line.contains(word), "{word:?} is not in:\n{listed}");
+        }
+    }
+    let json: Json = serde_json::from_str(&cluster.must(&["tx", "list", "--json"])).unwrap();
+    assert_eq!(json["branches"][0]["decision"], "none");
+    for place in [0, 1] {
+        assert!(
+            json["branches"][place]["age_ms"].is_u64() && json["branches"][place]["attempt"] == 1,
+            "{json}"
+        );
+    }
+
+    // Nobody is there to confirm it.
+    let run = cluster.run(&["tx", "resolve", &id]);
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.out.contains(&id) && run.err.contains("nothing was done") && run.err.contains("--yes"),
+        "{}",
+        run.err
+    );
+    assert_eq!(bank.prepared(cluster.number), 2);
+
+    let told = cluster.must(&["tx", "resolve", &id, "--yes"]);
+    assert_eq!(told, "ledger: rolled back\nvault: rolled back\n");
+    assert_eq!(bank.prepared(cluster.number), 0);
+    assert_eq!(bank.balances(account), (OPENING, OPENING));
+    assert_eq!(cluster.must(&["tx", "list"]), "Nothing is in doubt.\n");
+    // The register was written first.
+    let shown = cluster.must(&["tx", "show", &id]);
+    assert!(shown.contains("nothing is decided") && shown.contains("try 1   abort"), "{shown}");
+    let again = cluster.must(&["tx", "resolve", &id, "--yes"]);
+    assert_eq!(again, "Nothing of it is prepared in a database that answers.\n");
+
+    // The request itself goes on with the next try.
+    let (from, to) = (format!("from={account}"), format!("to={account}"));
+    cluster.must(&["tx", "issue", "transfer", &from, &to, "amount=1", "--id", &id]);
+    assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
+    let shown = cluster.must(&["tx", "show", &id]);
+    assert!(shown.contains("try 1   abort") && shown.contains("try 2   commit"), "{shown}");
+}

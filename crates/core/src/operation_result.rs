@@ -1,0 +1,209 @@
+//! The result of an operation, recorded under its id; and rejections, which are not recorded.
+
+use std::time::Duration;
+
+use forgetful_filter::Timestamp;
+
+use crate::codec::{DecodeError, Reader, Write};
+use crate::hash::PayloadHash;
+use crate::id::{Format, Formats};
+
+/// The first result of an operation. Every retry gets it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationResult {
+    /// Whether the changes were made. False if a bound or check refused them: permanently, under this id.
+    pub applied: bool,
+    /// Slot of the partition's log that holds the operation.
+    pub slot: u64,
+    /// Time of the decision on the partition's clock, in milliseconds since 1970.
+    pub millis: u64,
+    /// The counters after the operation, one for each change; `None` for cells that are empty or hold bytes.
+    /// After an append, the length in bytes.
+    pub values: Values,
+}
+
+/// One value per change, without an allocation for a single change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Values {
+    /// Value of the only change.
+    One(Option<i64>),
+    /// Values of several changes, in order.
+    Many(Box<[Option<i64>]>),
+}
+
+impl Values {
+    /// The values in order.
+    pub fn as_slice(&self) -> &[Option<i64>] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
+
+    /// The values of several changes.
+    pub fn from_vec(values: Vec<Option<i64>>) -> Self {
+        match values[..] {
+            [only] => Self::One(only),
+            _ => Self::Many(values.into()),
+        }
+    }
+}
+
+impl OperationResult {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let values = self.values.as_slice();
+        out.put_varint((values.len() as u64) << 1 | u64::from(self.applied));
+        for value in values {
+            match value {
+                Some(value) => {
+                    out.put_u8(1);
+                    out.put_signed(*value);
+                }
+                None => out.put_u8(0),
+            }
+        }
+    }
+
+    pub(crate) fn decode(slot: u64, millis: u64, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let head = input.varint()?;
+        let count = usize::try_from(head >> 1).map_err(|_| DecodeError("a count beyond memory"))?;
+        if count > input.rest().len() {
+            return Err(DecodeError("a count beyond the bytes there are"));
+        }
+        let mut values = Vec::with_capacity(count);
+        for _ in 0..count {
+            values.push(match input.u8()? {
+                0 => None,
+                1 => Some(input.signed()?),
+                _ => return Err(DecodeError("an unknown kind of value")),
+            });
+        }
+        Ok(Self { applied: head & 1 != 0, slot, millis, values: Values::from_vec(values) })
+    }
+}
+
+/// The dedup record of an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DedupRecord {
+    /// Hash of the changes.
+    pub payload: PayloadHash,
+    /// The recorded result.
+    pub answer: OperationResult,
+}
+
+impl DedupRecord {
+    /// Appends the encoded record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.payload.0);
+        out.put_varint(self.answer.slot);
+        out.put_varint(self.answer.millis);
+        self.answer.encode(out);
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut input = Reader::new(bytes);
+        let payload = PayloadHash(input.u64()?);
+        let (slot, millis) = (input.varint()?, input.varint()?);
+        let answer = OperationResult::decode(slot, millis, &mut input)?;
+        input.finish()?;
+        Ok(Self { payload, answer })
+    }
+}
+
+/// Why an operation was rejected. Nothing changed and nothing was recorded: the id can be used again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The table requires an id on every write.
+    #[error("the table wants an id on every write")]
+    IdRequired,
+    /// The table does not accept ids of this format.
+    #[error("an id of format {found} is not taken here; the table takes {taken}")]
+    FormatNotTaken {
+        /// Format of the id.
+        found: Format,
+        /// Formats that the table accepts.
+        taken: Formats,
+    },
+    /// The id was used for another operation.
+    #[error("the id was used for another operation: an id stands for one operation only")]
+    Mismatch,
+    /// The id is older than the table's window. It may have been applied before; it is not applied now.
+    #[error(
+        "the id is older than the window of {window:?}: whether it was counted is no longer known, and it is not counted now"
+    )]
+    Expired {
+        /// The table's window.
+        window: Duration,
+        /// The partition's time.
+        now: Timestamp,
+    },
+    /// The sequence number is below the client's window.
+    #[error(
+        "the sequence number is below {low_water}, the lowest still remembered of this client; it is not counted now"
+    )]
+    Superseded {
+        /// The lowest sequence number whose result is still recorded.
+        low_water: u64,
+    },
+    /// The id is dated too far in the future.
+    #[error("the id is dated {ahead:?} ahead, more than the allowed {skew:?}")]
+    FromFuture {
+        /// How far ahead it is dated.
+        ahead: Duration,
+        /// The table's limit.
+        skew: Duration,
+        /// The partition's time.
+        now: Timestamp,
+    },
+    /// A later epoch of the same client has written.
+    #[error("the client has begun epoch {epoch}, which ends all epochs below")]
+    Fenced {
+        /// The client's current epoch.
+        epoch: u64,
+    },
+    /// The epoch is too large. If it were accepted, no client could begin a session above it later.
+    #[error(
+        "the epoch is above {latest}, the largest possible now: an epoch counts the lives of its client, or is the time of \
+         its start in milliseconds since 1970"
+    )]
+    EpochAhead {
+        /// The largest epoch that can begin now: the partition's time in milliseconds plus the table's skew.
+        latest: u64,
+    },
+    /// The client's session has expired, or the epoch of an unknown client is not above those of expired
+    /// sessions.
+    #[error(
+        "nothing is known of this session (any more): whether the operation was counted cannot be known; \
+         begin a session with an epoch above {floor}, such as the present time in milliseconds since 1970"
+    )]
+    UnknownSession {
+        /// The epoch must be above this.
+        floor: u64,
+    },
+    /// The cell would exceed its maximum size.
+    #[error("a cell has at most {} bytes", crate::limits::CELL_BYTES_MAX)]
+    CellTooLarge,
+    /// The counter would leave the range of i64.
+    #[error("the counter would leave the range of 64-bit integers")]
+    Overflow,
+    /// The cell holds bytes, and the change is for counters.
+    #[error("the cell holds bytes, not a counter")]
+    NotACounter,
+    /// Escrow of prepared transactions reserves the value. They finish soon; retry then.
+    #[error("prepared transactions reserve the value of this counter; retry with the same id")]
+    Reserved,
+    /// An addition of a transaction would leave its bounds.
+    #[error("the counter is at {value}, and the addition would leave the bounds that came with it")]
+    Bound {
+        /// The counter's value.
+        value: i64,
+    },
+    /// No memory to record one more id or session.
+    #[error("there is no memory left to remember more {what}; retry with the same id")]
+    Capacity {
+        /// What there are too many of.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,94 @@
+//! The store's clock: monotonic, and hardly faster than real time, even if the system clock is stepped.
+//!
+//! The caller reads two clocks: the wall clock, which may jump, and a monotonic clock. A jump of a day, if
+//! believed, would end every window at once. So the store's time follows the wall clock, but gains on real
+//! time by at most one eighth; and it never goes back.
+//!
+//! After a restart no clock has measured the downtime: the store believes the wall clock unless it is behind
+//! the log. The caller must check that the wall clock is not absurdly far ahead: log entries fix the time
+//! permanently.
+
+use std::time::Duration;
+
+use forgetful_filter::Timestamp;
+
+/// The store's time gains on real time by at most one part in `GAIN`.
+pub const GAIN: u32 = 8;
+
+/// The store's clock.
+#[derive(Debug, Clone)]
+pub struct StoreClock {
+    now: Timestamp,
+    elapsed: Duration,
+}
+
+impl StoreClock {
+    /// Starts at the wall clock's time, or at the latest time in the log if that is later. `elapsed` is the
+    /// reading of the monotonic clock.
+    pub fn begin(wall: Timestamp, logged: Timestamp, elapsed: Duration) -> Self {
+        Self { now: wall.max(logged), elapsed }
+    }
+
+    /// Takes a reading of both clocks and returns the time.
+    pub fn advance(&mut self, wall: Timestamp, elapsed: Duration) -> Timestamp {
+        let passed = elapsed.saturating_sub(self.elapsed);
+        self.elapsed = self.elapsed.max(elapsed);
+        let fastest = self.now.after(passed.saturating_add(passed / GAIN));
+        self.now = wall.clamp(self.now, fastest);
+        self.now
+    }
+
+    /// Time of the last reading.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+}
+
+/// The span on the store's clock that covers `window` of real time.
+pub fn with_clock_drift(window: Duration) -> Duration {
+    window.saturating_add(window / GAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    #[test]
+    fn follows_a_correct_clock() {
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(5));
+        assert_eq!(time.advance(Timestamp::from_secs(1010), s(15)), Timestamp::from_secs(1010));
+    }
+
+    #[test]
+    fn a_jump_forward_gains_at_most_an_eighth() {
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(0));
+        assert_eq!(time.advance(Timestamp::from_secs(900_000), s(8)), Timestamp::from_secs(1009));
+        assert_eq!(time.advance(Timestamp::from_secs(900_000), s(16)), Timestamp::from_secs(1018));
+    }
+
+    #[test]
+    fn a_step_back_stops_time() {
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(0));
+        assert_eq!(time.advance(Timestamp::from_secs(10), s(8)), Timestamp::from_secs(1000));
+        assert_eq!(time.advance(Timestamp::from_secs(1001), s(9)), Timestamp::from_secs(1001));
+    }
+
+    #[test]
+    fn monotonic_clock_stepping_back_adds_no_time() {
+        let mut time = StoreClock::begin(Timestamp::from_secs(1000), Timestamp::ZERO, s(100));
+        time.advance(Timestamp::from_secs(5000), s(50));
+        assert_eq!(time.advance(Timestamp::from_secs(5000), s(108)), Timestamp::from_secs(1009));
+    }
+
+    #[test]
+    fn starts_no_earlier_than_the_log() {
+        assert_eq!(
+            StoreClock::begin(Timestamp::from_secs(10), Timestamp::from_secs(99), s(0)).now(),
+            Timestamp::from_secs(99)
+        );
+    }
+}

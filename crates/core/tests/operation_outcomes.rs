@@ -1,0 +1,627 @@
+//! Outcomes of operations: the cases that the README and the API promise.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::*;
+use jeton_core::limits::{CELL_BYTES_MAX, CHANGES_MAX, CLIENT_BYTES_MAX, ID_BYTES_MAX, OPERATION_BYTES_MAX};
+use jeton_core::{
+    Cell, Change, Column, DedupLocation, Format, Formats, Generation, MissingIdPolicy, OpId, Operation,
+    OperationError, Rejection, TableId, TableSettings, Timestamp, Value, Verdict,
+};
+use proptest::prelude::*;
+
+/// Window, skew and lease of `settings()`.
+const WINDOW: u64 = 60_000;
+const SKEW: u64 = 5_000;
+
+fn world() -> World {
+    World::new(settings())
+}
+
+/// An id of each format, dated at the start of the world.
+fn one_of_each() -> [OpId; 5] {
+    [
+        minted(0, 1),
+        OpId::Ulid(u128::from(START) << 80 | 1),
+        sequenced("till", 1, 1),
+        OpId::event("till", "1", START).unwrap(),
+        opaque("order-1"),
+    ]
+}
+
+#[test]
+fn a_new_id_is_applied_and_returns_value_slot_and_time() {
+    for id in one_of_each() {
+        let mut world = world();
+        world.at(7);
+        let decision = world.add(&id, 5).fresh();
+        assert!(decision.answer.applied);
+        assert_eq!(decision.answer.values.as_slice(), [Some(5)]);
+        assert_eq!((decision.answer.slot, decision.answer.millis), (1, START + 7));
+        assert_eq!(world.counter("a"), 5);
+    }
+}
+
+#[test]
+fn a_retry_gets_the_first_result_after_later_changes() {
+    for id in one_of_each() {
+        let mut world = world();
+        let first = world.add(&id, 5).fresh().answer;
+        world.at(10).add(&opaque("another"), 100).applied();
+        assert_eq!(world.at(20).add(&id, 5).replayed(), first, "{id}");
+        assert_eq!(world.counter("a"), 105);
+    }
+}
+
+#[test]
+fn an_id_names_one_operation() {
+    for id in one_of_each() {
+        let mut world = world();
+        let cell = column("a", "f:q");
+        world.change_cell(&id, &cell, within(5, Some(0), Some(10))).applied();
+        for (other, change) in [
+            (&cell, within(6, Some(0), Some(10))),
+            (&cell, within(5, Some(1), Some(10))),
+            (&cell, within(5, Some(0), Some(11))),
+            (&cell, within(5, Some(0), None)),
+            (&cell, within(5, None, Some(10))),
+            (&cell, Change::Add(5)),
+            (&cell, Change::Set(5)),
+            (&cell, Change::Reset),
+            (&cell, Change::Delete),
+            (&cell, Change::Put([5].into())),
+            (&column("a", "f:r"), within(5, Some(0), Some(10))),
+        ] {
+            let verdict = world.change_cell(&id, other, change.clone());
+            assert_eq!(verdict.rejected(), Rejection::Mismatch, "{id}: {change:?}");
+        }
+        let same = (cell.clone(), within(5, Some(0), Some(10)));
+        assert_eq!(world.batch(&id, &[same.clone(), same]).rejected(), Rejection::Mismatch);
+        assert_eq!(world.store.values[&cell], Value::Counter(5));
+    }
+}
+
+#[test]
+fn a_batch_in_another_order_is_another_operation() {
+    let mut world = world();
+    let changes = [(column("a", "f:1"), Change::Add(1)), (column("a", "f:2"), Change::Add(2))];
+    world.batch(&minted(0, 1), &changes).fresh();
+    assert_eq!(world.batch(&minted(0, 1), &changes).replayed().values.as_slice(), [Some(1), Some(2)]);
+    let [first, second] = changes;
+    assert_eq!(world.batch(&minted(0, 1), &[second, first]).rejected(), Rejection::Mismatch);
+}
+
+#[test]
+fn a_bounds_refusal_is_permanent() {
+    for id in one_of_each() {
+        let mut world = world();
+        world.add(&opaque("deposit"), 3).applied();
+        let take = within(-5, Some(0), None);
+        assert_eq!(world.change_row(&id, "a", take.clone()).refused(), [Some(3)], "{id}");
+        assert_eq!(world.counter("a"), 3);
+        world.add(&opaque("more"), 100).applied();
+        let again = world.change_row(&id, "a", take).replayed();
+        assert!(!again.applied);
+        assert_eq!(again.values.as_slice(), [Some(3)]);
+        assert_eq!(world.change_row(&id, "a", Change::Add(-5)).rejected(), Rejection::Mismatch);
+        assert_eq!(world.counter("a"), 103);
+    }
+}
+
+#[test]
+fn a_dated_id_expires_right_after_its_window() {
+    for id in one_of_each().into_iter().filter(|id| id.dated().is_some()) {
+        let mut world = world();
+        let first = world.add(&id, 5).fresh().answer;
+        assert_eq!(world.at(WINDOW).add(&id, 5).replayed(), first);
+        let expired = Rejection::Expired { window: ms(WINDOW), now: at(WINDOW + 1) };
+        assert_eq!(world.at(WINDOW + 1).add(&id, 5).rejected(), expired);
+        assert_eq!(
+            world.at(WINDOW * 1000).add(&id, 5).rejected(),
+            Rejection::Expired { window: ms(WINDOW), now: at(WINDOW * 1000) }
+        );
+        assert_eq!(world.counter("a"), 5);
+    }
+}
+
+#[test]
+fn a_new_dated_id_is_accepted_to_the_end_of_the_window() {
+    let mut world = world();
+    world.at(WINDOW).add(&minted(0, 1), 1).applied();
+    let expired = Rejection::Expired { window: ms(WINDOW), now: at(WINDOW + 1) };
+    assert_eq!(world.at(WINDOW + 1).add(&minted(0, 2), 1).rejected(), expired);
+    assert_eq!(world.counter("a"), 1);
+}
+
+#[test]
+fn an_id_from_the_future_is_accepted_up_to_the_skew() {
+    let mut world = world();
+    world.add(&minted(SKEW, 1), 1).applied();
+    let rejection = world.add(&minted(SKEW + 1, 2), 1).rejected();
+    assert_eq!(rejection, Rejection::FromFuture { ahead: ms(SKEW + 1), skew: ms(SKEW), now: at(0) });
+    // Nothing was recorded: when its time has come, it counts.
+    world.at(1).add(&minted(SKEW + 1, 2), 1).applied();
+    assert_eq!(world.counter("a"), 2);
+    // The id from the future is recorded as long as others.
+    world.at(SKEW + WINDOW).add(&minted(SKEW, 1), 1).replayed();
+}
+
+#[test]
+fn partition_time_does_not_go_back() {
+    let mut world = world();
+    world.at(WINDOW + 1).add(&opaque("later"), 1).applied();
+    assert!(matches!(world.at(0).add(&minted(0, 1), 1).rejected(), Rejection::Expired { .. }));
+    assert_eq!(world.partition(&cell("a")).time(), at(WINDOW + 1));
+}
+
+#[test]
+fn partition_time_is_in_whole_milliseconds() {
+    let mut world = world();
+    world.now = Timestamp::from_nanos(at(0).as_nanos() + 999_999);
+    let decision = world.add(&opaque("a"), 1).fresh();
+    assert_eq!(world.partition(&cell("a")).time(), at(0));
+    assert_eq!(decision.answer.millis, START);
+}
+
+#[test]
+fn a_write_without_an_id_follows_the_table_policy() {
+    let plain = Operation::single(None, cell("a"), Change::Add(1)).unwrap();
+    let mut strict = World::new(TableSettings { without_id: MissingIdPolicy::Refuse, ..settings() });
+    assert_eq!(strict.submit(&plain).rejected(), Rejection::IdRequired);
+    let mut lax = world();
+    assert_eq!(lax.submit(&plain).fresh().memory, DedupLocation::None);
+    // A retry is another write.
+    assert_eq!(lax.submit(&plain).applied(), 2);
+    assert!(lax.store.answers.is_empty());
+}
+
+#[test]
+fn an_id_of_another_format_is_refused() {
+    for id in one_of_each() {
+        let taken =
+            Format::ALL.into_iter().filter(|format| *format != id.format()).fold(Formats::NONE, Formats::and);
+        let mut world = World::new(TableSettings { formats: taken, ..settings() });
+        let refused = Rejection::FormatNotTaken { found: id.format(), taken };
+        assert_eq!(world.add(&id, 1).rejected(), refused);
+        assert!(world.store.values.is_empty());
+    }
+}
+
+#[test]
+fn overflow_changes_and_records_nothing() {
+    for (start, step, back) in [(i64::MAX, 1, -1), (i64::MIN, -1, 1)] {
+        for id in one_of_each() {
+            let mut world = world();
+            world.change_row(&opaque("start"), "a", Change::Set(start)).applied();
+            assert_eq!(world.add(&id, step).rejected(), Rejection::Overflow);
+            assert_eq!(world.counter("a"), start);
+            world.add(&opaque("back"), back).applied();
+            assert_eq!(world.add(&id, step).applied(), start, "the same id may come again");
+        }
+    }
+}
+
+#[test]
+fn adding_to_bytes_is_refused() {
+    let mut world = world();
+    world.change_row(&opaque("put"), "a", Change::Put((*b"text").into())).fresh();
+    assert_eq!(world.add(&minted(0, 1), 1).rejected(), Rejection::NotACounter);
+    assert_eq!(
+        world.change_row(&minted(0, 2), "a", within(1, None, None)).rejected(),
+        Rejection::NotACounter
+    );
+    assert_eq!(world.value("a"), Some(Value::Bytes((*b"text").into())));
+    // Nothing was recorded: with a counter in its place the same id counts.
+    world.change_row(&opaque("reset"), "a", Change::Reset).applied();
+    world.add(&minted(0, 1), 1).applied();
+}
+
+#[test]
+fn set_reset_delete_and_put() {
+    let mut world = world();
+    assert_eq!(world.change_row(&opaque("1"), "a", Change::Set(-9)).applied(), -9);
+    assert_eq!(world.add(&opaque("2"), 1).applied(), -8);
+    assert_eq!(world.change_row(&opaque("3"), "a", Change::Reset).applied(), 0);
+    assert_eq!(world.value("a"), Some(Value::Counter(0)));
+    let put = world.change_row(&opaque("4"), "a", Change::Put((*b"x").into())).fresh().answer;
+    assert_eq!((put.applied, put.values.as_slice()), (true, &[None][..]));
+    assert_eq!(world.value("a"), Some(Value::Bytes((*b"x").into())));
+    let delete = world.change_row(&opaque("5"), "a", Change::Delete).fresh().answer;
+    assert_eq!((delete.applied, delete.values.as_slice()), (true, &[None][..]));
+    assert_eq!(world.value("a"), None);
+    assert_eq!(world.add(&opaque("6"), 2).applied(), 2, "an empty cell is a counter at zero");
+    // They are operations with ids like any other.
+    world.change_row(&opaque("1"), "a", Change::Set(-9)).replayed();
+    world.change_row(&opaque("5"), "a", Change::Delete).replayed();
+    assert_eq!(world.counter("a"), 2);
+}
+
+#[test]
+fn bounds_are_inclusive() {
+    for (delta, min, max, fits) in [
+        (5, None, Some(5), true),
+        (6, None, Some(5), false),
+        (-5, Some(-5), None, true),
+        (-6, Some(-5), None, false),
+        (3, Some(3), Some(3), true),
+        (2, Some(3), Some(3), false),
+        (4, Some(3), Some(3), false),
+        (i64::MAX, None, Some(i64::MAX), true),
+        (i64::MIN, Some(i64::MIN), None, true),
+        (1, None, None, true),
+    ] {
+        let answer = world().change_row(&opaque("1"), "a", within(delta, min, max)).fresh().answer;
+        assert_eq!(answer.applied, fits, "{delta} within {min:?} and {max:?}");
+    }
+}
+
+#[test]
+fn an_overflowing_sum_violates_the_bound_on_its_side() {
+    for (start, delta, min, max, refused) in [
+        (i64::MAX, 1, None, Some(i64::MAX), true),
+        (i64::MAX, 1, Some(0), None, false),
+        (i64::MAX, i64::MAX, Some(i64::MIN), Some(i64::MAX), true),
+        (i64::MIN, -1, Some(i64::MIN), None, true),
+        (i64::MIN, -1, None, Some(0), false),
+        (i64::MIN, i64::MIN, Some(0), Some(0), true),
+    ] {
+        let mut world = world();
+        world.change_row(&opaque("start"), "a", Change::Set(start)).applied();
+        let verdict = world.change_row(&opaque("1"), "a", within(delta, min, max));
+        if refused {
+            assert_eq!(verdict.refused(), [Some(start)]);
+        } else {
+            assert_eq!(verdict.rejected(), Rejection::Overflow);
+        }
+        assert_eq!(world.counter("a"), start);
+    }
+}
+
+#[test]
+fn a_batch_applies_all_changes() {
+    let mut world = world();
+    let (one, two) = (column("a", "f:1"), column("a", "f:2"));
+    let changes =
+        [(one.clone(), Change::Add(1)), (two.clone(), Change::Put([7].into())), (cell("a"), Change::Set(3))];
+    let answer = world.batch(&minted(0, 1), &changes).fresh().answer;
+    assert_eq!(answer.values.as_slice(), [Some(1), None, Some(3)]);
+    assert_eq!(world.store.values[&one], Value::Counter(1));
+    assert_eq!(world.store.values[&two], Value::Bytes([7].into()));
+    assert_eq!(world.batch(&minted(0, 1), &changes).replayed(), answer);
+    assert_eq!(world.counter("a"), 3);
+}
+
+#[test]
+fn changes_of_one_cell_see_each_other() {
+    let mut world = world();
+    let a = cell("a");
+    let answer = world.batch(
+        &minted(0, 1),
+        &[
+            (a.clone(), Change::Add(1)),
+            (a.clone(), within(2, None, Some(3))),
+            (a.clone(), Change::Put([0].into())),
+            (a.clone(), Change::Delete),
+            (a.clone(), Change::Add(7)),
+        ],
+    );
+    assert_eq!(answer.fresh().answer.values.as_slice(), [Some(1), Some(3), None, None, Some(7)]);
+    assert_eq!(world.counter("a"), 7);
+    let verdict = world.batch(&minted(0, 2), &[(a.clone(), Change::Put([0].into())), (a, Change::Add(1))]);
+    assert_eq!(verdict.rejected(), Rejection::NotACounter);
+}
+
+#[test]
+fn one_bound_refuses_the_whole_batch() {
+    let mut world = world();
+    let (a, b, c) = (cell("a"), column("a", "f:b"), column("a", "f:c"));
+    world.add(&opaque("start"), 10).applied();
+    let changes = [
+        (a.clone(), Change::Add(1)),
+        (a.clone(), within(-20, Some(0), None)),
+        (b.clone(), Change::Set(9)),
+        (b.clone(), Change::Add(1)),
+        (c, Change::Add(2)),
+    ];
+    let told = [Some(10), Some(10), Some(0), Some(0), Some(0)];
+    assert_eq!(world.batch(&minted(0, 1), &changes).refused(), told);
+    assert_eq!(world.counter("a"), 10);
+    assert!(!world.store.values.contains_key(&b));
+    world.add(&opaque("more"), 100).applied();
+    let again = world.batch(&minted(0, 1), &changes).replayed();
+    assert_eq!((again.applied, again.values.as_slice()), (false, &told[..]));
+    assert_eq!(world.counter("a"), 110);
+}
+
+#[test]
+fn an_overflow_in_a_batch_changes_nothing() {
+    let mut world = world();
+    let (a, b) = (cell("a"), column("a", "f:b"));
+    for changes in [
+        [(a.clone(), Change::Add(1)), (b.clone(), Change::Add(i64::MAX)), (b.clone(), Change::Add(1))],
+        // A bound that refuses comes first: still nothing is recorded for an overflow.
+        [
+            (a.clone(), within(1, None, Some(0))),
+            (b.clone(), Change::Add(i64::MAX)),
+            (b.clone(), Change::Add(1)),
+        ],
+    ] {
+        assert_eq!(world.batch(&minted(0, 1), &changes).rejected(), Rejection::Overflow);
+    }
+    assert!(world.store.values.is_empty());
+    world.batch(&minted(0, 1), &[(a, Change::Add(1)), (b, Change::Add(1))]).fresh();
+}
+
+/// Two rows of different partitions.
+fn apart() -> (Cell, Cell) {
+    let first = cell("0");
+    let other = (1..).map(|n: u32| cell(&n.to_string())).find(|cell| cell.partition() != first.partition());
+    (first, other.unwrap())
+}
+
+#[test]
+fn changes_in_several_partitions_or_tables_are_refused() {
+    let (here, there) = apart();
+    let error =
+        Operation::batch(None, vec![(here.clone(), Change::Add(1)), (there, Change::Add(1))]).unwrap_err();
+    assert_eq!(error, OperationError::SeveralPartitions);
+    let why = error.to_string();
+    assert!(why.contains("one partition") && why.contains("row") && why.contains("transaction"), "{why}");
+
+    let elsewhere = (1..)
+        .map(|n: u32| Cell::new(&SECRET, TableId(2), &n.to_be_bytes(), &Column::unnamed()).unwrap())
+        .find(|cell| cell.partition() == here.partition());
+    let changes = vec![(here, Change::Add(1)), (elsewhere.unwrap(), Change::Add(1))];
+    let error = Operation::batch(None, changes).unwrap_err();
+    assert_eq!(error, OperationError::SeveralTables);
+    assert!(error.to_string().contains("one table"), "{error}");
+}
+
+#[test]
+fn operations_have_limits() {
+    let put = |bytes: usize| (cell("a"), Change::Put(vec![0; bytes].into()));
+    let single = |(cell, change)| Operation::single(None, cell, change);
+    assert!(single(put(CELL_BYTES_MAX)).is_ok());
+    assert_eq!(single(put(CELL_BYTES_MAX + 1)), Err(OperationError::CellTooLarge(CELL_BYTES_MAX + 1)));
+
+    let adds = |count| Operation::batch(None, vec![(cell("a"), Change::Add(1)); count]);
+    assert_eq!(adds(CHANGES_MAX).map(|operation| operation.len()), Ok(CHANGES_MAX));
+    assert_eq!(adds(CHANGES_MAX + 1), Err(OperationError::TooManyChanges(CHANGES_MAX + 1)));
+    assert_eq!(adds(0), Err(OperationError::Empty));
+
+    let count = OPERATION_BYTES_MAX.div_ceil(CELL_BYTES_MAX);
+    assert!(Operation::batch(None, vec![put(CELL_BYTES_MAX); count - 1]).is_ok());
+    assert!(matches!(
+        Operation::batch(None, vec![put(CELL_BYTES_MAX); count]),
+        Err(OperationError::TooLarge(size)) if size > OPERATION_BYTES_MAX
+    ));
+
+    assert!(Operation::single(None, cell("a"), within(0, Some(1), Some(1))).is_ok());
+    let crossed = OperationError::BoundsCrossed { min: 2, max: 1 };
+    assert_eq!(Operation::single(None, cell("a"), within(0, Some(2), Some(1))), Err(crossed));
+}
+
+#[test]
+fn an_id_beyond_its_limits_is_refused() {
+    let long: Box<str> = "x".repeat(ID_BYTES_MAX + 1).into();
+    for id in [
+        OpId::Uuid7(0),
+        OpId::Sequenced { client: "".into(), epoch: 1, seq: 1 },
+        OpId::Sequenced { client: "c".repeat(CLIENT_BYTES_MAX + 1).into(), epoch: 1, seq: 1 },
+        OpId::Sequenced { client: "c".into(), epoch: 1, seq: 0 },
+        OpId::Event { source: long.clone(), id: "i".into(), millis: 1 },
+        OpId::Event { source: "s".into(), id: long, millis: 1 },
+        OpId::Event { source: "s".into(), id: "".into(), millis: 1 },
+        OpId::Opaque([].into()),
+        OpId::Opaque([0; ID_BYTES_MAX + 1].into()),
+    ] {
+        let operation = Operation::single(Some(id.clone()), cell("a"), Change::Reset);
+        assert!(matches!(operation, Err(OperationError::Id(_))), "{id:?}");
+    }
+}
+
+#[test]
+fn an_id_counts_once_in_each_table() {
+    // The same id in two tables is two ids with different keys.
+    let id = minted(0, 1);
+    let operation = |table: u32| {
+        let cell = Cell::new(&SECRET, TableId(table), b"a", &Column::unnamed()).unwrap();
+        Operation::single(Some(id.clone()), cell, Change::Add(1)).unwrap()
+    };
+    let hashes = |table| jeton_core::Hashes::of(&operation(table), &SECRET, &mut Vec::new());
+    assert_ne!(hashes(1).key, hashes(2).key);
+    assert_ne!(hashes(1).payload, hashes(2).payload);
+}
+
+/// A client error that is not detected; but each partition records its own result, so a retry still gets its
+/// first result.
+#[test]
+fn an_id_in_two_partitions_is_recorded_in_each() {
+    let mut world = world();
+    let (here, there) = apart();
+    let first = world.change_cell(&minted(0, 1), &here, Change::Add(1)).fresh().answer;
+    world.change_cell(&minted(0, 1), &there, Change::Add(2)).applied();
+    assert_eq!(world.change_cell(&minted(0, 1), &here, Change::Add(1)).replayed(), first);
+}
+
+#[test]
+fn decide_is_read_only() {
+    for id in one_of_each() {
+        let mut world = world();
+        let operation = Operation::single(Some(id), cell("a"), Change::Add(1)).unwrap();
+        let first = world.decide(&operation);
+        assert!(is_fresh(&first));
+        assert_eq!(world.decide(&operation), first);
+        assert_eq!(world.store, Store::default());
+    }
+}
+
+#[test]
+fn a_retry_in_the_same_step_is_known() {
+    for id in one_of_each() {
+        let mut world = world();
+        let operation = Operation::single(Some(id), cell("a"), Change::Add(1)).unwrap();
+        let first = world.submit(&operation).fresh().answer;
+        let partition = &world.partitions[&operation.partition()];
+        let step = jeton_core::LogPosition { slot: partition.slot(), time: partition.time() };
+        let hashes = jeton_core::Hashes::of(&operation, &SECRET, &mut Vec::new());
+        let table = world.catalog.get(TABLE).unwrap();
+        let Ok(again) = partition.decide(step, table, &operation, hashes, &mut world.store);
+        assert_eq!(again, Verdict::Replay(first));
+    }
+}
+
+#[test]
+fn a_record_is_kept_until_no_retry_can_need_it() {
+    let mut world = world();
+    for (number, millis) in [0, 1, 127, 4_095, 4_096, 59_999].into_iter().enumerate() {
+        let dated = world.at(millis).add(&minted(millis, number as u64), 1).fresh();
+        let Some(Generation(until)) = generation(&dated) else { panic!("not in the index: {dated:?}") };
+        assert!(until >= START + millis + WINDOW, "gone {} ms early", START + millis + WINDOW - until);
+        assert!(until < START + millis + WINDOW + WINDOW / 8, "kept for too long");
+
+        let late = world.add(&opaque(&format!("order-{number}")), 1).fresh();
+        let Some(Generation(until)) = generation(&late) else { panic!("not in the index: {late:?}") };
+        let with_clock_drift = WINDOW + WINDOW / 8;
+        assert!(until >= START + millis + with_clock_drift, "gone before its time");
+        assert!(until < START + millis + with_clock_drift + WINDOW / 8, "kept for too long");
+    }
+}
+
+/// In any millisecond, also one in which a generation ends: a store that drops expired generations to the
+/// millisecond still has the record.
+#[test]
+fn dropping_expired_generations_loses_no_record() {
+    let mut world = world();
+    let span = 4_200;
+    for millis in 0..span {
+        world.at(millis).add(&minted(millis, millis), 1).applied();
+        world.add(&opaque(&millis.to_string()), 1).applied();
+    }
+    for millis in 0..span {
+        world.at(millis + WINDOW).store.forget(at(millis + WINDOW));
+        world.add(&minted(millis, millis), 1).replayed();
+    }
+    let with_clock_drift = WINDOW + WINDOW / 8;
+    for millis in 0..span {
+        world.at(millis + with_clock_drift).store.forget(at(millis + with_clock_drift));
+        world.add(&opaque(&millis.to_string()), 1).replayed();
+    }
+}
+
+#[test]
+fn an_opaque_id_can_be_reused_after_its_window() {
+    let mut world = world();
+    let first = world.add(&opaque("order-1"), 1).fresh().answer;
+    // The store's time may have gained an eighth on real time.
+    let longest = WINDOW + WINDOW / 8;
+    world.at(longest).store.forget(at(longest));
+    assert_eq!(world.add(&opaque("order-1"), 1).replayed(), first);
+    world.at(longest + 3 * SLACK).tidy();
+    assert_eq!(world.add(&opaque("order-1"), 1).applied(), 2);
+}
+
+/// One partition is behind the others of its table: their time must not make its retries new.
+#[test]
+fn a_lagging_partition_refuses_rather_than_counts_twice() {
+    let mut world = world();
+    let (here, there) = apart();
+    world.change_cell(&minted(0, 1), &here, Change::Add(1)).applied();
+    world.at(10 * WINDOW).change_cell(&minted(10 * WINDOW, 2), &there, Change::Add(1)).applied();
+    world.tidy();
+    let late = world.at(1).change_cell(&minted(0, 1), &here, Change::Add(1));
+    assert!(matches!(late.rejected(), Rejection::Expired { .. }));
+}
+
+/// Any change of a small cell, with bounds that often refuse.
+fn any_change() -> impl Strategy<Value = Change> {
+    let bound = || prop::option::of(-8..8i64);
+    prop_oneof![
+        4 => (-9..9i64).prop_map(Change::Add),
+        4 => (-9..9i64, bound(), bound()).prop_map(|(delta, min, max)| within(
+            delta,
+            min.map(|min| max.map_or(min, |max| min.min(max))),
+            max
+        )),
+        1 => prop::sample::select(vec![i64::MAX, i64::MIN, 0, 5]).prop_map(Change::Set),
+        1 => Just(Change::Reset),
+        1 => Just(Change::Delete),
+        1 => Just(Change::Put((*b"bytes").into())),
+    ]
+}
+
+proptest! {
+    /// Reference model of a batch: apply one change after the other to a copy, and keep it if all succeed.
+    #[test]
+    fn a_batch_equals_its_changes_in_sequence(
+        batches in prop::collection::vec(prop::collection::vec((0..3usize, any_change()), 1..6), 1..12)
+    ) {
+        let cells = [column("a", "f:0"), column("a", "f:1"), column("a", "f:2")];
+        let mut world = world();
+        for (number, batch) in batches.into_iter().enumerate() {
+            let before = world.store.values.clone();
+            let mut model = before.clone();
+            let (mut values, mut refused, mut impossible) = (Vec::new(), false, None);
+            for (at, change) in &batch {
+                let cell = &cells[*at];
+                let counter = match model.get(cell) {
+                    None => Some(0),
+                    Some(value) => value.counter(),
+                };
+                let sum = |delta: i64| i128::from(counter.unwrap_or(0)) + i128::from(delta);
+                let after = match change {
+                    Change::Add(_) | Change::AddWithin { .. } if counter.is_none() => {
+                        impossible = impossible.or(Some(Rejection::NotACounter));
+                        continue;
+                    }
+                    Change::Add(delta) => Some(sum(*delta)),
+                    Change::AddWithin { delta, min, max } => {
+                        let sum = sum(*delta);
+                        if min.is_some_and(|min| sum < i128::from(min)) || max.is_some_and(|max| sum > i128::from(max)) {
+                            refused = true;
+                            continue;
+                        }
+                        Some(sum)
+                    }
+                    Change::Set(value) => Some(i128::from(*value)),
+                    Change::Reset => Some(0),
+                    Change::Delete | Change::Put(_) => None,
+                    Change::Check(_) | Change::Expire(_) | Change::Append(_) => unreachable!("not drawn here"),
+                };
+                let after = match after.map(i64::try_from) {
+                    Some(Err(_)) => {
+                        impossible = impossible.or(Some(Rejection::Overflow));
+                        continue;
+                    }
+                    Some(Ok(value)) => Some(value),
+                    None => None,
+                };
+                match (change, after) {
+                    (Change::Put(bytes), _) => model.insert(cell.clone(), Value::Bytes(bytes.clone())),
+                    (_, Some(value)) => model.insert(cell.clone(), Value::Counter(value)),
+                    (_, None) => model.remove(cell),
+                };
+                values.push(after);
+            }
+            let changes: Vec<_> = batch.iter().map(|(at, change)| (cells[*at].clone(), change.clone())).collect();
+            let verdict = world.batch(&minted(0, number as u64), &changes);
+            if let Some(rejection) = impossible {
+                prop_assert_eq!(verdict, Verdict::Rejected(rejection));
+                prop_assert_eq!(&world.store.values, &before);
+            } else if refused {
+                let told: Vec<_> = changes
+                    .iter()
+                    .map(|(cell, _)| before.get(cell).map_or(Some(0), Value::counter))
+                    .collect();
+                prop_assert_eq!(verdict.refused(), told);
+                prop_assert_eq!(&world.store.values, &before);
+            } else {
+                let answer = verdict.fresh().answer;
+                prop_assert!(answer.applied);
+                prop_assert_eq!(answer.values.as_slice(), &values[..]);
+                prop_assert_eq!(&world.store.values, &model);
+            }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The filters on disk: rows of bounded size, written in passing while the shards go on.
+//!
+//! | row | what it holds |
+//! |---|---|
+//! | `filters` | up to which slots the filters speak, and the rows of the present version and the one before |
+//! | `filters-table-era-side-piece` | a piece of what [`Era::write_filters`] writes |
+//!
+//! Versions take turns with the two sides. So a version that was never completed, or must not be used yet, touches nothing of
+//! the one that counts; the row `filters` says which that is, and is written last.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use bytes::Bytes;
+use futures_executor::block_on;
+use jeton_core::codec::{DecodeError, Reader, Write as _};
+use jeton_core::{Catalog, Era, TableId};
+use jeton_register::{Failure, Registers, Row, Slot};
+
+use crate::watermarks::Watermarks;
+
+const HEAD: &str = "filters";
+const FORMAT: u8 = 2;
+
+/// A version of the filters: of which eras it is, and in how many pieces each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilterVersion {
+    number: u64,
+    eras: Vec<(TableId, u32, u32)>,
+}
+
+impl FilterVersion {
+    fn row(&self, table: TableId, era: u32, piece: u32) -> String {
+        format!("{HEAD}-{}-{era}-{}-{piece}", table.0, self.number % 2)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = String> {
+        let eras = self.eras.iter().copied();
+        eras.flat_map(move |(table, era, pieces)| (0..pieces).map(move |piece| self.row(table, era, piece)))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.eras.len() as u64);
+        for (table, era, pieces) in &self.eras {
+            for number in [table.0, *era, *pieces] {
+                out.put_varint(u64::from(number));
+            }
+        }
+    }
+
+    fn decode(number: u64, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let mut version = Self { number, eras: Vec::new() };
+        for _ in 0..input.count()? {
+            let mut number =
+                || u32::try_from(input.varint()?).map_err(|_| DecodeError("a number too large for filters"));
+            version.eras.push((TableId(number()?), number()?, number()?));
+        }
+        Ok(version)
+    }
+}
+
+/// The filters that are stored: the row `filters`.
+#[derive(Debug, Clone, Default)]
+pub struct StoredFilters {
+    /// Up to where they speak.
+    pub marks: Watermarks,
+    present: FilterVersion,
+    /// On the other side. Its rows are of no use, but hold room.
+    before: FilterVersion,
+}
+
+impl StoredFilters {
+    /// Reads what is stored; nothing, if nothing ever was.
+    pub fn find<R: Registers>(registers: &R) -> Result<Option<Self>, Failure> {
+        let row = block_on(registers.get_row(HEAD))?;
+        let damaged = |error| Failure::Damaged(format!("the row {HEAD}: {error}"));
+        row.map(|row| Self::decode(&row).map_err(damaged)).transpose()
+    }
+
+    fn decode(row: &Row) -> Result<Self, DecodeError> {
+        let mut input = Reader::new(&row.bytes);
+        if input.u8()? != FORMAT {
+            return Err(DecodeError("filters of an unknown version"));
+        }
+        let marks = Watermarks::decode(&mut input)?;
+        let present = FilterVersion::decode(row.slot.0, &mut input)?;
+        let before = FilterVersion::decode(row.slot.0.saturating_sub(1), &mut input)?;
+        input.finish()?;
+        Ok(Self { marks, present, before })
+    }
+
+    /// The names of all rows that are needed to read them.
+    pub fn rows(&self) -> impl Iterator<Item = String> {
+        std::iter::once(HEAD.to_owned()).chain(self.present.rows())
+    }
+
+    /// The filters of an era as bytes; nothing if it began later, and all of its ids are in the log.
+    pub fn reader<'a, R: Registers>(
+        &'a self,
+        registers: &'a R,
+        table: TableId,
+        era: u32,
+    ) -> Option<impl io::Read + 'a> {
+        let (_, _, pieces) = self.present.eras.iter().find(|one| (one.0, one.1) == (table, era))?;
+        let names = (0..*pieces).map(move |piece| self.present.row(table, era, piece));
+        Some(Pieces { registers, names, version: Slot(self.present.number), piece: Bytes::new() })
+    }
+
+    /// Writes the filters as they are now, as the next version. It does not count until it is [committed](Self::commit).
+    pub fn write<R: Registers>(
+        &self,
+        registers: &R,
+        catalog: &Catalog,
+        piece_bytes: usize,
+    ) -> Result<FilterVersion, Failure> {
+        let mut version = FilterVersion { number: self.present.number + 1, eras: Vec::new() };
+        for (table, era) in catalog.iter().flat_map(|table| table.eras().map(|era| (table.id, era))) {
+            let mut rows =
+                Rows { registers, version: &version, table, era, pieces: 0, piece: Vec::new(), piece_bytes };
+            let written = era.write_filters(&mut rows).and_then(|()| rows.pass_on());
+            let pieces = rows.pieces;
+            written.map_err(|error| match error.downcast::<Failure>() {
+                Ok(failure) => failure,
+                Err(error) => Failure::Unavailable(error.to_string()),
+            })?;
+            version.eras.push((table, era.number, pieces));
+        }
+        Ok(version)
+    }
+
+    /// Makes a version count, which has every id up to these marks and none that a crash could still take back.
+    pub fn commit<R: Registers>(
+        &mut self,
+        registers: &R,
+        version: FilterVersion,
+        marks: Watermarks,
+    ) -> Result<(), Failure> {
+        assert_eq!(version.number, self.present.number + 1, "versions of filters come one after the other");
+        let slot = Slot(version.number);
+        let mut bytes = vec![FORMAT];
+        marks.encode(&mut bytes);
+        version.encode(&mut bytes);
+        self.present.encode(&mut bytes);
+        block_on(registers.put_row(HEAD, Row { slot, bytes: Bytes::from(bytes) }))?;
+        // Rows that the new version has no use for, of eras that are over: rows cannot be removed, but emptied.
+        let needed: BTreeSet<String> = version.rows().collect();
+        for name in self.before.rows().filter(|name| !needed.contains(name)) {
+            let emptied = block_on(registers.put_row(&name, Row { slot, bytes: Bytes::new() }));
+            // It holds room and does no harm.
+            drop(emptied);
+        }
+        self.marks = marks;
+        self.before = std::mem::replace(&mut self.present, version);
+        Ok(())
+    }
+}
+
+/// Writes bytes as rows.
+struct Rows<'a, R> {
+    registers: &'a R,
+    version: &'a FilterVersion,
+    table: TableId,
+    era: &'a Era,
+    pieces: u32,
+    piece: Vec<u8>,
+    piece_bytes: usize,
+}
+
+impl<R: Registers> Rows<'_, R> {
+    /// Stores the piece that has come together.
+    fn pass_on(&mut self) -> io::Result<()> {
+        let name = self.version.row(self.table, self.era.number, self.pieces);
+        let bytes = Bytes::from(std::mem::take(&mut self.piece));
+        let row = Row { slot: Slot(self.version.number), bytes };
+        block_on(self.registers.put_row(&name, row)).map_err(io::Error::other)?;
+        self.pieces += 1;
+        Ok(())
+    }
+}
+
+impl<R: Registers> io::Write for Rows<'_, R> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.piece.len() == self.piece_bytes {
+            self.pass_on()?;
+        }
+        if self.piece.is_empty() {
+            self.piece.reserve_exact(self.piece_bytes);
+        }
+        let taken = bytes.len().min(self.piece_bytes - self.piece.len());
+        self.piece.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads the bytes of rows, one after the other.
+struct Pieces<'a, R, N> {
+    registers: &'a R,
+    names: N,
+    version: Slot,
+    piece: Bytes,
+}
+
+impl<R: Registers, N: Iterator<Item = String>> io::Read for Pieces<'_, R, N> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            let Some(name) = self.names.next() else { return Ok(0) };
+            let row = block_on(self.registers.get_row(&name)).map_err(io::Error::other)?;
+            let row = row.ok_or_else(|| io::Error::other(format!("the row {name} is not there")))?;
+            if row.slot != self.version {
+                return Err(io::Error::other(format!("the row {name} is of another version")));
+            }
+            self.piece = row.bytes;
+        }
+        let given = into.len().min(self.piece.len());
+        into[..given].copy_from_slice(&self.piece.split_to(given));
+        Ok(given)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::io::Read;
+
+    use jeton_core::TableSettings;
+    use jeton_register::memory::Memory;
+
+    use super::*;
+
+    const PIECE: usize = 40;
+
+    fn catalog() -> Catalog {
+        Catalog::default().create("t", TableSettings::default()).unwrap()
+    }
+
+    /// What is stored of the only era, or why it cannot be read.
+    fn read(registers: &Memory, table: TableId) -> Result<Vec<u8>, String> {
+        let stored = StoredFilters::find(registers).unwrap().unwrap();
+        let mut bytes = Vec::new();
+        let mut input = stored.reader(registers, table, 1).unwrap();
+        input.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.to_string())
+    }
+
+    fn put(registers: &Memory, name: &str, slot: u64) {
+        let row = Row { slot: Slot(slot), bytes: Bytes::from_static(b"other") };
+        assert!(block_on(registers.put_row(name, row)).unwrap());
+    }
+
+    #[test]
+    fn filters_come_back_in_pieces_and_a_version_counts_once_it_is_committed() {
+        let (registers, catalog) = (Memory::new(), catalog());
+        let table = catalog.find("t").unwrap();
+        let mut expected = Vec::new();
+        table.present().write_filters(&mut expected).unwrap();
+        let mut stored = StoredFilters::default();
+        let first = stored.write(&registers, &catalog, PIECE).unwrap();
+        assert!(first.rows().count() > 1, "more than one piece");
+        assert!(StoredFilters::find(&registers).unwrap().is_none(), "not committed");
+        stored.commit(&registers, first, Watermarks::default()).unwrap();
+        assert_eq!(read(&registers, table.id).as_ref(), Ok(&expected));
+
+        // Whatever becomes of the next version, the one that counts is untouched.
+        let second = stored.write(&registers, &catalog, PIECE).unwrap();
+        second.rows().for_each(|row| put(&registers, &row, 2));
+        assert_eq!(read(&registers, table.id), Ok(expected));
+
+        // A piece of another version is not taken for one of this.
+        let piece = StoredFilters::find(&registers).unwrap().unwrap().rows().nth(1).unwrap();
+        put(&registers, &piece, 3);
+        assert_eq!(read(&registers, table.id), Err(format!("the row {piece} is of another version")));
+    }
+
+    #[test]
+    fn rows_of_tables_that_a_later_version_lacks_are_emptied() {
+        let (registers, full, empty) = (Memory::new(), catalog(), Catalog::default());
+        let mut stored = StoredFilters::default();
+        let mut rows = Vec::new();
+        for catalog in [&full, &empty, &empty] {
+            let version = stored.write(&registers, catalog, PIECE).unwrap();
+            rows.extend(version.rows());
+            stored.commit(&registers, version, Watermarks::default()).unwrap();
+        }
+        assert!(!rows.is_empty());
+        for row in rows {
+            assert!(block_on(registers.get_row(&row)).unwrap().unwrap().bytes.is_empty(), "{row}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The maintenance thread: compacts values and ids, drops expired data.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use jeton_register::disk::Disk;
+use jeton_register::{Failure, Registers};
+
+use crate::catalog_store::Tables;
+use crate::health::Health;
+use crate::ids::{self, IdIndex};
+use crate::shard::Stores;
+use crate::values::{Values, ValuesError};
+
+/// Interval of its rounds unless it is woken.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Bytes of runs that it merges before it looks at the value store again.
+const MERGE_BYTES: u64 = 8 << 20;
+
+/// Generations are dropped this long after they expired, because other threads may use a slightly earlier
+/// time.
+const SLACK_MS: u64 = 60_000;
+
+/// Wakes the thread for a round, or to end.
+#[derive(Debug, Default)]
+pub(crate) struct StopSignal {
+    ended: Mutex<bool>,
+    rung: Condvar,
+}
+
+impl StopSignal {
+    pub fn end(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.rung.notify_all();
+    }
+
+    /// Waits; false when the thread must end.
+    fn wait(&self) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.rung.wait_timeout_while(ended, PAUSE, |ended| !*ended);
+        let (ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !*ended
+    }
+}
+
+pub(crate) struct Maintenance<R, V, D: Disk> {
+    pub stores: Stores<V, D>,
+    pub tables: Arc<Tables<R>>,
+    pub health: Arc<Health>,
+    pub stores_in_use: Arc<RwLock<()>>,
+    pub bell: Arc<StopSignal>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    #[error("id index: {0}")]
+    Ids(#[from] ids::Error),
+    #[error("the eras that are over: {0}")]
+    Tables(#[from] Failure),
+}
+
+impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
+    pub fn run(self) {
+        while self.bell.wait() {
+            if let Err(trouble) = self.run_once() {
+                // Reads and writes continue without it; the error is reported, and the next round retries.
+                self.health.set_upkeep_trouble(Some(trouble.to_string()));
+            } else {
+                self.health.set_upkeep_trouble(None);
+            }
+        }
+    }
+
+    fn run_once(&self) -> Result<(), Trouble> {
+        // The time of the log, not of the clock: an id dropped by a time that no entry has could be new again
+        // after a restart with the clock set back.
+        let now = self.health.logged_time();
+        let millis = now.as_nanos() / 1_000_000;
+        for table in self.tables.catalog().load().iter() {
+            for era in table.eras() {
+                era.maintain(now);
+            }
+        }
+        // An error here does not stop the rest of the round.
+        let let_go = self.tables.drop_expired(now);
+        {
+            let _in_use = self.stores_in_use.read();
+            self.index().drop_expired(millis.saturating_sub(SLACK_MS))?;
+        }
+        // One piece at a time, so that a backup does not wait for all of it.
+        loop {
+            let _in_use = self.stores_in_use.read();
+            let over = self.health.over_time().as_nanos() / 1_000_000;
+            // An error in one does not stop the other.
+            let (tidied, merged) = (self.stores.values.compact(over), self.index().merge(MERGE_BYTES));
+            self.health.tidied();
+            let more = tidied? | merged?;
+            if !more || self.health.closing() {
+                let_go?;
+                return Ok(());
+            }
+        }
+    }
+
+    fn index(&self) -> &IdIndex<D> {
+        &self.stores.ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_executor::block_on;
+    use jeton_core::{Catalog, Format, Formats, TableSettings, Timestamp};
+    use jeton_register::disk::FaultDisk;
+    use jeton_register::memory::{Faults, Memory};
+
+    use super::*;
+    use crate::recovery::CATALOG;
+    use crate::values::MemoryValues;
+
+    const START: u64 = 1_700_000_000;
+
+    struct Scenario {
+        registers: Arc<Memory>,
+        upkeep: Maintenance<Memory, MemoryValues, FaultDisk>,
+    }
+
+    fn settings(window: u64) -> TableSettings {
+        let (formats, window) = (Formats::only(Format::Opaque), Duration::from_secs(window));
+        TableSettings {
+            formats,
+            dated_window: window,
+            opaque_window: window,
+            skew: Duration::ZERO,
+            ..TableSettings::default()
+        }
+    }
+
+    impl Scenario {
+        /// Three tables of two eras each; the windows of the earlier eras are one, two and three hours.
+        fn new() -> Self {
+            let registers = Arc::new(Memory::new());
+            let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
+            let tables = Tables::new(registers.clone(), Arc::default(), 0);
+            for (name, hours) in [("one", 1), ("two", 2), ("three", 3)] {
+                tables.create(name, settings(3_600 * hours)).unwrap();
+                tables.alter(name, settings(60), || Timestamp::from_secs(START), Timestamp::ZERO).unwrap();
+            }
+            let upkeep = Maintenance {
+                stores: Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) },
+                tables: Arc::new(tables),
+                health: Arc::new(Health::new(1, 0, Timestamp::from_secs(START))),
+                stores_in_use: Arc::default(),
+                bell: Arc::default(),
+            };
+            Self { registers, upkeep }
+        }
+
+        /// The log has reached `hours` hours after the start.
+        fn reach(&self, hours: f64) {
+            let time = Timestamp::from_secs(START).after(Duration::from_secs_f64(hours * 3_600.0));
+            self.upkeep.health.reached(time);
+        }
+
+        /// The number of eras of each table, in memory and as stored.
+        fn eras(&self) -> (Vec<usize>, Vec<usize>) {
+            let count = |catalog: &Catalog| catalog.iter().map(|table| table.eras().count()).collect();
+            let row = block_on(self.registers.get_row(CATALOG)).unwrap().unwrap();
+            let stored = Catalog::decode(&row.bytes).unwrap();
+            (count(&self.upkeep.tables.catalog().load()), count(&stored))
+        }
+    }
+
+    #[test]
+    fn eras_are_dropped_by_log_time() {
+        let scenario = Scenario::new();
+        for (hours, left) in [(0.0, [2, 2, 2]), (1.1, [2, 2, 2]), (1.2, [1, 2, 2]), (4.0, [1, 1, 1])] {
+            scenario.reach(hours);
+            scenario.upkeep.run_once().unwrap();
+            assert_eq!(scenario.eras(), (left.into(), left.into()), "after {hours} hours");
+        }
+        // Versions continue from there.
+        scenario
+            .upkeep
+            .tables
+            .alter("two", settings(9), || Timestamp::from_secs(START), Timestamp::ZERO)
+            .unwrap();
+        assert_eq!(scenario.eras(), (vec![1, 2, 1], vec![1, 2, 1]));
+    }
+
+    #[test]
+    fn failed_era_drop_is_reported_and_retried() {
+        let (refused, lost) =
+            (Faults { refused: 1_000, ..Faults::default() }, Faults { lost: 1_000, ..Faults::default() });
+        // If the response is lost, it is unknown whether the write was stored; until it is known, the change
+        // stays invisible.
+        for (faults, stored) in [(refused, vec![2, 2, 2]), (lost, vec![1, 2, 2])] {
+            let scenario = Scenario::new();
+            scenario.reach(1.2);
+            scenario.registers.set_faults(faults);
+            let trouble = scenario.upkeep.run_once().unwrap_err();
+            assert!(trouble.to_string().contains("eras"), "{trouble}");
+            scenario.registers.set_faults(Faults::default());
+            assert_eq!(scenario.eras(), (vec![2, 2, 2], stored));
+            scenario.upkeep.run_once().unwrap();
+            assert_eq!(scenario.eras(), (vec![1, 2, 2], vec![1, 2, 2]));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Responses of the engine.
+
+use jeton_core::{
+    BranchOutcome, Cell, IdStatus, Operation, OperationResult, PartitionId, PreparedBranch, Rejection, Value,
+};
+
+/// A call of the engine, before it is hashed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// Apply an operation.
+    Apply(Operation),
+    /// Read a cell.
+    Read(Cell),
+}
+
+/// The outcome of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OperationOutcome {
+    /// The operation is new. The result says whether it was applied or a bound refused it.
+    Fresh(OperationResult),
+    /// A retry: this was the first result.
+    Replayed(OperationResult),
+    /// The filter of a probabilistic table reports the id as known. Nothing changed.
+    ProbablySeen,
+}
+
+/// Why the engine did not do what was requested. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The operation was rejected.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// No table has this name or number.
+    #[error("there is no such table: {0}")]
+    NoSuchTable(String),
+    /// Too many requests are in flight. Retry with the same id.
+    #[error("busy: {0}; ask again with the same id")]
+    Busy(&'static str),
+    /// No disk space to write. Reads continue; writes resume when there is space.
+    #[error("writes are refused for now: {0}")]
+    Full(String),
+    /// Stored data could not be read or written.
+    #[error("storage: {0}")]
+    Storage(String),
+    /// A layer between the caller and the engine refused the request.
+    #[error("{0}")]
+    Withheld(String),
+    /// The engine was closed before the operation was durable: it may have been applied. Retry with the same
+    /// id.
+    #[error("the engine is closed; ask again with the same id")]
+    Closed,
+}
+
+/// A counter that a commit changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedCount {
+    /// Cell of the counter.
+    pub cell: Cell,
+    /// Value after the commit.
+    pub value: Option<i64>,
+    /// Slot of the partition's log.
+    pub slot: u64,
+    /// Time of the commit, in milliseconds since 1970.
+    pub millis: u64,
+}
+
+/// The response to a request about a branch, from one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BranchResponse {
+    /// It is prepared: now if `fresh`, otherwise before.
+    Prepared {
+        /// Whether it was not prepared before.
+        fresh: bool,
+    },
+    /// It is finished: now and as requested if `fresh`, otherwise before, with either outcome.
+    Finished {
+        /// Commit or abort.
+        outcome: BranchOutcome,
+        /// Whether it was not finished before.
+        fresh: bool,
+        /// The counters that this request changed.
+        counted: Vec<CommittedCount>,
+    },
+    /// It is not prepared, and no outcome is recorded.
+    Unknown,
+    /// Nothing changed: these partitions must be finished first.
+    Elsewhere(Vec<PartitionId>),
+}
+
+/// The response to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Response {
+    /// To [`Request::Apply`](crate::Request::Apply).
+    Applied(Result<OperationOutcome, EngineError>),
+    /// To [`Request::Read`](crate::Request::Read).
+    Read(Result<Option<Value>, EngineError>),
+    /// To [`Request::Recall`](crate::Request::Recall).
+    Recalled(Result<IdStatus, EngineError>),
+    /// To [`Request::Branch`](crate::Request::Branch).
+    Branch(Result<BranchResponse, EngineError>),
+    /// To [`Request::PreparedBranches`](crate::Request::PreparedBranches).
+    PreparedBranches(Vec<PreparedBranch>),
+}

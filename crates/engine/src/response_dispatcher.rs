@@ -1,0 +1,47 @@
+//! Sends responses. Waking a caller takes about as long as deciding a request, so many responses are sent by
+//! a thread of their own while the shard continues.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use crate::pending::PendingResponse;
+
+/// Up to this many responses are sent by the shard itself: handing them to a thread would take longer.
+const FEW: usize = 8;
+
+/// Maximum number of groups in the thread's queue. Beyond it a shard waits.
+const GROUPS_MAX: usize = 64;
+
+type Group = Vec<PendingResponse>;
+
+/// Sends responses.
+#[derive(Debug, Clone)]
+pub struct ResponseDispatcher(Option<SyncSender<Group>>);
+
+impl ResponseDispatcher {
+    /// Sends in the calling thread.
+    pub fn at_once() -> Self {
+        Self(None)
+    }
+
+    /// Sends in another thread, which must run the returned function until the last clone is dropped.
+    pub fn by_thread() -> (Self, impl FnOnce() + Send) {
+        let (groups, received) = sync_channel::<Group>(GROUPS_MAX);
+        (Self(Some(groups)), move || received.into_iter().for_each(give))
+    }
+
+    /// Sends a group of responses.
+    pub fn give(&self, group: Group) {
+        match &self.0 {
+            Some(thread) if group.len() > FEW => {
+                if let Err(unsent) = thread.send(group) {
+                    give(unsent.0);
+                }
+            }
+            _ => give(group),
+        }
+    }
+}
+
+fn give(group: Group) {
+    group.into_iter().for_each(PendingResponse::give);
+}

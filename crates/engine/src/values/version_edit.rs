@@ -1,0 +1,241 @@
+//! Changes of the tree's version, and how a failed one is rolled back.
+//!
+//! Two threads change the tree, each one edit at a time: one ingests, one compacts. An edit writes tables,
+//! then a version that lists them, then the pointer to that version. If it fails half way, the tree in memory
+//! is unchanged, but
+//! - its tables stay on disk, and on a full disk every retry would take more space: they are removed;
+//! - the pointer may name a version that the tree in memory does not know, and its name may not be durable.
+//!   The next edit of the tree would overwrite that version, and a crash in between would leave a pointer to
+//!   half a file: the pointer is reset first, by a new file. Until that succeeds no edit begins.
+//!
+//! Both are done while no edit is in progress, so that tables of a running edit are not mistaken for
+//! leftovers.
+//!
+//! Tables that were listed once are never touched here. The tree removes them when no reader and no copy uses
+//! them any more.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use lsm_tree::{AbstractTree, AnyTree, DescriptorTable, TableId};
+
+use super::ValuesError;
+use super::version_pointer::VersionPointer;
+
+pub(super) struct VersionEdits {
+    tree: AnyTree,
+    pub(super) folder: VersionPointer,
+    open_files: Arc<DescriptorTable>,
+    /// Locked shared during an edit; exclusively during a rollback.
+    under_way: RwLock<()>,
+    /// Locked during an ingestion.
+    ingesting: Mutex<()>,
+    /// Locked during a compaction. Tables that compactions have listed since the last ingestion began: later
+    /// compactions may have unlisted them, and readers may still use them.
+    merging: Mutex<()>,
+    merged: Mutex<BTreeSet<TableId>>,
+    failed: Mutex<Failed>,
+}
+
+/// Leftovers of failed edits.
+#[derive(Default)]
+struct Failed {
+    /// Numbers of the tables created while such edits ran, also those of other edits.
+    numbers: Vec<Range<TableId>>,
+    /// Tables that no version lists or ever listed.
+    tables: BTreeSet<TableId>,
+}
+
+impl VersionEdits {
+    pub(super) fn new(tree: AnyTree, folder: VersionPointer, open_files: Arc<DescriptorTable>) -> Self {
+        Self {
+            tree,
+            folder,
+            open_files,
+            under_way: RwLock::default(),
+            ingesting: Mutex::default(),
+            merging: Mutex::default(),
+            merged: Mutex::default(),
+            failed: Mutex::default(),
+        }
+    }
+
+    /// An edit that adds tables and removes none.
+    pub(super) fn ingest<T>(&self, step: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
+        let _turn = lock(&self.ingesting);
+        self.take_back()?;
+        lock(&self.merged).clear();
+        self.attempt(step)
+    }
+
+    /// An edit that replaces tables.
+    pub(super) fn merge<T>(&self, step: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
+        let _turn = lock(&self.merging);
+        self.take_back()?;
+        self.attempt(|| {
+            let done = step()?;
+            lock(&self.merged).extend(self.listed());
+            Ok(done)
+        })
+    }
+
+    fn attempt<T>(&self, step: impl FnOnce() -> Result<T, ValuesError>) -> Result<T, ValuesError> {
+        let first = self.tree.next_table_id();
+        let done = {
+            let _in_step = self.under_way.read().unwrap_or_else(PoisonError::into_inner);
+            step()
+        };
+        if done.is_err() {
+            lock(&self.failed).numbers.push(first..self.tree.next_table_id());
+            // If the rollback fails now, the next edit tries again before it begins.
+            drop(self.take_back());
+        }
+        done
+    }
+
+    /// Rolls back failed edits. Files that cannot be removed are left for later; without a valid pointer no
+    /// edit may begin.
+    fn take_back(&self) -> Result<(), ValuesError> {
+        {
+            let failed = lock(&self.failed);
+            if failed.numbers.is_empty() && failed.tables.is_empty() {
+                return Ok(());
+            }
+        }
+        let _alone = self.under_way.write().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = lock(&self.failed);
+        let Failed { numbers, tables } = &mut *failed;
+        if !numbers.is_empty() {
+            let present = self.tree.current_version().id();
+            self.set_back(present).map_err(|error| {
+                ValuesError(format!("cannot take back a step that failed half way: {error}"))
+            })?;
+            let mut live = lock(&self.merged).clone();
+            live.extend(self.listed());
+            tables.extend(numbers.drain(..).flatten().filter(|table| !live.contains(table)));
+        }
+        tables.retain(|table| {
+            // An open file would keep its space.
+            self.open_files.remove_for_table(&(self.tree.id(), *table).into());
+            self.folder.remove_table(*table).is_err()
+        });
+        Ok(())
+    }
+
+    /// Resets the pointer to this version, and removes the files of the next.
+    fn set_back(&self, present: u64) -> std::io::Result<()> {
+        if self.folder.version()? != present {
+            self.folder.point(&VersionPointer::pointer(present, &self.folder.read_version(present)?))?;
+        }
+        self.folder.remove_version(present + 1)
+    }
+
+    fn listed(&self) -> Vec<TableId> {
+        self.tree.current_version().iter_tables().map(lsm_tree::Table::id).collect()
+    }
+}
+
+/// Code under these locks never leaves them half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::{LsmOptions, LsmValues, Rows, Values};
+    use super::*;
+
+    fn open(folder: &Path) -> LsmValues {
+        LsmValues::open(folder, &LsmOptions::default()).unwrap()
+    }
+
+    fn put(values: &LsmValues, row: u8) -> Result<(), ValuesError> {
+        let mut rows = Rows::default();
+        rows.push_bytes(&[1, row], Some(&[row]));
+        values.replace(&rows)
+    }
+
+    fn copy_into(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let target = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                copy_into(&entry.path(), &target);
+            } else {
+                fs::copy(entry.path(), target).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn pointer_format_matches_the_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        let values = open(folder.path());
+        for row in 0..4 {
+            let version = values.tree().current_version().id();
+            let listing = values.steps().folder.read_version(version).unwrap();
+            let pointer = fs::read(folder.path().join(VersionPointer::CURRENT)).unwrap();
+            assert_eq!(VersionPointer::pointer(version, &listing), pointer);
+            assert_eq!(values.steps().folder.version().unwrap(), version);
+            put(&values, row).unwrap();
+        }
+    }
+
+    /// The pointer was renamed but its name could not be made durable: the disk is one edit ahead of the tree
+    /// in memory.
+    #[test]
+    fn an_edit_on_disk_but_not_in_memory_is_rolled_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, ahead) = (folder.path().join("here"), folder.path().join("ahead"));
+        let values = open(&here);
+        put(&values, 1).unwrap();
+        copy_into(&here, &ahead);
+        put(&open(&ahead), 2).unwrap();
+        copy_into(&ahead, &here);
+
+        // Fails, because the table that it would create exists already.
+        put(&values, 3).unwrap_err();
+        let crashed = folder.path().join("crashed");
+        copy_into(&here, &crashed);
+        let found = open(&crashed);
+        assert_eq!(found.get(&[1, 1]).unwrap(), Some(vec![1]));
+        assert_eq!(found.get(&[1, 2]).unwrap(), None, "the step that failed did not happen");
+
+        put(&values, 3).unwrap();
+        drop(values);
+        let found = open(&here);
+        assert_eq!(found.get(&[1, 1]).unwrap(), Some(vec![1]));
+        assert_eq!(found.get(&[1, 3]).unwrap(), Some(vec![3]));
+    }
+
+    #[test]
+    fn no_edit_begins_without_a_valid_pointer() {
+        let folder = tempfile::tempdir().unwrap();
+        let values = open(folder.path());
+        put(&values, 1).unwrap();
+        let failed = values.steps().ingest(|| -> Result<(), _> { Err(ValuesError("a failure".into())) });
+        failed.unwrap_err();
+        put(&values, 2).unwrap();
+
+        let pointer = folder.path().join(VersionPointer::CURRENT);
+        let good = fs::read(&pointer).unwrap();
+        let spoil = || {
+            fs::remove_file(&pointer).unwrap();
+            Err(ValuesError("a failure".into()))
+        };
+        let failed: Result<(), _> = values.steps().ingest(spoil);
+        failed.unwrap_err();
+        for _ in 0..2 {
+            let refused = put(&values, 3).unwrap_err();
+            assert!(refused.0.contains("take back"), "{refused}");
+            assert!(values.compact(0).is_err());
+        }
+        assert_eq!(values.get(&[1, 2]).unwrap(), Some(vec![2]), "reads go on");
+        fs::write(&pointer, good).unwrap();
+        put(&values, 3).unwrap();
+    }
+}

@@ -1,0 +1,52 @@
+//! Watermarks: the last log slot of each partition that a store contains.
+
+use jeton_core::PartitionId;
+use jeton_core::codec::{DecodeError, Reader, Write};
+use jeton_core::limits::PARTITIONS;
+
+use crate::shard::Slots;
+
+/// A slot for each partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watermarks(Vec<u64>);
+
+impl Default for Watermarks {
+    fn default() -> Self {
+        Self(vec![0; usize::from(PARTITIONS)])
+    }
+}
+
+impl Watermarks {
+    /// The slot of a partition.
+    pub fn get(&self, partition: PartitionId) -> u64 {
+        self.0[usize::from(partition.0)]
+    }
+
+    /// Raises slots; lowers none.
+    pub fn raise(&mut self, slots: &Slots) {
+        for (partition, slot) in slots {
+            let mark = &mut self.0[usize::from(partition.0)];
+            *mark = (*slot).max(*mark);
+        }
+    }
+
+    /// Appends the encoded watermarks.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.0.len() as u64);
+        for mark in &self.0 {
+            out.put_varint(*mark);
+        }
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        if input.count()? != usize::from(PARTITIONS) {
+            return Err(DecodeError("marks of another number of partitions"));
+        }
+        let mut marks = Self::default();
+        for mark in &mut marks.0 {
+            *mark = input.varint()?;
+        }
+        Ok(marks)
+    }
+}

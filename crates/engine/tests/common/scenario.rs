@@ -1,0 +1,108 @@
+//! A store in memory, without threads: a test drives its parts by hand, at times of its own.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_executor::block_on;
+use jeton_core::{Cell, Change, Column, Format, Formats, OpId, Operation, Secret, TableSettings, Timestamp};
+use jeton_engine::ids::IdIndex;
+use jeton_engine::internals::Tables;
+use jeton_engine::values::MemoryValues;
+use jeton_engine::{
+    CheckpointPositions, Checkpointer, Options, Request, Shard, StoredFilters, Stores, find, replay_log,
+};
+use jeton_register::Registers;
+use jeton_register::disk::FaultDisk;
+use jeton_register::memory::Memory;
+
+/// The secret of the store.
+pub const SECRET: [u8; 16] = *b"secret of a test";
+/// A minute.
+pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// So many minutes after the beginning.
+pub fn at(minutes: u32) -> Timestamp {
+    Timestamp::from_secs(1_700_000_000).after(minutes * MINUTE)
+}
+
+/// A table of opaque ids that is over as soon as it can be.
+pub fn settings(window: Duration) -> TableSettings {
+    TableSettings {
+        formats: Formats::only(Format::Opaque),
+        dated_window: window,
+        opaque_window: window,
+        skew: Duration::ZERO,
+        ..TableSettings::default()
+    }
+}
+
+/// A store in memory, without threads.
+pub struct Scenario {
+    pub registers: Arc<Memory>,
+    pub stores: Stores<MemoryValues, FaultDisk>,
+    /// What the id index was told to keep for whoever opens it.
+    note: RefCell<Vec<u8>>,
+}
+
+impl Scenario {
+    /// An empty one.
+    pub fn new() -> Self {
+        let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
+        let stores = Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) };
+        Self { registers: Arc::new(Memory::new()), stores, note: RefCell::default() }
+    }
+
+    /// Starts, as after a crash: tables, and a shard of all partitions.
+    pub fn start(&self) -> (Tables<Memory>, Shard<MemoryValues, FaultDisk>) {
+        let found = find(&*self.registers, &self.stores, &self.note.borrow(), || SECRET).unwrap();
+        let catalog = Arc::new(found.catalog);
+        let options = Options { shards: 1, ..Options::default() };
+        let known = (found.secret, found.partitions, &found.kept);
+        let mut recovered = replay_log(&*self.registers, &self.stores, &catalog, known, &options).unwrap();
+        let tables = Tables::new(self.registers.clone(), catalog, found.catalog_version);
+        (tables, recovered.shards.pop().unwrap())
+    }
+
+    /// Adds 1 under an id. Whether it counted.
+    pub fn add(
+        &self,
+        shard: &mut Shard<MemoryValues, FaultDisk>,
+        tables: &Tables<Memory>,
+        id: &str,
+        now: Timestamp,
+    ) -> bool {
+        let id = Some(OpId::opaque(id.as_bytes()).unwrap());
+        let operation = Operation::single(id, self.cell(tables), Change::Add(1)).unwrap();
+        let request = Request::apply(operation, &Secret::new(SECRET), &mut Vec::new());
+        let catalog = tables.catalog().load();
+        let Some(batch) = shard.process(&catalog, &[(&request, ())], now, |_, _, _| ()) else { return false };
+        let permit = self.registers.admit(1, batch.value_bytes()).unwrap();
+        block_on(self.registers.write(batch, permit)).unwrap();
+        shard.durable(shard.last_batch());
+        true
+    }
+
+    /// Stores everything for the first time, so that nothing is left to be replayed.
+    pub fn store(&self, shard: &mut Shard<MemoryValues, FaultDisk>, tables: &Tables<Memory>, now: Timestamp) {
+        let none = (CheckpointPositions::default(), StoredFilters::default());
+        let mut keeper = Checkpointer::new(self.registers.clone(), self.stores.clone(), none, 1 << 20);
+        keeper.store_ids(&shard.freeze_ids()).unwrap();
+        shard.freeze_values(now);
+        keeper.store_values(&mut shard.copy_values(1_000).unwrap()).unwrap();
+        let version = keeper.write_filters(&tables.catalog().load()).unwrap();
+        keeper.commit_filters(version, &shard.slots()).unwrap();
+        keeper.kept().ids.encode(&mut self.note.borrow_mut());
+    }
+
+    /// The cell that is added to.
+    pub fn cell(&self, tables: &Tables<Memory>) -> Cell {
+        let table = tables.catalog().load().find("t").unwrap().id;
+        Cell::new(&Secret::new(SECRET), table, b"row", &Column::unnamed()).unwrap()
+    }
+
+    /// The length of a row of the registers.
+    pub fn bytes(&self, row: &str) -> usize {
+        block_on(self.registers.get_row(row)).unwrap().unwrap().bytes.len()
+    }
+}

@@ -1,0 +1,216 @@
+//! The client: sends, retries, duplicates, kills, and compares.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::oracle::{Known, Oracle};
+
+/// Rows to count in: few enough that each is hot.
+const ROWS: u64 = 400;
+
+/// Maximum number of requests in flight.
+const WINDOW: usize = 256;
+
+/// One in this many requests is a duplicate of an earlier one: 5 %.
+const DUPLICATE_ONE_IN: u64 = 20;
+
+/// Upper bound for any response, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Pseudo-random numbers.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// A running child.
+struct Victim {
+    process: Child,
+    input: ChildStdin,
+    answers: Receiver<String>,
+    under_way: usize,
+}
+
+impl Victim {
+    fn start(folder: &Path, shards: u64) -> Self {
+        let mut process = Command::new(std::env::current_exe().expect("this program"))
+            .args(["child".as_ref(), folder.as_os_str(), shards.to_string().as_ref()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the child starts");
+        let input = process.stdin.take().expect("a pipe");
+        let output = BufReader::new(process.stdout.take().expect("a pipe"));
+        let (sender, answers) = channel();
+        std::thread::spawn(move || {
+            // A line that the kill cut off has no end, and is no response.
+            let mut output = output;
+            let mut line = String::new();
+            while output.read_line(&mut line).is_ok_and(|bytes| bytes > 0) && line.ends_with('\n') {
+                if sender.send(line.trim_end().to_owned()).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        let mut victim = Self { process, input, answers, under_way: 0 };
+        let ready = victim.answer();
+        assert!(ready.starts_with("ready"), "{ready}");
+        victim
+    }
+
+    fn send(&mut self, line: &str) {
+        writeln!(self.input, "{line}").expect("the child reads");
+        self.under_way += 1;
+    }
+
+    fn answer(&mut self) -> String {
+        let line = self.answers.recv_timeout(PATIENCE).expect("the child answers");
+        self.under_way = self.under_way.saturating_sub(1);
+        line
+    }
+
+    fn kill(mut self) -> Vec<String> {
+        self.process.kill().expect("killed");
+        self.process.wait().expect("gone");
+        // What it printed before it died was acknowledged.
+        self.answers.iter().collect()
+    }
+}
+
+fn request(number: u64, known: &Known) -> String {
+    format!("add {number} row-{} {} {}", known.row, known.delta, known.id)
+}
+
+/// Records a response; the operation is sent again if it was refused.
+fn take(oracle: &mut Oracle, line: &str) -> Option<u64> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = words[0].parse().expect("a number");
+    match words[1..] {
+        [kind @ ("fresh" | "replayed"), "true", value, slot] => {
+            let answer = (value.parse().expect("a value"), slot.parse().expect("a slot"));
+            oracle.answered(number, kind, answer);
+            None
+        }
+        ["busy"] => Some(number),
+        _ => panic!("operation {:?}: {line}", oracle.operations[number as usize]),
+    }
+}
+
+fn new_operation(oracle: &mut Oracle, chance: &mut Chance) -> u64 {
+    let number = oracle.operations.len() as u64;
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
+    let id = match chance.below(10) {
+        0 => format!("opaque:order-{number}"),
+        // A sequence of its own for each row, as a client that owns its rows would have.
+        1 => format!("sequenced:client-{}/1/{}", number % ROWS, number / ROWS + 1),
+        _ => {
+            let random = chance.next() & 0x3fff_ffff_ffff_ffff;
+            format!(
+                "uuid7:{:08x}-{:04x}-7{:03x}-{:04x}-{:012x}",
+                millis >> 16,
+                millis & 0xffff,
+                chance.below(0x1000),
+                0x8000 | (random >> 48),
+                random & 0xffff_ffff_ffff
+            )
+        }
+    };
+    let row = if id.starts_with("sequenced") { number % ROWS } else { chance.below(ROWS) };
+    oracle.operations.push(Known { row, delta: 1 + chance.below(9) as i64, id, answer: None });
+    number
+}
+
+/// Sends all unanswered operations until each has a response.
+fn settle(victim: &mut Victim, oracle: &mut Oracle) {
+    let mut unsent = oracle.pending();
+    while victim.under_way > 0 || !unsent.is_empty() {
+        while victim.under_way < WINDOW
+            && let Some(number) = unsent.pop()
+        {
+            victim.send(&request(number, &oracle.operations[number as usize]));
+        }
+        let line = victim.answer();
+        unsent.extend(take(oracle, &line));
+    }
+    assert_eq!(oracle.pending(), [] as [u64; 0]);
+}
+
+/// Compares every row with the oracle.
+fn compare(victim: &mut Victim, oracle: &Oracle, round: u64) {
+    let counts = oracle.counts();
+    for row in 0..ROWS {
+        victim.send(&format!("get {row} row-{row}"));
+        let expected = counts.get(&row).copied().unwrap_or_default();
+        assert_eq!(victim.answer(), format!("{row} value {expected}"), "round {round}");
+    }
+}
+
+/// Runs load until this many responses have arrived: new operations and duplicates of earlier ones.
+fn load(victim: &mut Victim, oracle: &mut Oracle, chance: &mut Chance, answers: u64) {
+    for _ in 0..answers {
+        while victim.under_way < WINDOW {
+            let before = oracle.operations.len() as u64;
+            let duplicate = before > 0 && chance.below(DUPLICATE_ONE_IN) == 0;
+            // Mostly of the latest, sometimes of any.
+            let number = match (duplicate, chance.below(4)) {
+                (true, 0) => chance.below(before),
+                (true, _) => before - 1 - chance.below(before.min(300)),
+                (false, _) => new_operation(oracle, chance),
+            };
+            // A sequence number is recorded within its window only; older ones are rejected by design.
+            let known = &oracle.operations[number as usize];
+            if duplicate && known.id.starts_with("sequenced") && before - number > 200 * ROWS {
+                continue;
+            }
+            victim.send(&request(number, known));
+        }
+        let line = victim.answer();
+        if let Some(number) = take(oracle, &line) {
+            victim.send(&request(number, &oracle.operations[number as usize]));
+        }
+    }
+}
+
+pub fn run(rounds: u64, seed: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut oracle = Oracle::default();
+    let mut chance = Chance(seed);
+    for round in 0..=rounds {
+        let mut victim = Victim::start(folder.path(), 1 + chance.below(3));
+        settle(&mut victim, &mut oracle);
+        compare(&mut victim, &oracle, round);
+        if round == rounds {
+            break;
+        }
+        load(&mut victim, &mut oracle, &mut chance, chance_answers(round, seed));
+        for line in victim.kill() {
+            take(&mut oracle, &line);
+        }
+    }
+    println!("{} operations, {rounds} kills, every count as it must be", oracle.operations.len());
+}
+
+/// Short rounds hit the start, long ones hit checkpoints, merges and reused segments.
+fn chance_answers(round: u64, seed: u64) -> u64 {
+    let mut chance = Chance(seed ^ round.wrapping_mul(0x1234_5678_9abc_def1));
+    match chance.below(4) {
+        0 => chance.below(100),
+        1 => chance.below(2_000),
+        _ => 2_000 + chance.below(12_000),
+    }
+}

@@ -1,0 +1,28 @@
+//! Real crashes: an engine in a process of its own is killed with SIGKILL again and again under load. The
+//! client retries unanswered operations and sends duplicates of answered ones. After every kill the counts
+//! must match a set of ids.
+//!
+//! Without arguments it is the test; with `child` it is the process that is killed.
+
+mod child;
+mod driver;
+mod oracle;
+
+/// Number of kills. `JETON_KILL_ROUNDS` overrides it.
+const ROUNDS: u64 = 60;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("child") {
+        let (Some(folder), Some(shards)) = (arguments.next(), arguments.next()) else {
+            panic!("child needs a folder and a number of shards");
+        };
+        return child::serve(folder.as_ref(), shards.parse().expect("a number of shards"));
+    }
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let rounds = number("JETON_KILL_ROUNDS").unwrap_or(ROUNDS);
+    // A new seed each time: what the kill interrupts is random anyway.
+    let seed = number("JETON_KILL_SEED").unwrap_or_else(|| std::process::id().into());
+    println!("{rounds} kills, JETON_KILL_SEED={seed}");
+    driver::run(rounds, seed);
+}

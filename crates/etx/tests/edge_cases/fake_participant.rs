@@ -1,0 +1,282 @@
+//! An in-memory database that can be blocked, and registers that can be full.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jeton_etx::{
+    AttemptId, AttemptNumber, Branch, Branches, CoordinatorId, DecisionLocation, Dialect, Outcome,
+    PreparedBranch, ProcedureCall, ProcedureLogic, ProcedureResult, QueryResult, RequestId, Resource,
+    ResourceError, Value, Vote, Xid,
+};
+use jeton_register::memory::Memory;
+use jeton_register::{Batch, Extent, Log, Permit, Registers, Row, Slot, Space, Written};
+use tokio::sync::watch;
+
+pub const CLUSTER: u32 = 5;
+
+/// A gate: callers wait while it is closed.
+pub struct Gate(watch::Sender<bool>);
+
+impl Gate {
+    fn open() -> Self {
+        Self(watch::Sender::new(true))
+    }
+
+    pub fn set(&self, is_open: bool) {
+        self.0.send_replace(is_open);
+    }
+
+    async fn pass(&self) {
+        let passed = self.0.subscribe().wait_for(|is_open| *is_open).await.is_ok();
+        assert!(passed, "the fake owns the sender");
+    }
+}
+
+pub struct Fake {
+    number: u8,
+    state: Mutex<State>,
+    /// The call that panics next, once.
+    pub panics_in: Mutex<Option<&'static str>>,
+    pub votes: Gate,
+    pub commits: Gate,
+}
+
+#[derive(Default)]
+pub struct State {
+    pub prepared: BTreeSet<Xid>,
+    pub committed: BTreeSet<Xid>,
+}
+
+impl Fake {
+    pub fn new(number: u8) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            state: Mutex::default(),
+            panics_in: Mutex::default(),
+            votes: Gate::open(),
+            commits: Gate::open(),
+        })
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test panics while it has the lock")
+    }
+
+    fn panic_if_planned(&self, call: &str) {
+        let planned =
+            self.panics_in.lock().expect("the lock is released before the panic").take_if(|one| *one == call);
+        assert!(planned.is_none(), "a planned panic in {call}");
+    }
+
+    fn end(&self, name: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
+        let mut state = self.state();
+        match outcome {
+            Outcome::Abort => drop(state.prepared.remove(name)),
+            Outcome::Commit if state.prepared.remove(name) => drop(state.committed.insert(*name)),
+            Outcome::Commit if state.committed.contains(name) => {}
+            Outcome::Commit => {
+                let (resource, why) = ("a fake".to_owned(), "it was rolled back".to_owned());
+                return Err(ResourceError::Damage { resource, gid: name.gid(), why });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Implements the traits of the crate for a shared fake.
+pub struct Shared(pub Arc<Fake>);
+
+struct FakeBranch {
+    fake: Arc<Fake>,
+    name: Xid,
+}
+
+#[async_trait]
+impl Resource for Shared {
+    fn name(&self) -> &str {
+        "a fake"
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Question
+    }
+
+    async fn begin(&self, attempt: AttemptId) -> Result<Box<dyn Branch>, ResourceError> {
+        self.0.panic_if_planned("begin");
+        let name = Xid {
+            cluster: CLUSTER.into(),
+            request: attempt.request,
+            attempt: attempt.number,
+            decision_location: attempt.decision_location,
+            coordinator: attempt.coordinator,
+            resource: self.0.number,
+            connection: 1,
+        };
+        Ok(Box::new(FakeBranch { fake: Arc::clone(&self.0), name }))
+    }
+
+    async fn prepared(&self) -> Result<Vec<PreparedBranch>, ResourceError> {
+        Ok(self.0.state().prepared.iter().map(|name| PreparedBranch { name: *name, age: None }).collect())
+    }
+
+    async fn locks(&self, _: &Xid) -> Result<Vec<String>, ResourceError> {
+        Ok(Vec::new())
+    }
+
+    async fn decide(&self, branch: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
+        self.0.end(branch, outcome)
+    }
+
+    async fn write_decision(
+        &self,
+        _: RequestId,
+        _: AttemptNumber,
+        _: &[u8],
+    ) -> Result<Vec<u8>, ResourceError> {
+        Err(transient("decisions are not recorded here"))
+    }
+
+    async fn read_decision(&self, _: RequestId, _: AttemptNumber) -> Result<Option<Vec<u8>>, ResourceError> {
+        Err(transient("decisions are not recorded here"))
+    }
+
+    async fn forget(&self, _: u128) -> Result<(), ResourceError> {
+        Ok(())
+    }
+
+    async fn fence(&self, _: CoordinatorId) -> Result<(), ResourceError> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Branch for FakeBranch {
+    fn name(&self) -> Xid {
+        self.name
+    }
+
+    async fn execute(&mut self, statement: &str, _: &[Value]) -> Result<QueryResult, ResourceError> {
+        match statement {
+            "work" => Ok(QueryResult { rows: Vec::new(), count: 1 }),
+            wrong => {
+                let (resource, code) = ("a fake".to_owned(), "wrong".to_owned());
+                Err(ResourceError::Statement { resource, code, why: wrong.to_owned() })
+            }
+        }
+    }
+
+    async fn vote(&mut self) -> Vote {
+        self.fake.votes.pass().await;
+        self.fake.panic_if_planned("vote");
+        self.fake.state().prepared.insert(self.name);
+        Vote::Yes
+    }
+
+    async fn commit_deciding(self: Box<Self>, _: &[u8]) -> Result<Vec<u8>, ResourceError> {
+        Err(transient("decisions are not recorded here"))
+    }
+
+    async fn decide(self: Box<Self>, outcome: Outcome) -> Result<(), ResourceError> {
+        if outcome == Outcome::Commit {
+            self.fake.commits.pass().await;
+        }
+        self.fake.end(&self.name, outcome)
+    }
+}
+
+pub fn transient(why: &str) -> ResourceError {
+    ResourceError::Transient { resource: "a fake".to_owned(), why: why.to_owned() }
+}
+
+/// Executes the parameters as a statement in both databases.
+pub struct Both;
+
+#[async_trait]
+impl ProcedureLogic for Both {
+    fn decision_location(&self, _: &str) -> Option<DecisionLocation> {
+        Some(DecisionLocation::Registers)
+    }
+
+    async fn execute(
+        &self,
+        request: &ProcedureCall,
+        branches: &mut Branches,
+    ) -> Result<ProcedureResult, ResourceError> {
+        let statement = String::from_utf8_lossy(&request.parameters);
+        for number in [0, 1] {
+            branches.execute(number, &statement, &[]).await?;
+        }
+        Ok(ProcedureResult::Done(Bytes::from_static(b"done")))
+    }
+}
+
+/// Registers that can be switched to full.
+#[derive(Default)]
+pub struct BoundedRegisters {
+    inner: Memory,
+    pub is_full: AtomicBool,
+}
+
+impl Registers for BoundedRegisters {
+    fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, jeton_register::Failure> {
+        match self.is_full.load(Ordering::SeqCst) {
+            true => Err(jeton_register::Failure::Full("they are bounded".into())),
+            false => self.inner.admit(writes, bytes),
+        }
+    }
+
+    fn write(
+        &self,
+        batch: Batch,
+        permit: Permit,
+    ) -> impl Future<Output = Result<Vec<Written>, jeton_register::Failure>> + Send + 'static {
+        self.inner.write(batch, permit)
+    }
+
+    fn read(
+        &self,
+        log: Log,
+        from: Slot,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, jeton_register::Failure>> + Send {
+        self.inner.read(log, from, limit)
+    }
+
+    fn extent(&self, log: Log) -> impl Future<Output = Result<Extent, jeton_register::Failure>> + Send {
+        self.inner.extent(log)
+    }
+
+    fn trim(
+        &self,
+        log: Log,
+        through: Slot,
+    ) -> impl Future<Output = Result<(), jeton_register::Failure>> + Send {
+        self.inner.trim(log, through)
+    }
+
+    fn retire(
+        &self,
+        space: Space,
+        below: u128,
+    ) -> impl Future<Output = Result<(), jeton_register::Failure>> + Send {
+        self.inner.retire(space, below)
+    }
+
+    fn put_row(
+        &self,
+        name: &str,
+        row: Row,
+    ) -> impl Future<Output = Result<bool, jeton_register::Failure>> + Send {
+        self.inner.put_row(name, row)
+    }
+
+    fn get_row(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Row>, jeton_register::Failure>> + Send {
+        self.inner.get_row(name)
+    }
+}

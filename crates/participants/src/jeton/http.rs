@@ -1,0 +1,196 @@
+//! The HTTP client: one request at a time per connection, and a pool of connections.
+//!
+//! Invariants: every request may be sent twice, because an idle connection may be dead and the request is
+//! then repeated on another. Every request has a timeout, and every response a size limit. No error contains
+//! the token.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Request;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper_util::rt::TokioIo;
+use jeton_etx::ResourceError;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+use crate::pool::{Pool, PooledConnection};
+use crate::settings::Settings;
+
+/// Limit of a response, in bytes: the list of all prepared branches.
+const ANSWER_MAX: usize = 64 << 20;
+
+type Connection = SendRequest<Full<Bytes>>;
+
+pub struct Http {
+    /// Host and port.
+    address: String,
+    token: Option<HeaderValue>,
+    pool: Pool<Connection>,
+}
+
+/// A response.
+pub struct Reply {
+    pub status: u16,
+    /// The JSON body; null if it is not JSON.
+    pub body: Value,
+}
+
+impl Reply {
+    /// The problem type, if the response is a problem of Jeton.
+    pub fn problem(&self) -> &str {
+        let kind = self.body["type"].as_str().unwrap_or_default();
+        kind.strip_prefix("/problems/").unwrap_or_default()
+    }
+
+    pub fn detail(&self) -> &str {
+        self.body["detail"].as_str().unwrap_or("without a word")
+    }
+}
+
+impl Http {
+    pub fn new(url: &str, token: Option<&str>, settings: &Settings) -> Result<Self, ResourceError> {
+        const REMEDY: &str = "give a URL such as http://host:6381";
+        let wrong = |why: &str| settings.setup(why, REMEDY);
+        let rest = url.strip_prefix("http://").ok_or_else(|| wrong("the URL does not begin with http://"))?;
+        let address = rest.strip_suffix('/').unwrap_or(rest);
+        let port = address
+            .rsplit_once(':')
+            .and_then(|(host, port)| port.parse::<u16>().ok().filter(|_| !host.is_empty()));
+        if port.is_none() || address.contains(['/', '@', '?', '#']) {
+            return Err(wrong("the URL is not a host and a port, and nothing else"));
+        }
+        let shown = |token| HeaderValue::try_from(format!("Bearer {token}"));
+        let token =
+            token.map(shown).transpose().map_err(|_| wrong("the token has letters that no token has"))?;
+        let token = token.map(|mut token| {
+            token.set_sensitive(true);
+            token
+        });
+        let pool = Pool::new(settings.branches_max, settings.wait_max);
+        Ok(Self { address: address.to_owned(), token, pool })
+    }
+
+    /// Sends a request and waits for the response.
+    pub async fn ask(
+        &self,
+        settings: &Settings,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Reply, ResourceError> {
+        settings.in_time(settings.answer_max(), self.ask_patiently(settings, method, path, body)).await
+    }
+
+    async fn ask_patiently(
+        &self,
+        settings: &Settings,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Reply, ResourceError> {
+        loop {
+            let mut lease = self.lease(settings).await?;
+            let request = self
+                .request(method, path, body)
+                .map_err(|error| settings.setup(error, "give a URL such as http://host:6381"))?;
+            match exchange(&mut lease.connection, request).await {
+                Ok(reply) => {
+                    lease.give_back();
+                    return Ok(reply);
+                }
+                // The connection died while it was idle.
+                Err(_) if lease.was_idle => {}
+                Err(why) => return Err(settings.transient(why)),
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.address);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        request.body(Full::new(body.map(|body| Bytes::from(body.to_string())).unwrap_or_default()))
+    }
+
+    async fn lease(&self, settings: &Settings) -> Result<PooledConnection<Connection>, ResourceError> {
+        let slot = self.pool.slot().await;
+        let mut slot = slot.map_err(|_| settings.transient("no connection became free in time"))?;
+        if let Some(connection) = slot.idle_one.take().filter(|connection| !connection.is_closed()) {
+            return Ok(slot.fill(connection, true));
+        }
+        let opening = async {
+            let unreachable =
+                |error: &dyn std::fmt::Display| settings.transient(format_args!("{}: {error}", self.address));
+            let stream = TcpStream::connect(&self.address).await.map_err(|error| unreachable(&error))?;
+            stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
+            let (sender, connection) =
+                handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
+            // The task ends when the sender is dropped.
+            tokio::spawn(connection);
+            Ok(sender)
+        };
+        Ok(slot.fill(settings.in_time(settings.wait_max, opening).await?, false))
+    }
+}
+
+async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<Reply, String> {
+    connection.ready().await.map_err(|error| error.to_string())?;
+    let response = connection.send_request(request).await.map_err(|error| error.to_string())?;
+    let status = response.status().as_u16();
+    let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    Ok(Reply { status, body: serde_json::from_slice(&body).unwrap_or_default() })
+}
+
+/// Percent-encodes a segment of a path or query.
+pub fn encoded(part: &str) -> String {
+    use std::fmt::Write;
+    part.bytes().fold(String::with_capacity(part.len()), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _infallible = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_a_host_and_a_port() {
+        let settings = Settings::new("j", 1, 0);
+        for url in ["http://127.0.0.1:6381", "http://[::1]:6381/", "http://jeton:80"] {
+            assert!(Http::new(url, Some("jeton_x"), &settings).is_ok(), "{url}");
+        }
+        for url in [
+            "jeton:6381",
+            "https://jeton:6381",
+            "http://jeton",
+            "http://:6381",
+            "http://a:b@jeton:1",
+            "http://jeton:1/x",
+        ] {
+            assert!(matches!(Http::new(url, None, &settings), Err(ResourceError::Setup { .. })), "{url}");
+        }
+        let told = Http::new("http://jeton:1", Some("secret\n"), &settings).err().unwrap().to_string();
+        assert!(!told.contains("secret"), "{told}");
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        assert_eq!(encoded("a/b c?d%é"), "a%2Fb%20c%3Fd%25%C3%A9");
+    }
+}

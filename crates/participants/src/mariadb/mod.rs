@@ -1,0 +1,259 @@
+//! MariaDB as a participant.
+//!
+//! A branch is an XA transaction. If its decision is recorded in this database, it is a plain transaction, because it
+//! is never prepared. A session holds a user lock with the label of its server and its own number, by which other
+//! servers find and terminate it.
+//!
+//! MariaDB does not report whether a branch changed anything, so every branch that executed a statement gets a commit
+//! marker and is prepared. A branch that changed nothing needs the marker too: without a change, MariaDB drops a
+//! prepared branch together with its session.
+
+mod connection;
+mod decisions;
+mod error;
+mod recovery;
+mod schema;
+mod value;
+
+use async_trait::async_trait;
+use jeton_etx::{
+    AttemptNumber, CoordinatorId, Dialect, Outcome, PreparedBranch, QueryResult, RequestId, ResourceError,
+    Value, Vote, Xid,
+};
+use mysql_async::{Opts, OptsBuilder};
+
+use crate::driver::{Driver, ErrorClass};
+use crate::identifiers::session_label;
+use crate::query_error::{QueryError, TextRows};
+use crate::settings::Settings;
+use crate::statement_class::{commits_by_itself, is_control};
+use crate::xa_resource::{Database, XaResource};
+use connection::Connection;
+
+/// A MariaDB database that takes part in transactions. All servers of a cluster must use the same account.
+pub type MariaDb = XaResource<MariaDbDriver>;
+
+pub struct MariaDbDriver {
+    options: Opts,
+    #[cfg(feature = "mutations")]
+    rolled_back: std::sync::Mutex<std::collections::HashSet<Xid>>,
+}
+
+#[async_trait]
+impl Driver for MariaDbDriver {
+    type Connection = Connection;
+
+    const DIALECT: Dialect = Dialect::Question;
+    const INVALID_STATE: &'static str = "1399";
+    const REFUSED_STATEMENT: &'static str = "1399";
+    const BEGIN_WITH_STATEMENT: bool = false;
+    const ERROR_FAILS_TRANSACTION: bool = false;
+    const CURRENT_SCHEMA: &'static str = "DATABASE()";
+    const TRUE: &'static str = "1";
+
+    fn new(url: &str, settings: &Settings) -> Result<Self, ResourceError> {
+        let options = Opts::from_url(url).map_err(|error| {
+            settings.setup(error, "use a URL such as mysql://account:password@host:3306/database")
+        })?;
+        let seconds = |time: std::time::Duration| time.as_secs().max(1);
+        let session = format!(
+            "SET SESSION autocommit = 1, completion_type = 'NO_CHAIN', innodb_lock_wait_timeout = {lock}, \
+             lock_wait_timeout = {lock}, max_statement_time = {}, idle_transaction_timeout = {}",
+            settings.statement_max.as_secs_f64(),
+            seconds(settings.idle_max),
+            lock = seconds(settings.lock_max),
+        );
+        let options = OptsBuilder::from_opts(options)
+            // Connect to the given address, not to a local socket.
+            .prefer_socket(false)
+            .tcp_nodelay(true)
+            .stmt_cache_size(256)
+            // Count matched rows, as PostgreSQL does, not changed rows.
+            .client_found_rows(true)
+            .init(vec![session])
+            .into();
+        Ok(Self {
+            options,
+            #[cfg(feature = "mutations")]
+            rolled_back: Default::default(),
+        })
+    }
+
+    async fn connect(&self, settings: &Settings) -> Result<Connection, ResourceError> {
+        Connection::open(&self.options, settings).await
+    }
+
+    fn id(connection: &Connection) -> u64 {
+        connection.id
+    }
+
+    async fn label(
+        connection: &mut Connection,
+        settings: &Settings,
+        coordinator: CoordinatorId,
+    ) -> Result<(), QueryError> {
+        let lock = lock_name(settings, coordinator, connection.id);
+        connection.take_lock(settings, lock).await
+    }
+
+    async fn run(
+        connection: &mut Connection,
+        settings: &Settings,
+        sql: &str,
+    ) -> Result<TextRows, QueryError> {
+        connection.run(settings, sql).await
+    }
+
+    async fn execute(
+        connection: &mut Connection,
+        settings: &Settings,
+        begin: Option<&str>,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<QueryResult, QueryError> {
+        if let Some(begin) = begin {
+            connection.run(settings, begin).await?;
+        }
+        connection.execute(settings, sql, values).await
+    }
+
+    fn is_in_transaction(connection: &Connection) -> bool {
+        connection.is_in_transaction()
+    }
+
+    fn refusal(statement: &str) -> Option<&'static str> {
+        if is_control(statement) {
+            Some("only the coordinator begins and ends a branch")
+        } else if commits_by_itself(statement) {
+            Some("this statement commits the transaction implicitly")
+        } else {
+            None
+        }
+    }
+
+    fn begin_sql(xid: &Xid, decides_here: bool) -> String {
+        if decides_here { "START TRANSACTION".into() } else { format!("XA START {}", xid_sql(xid)) }
+    }
+
+    fn rollback_sql(xid: &Xid, decides_here: bool) -> String {
+        let xid = xid_sql(xid);
+        if decides_here { "ROLLBACK".into() } else { format!("XA END {xid}; XA ROLLBACK {xid}") }
+    }
+
+    fn end_sql(xid: &Xid, outcome: Outcome) -> String {
+        let verb = match outcome {
+            Outcome::Commit => "COMMIT",
+            Outcome::Abort => "ROLLBACK",
+        };
+        format!("XA {verb} {}", xid_sql(xid))
+    }
+
+    /// Writes the commit marker and prepares, in one statement.
+    async fn prepare(
+        connection: &mut Connection,
+        settings: &Settings,
+        xid: &Xid,
+        _has_changed: bool,
+    ) -> Result<Vote, QueryError> {
+        let marker = match mutated!(MarkerOmitted) {
+            true => String::new(),
+            false => format!("INSERT INTO etx_commit_marker (gid) VALUES ('{}');", xid.gid()),
+        };
+        let xid = xid_sql(xid);
+        let prepare = format!("{marker} XA END {xid}; XA PREPARE {xid}");
+        let prepare = if mutated!(LateErrorIgnored) { prepare } else { compound(&prepare) };
+        connection.run(settings, &prepare).await.map(|_| Vote::Yes)
+    }
+
+    fn commit_deciding_sql(settings: &Settings, begin: Option<&str>, xid: &Xid, decision: &[u8]) -> String {
+        let write = decisions::insert_sql(settings, xid.request, xid.attempt, decision);
+        let commit = compound(&format!("{write}; COMMIT"));
+        match begin {
+            Some(begin) => format!("{begin}; {commit}"),
+            None => commit,
+        }
+    }
+
+    fn write_decision_sql(
+        settings: &Settings,
+        request: RequestId,
+        attempt: AttemptNumber,
+        decision: &[u8],
+    ) -> String {
+        decisions::write_sql(settings, request, attempt, decision)
+    }
+
+    fn read_decision_sql(settings: &Settings, request: RequestId, attempt: AttemptNumber) -> String {
+        decisions::read_sql(settings, request, attempt)
+    }
+
+    fn raise_retention_sql(settings: &Settings, below: u128) -> String {
+        decisions::raise_retention_sql(settings, below)
+    }
+
+    fn delete_expired_sql(settings: &Settings, below: u128, batch: usize) -> [String; 2] {
+        decisions::delete_expired_sql(settings, below, batch)
+    }
+
+    fn claim_sql(settings: &Settings) -> String {
+        schema::claim_sql(settings)
+    }
+
+    fn classify(error: &QueryError) -> ErrorClass {
+        match error.code.as_str() {
+            error::DUPLICATE => ErrorClass::DecisionExists,
+            error::NULL => ErrorClass::Forgotten,
+            _ => ErrorClass::Other,
+        }
+    }
+
+    async fn ensure_schema(database: &Database<Self>) -> Result<Vec<String>, ResourceError> {
+        database.ensure_schema().await
+    }
+
+    async fn prepared(database: &Database<Self>) -> Result<Vec<PreparedBranch>, ResourceError> {
+        database.prepared().await
+    }
+
+    fn locks_sql(xid: &Xid) -> String {
+        recovery::locks_sql(xid)
+    }
+
+    async fn resolve(database: &Database<Self>, xid: &Xid, outcome: Outcome) -> Result<(), ResourceError> {
+        database.resolve(xid, outcome).await
+    }
+
+    async fn end_session(database: &Database<Self>, xid: &Xid) -> Result<(), ResourceError> {
+        database.end_session(xid).await
+    }
+
+    async fn fence(database: &Database<Self>, coordinator: CoordinatorId) -> Result<(), ResourceError> {
+        database.fence(coordinator).await
+    }
+
+    #[cfg(feature = "mutations")]
+    fn on_rolled_back(&self, xid: &Xid) {
+        self.rolled_back.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*xid);
+    }
+
+    #[cfg(feature = "mutations")]
+    async fn reset(connection: &mut Connection) {
+        connection.reset().await;
+    }
+}
+
+/// The user lock of a session. User locks belong to the whole database server, which may serve several resources.
+fn lock_name(settings: &Settings, coordinator: CoordinatorId, connection: impl std::fmt::Display) -> String {
+    format!("{}:{:02x}:{connection}", session_label(coordinator), settings.number)
+}
+
+/// Wraps statements into one compound statement. MariaDB then sends one response, which saves wakeups of the client,
+/// and reports an error of any statement at once.
+fn compound(statements: &str) -> String {
+    format!("BEGIN NOT ATOMIC {statements}; END")
+}
+
+/// The XA identifier in SQL.
+fn xid_sql(xid: &Xid) -> String {
+    format!("'{}','{}',{}", xid.gtrid(), xid.bqual(), Xid::FORMAT)
+}

@@ -1,0 +1,253 @@
+//! What a body asks for, as changes of the store.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jeton_auth::Right;
+use jeton_core::{Change, Column};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::json::JsonInteger;
+use super::problem::{Kind, Problem};
+
+/// What can be done to a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// Adds to it.
+    #[default]
+    Add,
+    /// Makes it a counter with a value.
+    Set,
+    /// Makes it a counter at zero.
+    Reset,
+    /// Empties it.
+    Delete,
+    /// Makes it hold bytes.
+    Put,
+}
+
+impl ChangeKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Add, Self::Set, Self::Reset, Self::Delete, Self::Put];
+
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Set => "set",
+            Self::Reset => "reset",
+            Self::Delete => "delete",
+            Self::Put => "put",
+        }
+    }
+
+    /// The right it takes. Who may add need not be trusted with more: adding cannot take back what others have counted, everything
+    /// else can.
+    pub const fn right(self) -> Right {
+        match self {
+            Self::Add => Right::Add,
+            _ => Right::Admin,
+        }
+    }
+}
+
+/// Adds to a counter.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"delta": 1, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
+pub struct AddBody {
+    /// What to add; may be negative.
+    pub delta: JsonInteger,
+    /// The id of the operation, in a format that the table takes. It may come in the header `Idempotency-Key` instead.
+    pub id: Option<String>,
+    /// If the sum would be below this, nothing is added, and that is remembered under the id.
+    pub min: Option<JsonInteger>,
+    /// If the sum would be above this, nothing is added, and that is remembered under the id.
+    pub max: Option<JsonInteger>,
+    /// The column, as family:qualifier; without it, the row's unnamed one.
+    pub column: Option<String>,
+}
+
+/// Makes a counter of a value.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"value": 100, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
+pub struct SetBody {
+    /// The value.
+    pub value: JsonInteger,
+    /// The id of the operation. It may come in the header `Idempotency-Key` instead.
+    pub id: Option<String>,
+    /// The column, as family:qualifier; without it, the row's unnamed one.
+    pub column: Option<String>,
+}
+
+/// Resets or deletes a counter.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
+pub struct PlainBody {
+    /// The id of the operation. It may come in the header `Idempotency-Key` instead.
+    pub id: Option<String>,
+    /// The column, as family:qualifier; without it, the row's unnamed one.
+    pub column: Option<String>,
+}
+
+/// Makes a cell hold bytes: either text or base64.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"text": "blue", "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
+pub struct PutBody {
+    /// The bytes, as text.
+    pub text: Option<String>,
+    /// The bytes, as base64 (RFC 4648, section 4).
+    pub base64: Option<String>,
+    /// The id of the operation. It may come in the header `Idempotency-Key` instead.
+    pub id: Option<String>,
+    /// The column, as family:qualifier; without it, the row's unnamed one.
+    pub column: Option<String>,
+}
+
+/// An operation in a list.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"table": "clicks", "row": "page-7", "op": "add", "delta": 1, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
+pub struct ChangeBody {
+    /// The table; only where the path does not name it.
+    pub table: Option<String>,
+    /// The row, as text.
+    pub row: Option<String>,
+    /// The row, as base64, if it is not text.
+    pub row_base64: Option<String>,
+    /// The column, as family:qualifier; without it, the row's unnamed one.
+    pub column: Option<String>,
+    /// What to do.
+    #[serde(default)]
+    pub op: ChangeKind,
+    /// For add: what to add.
+    pub delta: Option<JsonInteger>,
+    /// For add: the least sum.
+    pub min: Option<JsonInteger>,
+    /// For add: the greatest sum.
+    pub max: Option<JsonInteger>,
+    /// For set: the value.
+    pub value: Option<JsonInteger>,
+    /// For put: the bytes, as text.
+    pub text: Option<String>,
+    /// For put: the bytes, as base64.
+    pub base64: Option<String>,
+    /// The id of the operation, in a format that the table takes.
+    pub id: Option<String>,
+}
+
+/// What to change, and where.
+pub struct ParsedChange {
+    /// The change.
+    pub change: Change,
+    /// The column.
+    pub column: Column,
+    /// The id, as it came.
+    pub id: Option<String>,
+}
+
+fn wrong(detail: impl Into<String>) -> Problem {
+    Problem::new(Kind::BadJson, detail)
+}
+
+/// A column as text; none is the unnamed one.
+pub fn column(text: Option<&[u8]>) -> Result<Column, Problem> {
+    Ok(text.map(Column::parse).transpose()?.unwrap_or_default())
+}
+
+fn add(delta: JsonInteger, min: Option<JsonInteger>, max: Option<JsonInteger>) -> Change {
+    match (min, max) {
+        (None, None) => Change::Add(delta.0),
+        (min, max) => {
+            Change::AddWithin { delta: delta.0, min: min.map(|min| min.0), max: max.map(|max| max.0) }
+        }
+    }
+}
+
+fn put(text: Option<String>, base64: Option<String>) -> Result<Change, Problem> {
+    let bytes = match (text, base64) {
+        (Some(text), None) => text.into_bytes(),
+        (None, Some(base64)) => bytes("base64", &base64)?,
+        _ => return Err(wrong("give the bytes either as `text` or as `base64`")),
+    };
+    Ok(Change::Put(bytes.into()))
+}
+
+fn bytes(member: &str, base64: &str) -> Result<Vec<u8>, Problem> {
+    STANDARD.decode(base64).map_err(|error| wrong(format!("`{member}` is not base64: {error}")))
+}
+
+impl AddBody {
+    /// What it asks for.
+    pub fn wanted(self) -> Result<ParsedChange, Problem> {
+        let change = add(self.delta, self.min, self.max);
+        let column = column(self.column.as_deref().map(str::as_bytes))?;
+        Ok(ParsedChange { change, column, id: self.id })
+    }
+}
+
+impl SetBody {
+    /// What it asks for.
+    pub fn wanted(self) -> Result<ParsedChange, Problem> {
+        let column = column(self.column.as_deref().map(str::as_bytes))?;
+        Ok(ParsedChange { change: Change::Set(self.value.0), column, id: self.id })
+    }
+}
+
+impl PlainBody {
+    /// What it asks for.
+    pub fn wanted(self, change: Change) -> Result<ParsedChange, Problem> {
+        let column = column(self.column.as_deref().map(str::as_bytes))?;
+        Ok(ParsedChange { change, column, id: self.id })
+    }
+}
+
+impl PutBody {
+    /// What it asks for.
+    pub fn wanted(self) -> Result<ParsedChange, Problem> {
+        let column = column(self.column.as_deref().map(str::as_bytes))?;
+        Ok(ParsedChange { change: put(self.text, self.base64)?, column, id: self.id })
+    }
+}
+
+impl ChangeBody {
+    /// The row.
+    pub fn row(&self) -> Result<Vec<u8>, Problem> {
+        match (&self.row, &self.row_base64) {
+            (Some(row), None) => Ok(row.as_bytes().to_vec()),
+            (None, Some(row)) => bytes("row_base64", row),
+            _ => Err(wrong("give the row either as `row` or as `row_base64`")),
+        }
+    }
+
+    /// What it asks for.
+    pub fn wanted(self) -> Result<ParsedChange, Problem> {
+        let verb = self.op;
+        let members = [
+            ("delta", self.delta.is_some(), verb == ChangeKind::Add),
+            ("min", self.min.is_some(), verb == ChangeKind::Add),
+            ("max", self.max.is_some(), verb == ChangeKind::Add),
+            ("value", self.value.is_some(), verb == ChangeKind::Set),
+            ("text", self.text.is_some(), verb == ChangeKind::Put),
+            ("base64", self.base64.is_some(), verb == ChangeKind::Put),
+        ];
+        // What would be ignored was meant for something.
+        if let Some((member, ..)) = members.iter().find(|(_, is_there, belongs)| *is_there && !belongs) {
+            return Err(wrong(format!("`{member}` has no meaning for the op \"{}\"", verb.name())));
+        }
+        let missing = |member: &str| wrong(format!("the op \"{}\" needs `{member}`", verb.name()));
+        let change = match verb {
+            ChangeKind::Add => add(self.delta.ok_or_else(|| missing("delta"))?, self.min, self.max),
+            ChangeKind::Set => Change::Set(self.value.ok_or_else(|| missing("value"))?.0),
+            ChangeKind::Reset => Change::Reset,
+            ChangeKind::Delete => Change::Delete,
+            ChangeKind::Put => put(self.text, self.base64)?,
+        };
+        let column = column(self.column.as_deref().map(str::as_bytes))?;
+        Ok(ParsedChange { change, column, id: self.id })
+    }
+}

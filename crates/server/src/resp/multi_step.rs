@@ -1,0 +1,280 @@
+//! Commands that take several steps: changes that depend on present values, transactions, and scans.
+//!
+//! A change reads its keys, computes their new values, and writes them on the condition that the keys still
+//! hold what was read. After a conflict it starts again. Each command is therefore atomic, as in Redis,
+//! without locks.
+
+use std::collections::HashSet;
+
+use jeton_auth::Right;
+use jeton_core::{Cell, Change, Check, Operation, OperationError, Value};
+use jeton_engine::{Ask, OperationOutcome, Response};
+
+use super::command_table::{CommandSpec, IdCommand, Kind};
+use super::connection_commands;
+use super::id_commands;
+use super::keyspace::Keyspace;
+use super::pipeline::MultiStepCommand;
+use super::reply::{self, CROSS, Reply};
+use super::scan;
+use super::session::{MultiQueue, Session};
+
+/// Keys read per batch by commands with many keys.
+const READ_BATCH: usize = 1000;
+
+/// Maximum bytes of values in the reply of a command with many keys.
+const READ_BYTES_MAX: usize = 64 << 20;
+
+/// Attempts of a change that conflicts with other writers.
+const ATTEMPTS_MAX: usize = 100;
+
+/// Runs a command.
+pub async fn run(command: MultiStepCommand, session: &mut Session, millis: u64) -> Reply {
+    let MultiStepCommand { verb, arguments } = command;
+    let result = match (verb.kind, verb.name) {
+        (Kind::WithId(IdCommand::Operation), _) => {
+            return id_commands::operation(session, &arguments, millis).await;
+        }
+        (Kind::Scan, _) => scan::run(verb, &arguments, session, millis).await,
+        (_, "MULTI") => begin(session),
+        (_, "DISCARD") => discard(session),
+        (_, "EXEC") => execute(session, millis).await,
+        (_, "MSET") => set_each(verb, arguments, session, millis).await,
+        (Kind::Read, _) => read_many(verb, &arguments, session, millis).await,
+        (_, "DEL" | "UNLINK") => delete_each(&arguments, session, millis).await,
+        _ => change(vec![(verb, arguments)], session, millis).await.map(|mut replies| match replies.pop() {
+            Some(reply) => reply,
+            None => unreachable!("one command has one reply"),
+        }),
+    };
+    result.unwrap_or_else(Reply::Error)
+}
+
+fn begin(session: &mut Session) -> Result<Reply, String> {
+    if session.queued.is_some() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    session.queued = Some(MultiQueue::default());
+    Ok(Reply::Ok)
+}
+
+fn discard(session: &mut Session) -> Result<Reply, String> {
+    session.queued.take().map(|_| Reply::Ok).ok_or_else(|| "ERR DISCARD without MULTI".into())
+}
+
+async fn execute(session: &mut Session, millis: u64) -> Result<Reply, String> {
+    let queued = session.queued.take().ok_or("ERR EXEC without MULTI")?;
+    if queued.broken {
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    let verb = |name: &[u8]| match CommandSpec::find(name) {
+        Some(verb) => verb,
+        None => unreachable!("only known commands are queued"),
+    };
+    let commands = queued.commands.into_iter().map(|command| (verb(&command[0]), command)).collect();
+    change(commands, session, millis).await.map(Reply::Array)
+}
+
+/// Executes commands atomically. All keys must be in one table and partition.
+async fn change(
+    commands: Vec<(&'static CommandSpec, Vec<Vec<u8>>)>,
+    session: &mut Session,
+    millis: u64,
+) -> Result<Vec<Reply>, String> {
+    let mut cells: Vec<(Vec<u8>, Cell)> = Vec::new();
+    let mut seen = HashSet::new();
+    for (verb, arguments) in &commands {
+        let right = match verb.kind {
+            Kind::Read | Kind::Get | Kind::WithId(IdCommand::Get) => Right::Read,
+            Kind::Add(_) => Right::Add,
+            _ if verb.name == "INCREX" => Right::Add,
+            _ => Right::Admin,
+        };
+        // A key without a value is an error that the command reports when it runs, as in Redis.
+        let unpaired = verb.name.starts_with("MSET") && arguments.len().is_multiple_of(2);
+        for at in verb.keys(arguments.len()).filter(|_| !unpaired) {
+            let resolved = session.resolve(&arguments[at], right, millis)?;
+            let first = cells.first().map(|(_, cell)| (cell.table(), cell.partition()));
+            if first.is_some_and(|first| first != (resolved.cell.table(), resolved.cell.partition())) {
+                return Err(CROSS.into());
+            }
+            if seen.insert(arguments[at].clone()) {
+                cells.push((arguments[at].clone(), resolved.cell));
+            }
+        }
+    }
+    let service = session.service.clone();
+    for _ in 0..ATTEMPTS_MAX {
+        let millis = service.millis();
+        let reads = cells.iter().map(|(_, cell)| Ask::Read(cell.clone())).collect();
+        let mut keyspace = Keyspace::default();
+        for ((name, cell), response) in cells.iter().zip(service.submit_batch(reads).await) {
+            match response {
+                Response::Read(Ok(value)) => keyspace.insert(name, cell.clone(), value),
+                Response::Read(Err(error)) | Response::Applied(Err(error)) => {
+                    return Err(reply::engine_error(&error));
+                }
+                other => unreachable!("a read returns no {other:?}"),
+            }
+        }
+        let mut run = |(verb, arguments): &(&'static CommandSpec, Vec<Vec<u8>>)| {
+            connection_commands::plain(verb, arguments, millis)
+                .unwrap_or_else(|| keyspace.run(verb.name, arguments, millis))
+        };
+        let replies = commands.iter().map(&mut run).collect();
+        if keyspace.changed().next().is_none() {
+            return Ok(replies);
+        }
+        let request = service.engine.to_request(Ask::Apply(conditional(&keyspace)?));
+        for response in session.submit_batch(vec![request]).await {
+            if is_applied(response)? {
+                return Ok(replies);
+            }
+        }
+    }
+    Err("BUSY others change the same keys all the time; ask again".into())
+}
+
+/// The operation that writes the changes of a keyspace if its keys still hold the values read.
+fn conditional(keyspace: &Keyspace) -> Result<Operation, String> {
+    let checks = keyspace.read().map(|(cell, value)| {
+        let check = value.map_or(Check::Absent, |value| Check::Holds(value.clone()));
+        (cell.clone(), Change::Check(check))
+    });
+    let mut changes: Vec<_> = checks.collect();
+    for (cell, before, now) in keyspace.changed() {
+        let until = now.and_then(Value::until);
+        // Where only the expiry time changes, the value is not logged a second time.
+        let same_value = now.is_some() && before.cloned().map(Value::plain) == now.cloned().map(Value::plain);
+        if !same_value {
+            changes.push((cell.clone(), write(now)));
+        }
+        if same_value || until.is_some() {
+            changes.push((cell.clone(), Change::Expire(until)));
+        }
+    }
+    Operation::batch(None, changes).map_err(|error| match error {
+        OperationError::TooManyChanges(_) | OperationError::TooLarge(_) => {
+            format!("ERR too much to change at once: {error}")
+        }
+        other => format!("ERR {other}"),
+    })
+}
+
+fn write(value: Option<&Value>) -> Change {
+    match value.cloned().map(Value::plain) {
+        None => Change::Delete,
+        Some(Value::Counter(number)) => Change::Set(number),
+        Some(Value::Bytes(bytes)) => Change::Put(bytes),
+        Some(Value::Expiring(_)) => unreachable!("a plain value does not expire"),
+    }
+}
+
+/// `MSET`: atomic if all keys are in one partition, otherwise key by key.
+async fn set_each(
+    verb: &'static CommandSpec,
+    arguments: Vec<Vec<u8>>,
+    session: &mut Session,
+    millis: u64,
+) -> Result<Reply, String> {
+    if arguments.len().is_multiple_of(2) {
+        return Err(reply::arity_error(b"mset"));
+    }
+    let mut requests = Vec::new();
+    for at in verb.keys(arguments.len()) {
+        let cell = session.resolve(&arguments[at], Right::Admin, millis)?.cell;
+        requests.push((cell, write(Some(&Value::from_text(&arguments[at + 1])))));
+    }
+    let together = Operation::batch(None, requests.clone());
+    let operations = match together {
+        Ok(operation) => vec![operation],
+        Err(_) => {
+            let each = requests.into_iter().map(|(cell, change)| Operation::single(None, cell, change));
+            each.collect::<Result<Vec<_>, _>>().map_err(|error| format!("ERR {error}"))?
+        }
+    };
+    let prepare = |operation| session.service.engine.to_request(Ask::Apply(operation));
+    for response in session.submit_batch(operations.into_iter().map(prepare).collect()).await {
+        is_applied(response)?;
+    }
+    Ok(Reply::Ok)
+}
+
+/// `MGET`, `EXISTS` and `TOUCH` of more keys than a pipeline batch takes. Reads in batches, so that the
+/// values are not all in memory twice.
+async fn read_many(
+    verb: &'static CommandSpec,
+    arguments: &[Vec<u8>],
+    session: &mut Session,
+    millis: u64,
+) -> Result<Reply, String> {
+    let service = session.service.clone();
+    let (mut values, mut bytes, mut present) = (Vec::new(), 0, 0);
+    for keys in arguments[1..].chunks(READ_BATCH) {
+        let mut requests = Vec::with_capacity(keys.len());
+        for key in keys {
+            requests.push(Ask::Read(session.resolve(key, Right::Read, millis)?.cell));
+        }
+        for response in service.submit_batch(requests).await {
+            let value = match response {
+                Response::Read(Ok(value)) => value,
+                Response::Read(Err(error)) | Response::Applied(Err(error)) => {
+                    return Err(reply::engine_error(&error));
+                }
+                other => unreachable!("a read returns no {other:?}"),
+            };
+            present += i64::from(value.is_some());
+            if verb.name == "MGET" {
+                let reply = Reply::value(value.as_ref());
+                bytes += if let Reply::Bulk(text) = &reply { text.len() } else { 0 };
+                values.push(reply);
+            }
+        }
+        if bytes > READ_BYTES_MAX {
+            return Err(format!(
+                "ERR the answer is longer than {READ_BYTES_MAX} bytes: ask for fewer keys at a time"
+            ));
+        }
+    }
+    Ok(if verb.name == "MGET" { Reply::Array(values) } else { Reply::Integer(present) })
+}
+
+/// `DEL`: deletes each key in an operation of its own and returns how many existed.
+async fn delete_each(arguments: &[Vec<u8>], session: &mut Session, millis: u64) -> Result<Reply, String> {
+    let mut requests = Vec::new();
+    for key in &arguments[1..] {
+        let cell = session.resolve(key, Right::Admin, millis)?.cell;
+        let changes = vec![(cell.clone(), Change::Check(Check::Present)), (cell, Change::Delete)];
+        let operation = Operation::batch(None, changes).map_err(|error| format!("ERR {error}"))?;
+        requests.push(Ask::Apply(operation));
+    }
+    let service = session.service.clone();
+    let mut deleted = 0;
+    for response in service.submit_batch(requests).await {
+        deleted += i64::from(is_applied(response)?);
+    }
+    Ok(Reply::Integer(deleted))
+}
+
+/// Whether an operation took effect.
+fn is_applied(response: Response) -> Result<bool, String> {
+    match response {
+        Response::Applied(Ok(OperationOutcome::Fresh(answer) | OperationOutcome::Replayed(answer))) => {
+            Ok(answer.applied)
+        }
+        Response::Applied(Ok(OperationOutcome::ProbablySeen)) => Ok(false),
+        Response::Applied(Err(error)) => Err(reply::engine_error(&error)),
+        other => unreachable!("an operation returns no {other:?}"),
+    }
+}
+
+/// Deletes cells, each in an operation of its own.
+pub async fn delete(cells: Vec<Cell>, session: &Session) -> Result<(), String> {
+    let operations = cells.into_iter().map(|cell| Operation::single(None, cell, Change::Delete));
+    let operations: Result<Vec<_>, _> = operations.map(|operation| operation.map(Ask::Apply)).collect();
+    let operations = operations.map_err(|error| format!("ERR {error}"))?;
+    for response in session.service.submit_batch(operations).await {
+        is_applied(response)?;
+    }
+    Ok(())
+}

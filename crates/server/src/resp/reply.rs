@@ -1,0 +1,178 @@
+//! Replies and error messages, in the wording of Redis where Redis has one.
+
+use jeton_auth::AuthError;
+use jeton_core::{Rejection, Value};
+use jeton_engine::EngineError;
+use jeton_resp::reply_writer::Writer;
+
+/// A reply to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// `+OK`.
+    Ok,
+    /// A simple string.
+    Word(&'static str),
+    /// An integer.
+    Integer(i64),
+    /// A bulk string.
+    Bulk(Vec<u8>),
+    /// A null.
+    Null,
+    /// An array.
+    Array(Vec<Reply>),
+    /// An error that begins with its code.
+    Error(String),
+}
+
+pub const SYNTAX: &str = "ERR syntax error";
+pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
+pub const NO_AUTH: &str = "NOAUTH Authentication required.";
+pub const OUTCOME_UNKNOWN: &str =
+    "IDBUSY outcome unknown: the first attempt is not durable yet; retry with the same id";
+pub const CROSS: &str = "CROSSSLOT Keys in request don't hash to the same slot; \
+    keys with the same tag in braces, such as {user7}.a and {user7}.b, do";
+
+impl Reply {
+    /// Creates an error reply.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self::Error(text.into())
+    }
+
+    /// The value of a key as a bulk string or null.
+    pub fn value(value: Option<&Value>) -> Self {
+        value.map_or(Self::Null, |value| Self::Bulk(value.text()))
+    }
+
+    /// Writes the reply in the protocol version of `writer`.
+    pub fn write(&self, writer: &mut Writer<'_>) {
+        match self {
+            Self::Ok => writer.simple("OK"),
+            Self::Word(word) => writer.simple(word),
+            Self::Integer(number) => writer.integer(*number),
+            Self::Bulk(bytes) => writer.bulk(bytes),
+            Self::Null => writer.null(),
+            Self::Array(all) => {
+                writer.array(all.len());
+                all.iter().for_each(|one| one.write(writer));
+            }
+            Self::Error(text) => writer.error(text),
+        }
+    }
+}
+
+/// Error message for a wrong number of arguments. A subcommand is written `command|subcommand`.
+pub fn arity_error(name: &[u8]) -> String {
+    format!("ERR wrong number of arguments for '{}' command", shown(name).to_ascii_lowercase())
+}
+
+/// Error reply for a wrong number of arguments.
+pub fn wrong_arity(name: &[u8]) -> Reply {
+    Reply::Error(arity_error(name))
+}
+
+/// Bytes of a request for an error message: up to the first zero byte, cut where Redis cuts, and escaped.
+pub fn shown(bytes: &[u8]) -> String {
+    escape(cut(bytes, SHOWN_MAX))
+}
+
+/// Maximum bytes of an argument in an error message.
+const SHOWN_MAX: usize = 128;
+
+fn cut(bytes: &[u8], room: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(room)];
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+fn escape(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        match byte {
+            // Line ends need no escape: the reply writer turns them into spaces.
+            b' '..=b'~' | b'\t' | b'\r' | b'\n' => text.push(char::from(*byte)),
+            other => text.push_str(&other.escape_ascii().to_string()),
+        }
+    }
+    text
+}
+
+/// Error reply for an unknown command.
+pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Reply {
+    let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(name));
+    let mut used = 0;
+    for argument in arguments {
+        if used >= SHOWN_MAX {
+            break;
+        }
+        let argument = cut(argument, SHOWN_MAX - used);
+        text.push_str(&format!("'{}' ", escape(argument)));
+        used += argument.len() + 3;
+    }
+    Reply::Error(text)
+}
+
+/// Error message for a failed authentication or authorization.
+pub fn denied(denied: AuthError) -> String {
+    if denied.is_about_the_token() { format!("WRONGPASS {denied}") } else { format!("NOPERM {denied}") }
+}
+
+/// Error message for an engine error.
+pub fn engine_error(error: &EngineError) -> String {
+    let code = match error {
+        EngineError::Rejected(rejection) => match rejection {
+            Rejection::NotACounter => return NOT_AN_INTEGER.into(),
+            Rejection::Overflow => return OVERFLOW.into(),
+            Rejection::IdRequired => "IDREQUIRED",
+            Rejection::FormatNotTaken { .. } => "IDFORMAT",
+            Rejection::Mismatch => "IDMISMATCH",
+            Rejection::Expired { .. } | Rejection::Superseded { .. } => "IDEXPIRED",
+            Rejection::FromFuture { .. } => "IDFUTURE",
+            Rejection::Fenced { .. } => "FENCED",
+            Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => "NOSESSION",
+            Rejection::Capacity { .. } | Rejection::Reserved => "BUSY",
+            _ => "ERR",
+        },
+        EngineError::NoSuchTable(_) => "NOTABLE",
+        EngineError::Busy(_) => "BUSY",
+        EngineError::Full(_) => "MISCONF",
+        EngineError::Storage(_) => "STORAGE",
+        EngineError::Withheld(_) => "QUOTA",
+        EngineError::Closed => "LOADING",
+        _ => "ERR",
+    };
+    format!("{code} {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_engine_error_has_its_code() {
+        for (error, code) in [
+            (EngineError::Busy("too much"), "BUSY"),
+            (EngineError::Full("no room".into()), "MISCONF"),
+            (EngineError::Storage("damaged".into()), "STORAGE"),
+            (EngineError::Withheld("no more".into()), "QUOTA"),
+            (EngineError::Closed, "LOADING"),
+            (EngineError::NoSuchTable("t".into()), "NOTABLE"),
+            (EngineError::Rejected(Rejection::Capacity { what: "ids" }), "BUSY"),
+            (EngineError::Rejected(Rejection::Reserved), "BUSY"),
+        ] {
+            assert_eq!(engine_error(&error).split(' ').next(), Some(code), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_command_error_matches_redis() {
+        let arguments: [&[u8]; 2] = [b"a", b"b"];
+        let reply = unknown(b"foo", arguments.into_iter());
+        assert_eq!(reply, Reply::error("ERR unknown command 'foo', with args beginning with: 'a' 'b' "));
+        assert_eq!(wrong_arity(b"GET"), Reply::error("ERR wrong number of arguments for 'get' command"));
+        let long = vec![b'x'; 1000];
+        let Reply::Error(text) = unknown(&long, [&long[..], &long[..]].into_iter()) else {
+            panic!("an error")
+        };
+        assert!(text.len() < 400);
+    }
+}

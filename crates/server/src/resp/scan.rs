@@ -1,0 +1,327 @@
+//! Scans over all keys of the default table: `SCAN`, `DBSIZE`, `FLUSHALL`.
+//!
+//! A scan starts by checkpointing all decided operations into the value store, and then lists the store. It
+//! reads each key again before it reports it. A scan therefore reports every key that exists from its start
+//! to its end, and no deleted key.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jeton_auth::Right;
+use jeton_core::{Cell, Table};
+use jeton_engine::{Ask, Response};
+
+use super::command_table::CommandSpec;
+use super::keyspace::integer;
+use super::multi_step::delete;
+use super::reply::{self, Reply, SYNTAX};
+use super::session::Session;
+use crate::service::Service;
+
+/// Default of `COUNT`.
+const PAGE: usize = 10;
+
+/// Maximum of `COUNT`.
+const PAGE_MAX: usize = 4000;
+
+/// Keys counted or deleted per step.
+const STRIDE: usize = 1000;
+
+/// Open `SCAN` cursors. A cursor must be a number, so the position in the store is kept here. The oldest are
+/// dropped first; using a dropped cursor is an error.
+#[derive(Debug, Default)]
+pub struct Cursors {
+    next: AtomicU64,
+    positions: Mutex<BTreeMap<u64, Cell>>,
+}
+
+/// Maximum open cursors.
+const CURSORS_MAX: usize = 10_000;
+
+impl Cursors {
+    fn insert(&self, position: Cell) -> u64 {
+        let number = 1 + self.next.fetch_add(1, Ordering::Relaxed);
+        let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+        positions.insert(number, position);
+        while positions.len() > CURSORS_MAX {
+            positions.pop_first();
+        }
+        number
+    }
+
+    fn find(&self, cursor: u64) -> Option<Cell> {
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner).get(&cursor).cloned()
+    }
+}
+
+/// Runs a scan.
+pub async fn run(
+    verb: &CommandSpec,
+    arguments: &[Vec<u8>],
+    session: &mut Session,
+    millis: u64,
+) -> Result<Reply, String> {
+    let service = session.service.clone();
+    let right = if verb.name.starts_with("FLUSH") { Right::Admin } else { Right::Read };
+    let table = session.table(&service.options.default_table, right, millis)?;
+    match verb.name {
+        "SCAN" => scan(arguments, &table, &service).await,
+        "DBSIZE" => {
+            let mut keys = 0;
+            let mut after = None;
+            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
+            loop {
+                let (page, last) = page(&service, &table, b"", after, STRIDE).await?;
+                keys += page.len() as i64;
+                after = last;
+                if after.is_none() {
+                    return Ok(Reply::Integer(keys));
+                }
+            }
+        }
+        _ => {
+            let modes: [&[u8]; 2] = [b"ASYNC", b"SYNC"];
+            let known = |mode: &Vec<u8>| modes.iter().any(|known| mode.eq_ignore_ascii_case(known));
+            if arguments.len() > 2 || !arguments[1..].iter().all(known) {
+                return Err(SYNTAX.into());
+            }
+            if !service.options.allow_flush {
+                return Err(
+                    "ERR deleting all counters is not allowed here; start the server with --allow-flush"
+                        .into(),
+                );
+            }
+            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
+            let mut after = None;
+            loop {
+                let cells = list(&service, &table, b"", after, STRIDE).await?;
+                after = cells.last().cloned();
+                if after.is_none() {
+                    return Ok(Reply::Ok);
+                }
+                delete(cells, session).await?;
+            }
+        }
+    }
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE string]`.
+async fn scan(arguments: &[Vec<u8>], table: &Arc<Table>, service: &Arc<Service>) -> Result<Reply, String> {
+    let cursor = match &arguments[1][..] {
+        // Redis accepts an empty cursor as 0.
+        b"" => Some(0),
+        text => std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()),
+    };
+    let cursor = cursor.ok_or("ERR invalid cursor")?;
+    let (mut pattern, mut count, mut strings) = (None, PAGE, true);
+    for pair in arguments[2..].chunks(2) {
+        let [option, argument] = pair else { return Err(SYNTAX.into()) };
+        match &option.to_ascii_uppercase()[..] {
+            b"MATCH" => pattern = Some(&argument[..]),
+            b"COUNT" => {
+                count = usize::try_from(integer(argument)?).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+            }
+            b"TYPE" => strings = argument.eq_ignore_ascii_case(b"string"),
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    let after = match cursor {
+        0 => {
+            service.engine.stored().await.map_err(|error| reply::engine_error(&error))?;
+            None
+        }
+        _ => Some(
+            service
+                .cursors
+                .find(cursor)
+                .ok_or("ERR invalid cursor: the walk is forgotten; begin again at 0")?,
+        ),
+    };
+    // The prefix before the first wildcard is looked up in the store; the rest is matched here. A row that
+    // contains a slash is reported with its table name, because the part before the slash would otherwise be
+    // taken for a table. A pattern that may match the table name therefore scans all rows.
+    let home = [table.name.as_bytes(), b"/"].concat();
+    let literal = pattern.map_or(&b""[..], |pattern| literal(pattern));
+    let prefix = if literal.starts_with(&home) || home.starts_with(literal) { b"" } else { literal };
+    let (cells, last) = page(service, table, prefix, after, count.min(PAGE_MAX)).await?;
+    let next = last.map_or(0, |last| service.cursors.insert(last));
+    let names = cells.iter().map(|cell| match cell.row_and_column().0 {
+        row if row.contains(&b'/') => [&home[..], &row].concat(),
+        row => row,
+    });
+    let matching = names.filter(|name| strings && pattern.is_none_or(|pattern| matches(pattern, name)));
+    let names = matching.map(Reply::Bulk).collect();
+    Ok(Reply::Array(vec![Reply::Bulk(next.to_string().into_bytes()), Reply::Array(names)]))
+}
+
+/// Cells of the value store, deleted and expired ones included.
+async fn list(
+    service: &Arc<Service>,
+    table: &Arc<Table>,
+    prefix: &[u8],
+    after: Option<Cell>,
+    limit: usize,
+) -> Result<Vec<Cell>, String> {
+    let (service, table, prefix) = (service.clone(), table.clone(), prefix.to_vec());
+    let listed =
+        tokio::task::spawn_blocking(move || service.engine.list(&table, &prefix, after.as_ref(), limit));
+    match listed.await {
+        Ok(cells) => cells.map_err(|error| reply::engine_error(&error)),
+        Err(error) => Err(format!("ERR the walk broke off: {error}")),
+    }
+}
+
+/// Keys with a value, and the cell to continue after; `None` at the end.
+async fn page(
+    service: &Arc<Service>,
+    table: &Arc<Table>,
+    prefix: &[u8],
+    after: Option<Cell>,
+    limit: usize,
+) -> Result<(Vec<Cell>, Option<Cell>), String> {
+    let mut cells = list(service, table, prefix, after, limit).await?;
+    let last = if cells.len() < limit { None } else { cells.last().cloned() };
+    // Only cells without a column are keys.
+    cells.retain(|cell| cell.row_and_column().1.is_empty());
+    let reads = cells.iter().map(|cell| Ask::Read(cell.clone())).collect();
+    let mut present = Vec::with_capacity(cells.len());
+    for (cell, response) in cells.into_iter().zip(service.submit_batch(reads).await) {
+        match response {
+            Response::Read(Ok(Some(_))) => present.push(cell),
+            Response::Read(Ok(None)) => {}
+            Response::Read(Err(error)) | Response::Applied(Err(error)) => {
+                return Err(reply::engine_error(&error));
+            }
+            other => unreachable!("a read returns no {other:?}"),
+        }
+    }
+    Ok((present, last))
+}
+
+/// The prefix of a pattern before its first wildcard.
+fn literal(pattern: &[u8]) -> &[u8] {
+    let wild = pattern.iter().position(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'));
+    &pattern[..wild.unwrap_or(pattern.len())]
+}
+
+/// Whether a name matches a pattern: `*` any bytes, `?` one byte, `[a-z]` and `[^a]` classes, `\` escapes a
+/// byte.
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut in_name) = (0, 0);
+    // Backtracking position after the last star: the pattern after it, and the byte to retry from.
+    let mut star: Option<(usize, usize)> = None;
+    while in_name < name.len() {
+        let step = match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at + 1, in_name));
+                at += 1;
+                continue;
+            }
+            Some(b'?') => Some(1),
+            Some(b'[') => class(&pattern[at..], name[in_name]),
+            Some(b'\\') if at + 1 < pattern.len() => (pattern[at + 1] == name[in_name]).then_some(2),
+            Some(byte) => (*byte == name[in_name]).then_some(1),
+            None => None,
+        };
+        match (step, star) {
+            (Some(step), _) => {
+                at += step;
+                in_name += 1;
+            }
+            (None, Some((after_star, from))) => {
+                star = Some((after_star, from + 1));
+                (at, in_name) = (after_star, from + 1);
+            }
+            (None, None) => return false,
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// The length of the class at the start of a pattern, if the byte is in it. An unclosed class extends to the
+/// end.
+fn class(pattern: &[u8], byte: u8) -> Option<usize> {
+    let negated = pattern.get(1) == Some(&b'^');
+    let mut at = 1 + usize::from(negated);
+    let mut found = false;
+    while let Some(first) = pattern.get(at) {
+        match (first, pattern.get(at + 1), pattern.get(at + 2)) {
+            (b']', ..) => break,
+            (b'\\', Some(escaped), _) => {
+                found |= *escaped == byte;
+                at += 2;
+            }
+            (_, Some(b'-'), Some(last)) => {
+                let (low, high) = (first.min(last), first.max(last));
+                found |= (*low..=*high).contains(&byte);
+                at += 3;
+            }
+            _ => {
+                found |= *first == byte;
+                at += 1;
+            }
+        }
+    }
+    let length = (at + 1).min(pattern.len());
+    (found != negated).then_some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_redis() {
+        let fits = |pattern: &str, name: &str| matches(pattern.as_bytes(), name.as_bytes());
+        for (pattern, name) in [
+            ("*", ""),
+            ("*", "a"),
+            ("a*", "a"),
+            ("a*c", "abbc"),
+            ("*b*", "abc"),
+            ("h?llo", "hello"),
+            ("h[ae]llo", "hallo"),
+            ("h[^e]llo", "hallo"),
+            ("h[a-c]llo", "hbllo"),
+            ("h[c-a]llo", "hbllo"),
+            ("\\*", "*"),
+            ("a\\?", "a?"),
+            ("[\\]]", "]"),
+            ("a**", "a"),
+            ("*a*a*a", "aaa"),
+            ("[abc", "b"),
+        ] {
+            assert!(fits(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("", "a"),
+            ("a", ""),
+            ("a", "ab"),
+            ("?", ""),
+            ("h[^e]llo", "hello"),
+            ("\\*", "a"),
+            ("*a*a*a*a", "aaa"),
+            ("a*c", "abcd"),
+        ] {
+            assert!(!fits(pattern, name), "{pattern} {name}");
+        }
+        // Matching is not exponential in the number of stars.
+        assert!(!fits(&"a*".repeat(50), &"a".repeat(40)));
+        assert_eq!(literal(b"user/*"), b"user/");
+        assert_eq!(literal(b"abc"), b"abc");
+    }
+
+    #[test]
+    fn the_oldest_cursors_are_dropped() {
+        let cursors = Cursors::default();
+        let secret = jeton_core::Secret::new([1; 16]);
+        let cell =
+            Cell::new(&secret, jeton_core::TableId(1), b"a", &jeton_core::Column::unnamed()).expect("a cell");
+        let first = cursors.insert(cell.clone());
+        assert_eq!(cursors.find(first), Some(cell.clone()));
+        let last = (0..CURSORS_MAX).map(|_| cursors.insert(cell.clone())).last();
+        assert_eq!(cursors.find(first), None);
+        assert!(last.and_then(|last| cursors.find(last)).is_some());
+    }
+}

@@ -1,0 +1,95 @@
+//! Requests that cannot be: what their sender is told.
+
+use serde_json::json;
+
+use crate::harness::{World, uuid};
+
+const ADD: &str = "/v1/tables/default/counters/c:add";
+
+#[test]
+fn a_body_that_is_not_understood_is_told_why() {
+    let world = World::new();
+    let mut client = world.client();
+    let id = uuid();
+    for (body, told) in [
+        (
+            "{\"detla\": 1}".to_owned(),
+            "unknown member `detla`, expected one of `delta`, `id`, `min`, `max`, `column` at line 1 column 8; did you mean `delta`?",
+        ),
+        ("{}".to_owned(), "missing member `delta` at line 1 column 2"),
+        (
+            format!("{{\"delta\": 1.5, \"id\": \"{id}\"}}"),
+            "invalid type: floating point `1.5`, expected a whole number from -9223372036854775808 to 9223372036854775807 at line 1 column 13",
+        ),
+        (
+            "{\"delta\": 1, \"delta\": 2}".to_owned(),
+            "a member that is there twice: `delta` at line 1 column 20",
+        ),
+        ("{\"delta\": 1,}".to_owned(), "trailing comma at line 1 column 13"),
+        ("[1]".to_owned(), "a JSON object is expected here: {...}"),
+        (
+            "{\"delta\": 1, \"min\": 2, \"max\": 1}".to_owned(),
+            "the bounds exclude every value: min 2 is above max 1",
+        ),
+    ] {
+        let reply = client.post(ADD, &body);
+        assert_eq!(reply.status, 400);
+        assert_eq!(reply.json()["detail"], told, "{body}");
+    }
+    assert_eq!(client.get("/v1/tables/default/counters/c").ok()["exists"], false);
+}
+
+#[test]
+fn what_a_body_is_must_be_said() {
+    let world = World::new();
+    let mut client = world.client();
+    let body = json!({"delta": 1, "id": uuid()}).to_string();
+    let problem = client.ask("POST", ADD, &[], body.as_bytes()).problem(415, "media-type");
+    assert_eq!(
+        problem["detail"],
+        "the request does not say what its body is: send Content-Type: application/json"
+    );
+    // What a form of another site could send.
+    for kind in ["text/plain", "application/x-www-form-urlencoded"] {
+        client.ask("POST", ADD, &[("content-type", kind)], body.as_bytes()).problem(415, "media-type");
+    }
+    let cross = [("content-type", "application/json"), ("sec-fetch-site", "cross-site")];
+    client.ask("POST", ADD, &cross, body.as_bytes()).problem(403, "forbidden");
+    client.ask("POST", ADD, &[("content-type", "application/json; charset=utf-8")], body.as_bytes()).ok();
+}
+
+#[test]
+fn addresses_and_queries_that_are_not_there() {
+    let world = World::new();
+    let mut client = world.client();
+    client.get("/v2").problem(404, "not-found");
+    let reply = client.ask("DELETE", "/v1/tables/default", &[], b"");
+    reply.problem(405, "method-not-allowed");
+    assert_eq!(reply.header("allow"), Some("GET,HEAD,PUT"));
+    let problem = client.get("/v1/tables/default/counters?prefx=a").problem(400, "bad-request");
+    assert!(problem["detail"].as_str().unwrap().contains("did you mean `prefix`?"), "{problem}");
+    for query in
+        ["limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "row=a&prefix=b", "column=a:b", "prefix=%2"]
+    {
+        client.get(&format!("/v1/tables/default/counters?{query}")).problem(400, "bad-request");
+    }
+    client.post("/v1/tables/default/counters/c", json!({})).problem(404, "not-found");
+    client
+        .post("/v1/tables/nowhere/counters/c:add", json!({"delta": 1, "id": uuid()}))
+        .problem(404, "unknown-table");
+}
+
+#[test]
+fn a_token_in_the_wrong_place_is_not_repeated() {
+    let world = World::new();
+    let mut client = world.client();
+    let token = "jeton_0123abcd_0123456789abcdefghjkmnpqrstvwxyz";
+    for reply in [
+        client.get(&format!("/v1/{token}")),
+        client.get(&format!("/v1/tables/{token}")),
+        client.get(&format!("/v1/tables/default/counters?{token}=1")),
+        client.post(ADD, json!({ token: 1 })),
+    ] {
+        assert!(reply.status >= 400 && !reply.text().contains("0123456789abcdefghj"), "{}", reply.text());
+    }
+}

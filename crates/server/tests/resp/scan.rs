@@ -1,0 +1,141 @@
+//! Walks through all keys, while they come and go.
+
+use std::collections::BTreeSet;
+
+use jeton_resp::reply_parser::Value;
+use jeton_server::Options;
+
+use crate::client::{Client, command, words};
+use crate::server::Server;
+
+/// A page of a walk: the next cursor, and the keys.
+fn page(client: &mut Client, cursor: &str, options: &str) -> (String, Vec<String>) {
+    client.send(&words(&format!("SCAN {cursor} {options}")));
+    let Value::Array(parts) = client.read() else { panic!("a cursor and keys") };
+    let [cursor, Value::Array(keys)] = &parts[..] else { panic!("{parts:?}") };
+    let text = |value: &Value| String::from_utf8(value.as_bytes().unwrap().to_vec()).unwrap();
+    (text(cursor), keys.iter().map(text).collect())
+}
+
+fn walk(client: &mut Client, options: &str) -> Vec<String> {
+    let (mut cursor, mut all) = page(client, "0", options);
+    while cursor != "0" {
+        let (next, keys) = page(client, &cursor, options);
+        cursor = next;
+        all.extend(keys);
+    }
+    all
+}
+
+fn set_all(client: &mut Client, keys: impl Iterator<Item = String>) {
+    let commands: Vec<Vec<u8>> = keys.map(|key| command(&["SET", &key, "1"])).collect();
+    client.send(&commands.concat());
+    commands.iter().for_each(|_| assert_eq!(client.read(), Value::Simple(b"OK".into())));
+}
+
+#[test]
+fn a_walk_tells_every_key_that_is_there_throughout() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (mut stay, mut go) = (BTreeSet::new(), BTreeSet::new());
+    for number in 0..3000 {
+        stay.insert(format!("stay{number}"));
+        go.insert(format!("go{number}"));
+    }
+    set_all(&mut client, stay.iter().chain(&go).cloned());
+    assert_eq!(client.ask("DBSIZE"), "6000");
+
+    let mut other = server.client();
+    let (mut cursor, mut told) = page(&mut client, "0", "COUNT 50");
+    let mut leaving = go.iter();
+    let mut come = 0;
+    let mut gone = BTreeSet::new();
+    while cursor != "0" {
+        // Others delete and add between the pages.
+        for key in leaving.by_ref().take(40) {
+            assert_eq!(other.ask(&format!("DEL {key}")), "1");
+            gone.insert(key.clone());
+        }
+        set_all(&mut other, (0..40).map(|number| format!("come{}", come + number)));
+        come += 40;
+        let before = gone.clone();
+        let (next, keys) = page(&mut client, &cursor, "COUNT 50");
+        assert!(keys.len() <= 50);
+        for key in &keys {
+            assert!(!before.contains(key), "{key} was gone before");
+        }
+        told.extend(keys);
+        cursor = next;
+    }
+    let told: BTreeSet<String> = told.into_iter().collect();
+    for key in &stay {
+        assert!(told.contains(key), "{key} is there all the time and was not told");
+    }
+    assert!(gone.len() > 1000 && come > 1000, "{} {come}", gone.len());
+    let now = 6000 - gone.len() + come;
+    assert_eq!(client.ask("DBSIZE"), now.to_string());
+    let all = walk(&mut client, "COUNT 4000");
+    assert_eq!(all.len(), now);
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), now, "none twice");
+}
+
+#[test]
+fn patterns_and_kinds_choose() {
+    let server = Server::start();
+    server.table("other", crate::server::opaque());
+    let mut client = server.client();
+    set_all(&mut client, (0..300).map(|number| format!("user:{number}")));
+    set_all(&mut client, (0..50).map(|number| format!("item[{number}]")));
+    set_all(&mut client, (0..9).map(|number| format!("other/{number}")));
+    assert_eq!(client.ask("DBSIZE"), "350");
+    assert_eq!(walk(&mut client, "MATCH user:* COUNT 7").len(), 300);
+    assert_eq!(walk(&mut client, "MATCH user:1?").len(), 10);
+    assert_eq!(walk(&mut client, "MATCH *:1 COUNT 1000"), ["user:1"]);
+    assert_eq!(walk(&mut client, "MATCH user:7"), ["user:7"]);
+    assert_eq!(walk(&mut client, "MATCH item\\[1\\] COUNT 20"), ["item[1]"]);
+    assert_eq!(walk(&mut client, "MATCH [i]tem* COUNT 20").len(), 50);
+    assert_eq!(walk(&mut client, "TYPE string").len(), 350);
+    assert_eq!(walk(&mut client, "TYPE hash").len(), 0);
+    assert_eq!(walk(&mut client, "MATCH nothing*").len(), 0);
+    assert_eq!(walk(&mut client, "MATCH other*").len(), 0);
+    // What is over is not told.
+    assert_eq!(client.ask("PEXPIREAT user:7 1"), "1");
+    assert_eq!(walk(&mut client, "MATCH user:7").len(), 0);
+    let told = client.ask("SCAN 123456789");
+    assert_eq!(told, "-ERR invalid cursor: the walk is forgotten; begin again at 0");
+}
+
+#[test]
+fn what_a_walk_tells_is_a_name_of_the_key() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.ask("MSET default/a/b 1 deep 2"), "OK");
+    for options in ["", "MATCH d*", "MATCH default/*", "MATCH default/a*", "MATCH *"] {
+        let all = walk(&mut client, options);
+        assert!(all.contains(&"default/a/b".to_string()), "{options}: {all:?}");
+        for key in all {
+            assert_eq!(client.ask(&format!("EXISTS {key}")), "1");
+        }
+    }
+    assert_eq!(walk(&mut client, "MATCH a*").len(), 0);
+}
+
+#[test]
+fn everything_is_deleted_only_where_that_is_allowed() {
+    let server = Server::with(Options::default());
+    let mut client = server.client();
+    assert_eq!(client.ask("SET a 1"), "OK");
+    for asked in ["FLUSHALL", "FLUSHDB", "flushall async"] {
+        assert!(client.ask(asked).starts_with("-ERR deleting all counters is not allowed here"), "{asked}");
+    }
+    assert_eq!(client.ask("GET a"), "\"1\"");
+    let server = Server::start();
+    server.table("other", crate::server::opaque());
+    let mut client = server.client();
+    set_all(&mut client, (0..2500).map(|number| number.to_string()));
+    assert_eq!(client.ask("SET other/a 1"), "OK");
+    assert_eq!(client.ask("FLUSHALL"), "OK");
+    assert_eq!(client.ask("DBSIZE"), "0");
+    assert_eq!(walk(&mut client, "").len(), 0);
+    assert_eq!(client.ask("GET other/a"), "\"1\"");
+}

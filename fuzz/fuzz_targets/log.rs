@@ -1,8 +1,0 @@
-//! A log that was changed by somebody, opened: what must hold is in `tests/fuzzed/mod.rs` of the crate.
-
-#![no_main]
-
-#[path = "../../crates/register/tests/fuzzed/mod.rs"]
-mod fuzzed;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzed::log(data));

@@ -1,8 +1,0 @@
-//! Bytes of somebody, read as the snapshot of a filter: what must hold is in `tests/fuzzed/mod.rs` of the crate.
-
-#![no_main]
-
-#[path = "../../crates/filter/tests/fuzzed/mod.rs"]
-mod fuzzed;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzed::snapshot(data));

@@ -1,0 +1,86 @@
+//! An addition as the load knows it: which counter, under which id, and whether it has been sent before.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// The length of an id as text.
+pub const ID_TEXT: usize = 36;
+
+/// One addition of one.
+#[derive(Clone, Copy)]
+pub struct Operation {
+    pub id: [u8; 16],
+    pub counter: u32,
+    /// Answered before, and now sent again under the same id: a retry whose first answer was lost.
+    pub again: bool,
+}
+
+/// Ids of version 7: dated, and never twice the same.
+pub struct Ids {
+    state: u64,
+}
+
+impl Ids {
+    /// Ids that nobody else makes, in this run or another.
+    pub fn new() -> Self {
+        // The keys of the standard hasher come from the system's random source.
+        Self { state: RandomState::new().hash_one(0) }
+    }
+
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.state;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    /// The next id, of a time in milliseconds since 1970.
+    pub fn next(&mut self, millis: u64) -> [u8; 16] {
+        let high = (millis << 16) | 0x7000 | (self.random() & 0xfff);
+        let low = (self.random() >> 2) | (1 << 63);
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&high.to_be_bytes());
+        id[8..].copy_from_slice(&low.to_be_bytes());
+        id
+    }
+}
+
+/// Two hexadecimal digits for each byte.
+const HEX: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut table = [[0; 2]; 256];
+    let mut at = 0;
+    while at < 256 {
+        table[at] = [digits[at >> 4], digits[at & 15]];
+        at += 1;
+    }
+    table
+};
+
+/// Writes an id as text, hyphens included.
+pub fn write_id(id: &[u8; 16], out: &mut [u8; ID_TEXT]) {
+    const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+    for (byte, place) in id.iter().zip(PLACES) {
+        out[place..place + 2].copy_from_slice(&HEX[usize::from(*byte)]);
+    }
+    for place in [8, 13, 18, 23] {
+        out[place] = b'-';
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_uuid_of_version_7_with_its_time() {
+        let mut ids = Ids::new();
+        let millis = 0x0123_4567_89ab;
+        let mut text = [0; ID_TEXT];
+        write_id(&ids.next(millis), &mut text);
+        let text = std::str::from_utf8(&text).expect("hexadecimal");
+        assert!(text.starts_with("01234567-89ab-7"), "{text}");
+        assert!(matches!(text.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{text}");
+        assert_ne!(ids.next(millis), ids.next(millis));
+    }
+}

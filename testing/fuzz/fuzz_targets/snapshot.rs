@@ -1,0 +1,8 @@
+//! Reads untrusted bytes as the snapshot of a filter. The checked properties are in `tests/fuzzed/mod.rs` of the crate.
+
+#![no_main]
+
+#[path = "../../crates/filter/tests/fuzzed/mod.rs"]
+mod fuzzed;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzed::snapshot(data));

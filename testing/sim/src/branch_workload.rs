@@ -1,0 +1,130 @@
+//! What whoever runs transactions does in a step: holds a branch, decides, and settles it, again and again and out of order.
+
+use jeton_core::{Addition, Branch, BranchName, BranchOutcome};
+use jeton_engine::{BranchRequest, BranchResponse, EngineError};
+
+use crate::checkers::branches;
+use crate::client;
+use crate::model::branch::BranchModel;
+use crate::rng::Rng;
+use crate::simulation::{Call, CallKind, Simulation};
+use crate::violation::Checked;
+
+/// So many may be held at a time: more would leave nothing to do for others.
+const OPEN_MAX: usize = 5;
+
+impl Simulation {
+    /// Holds a new branch, or asks again, or settles one.
+    pub(crate) fn branch_out(&mut self, chance: &mut Rng) {
+        let open = self.model.branches.iter().filter(|one| !one.ended).count();
+        let choice = chance.below(6);
+        if choice < 2 && open < OPEN_MAX {
+            self.new_branch(chance);
+        } else if !self.model.branches.is_empty() {
+            let all = self.model.branches.len();
+            // Rather a late one; those that ended long ago are asked for again too.
+            let from = if chance.one_in(4) { 0 } else { all.saturating_sub(OPEN_MAX) };
+            let branch = chance.within(from as u64, all as u64 - 1) as usize;
+            if choice == 5 {
+                self.ask_branch(branch, None, chance);
+            } else {
+                self.end_branch(branch, chance);
+            }
+        }
+    }
+
+    fn new_branch(&mut self, chance: &mut Rng) {
+        let made: Vec<u32> =
+            (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
+        if made.is_empty() {
+            return;
+        }
+        let cells = client::cells(&self.model.secret, *chance.pick(&made));
+        let first = chance.pick(&cells).clone();
+        let of_row: Vec<_> = cells.into_iter().filter(|cell| cell.partition() == first.partition()).collect();
+        let mut additions = Vec::new();
+        for _ in 0..chance.within(1, 3) {
+            let cell = chance.pick(&of_row).clone();
+            additions.push(if client::is_add_only(&cell) {
+                Addition { cell, delta: chance.below(100) as i64, min: None, max: None }
+            } else {
+                let min = (!chance.one_in(3)).then(|| chance.below(20) as i64 - 15);
+                let max = (!chance.one_in(3)).then(|| 10 + chance.below(60) as i64);
+                Addition { cell, delta: chance.below(60) as i64 - 30, min, max }
+            });
+        }
+        let number = self.model.branches.len();
+        let name = BranchName::new(format!("b{number}").as_bytes()).expect("a short name");
+        let branch =
+            Branch::new(name, additions, Vec::new()).expect("the branches here are within all limits");
+        self.note(format!("new branch {number}: {branch:?}"));
+        self.model.branches.push(BranchModel::new(branch, first.partition()));
+        self.stats.count("branch");
+        if chance.one_in(8) {
+            self.note(format!("what was to hold branch {number} is lost, or late"));
+        } else {
+            self.ask_branch(number, None, chance);
+        }
+    }
+
+    /// Decides how a branch ends, if that is not decided, and asks for it.
+    pub(crate) fn end_branch(&mut self, branch: usize, chance: &mut Rng) {
+        let one = &mut self.model.branches[branch];
+        let commit = one.voted && !chance.one_in(3);
+        let ending =
+            *one.decided.get_or_insert(if commit { BranchOutcome::Commit } else { BranchOutcome::Abort });
+        self.ask_branch(branch, Some(ending), chance);
+    }
+
+    fn ask_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, chance: &mut Rng) {
+        let one = &self.model.branches[branch];
+        let what = match ending {
+            None => BranchRequest::Prepare(one.branch.clone()),
+            Some(ending) => BranchRequest::Finish {
+                name: one.branch.name().clone(),
+                outcome: ending,
+                others_finished: false,
+            },
+        };
+        let partition = one.partition;
+        let Some(answer) = self.life.as_ref().and_then(|life| life.branch(what, partition)) else { return };
+        self.note(format!(
+            "ask of branch {branch}: {}",
+            ending.map_or("hold".into(), |how| format!("{how:?}"))
+        ));
+        if chance.one_in(12) {
+            self.note(format!("the answer about branch {branch} will be lost"));
+        } else {
+            self.calls.push(Call { what: CallKind::Branch { branch, ending }, answer });
+        }
+    }
+
+    pub(crate) fn branch_answered(
+        &mut self,
+        branch: usize,
+        ending: Option<BranchOutcome>,
+        reply: &Result<BranchResponse, EngineError>,
+    ) -> Checked {
+        self.note(format!("   branch {branch} answered: {reply:?}"));
+        self.judge(branches::answered(&self.model, branch, ending, reply))?;
+        let one = &mut self.model.branches[branch];
+        match reply {
+            Ok(BranchResponse::Prepared { .. }) => {
+                one.voted = true;
+                self.stats.count("branch held");
+            }
+            Ok(BranchResponse::Finished { outcome: ending, fresh, .. }) => {
+                one.ended = true;
+                self.stats.count(match (ending, fresh) {
+                    (BranchOutcome::Commit, true) => "branch committed",
+                    (BranchOutcome::Abort, true) => "branch aborted",
+                    (_, false) => "branch settled before",
+                });
+            }
+            Ok(_) => {}
+            Err(EngineError::Rejected(_)) => self.stats.count("branch refused"),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+}

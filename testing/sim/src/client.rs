@@ -1,0 +1,164 @@
+//! The clients: what they ask for, and under which ids.
+
+use std::collections::BTreeMap;
+
+use jeton_core::{Cell, Change, Check, Column, Format, Formats, OpId, Operation, Secret, TableId, Value};
+
+use crate::rng::Rng;
+
+/// The rows of a table that are only ever added to.
+const ADD_ONLY_ROWS: [&str; 3] = ["a0", "a1", "a2"];
+/// The rows of a table to which anything happens.
+const MIXED_ROWS: [&str; 2] = ["m0", "m1"];
+/// The columns of every row.
+const COLUMNS: [&str; 2] = ["f:x", "f:y"];
+
+/// A client.
+#[derive(Debug, Default)]
+pub struct Client {
+    /// Its name.
+    pub name: String,
+    /// By table: its epoch and its last sequence number.
+    sessions: BTreeMap<u32, (u64, u64)>,
+    /// What it has read of cells that are only ever added to.
+    pub seen: BTreeMap<Cell, i64>,
+    /// Whether its requests and answers are often lost.
+    pub lossy: bool,
+    /// How far its clock is behind the machine's, in milliseconds.
+    pub behind: u64,
+}
+
+/// Whether a cell is only ever added to.
+pub fn is_add_only(cell: &Cell) -> bool {
+    cell.row_and_column().0.first() == Some(&b'a')
+}
+
+/// All cells of a table.
+pub fn cells(secret: &Secret, table: u32) -> Vec<Cell> {
+    let rows = ADD_ONLY_ROWS.iter().chain(&MIXED_ROWS);
+    rows.flat_map(|row| COLUMNS.iter().map(|column| cell(secret, table, row, column))).collect()
+}
+
+fn cell(secret: &Secret, table: u32, row: &str, column: &str) -> Cell {
+    let column = Column::parse(column.as_bytes()).unwrap_or_default();
+    Cell::new(secret, TableId(table), row.as_bytes(), &column).expect("the rows here are short")
+}
+
+impl Client {
+    /// A client.
+    pub fn new(number: usize, chance: &mut Rng) -> Self {
+        let behind = if chance.one_in(3) { chance.below(4_000) } else { chance.below(20) };
+        Self { name: format!("c{number}"), lossy: chance.one_in(3), behind, ..Self::default() }
+    }
+
+    /// An id for a new operation. `number` is of no other operation, `wall` the machine's wall clock in milliseconds.
+    pub fn id(&mut self, table: u32, formats: Formats, number: u64, wall: u64, chance: &mut Rng) -> OpId {
+        let taken: Vec<Format> = formats.iter().collect();
+        // Some clients do not know what the table takes.
+        let format = if chance.one_in(60) { *chance.pick(&Format::ALL) } else { *chance.pick(&taken) };
+        // Some are dated in the future, and some so long ago that they are late.
+        let dated = match chance.below(24) {
+            0 => wall + chance.below(6_000),
+            1 => wall.saturating_sub(chance.below(700_000)),
+            _ => wall.saturating_sub(self.behind + chance.below(30)),
+        };
+        let id = match format {
+            Format::Uuid7 => OpId::uuid7(u128::from(dated) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number)),
+            Format::Ulid => Ok(OpId::Ulid(u128::from(dated) << 80 | u128::from(number))),
+            Format::Event => OpId::event(&self.name, &number.to_string(), dated),
+            Format::Opaque => OpId::opaque(format!("o{number}").as_bytes()),
+            Format::Sequenced => {
+                let (epoch, seq) = self.sessions.entry(table).or_insert((1, 0));
+                match chance.below(40) {
+                    0 | 1 => (*epoch, *seq) = (*epoch + 1, 0),
+                    2 => *seq += 200,
+                    // One that takes the time for its epoch, by a clock that is ahead.
+                    3 if chance.one_in(4) => {
+                        (*epoch, *seq) = ((*epoch + 1).max(wall + chance.below(6_000)), 0)
+                    }
+                    _ => {}
+                }
+                *seq += 1;
+                let (epoch, seq) = (*epoch, *seq);
+                // A life of the client that is over, but does not know it yet. Its numbers are its own.
+                let stale = epoch > 1 && chance.one_in(12);
+                let (epoch, seq) = if stale { (epoch - 1, 1_000_000 + number) } else { (epoch, seq) };
+                // Somebody who would use up all epochs at once.
+                let epoch = if chance.one_in(40) { u64::MAX - number } else { epoch };
+                OpId::sequenced(&self.name, epoch, seq)
+            }
+        };
+        id.expect("the ids here are within all limits")
+    }
+}
+
+/// A new operation on a row of a table. `wall` is the machine's wall clock in milliseconds.
+pub fn operation(
+    secret: &Secret,
+    table: u32,
+    (id, wall): (Option<OpId>, u64),
+    chance: &mut Rng,
+) -> Operation {
+    let add_only = chance.below(10) < 6;
+    let rows: &[&str] = if add_only { &ADD_ONLY_ROWS } else { &MIXED_ROWS };
+    let row = *chance.pick(rows);
+    let count = if chance.one_in(5) { chance.within(2, 4) } else { 1 };
+    let mut changes = Vec::new();
+    for _ in 0..count {
+        let change = if add_only { Change::Add(chance.below(100) as i64) } else { mixed(wall, chance) };
+        let column = *chance.pick(&COLUMNS);
+        changes.push((cell(secret, table, row, column), change));
+    }
+    Operation::batch(id, changes).expect("the operations here are within all limits")
+}
+
+fn mixed(wall: u64, chance: &mut Rng) -> Change {
+    match chance.below(24) {
+        0..4 => Change::Add(chance.below(200) as i64 - 100),
+        4..10 => {
+            let delta = chance.below(60) as i64 - 30;
+            let min = (!chance.one_in(4)).then(|| chance.below(20) as i64 - 10);
+            let max = (!chance.one_in(4)).then(|| 10 + chance.below(60) as i64);
+            Change::AddWithin { delta, min, max }
+        }
+        10 | 11 => Change::Set(chance.below(100) as i64),
+        12 => Change::Reset,
+        13 => Change::Delete,
+        14 => {
+            let most = if chance.one_in(4) { 1_500 } else { 300 };
+            Change::Put(vec![chance.draw() as u8; chance.below(most) as usize].into())
+        }
+        15 => Change::Check(match chance.below(4) {
+            0 => Check::Absent,
+            1 => Check::Present,
+            2 => Check::ExpiresWithin { min: 0, max: *chance.pick(&[wall + 2_000, u64::MAX - 1]) },
+            _ => Check::Holds(Value::Counter(chance.below(10) as i64)),
+        }),
+        16 => Change::Add(*chance.pick(&[i64::MAX, i64::MIN, i64::MAX - 5])),
+        17..21 => {
+            let soon = *chance.pick(&[300, 3_000, 60_000]);
+            Change::Expire(match chance.below(8) {
+                0 => None,
+                1 => Some(wall.saturating_sub(chance.below(1_000))),
+                2 => Some(u64::MAX - chance.below(2)),
+                _ => Some(wall + chance.below(soon)),
+            })
+        }
+        _ => {
+            let most = if chance.one_in(6) { 2_000 } else { 4 };
+            Change::Append(vec![*chance.pick(b"07-x"); chance.below(most) as usize].into())
+        }
+    }
+}
+
+/// Another payload for the same id, in the same row.
+pub fn other_payload(operation: &Operation, chance: &mut Rng) -> Operation {
+    let mut changes: Vec<(Cell, Change)> = operation.changes().cloned().collect();
+    let at = chance.index(changes.len());
+    let change = &mut changes[at].1;
+    *change = match change {
+        Change::Add(delta) if *delta < 1_000 => Change::Add(delta.saturating_add(1)),
+        _ => Change::Add(7),
+    };
+    Operation::batch(operation.id().cloned(), changes).expect("as large as the one before")
+}

@@ -1,0 +1,269 @@
+//! What happens to the machine in a step: its log, its stores, its disk, its clocks.
+
+use std::io::ErrorKind;
+
+use jeton_core::PartitionId;
+use jeton_register::disk::Disk;
+use jeton_register::{Batch, Log, Registers, Slot, Written, block_on};
+
+use crate::event::Event;
+use crate::process::SetTableError;
+use crate::rng::Rng;
+use crate::scenario;
+use crate::simulation::Simulation;
+use crate::violation::{Checked, Violation};
+
+impl Simulation {
+    /// Lets an event happen.
+    pub(crate) fn perform(&mut self, event: Event, chance: &mut Rng) -> Checked {
+        if self.life.is_none() {
+            return self.recover(chance);
+        }
+        match event {
+            Event::Send => self.send_something(chance),
+            Event::Burst => {
+                for _ in 0..chance.within(3, 12) {
+                    self.send_something(chance);
+                }
+            }
+            Event::Read => self.read_something(chance),
+            Event::Impatience => self.lose_patience(chance)?,
+            Event::Flush
+            | Event::Errand
+            | Event::Keep
+            | Event::Filters
+            | Event::Checkpoint
+            | Event::Merge
+            | Event::Expire => {
+                self.work(event, chance);
+            }
+            Event::Timestamp => self.pass(chance.within(1, 400)),
+            Event::Age => {
+                let millis = *chance.pick(&[1_000, 5_000, 30_000, 70_000, 200_000, 700_000]);
+                self.pass(millis + chance.below(1_000));
+            }
+            Event::WallStep => {
+                let step = *chance.pick(&[-3_600_000, -90_000, -2_000, -200, 200, 2_000, 90_000, 3_600_000]);
+                self.note(format!("the wall clock is set by {step} ms"));
+                self.clock.step_wall(step);
+            }
+            Event::Settings => self.change_settings(chance),
+            Event::Limit => self.limit(chance),
+            Event::Relief => self.relieve(),
+            Event::FailSoon => {
+                let nth = chance.within(1, 12);
+                let kind = *chance.pick(&[ErrorKind::StorageFull, ErrorKind::StorageFull, ErrorKind::Other]);
+                self.limited = true;
+                self.note(format!("operation {nth} of the disk from now fails: {kind}"));
+                self.disk.fail_at(nth, kind);
+                self.values.set_keep_torn(chance.one_in(2));
+            }
+            Event::SyncFails => {
+                self.note("syncs fail".into());
+                self.limited = true;
+                self.disk.set_sync_failing(true);
+            }
+            Event::DieSoon => {
+                let nth = chance.within(1, 30);
+                self.note(format!("the power fails during operation {nth} of the disk from now"));
+                self.disk.die_at(nth);
+                self.values.set_keep_torn(chance.one_in(2));
+            }
+            Event::Crash => {
+                self.note("the power fails".into());
+                self.crash(chance)?;
+            }
+            Event::Restart => self.restart(chance)?,
+            Event::Flip => self.flip(chance),
+            Event::RollBack => {
+                self.note("the power fails, and the value store comes back older".into());
+                self.rolled_back |= self.values.roll_back(chance.within(1, 4) as usize);
+                self.crash(chance)?;
+            }
+            Event::Sleeper => self.sleeper(chance)?,
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.note(format!("{millis} ms pass"));
+        self.clock.pass(millis);
+    }
+
+    /// Work that the engine's own threads do.
+    fn work(&mut self, event: Event, chance: &mut Rng) {
+        let Some(life) = &mut self.life else { return };
+        let told = match event {
+            Event::Flush => {
+                let all = chance.one_in(4);
+                if all {
+                    life.registers.flush();
+                    Some("the log is flushed".to_owned())
+                } else {
+                    life.registers.flush_step().then(|| "the log is flushed by a step".to_owned())
+                }
+            }
+            Event::Errand => life.registers.errand_step().then(|| "the log works on its files".to_owned()),
+            Event::Keep | Event::Filters => {
+                let done = if event == Event::Keep { life.keep_step() } else { life.filters_step() };
+                done.map(|done| match done {
+                    Ok(what) => format!("stored: {what}"),
+                    Err(error) => format!("cannot store: {error}"),
+                })
+            }
+            Event::Checkpoint => {
+                life.health.demand_checkpoint();
+                Some("a checkpoint is demanded".into())
+            }
+            Event::Merge => match life.merge(chance.within(50, 4_000)) {
+                Ok(more) => Some(format!("runs are merged{}", if more { ", with more to do" } else { "" })),
+                Err(error) => Some(format!("cannot merge: {error}")),
+            },
+            Event::Expire => {
+                let (eras, generations) = life.expire();
+                if eras.as_ref().is_ok_and(|eras| *eras > 0) {
+                    self.stats.count("era let go");
+                }
+                let told = |error: &dyn std::fmt::Display| format!("cannot be dropped: {error}");
+                let eras = eras.map_or_else(|error| told(&error), |eras| eras.to_string());
+                let generations =
+                    generations.map_or_else(|error| told(&error), |dropped| dropped.to_string());
+                Some(format!("dropped: eras {eras}, generations {generations}"))
+            }
+            _ => None,
+        };
+        if let Some(told) = told {
+            self.note(told);
+        }
+    }
+
+    fn change_settings(&mut self, chance: &mut Rng) {
+        let at = chance.index(self.model.tables.len());
+        let table = &mut self.model.tables[at];
+        let (Some(life), true) = (&mut self.life, table.made) else { return };
+        let next = scenario::changed(&table.settings, chance, self.profile.tight);
+        table.admit(&next);
+        let told = match life.set_table(&table.name, next.clone()) {
+            Ok(()) => {
+                table.settings = next.clone();
+                table.unsure = None;
+                format!("table {} is changed", at + 1)
+            }
+            Err(SetTableError::Settings(error)) => format!("table {} is not changed: {error}", at + 1),
+            Err(SetTableError::Storage(error)) => {
+                table.unsure = Some(next.clone());
+                format!("table {} cannot be changed: {error}", at + 1)
+            }
+        };
+        self.note(format!(
+            "{told} (dated {:?}, opaque {:?}, skew {:?}, lease {:?}, {:?})",
+            next.dated_window, next.opaque_window, next.skew, next.session_lease, next.mode
+        ));
+    }
+
+    fn limit(&mut self, chance: &mut Rng) {
+        self.limited = true;
+        let what = chance.below(4);
+        match what {
+            0 => self.disk.set_room(Some(chance.below(40_000))),
+            1 => self.disk.set_read_only(true),
+            2 => self.disk.set_out_of_handles(true),
+            _ => self.values.set_refuses(true),
+        }
+        let what =
+            ["is nearly full", "is read-only", "has no handles", "has no room for values"][what as usize];
+        self.note(format!("the disk {what}"));
+    }
+
+    /// The disk has room again.
+    pub(crate) fn relieve(&mut self) {
+        if self.limited {
+            self.note("the disk is well again".into());
+        }
+        self.limited = false;
+        self.disk.set_room(None);
+        self.disk.set_read_only(false);
+        self.disk.set_out_of_handles(false);
+        self.disk.set_sync_failing(false);
+        self.disk.fail_at(u64::MAX / 2, ErrorKind::Other);
+        self.values.set_refuses(false);
+    }
+
+    /// Turns a bit over, anywhere but where it cannot be told from a torn write.
+    fn flip(&mut self, chance: &mut Rng) {
+        let mut files = Vec::new();
+        for folder in ["log", "ids", "rows"] {
+            files.extend(
+                self.disk.list(folder).unwrap_or_default().iter().map(|file| format!("{folder}/{file}")),
+            );
+        }
+        if files.is_empty() {
+            return;
+        }
+        let file = chance.pick(&files).clone();
+        let Some(bytes) = self.disk.bytes(&file).filter(|bytes| !bytes.is_empty()) else { return };
+        // Files are mostly zeros at their end: where there is something, more can break.
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |last| last + 1);
+        let offset = chance.below(used as u64);
+        if file.starts_with("log/") && offset >= last_frame(&file, &bytes) {
+            return;
+        }
+        self.damaged |= self.disk.flip_bit(&file, offset, chance.below(8) as u8);
+        self.note(format!("a bit of {file} turns over at byte {offset}"));
+    }
+
+    /// Somebody who was the owner of a partition long ago wakes up and writes to its log: the slot is taken, and stays as it is.
+    fn sleeper(&mut self, chance: &mut Rng) -> Checked {
+        let partitions: Vec<u16> = self.model.history.partitions().map(|(number, _)| number).collect();
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        let partition = *chance.pick(&partitions);
+        let durable = self.model.history.durable(partition);
+        let Some(life) = self.life.as_ref().filter(|_| durable > 0) else { return Ok(()) };
+        let (slot, log) = (chance.within(1, durable), Log::partition(PartitionId(partition).0));
+        let Ok(permit) = life.registers.admit(1, 64) else { return Ok(()) };
+        let extent = block_on(life.registers.extent(log));
+        let mut batch = Batch::new();
+        batch.push(log, Slot(slot), b"of a sleeper");
+        let mut writing = Box::pin(life.registers.write(batch, permit));
+        life.registers.flush();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let std::task::Poll::Ready(Ok(written)) = writing.as_mut().poll(&mut context) else { return Ok(()) };
+        let wrong = |what: String| {
+            Err(Violation::new(
+                "registers",
+                format!("a sleeper's write to slot {slot} of partition {partition} {what}"),
+            ))
+        };
+        let trimmed = extent.is_ok_and(|extent| extent.trimmed.0 >= slot);
+        let entries = self.model.history.partition(partition).map(|partition| &partition.entries);
+        match &written[..] {
+            [Written::Trimmed] => {}
+            [Written::Taken(_)] if trimmed => return wrong("found a value that was trimmed".into()),
+            [Written::Taken(bytes)] => {
+                if entries
+                    .and_then(|entries| entries.get(slot as usize - 1))
+                    .is_none_or(|entry| entry != bytes)
+                {
+                    return wrong("found another value than was written".into());
+                }
+            }
+            other => return wrong(format!("was answered {other:?}")),
+        }
+        self.note(format!("a sleeper's write to slot {slot} of partition {partition} is refused"));
+        Ok(())
+    }
+}
+
+/// Where the last frame of a segment begins: from there on, damage and a torn write look the same, and the log's end is cut. Frames of
+/// an earlier life of the file, which carry another number, do not count.
+fn last_frame(file: &str, segment: &[u8]) -> u64 {
+    const BLOCK: usize = 4096;
+    const MAGIC: &[u8] = b"JFRM";
+    let digits: String = file.chars().filter(char::is_ascii_digit).collect();
+    let number = digits.parse().unwrap_or(0u64).to_le_bytes();
+    let is_ours = |at: &usize| segment[at + 8..at + 12] == *MAGIC && segment[at + 24..at + 32] == number;
+    let blocks = (1..segment.len() / BLOCK).rev();
+    blocks.map(|block| block * BLOCK).find(is_ours).unwrap_or(BLOCK) as u64
+}

@@ -1,0 +1,93 @@
+//! An operation as its client knows it: what was asked, how often, and what came back.
+
+use jeton_core::{Cell, Change, OpId, Operation, OperationResult};
+
+/// An operation of a client, under one id.
+#[derive(Debug, Clone)]
+pub struct Op {
+    /// What the client wants; the others are other payloads that somebody sent under the same id.
+    pub variants: Vec<Operation>,
+    /// Attempts under way, by variant.
+    pub in_flight: Vec<usize>,
+    /// Attempts of which nobody knows what became, by variant.
+    pub unknown: Vec<usize>,
+    /// Acknowledged: the slot, the variant, and whether a bound refused it.
+    pub acknowledged: Vec<(u64, usize, OperationResult)>,
+    /// Whether the client has an answer, and will not ask again of itself.
+    pub answered: bool,
+    /// When it was last sent, in real milliseconds.
+    pub last_sent: u64,
+}
+
+impl Op {
+    /// An operation that was never sent.
+    pub fn new(operation: Operation) -> Self {
+        Self {
+            variants: vec![operation],
+            in_flight: vec![0],
+            unknown: vec![0],
+            acknowledged: Vec::new(),
+            answered: false,
+            last_sent: 0,
+        }
+    }
+
+    /// The id.
+    pub fn id(&self) -> Option<&OpId> {
+        self.variants[0].id()
+    }
+
+    /// The number of its table.
+    pub fn table(&self) -> u32 {
+        self.variants[0].table().0
+    }
+
+    /// Whether its id is remembered for a time only.
+    pub fn is_opaque(&self) -> bool {
+        matches!(self.id(), Some(OpId::Opaque(_)))
+    }
+
+    /// Another payload under the same id.
+    pub fn add_variant(&mut self, operation: Operation) -> usize {
+        if let Some(at) = self.variants.iter().position(|variant| *variant == operation) {
+            return at;
+        }
+        self.variants.push(operation);
+        self.in_flight.push(0);
+        self.unknown.push(0);
+        self.variants.len() - 1
+    }
+
+    /// Whether an attempt may still take effect, or have taken it, without that anybody was told.
+    pub fn in_doubt(&self) -> bool {
+        self.in_flight.iter().chain(&self.unknown).any(|attempts| *attempts > 0)
+    }
+
+    /// What a variant adds to a cell that only ever is added to.
+    pub fn delta(&self, variant: usize, cell: &Cell) -> i128 {
+        let of_cell = self.variants[variant].changes().filter(|(its, _)| its == cell);
+        let deltas = of_cell.map(|(_, change)| match change {
+            Change::Add(delta) => i128::from(*delta),
+            _ => 0,
+        });
+        deltas.sum()
+    }
+
+    /// What is certain to be in the sum of a cell, and what may be beside it. An id counts once, however often it was acknowledged;
+    /// an opaque one counts again when its window is over, which the checker of recounts judges.
+    pub fn bounds(&self, cell: &Cell) -> (i128, i128) {
+        let counted = if self.is_opaque() { usize::MAX } else { 1 };
+        let acknowledged = self.acknowledged.iter().take(counted).filter(|(_, _, answer)| answer.applied);
+        let sure = acknowledged.map(|(_, variant, _)| self.delta(*variant, cell)).sum();
+        let doubts = self.in_flight.iter().zip(&self.unknown).map(|(flying, unknown)| flying + unknown);
+        let doubts = doubts.enumerate().map(|(variant, attempts)| (attempts, self.delta(variant, cell)));
+        let more = if self.is_opaque() {
+            doubts.map(|(attempts, delta)| attempts as i128 * delta).sum()
+        } else if self.acknowledged.is_empty() {
+            doubts.filter(|(attempts, _)| *attempts > 0).map(|(_, delta)| delta).max().unwrap_or(0)
+        } else {
+            0
+        };
+        (sure, sure + more)
+    }
+}

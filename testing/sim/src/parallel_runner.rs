@@ -1,0 +1,75 @@
+//! Many seeds, on several threads: each seed is a run of its own, and none knows of another.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use crate::mutation;
+use crate::run::{Outcome, RunSpec, STEPS, run};
+use crate::stats::Stats;
+
+/// What became of many seeds.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// How many were run.
+    pub runs: u64,
+    /// The lowest seed that broke a promise, among those that were run.
+    pub failed: Option<(u64, Outcome)>,
+    /// What happened, in numbers.
+    pub stats: Stats,
+}
+
+/// How seeds are run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunOptions {
+    /// Steps of a run.
+    pub steps: u64,
+    /// How many seeds at a time.
+    pub threads: usize,
+    /// A bug that is planted.
+    pub planted: Option<mutation::KnownMutation>,
+    /// Whether only that counts which a client can see.
+    pub outside: bool,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        Self { steps: STEPS, threads, planted: None, outside: false }
+    }
+}
+
+/// Runs seeds until one fails, or all have passed.
+pub fn run_all(seeds: Range<u64>, manner: RunOptions) -> Tally {
+    let next = AtomicU64::new(seeds.start);
+    let tally = Mutex::new(Tally::default());
+    let work = || {
+        let _planted = manner.planted.map(mutation::KnownMutation::plant);
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let outcome =
+                run(&RunSpec { seed, steps: manner.steps, outside: manner.outside, ..RunSpec::default() });
+            let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+            tally.runs += 1;
+            tally.stats.add(&outcome.told.stats);
+            if outcome.violation.is_some() {
+                // No more are begun; the lower ones that are under way are heard.
+                next.store(seeds.end, Ordering::Relaxed);
+                if tally.failed.as_ref().is_none_or(|(failed, _)| seed < *failed) {
+                    tally.failed = Some((seed, outcome));
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..manner.threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    tally.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,90 @@
+//! Shortening a history that breaks a promise: steps are left out for as long as the same promise breaks without them.
+//!
+//! Every step draws its own numbers, so leaving one out changes what the others do only through the state they find.
+
+use std::collections::BTreeSet;
+
+use crate::run::{Outcome, RunSpec, run};
+
+/// How many runs the shortening may take.
+const RUNS_MAX: usize = 400;
+
+/// The shortest script found that breaks the same rule, and what became of it.
+pub fn shrink(script: &RunSpec, outcome: Outcome) -> (RunSpec, Outcome) {
+    let Some(violation) = &outcome.violation else { return (script.clone(), outcome) };
+    let rule = violation.rule;
+    let (mut best, mut best_outcome) = (script.clone(), outcome);
+    let try_without = |best: &mut RunSpec, best_outcome: &mut Outcome, without: &[u64]| -> bool {
+        let mut shorter = best.clone();
+        shorter.skip.extend(without);
+        let outcome = run(&shorter);
+        let same = outcome.violation.as_ref().is_some_and(|violation| violation.rule == rule);
+        if same {
+            (*best, *best_outcome) = (shorter, outcome);
+        }
+        same
+    };
+    let kept = |script: &RunSpec| -> Vec<u64> {
+        (0..script.steps).filter(|step| !script.skip.contains(step)).collect()
+    };
+    // What comes after the violation does not matter.
+    let last = best_outcome.told.lines.last().map_or(0, |(step, _)| *step);
+    best.steps = best.steps.min(last.saturating_add(1));
+    let mut size = kept(&best).len().div_ceil(2).max(1);
+    let mut left = RUNS_MAX;
+    while left > 0 {
+        let mut shorter = false;
+        for chunk in kept(&best).chunks(size).rev() {
+            if left == 0 {
+                break;
+            }
+            left -= 1;
+            shorter |= try_without(&mut best, &mut best_outcome, chunk);
+        }
+        if size == 1 && !shorter {
+            break;
+        }
+        size = (size / 2).max(1);
+    }
+    (best, best_outcome)
+}
+
+/// The steps that are kept, as the command line takes them: `3,8-11`.
+pub fn kept_text(script: &RunSpec) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for step in (0..script.steps).filter(|step| !script.skip.contains(step)) {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == step => *last = step,
+            _ => ranges.push((step, step)),
+        }
+    }
+    let shown: Vec<String> = ranges
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    shown.join(",")
+}
+
+/// Reads what [`kept_text`] wrote: the steps to keep.
+pub fn read_kept(text: &str) -> Result<BTreeSet<u64>, String> {
+    let mut kept = BTreeSet::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{part}: {error}"));
+        kept.extend(number(first)?..=number(last)?);
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_as_they_are_written() {
+        let script = RunSpec { seed: 1, steps: 12, skip: BTreeSet::from([0, 1, 3, 7, 8]), outside: false };
+        assert_eq!(kept_text(&script), "2,4-6,9-11");
+        assert_eq!(read_kept("2,4-6,9-11"), Ok(BTreeSet::from([2, 4, 5, 6, 9, 10, 11])));
+        assert!(read_kept("2-x").is_err());
+    }
+}

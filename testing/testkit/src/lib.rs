@@ -1,0 +1,5 @@
+//! What tests, simulations and experiments share.
+
+mod rng;
+
+pub use rng::Rng;
