@@ -116,10 +116,12 @@ impl<D: Driver> Database<D> {
     /// earlier version may have written to the old table.
     pub async fn rename_old_tables(&self) -> Result<(), ResourceError> {
         for (old, new) in RENAMED_TABLES {
+            // The new name first: another server may rename the table between the two queries.
+            let has_new = self.has_table(new).await?;
             if !self.has_table(old).await? {
                 continue;
             }
-            if self.has_table(new).await? {
+            if has_new {
                 let why = format!("the tables {old} and {new} both exist");
                 let remedy = "stop all servers of the earlier version; if the new table is empty, drop it and \
                               start again; if the old table is empty, drop that one";

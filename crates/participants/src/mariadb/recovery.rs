@@ -140,7 +140,7 @@ impl Database<MariaDbDriver> {
     /// Terminates the session of a branch, and waits until the storage engine has noticed. The latter cannot be observed;
     /// it takes microseconds unless the machine is busy.
     async fn wait_for_session_end(&self, xid: &Xid) -> Result<(), ResourceError> {
-        if mutated!(UnknownIsDone) || mutated!(SessionEndNotAwaited) {
+        if [mutated!(UnknownIsDone), mutated!(SessionEndNotAwaited)].contains(&true) {
             return Ok(());
         }
         self.end_session(xid).await?;
