@@ -43,7 +43,7 @@ impl Guard {
     /// Parses a guard of the last step in the scope.
     pub fn read(that: &str, otherwise: &str, scope: &Scope<'_>) -> Result<Self, String> {
         if otherwise.trim().is_empty() {
-            return Err("it is not said what the client is told otherwise".into());
+            return Err("`otherwise`, the message of the refusal, is empty".into());
         }
         let found = (0..that.len())
             .filter(|at| that.is_char_boundary(*at) && !is_in_quotes(that, *at))

@@ -40,14 +40,14 @@ struct Found {
 pub async fn settle(
     cluster: &mut Cluster,
     tellers: &Workload,
-    mut at_work: JoinSet<()>,
-    mended: Instant,
+    mut running: JoinSet<()>,
+    repaired: Instant,
 ) -> Result<Vec<String>> {
     tellers.stop();
-    let all_answered = async { while at_work.join_next().await.is_some() {} };
-    let left = SETTLED_WITHIN.saturating_sub(mended.elapsed());
+    let all_answered = async { while running.join_next().await.is_some() {} };
+    let left = SETTLED_WITHIN.saturating_sub(repaired.elapsed());
     let is_answered = tokio::time::timeout(left, all_answered).await.is_ok();
-    let answered = mended.elapsed();
+    let answered = repaired.elapsed();
     let mut faults = Vec::new();
     let journal = tellers.journal();
     if !is_answered {
@@ -60,18 +60,18 @@ pub async fn settle(
         if prepared.is_empty() {
             break;
         }
-        if mended.elapsed() > SETTLED_WITHIN {
+        if repaired.elapsed() > SETTLED_WITHIN {
             cluster.note(&innodb(cluster).await?);
             faults.extend(prepared.into_iter().map(|branch| format!("{branch} is still prepared")));
             break;
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    let clean = mended.elapsed();
+    let clean = repaired.elapsed();
     let found = read(cluster).await?;
     compare(&journal, &found, &mut faults);
     // All servers must know the answers, also those that started last.
-    if let Err(why) = cluster.await_ready(SETTLED_WITHIN.saturating_sub(mended.elapsed())).await {
+    if let Err(why) = cluster.await_ready(SETTLED_WITHIN.saturating_sub(repaired.elapsed())).await {
         faults.push(why.to_string());
     }
     let replayed = replay(&journal, &cluster.urls(), &mut faults).await;

@@ -113,7 +113,7 @@ impl Cluster {
             server.await_ready(TIMEOUT).await?;
         }
         println!(
-            "PostgreSQL, MariaDB, a Jeton and {SERVERS} servers are at work; the books are in {}",
+            "PostgreSQL, MariaDB, a Jeton and {SERVERS} servers are running; the data is in {}",
             folder.path().display()
         );
         Ok(Self {

@@ -48,9 +48,9 @@ pub async fn measure(cluster: &mut Cluster, are_led: bool) -> Result<()> {
         for _ in 0..TIMES {
             waits.push(once(cluster, point, &mut rng).await?);
         }
-        let told: Vec<String> =
+        let times: Vec<String> =
             waits.iter().map(|wait| format!("{:>5.0}", wait.as_secs_f64() * 1000.0)).collect();
-        println!("{point:<20} {}", told.join(" "));
+        println!("{point:<20} {}", times.join(" "));
         all.extend(waits);
     }
     all.sort_unstable();
@@ -67,9 +67,9 @@ pub async fn measure(cluster: &mut Cluster, are_led: bool) -> Result<()> {
         leaders.extend(leader_dies(cluster, &mut rng).await?);
     }
     leaders.sort_unstable();
-    let told: Vec<String> =
+    let times: Vec<String> =
         leaders.iter().map(|wait| format!("{:.0}", wait.as_secs_f64() * 1000.0)).collect();
-    println!("the leader of Raft   {}", told.join(" "));
+    println!("the leader of Raft   {}", times.join(" "));
     Ok(())
 }
 

@@ -94,7 +94,7 @@ async fn run(bank: Bank) -> Result<()> {
         return failover::measure(&mut cluster, bank.registers == Backend::Raft).await;
     }
     let tellers = Arc::new(Workload::new(cluster.urls()));
-    let at_work = tellers.clone().begin(bank.tellers, seed);
+    let running = tellers.clone().begin(bank.tellers, seed);
     let report = match bank.faults {
         Some(seconds) => nemesis::run(&mut cluster, Duration::from_secs(seconds), seed).await.map(Some),
         None => menu::offer(&mut cluster, &tellers).await.map(|()| None),
@@ -107,8 +107,8 @@ async fn run(bank: Bank) -> Result<()> {
         println!("{report}");
     }
     cluster.repair()?;
-    let mended = std::time::Instant::now();
-    let faults = audit::settle(&mut cluster, &tellers, at_work, mended).await?;
+    let repaired = std::time::Instant::now();
+    let faults = audit::settle(&mut cluster, &tellers, running, repaired).await?;
     if !faults.is_empty() {
         cluster.keep();
         bail!("the books are wrong:\n  {}", faults.join("\n  "));

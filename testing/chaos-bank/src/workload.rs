@@ -137,7 +137,7 @@ impl Workload {
                 Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
             }
         }
-        unreachable!("a teller asks for ever")
+        unreachable!("a teller retries until it is answered")
     }
 }
 

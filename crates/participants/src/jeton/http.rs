@@ -185,8 +185,8 @@ mod tests {
         ] {
             assert!(matches!(Http::new(url, None, &settings), Err(ResourceError::Setup { .. })), "{url}");
         }
-        let told = Http::new("http://jeton:1", Some("secret\n"), &settings).err().unwrap().to_string();
-        assert!(!told.contains("secret"), "{told}");
+        let error = Http::new("http://jeton:1", Some("secret\n"), &settings).err().unwrap().to_string();
+        assert!(!error.contains("secret"), "{error}");
     }
 
     #[test]
