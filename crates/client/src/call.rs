@@ -1,4 +1,4 @@
-//! What can be asked of a client, each as a call that is made by awaiting it.
+//! The calls of a client. A call is sent when it is awaited.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::id::Id;
 use crate::outcome::{self, ManyOutcome, OperationStatus, Outcome, StoredValue};
 
-type Calling<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// What every call has.
+/// The parts common to all calls.
 struct Call {
     client: Client,
     id: Option<Id>,
@@ -28,20 +28,20 @@ impl Call {
 
     async fn write(self, write: Write) -> Result<(Value, Id), Error> {
         write.check()?;
-        // Before the first send, and never again.
-        let id = self.id.unwrap_or_else(|| self.client.mint());
+        // The id exists before the first attempt, and does not change.
+        let id = self.id.unwrap_or_else(|| self.client.new_id());
         let command = write.command(&id);
         match self.client.send_with_retries(command, self.deadline).await {
             Ok(value) => Ok((value, id)),
-            Err(stuck) => Err(stuck.of_write(id)),
+            Err(exhausted) => Err(exhausted.of_write(id)),
         }
     }
 }
 
-macro_rules! choices {
+macro_rules! call_options {
     ($name:ident, $output:ty) => {
         impl $name {
-            /// How long to try, instead of what the client's options say.
+            /// How long to retry, instead of the client's option.
             pub fn deadline(mut self, deadline: Duration) -> Self {
                 self.call.deadline = Some(deadline);
                 self
@@ -50,7 +50,7 @@ macro_rules! choices {
 
         impl IntoFuture for $name {
             type Output = Result<$output, Error>;
-            type IntoFuture = Calling<$output>;
+            type IntoFuture = CallFuture<$output>;
 
             fn into_future(self) -> Self::IntoFuture {
                 Box::pin(self.run())
@@ -58,10 +58,11 @@ macro_rules! choices {
         }
     };
     ($name:ident, $output:ty, id) => {
-        choices!($name, $output);
+        call_options!($name, $output);
 
         impl $name {
-            /// The id to send it with, instead of a new one: one from elsewhere, or that of an operation whose outcome is not known.
+            /// Sends the operation with this id instead of a new one: an id from its source, or the id of an
+            /// operation whose outcome is unknown.
             pub fn id(mut self, id: Id) -> Self {
                 self.call.id = Some(id);
                 self
@@ -70,8 +71,8 @@ macro_rules! choices {
     };
 }
 
-/// An addition to a counter. Await it.
-#[must_use = "a call is made by awaiting it"]
+/// Adds to a counter.
+#[must_use = "nothing is sent before it is awaited"]
 pub struct Add {
     call: Call,
     key: Vec<u8>,
@@ -80,20 +81,20 @@ pub struct Add {
     max: Option<i64>,
 }
 
-choices!(Add, Outcome, id);
+call_options!(Add, Outcome, id);
 
 impl Add {
     pub(crate) fn new(client: Client, key: &[u8], delta: i64) -> Self {
         Self { call: Call::new(client), key: key.into(), delta, min: None, max: None }
     }
 
-    /// Refuse it if the counter would fall below this.
+    /// Refuses the addition if the counter would fall below this bound.
     pub fn min(mut self, min: i64) -> Self {
         self.min = Some(min);
         self
     }
 
-    /// Refuse it if the counter would rise above this.
+    /// Refuses the addition if the counter would rise above this bound.
     pub fn max(mut self, max: i64) -> Self {
         self.max = Some(max);
         self
@@ -102,18 +103,19 @@ impl Add {
     async fn run(self) -> Result<Outcome, Error> {
         let Self { call, key, delta, min, max } = self;
         let (value, id) = call.write(Write::Add { key, delta, min, max }).await?;
-        outcome::outcome(&value, id.clone()).map_err(|no| RetriesExhausted::nonsense(no.0).of_write(id))
+        outcome::outcome(&value, id.clone())
+            .map_err(|error| RetriesExhausted::unexpected(error.0).of_write(id))
     }
 }
 
-/// An addition to several counters. Await it.
-#[must_use = "a call is made by awaiting it"]
+/// Adds to several counters, all or none.
+#[must_use = "nothing is sent before it is awaited"]
 pub struct AddMany {
     call: Call,
     changes: Vec<(Vec<u8>, i64)>,
 }
 
-choices!(AddMany, ManyOutcome, id);
+call_options!(AddMany, ManyOutcome, id);
 
 impl AddMany {
     pub(crate) fn new<K: AsRef<[u8]>>(client: Client, changes: impl IntoIterator<Item = (K, i64)>) -> Self {
@@ -123,18 +125,18 @@ impl AddMany {
 
     async fn run(self) -> Result<ManyOutcome, Error> {
         let (value, id) = self.call.write(Write::AddMany { changes: self.changes }).await?;
-        outcome::many(&value, id.clone()).map_err(|no| RetriesExhausted::nonsense(no.0).of_write(id))
+        outcome::many(&value, id.clone()).map_err(|error| RetriesExhausted::unexpected(error.0).of_write(id))
     }
 }
 
-/// Any other write. Await it.
-#[must_use = "a call is made by awaiting it"]
+/// Sets, resets or deletes a value.
+#[must_use = "nothing is sent before it is awaited"]
 pub struct Change {
     call: Call,
     write: Write,
 }
 
-choices!(Change, Outcome, id);
+call_options!(Change, Outcome, id);
 
 impl Change {
     pub(crate) fn new(client: Client, write: Write) -> Self {
@@ -143,18 +145,19 @@ impl Change {
 
     async fn run(self) -> Result<Outcome, Error> {
         let (value, id) = self.call.write(self.write).await?;
-        outcome::outcome(&value, id.clone()).map_err(|no| RetriesExhausted::nonsense(no.0).of_write(id))
+        outcome::outcome(&value, id.clone())
+            .map_err(|error| RetriesExhausted::unexpected(error.0).of_write(id))
     }
 }
 
-/// A read. Await it.
-#[must_use = "a call is made by awaiting it"]
+/// Reads a value.
+#[must_use = "nothing is sent before it is awaited"]
 pub struct Get {
     call: Call,
     key: Vec<u8>,
 }
 
-choices!(Get, Option<StoredValue>);
+call_options!(Get, Option<StoredValue>);
 
 impl Get {
     pub(crate) fn new(client: Client, key: &[u8]) -> Self {
@@ -163,28 +166,28 @@ impl Get {
 
     async fn run(self) -> Result<Option<StoredValue>, Error> {
         check_key(&self.key)?;
-        let drive = self.call.client.send_with_retries(command::get(&self.key), self.call.deadline);
-        let value = drive.await.map_err(RetriesExhausted::of_read)?;
-        outcome::held(value).map_err(|no| RetriesExhausted::nonsense(no.0).of_read())
+        let reply = self.call.client.send_with_retries(command::get(&self.key), self.call.deadline);
+        let value = reply.await.map_err(RetriesExhausted::of_read)?;
+        outcome::stored_value(value).map_err(|error| RetriesExhausted::unexpected(error.0).of_read())
     }
 }
 
-/// The question what became of an id. Await it.
-#[must_use = "a call is made by awaiting it"]
+/// Reads the status of an operation by its id.
+#[must_use = "nothing is sent before it is awaited"]
 pub struct Lookup {
     call: Call,
     id: Id,
     table: Option<String>,
 }
 
-choices!(Lookup, OperationStatus);
+call_options!(Lookup, OperationStatus);
 
 impl Lookup {
     pub(crate) fn new(client: Client, id: Id) -> Self {
         Self { call: Call::new(client), id, table: None }
     }
 
-    /// The table that the operation was for, if it was not the default one.
+    /// The table of the operation, if it is not the default table.
     pub fn table(mut self, name: impl Into<String>) -> Self {
         self.table = Some(name.into());
         self
@@ -198,6 +201,6 @@ impl Lookup {
             .send_with_retries(command, self.call.deadline)
             .await
             .map_err(RetriesExhausted::of_read)?;
-        outcome::fate(&value).map_err(|no| RetriesExhausted::nonsense(no.0).of_read())
+        outcome::operation_status(&value).map_err(|error| RetriesExhausted::unexpected(error.0).of_read())
     }
 }

@@ -1,4 +1,4 @@
-//! What is said to a server: a command, written down once and sent as often as need be.
+//! Commands to the server. A command is encoded once; all attempts send the same bytes.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use jeton_resp::{command_argument, command_header};
 use crate::error::Error;
 use crate::id::Id;
 
-/// The longest key: a table, a slash, a row.
+/// Longest key: a table, a slash, a row.
 const KEY_BYTES_MAX: usize = TABLE_NAME_BYTES_MAX + 1 + ROW_BYTES_MAX;
 
-/// Whether a server can take this key. It may have more to say about it.
+/// Checks the length of a key. The server checks the rest.
 pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         return Err(Error::Invalid(format!("a key has 1 to {KEY_BYTES_MAX} bytes")));
@@ -20,7 +20,7 @@ pub(crate) fn check_key(key: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A write: everything about it but its id.
+/// A write without its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Write {
     Add { key: Vec<u8>, delta: i64, min: Option<i64>, max: Option<i64> },
@@ -31,7 +31,7 @@ pub(crate) enum Write {
 }
 
 impl Write {
-    /// Whether it can be sent.
+    /// Checks the limits on keys, values and the number of changes.
     pub fn check(&self) -> Result<(), Error> {
         match self {
             Self::Add { key, .. } | Self::Reset { key } | Self::Delete { key } => check_key(key),
@@ -43,41 +43,41 @@ impl Write {
             }
             Self::AddMany { changes } => {
                 if changes.is_empty() || changes.len() > CHANGES_MAX {
-                    return Err(Error::Invalid(format!("1 to {CHANGES_MAX} counters are changed together")));
+                    return Err(Error::Invalid(format!("one operation changes 1 to {CHANGES_MAX} counters")));
                 }
                 changes.iter().try_for_each(|(key, _)| check_key(key))
             }
         }
     }
 
-    /// The command, with the only id that it will ever have.
+    /// Encodes the command with its id.
     pub fn command(&self, id: &Id) -> Bytes {
         let id = id.as_str().as_bytes();
         let mut words: Vec<Vec<u8>> = Vec::with_capacity(9);
-        let mut say = |word: &[u8]| words.push(word.to_vec());
+        let mut push = |word: &[u8]| words.push(word.to_vec());
         let number = |number: i64| number.to_string().into_bytes();
         match self {
             Self::Add { key, delta, min, max } => {
-                [b"JADD", &key[..], &number(*delta), b"ID", id].into_iter().for_each(&mut say);
+                [b"JADD", &key[..], &number(*delta), b"ID", id].into_iter().for_each(&mut push);
                 for (name, bound) in [(b"MIN", min), (b"MAX", max)] {
                     if let Some(bound) = bound {
-                        say(name);
-                        say(&number(*bound));
+                        push(name);
+                        push(&number(*bound));
                     }
                 }
             }
             Self::AddMany { changes } => {
-                [b"JMADD", &b"ID"[..], id].into_iter().for_each(&mut say);
+                [b"JMADD", &b"ID"[..], id].into_iter().for_each(&mut push);
                 for (key, delta) in changes {
-                    say(key);
-                    say(&number(*delta));
+                    push(key);
+                    push(&number(*delta));
                 }
             }
             Self::Set { key, value } => {
-                [b"JSET", &key[..], value, b"ID", id].into_iter().for_each(&mut say);
+                [b"JSET", &key[..], value, b"ID", id].into_iter().for_each(&mut push);
             }
-            Self::Reset { key } => [b"JRESET", &key[..], b"ID", id].into_iter().for_each(&mut say),
-            Self::Delete { key } => [b"JDEL", &key[..], b"ID", id].into_iter().for_each(&mut say),
+            Self::Reset { key } => [b"JRESET", &key[..], b"ID", id].into_iter().for_each(&mut push),
+            Self::Delete { key } => [b"JDEL", &key[..], b"ID", id].into_iter().for_each(&mut push),
         }
         encode(words.iter().map(Vec::as_slice))
     }
@@ -134,14 +134,14 @@ fn encode<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> Bytes {
 mod tests {
     use super::*;
 
-    fn said(write: &Write) -> String {
+    fn encoded(write: &Write) -> String {
         let command = write.command(&Id::new("7").unwrap());
         let lines: Vec<&str> = std::str::from_utf8(&command).unwrap().split("\r\n").collect();
         lines.into_iter().filter(|line| !line.starts_with(['*', '$'])).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn writes_are_said_as_a_server_reads_them() {
+    fn every_write_is_encoded() {
         let key = || b"k".to_vec();
         for (write, text) in [
             (Write::Add { key: key(), delta: -1, min: None, max: None }, "JADD k -1 ID 7 "),
@@ -151,12 +151,12 @@ mod tests {
             (Write::Reset { key: key() }, "JRESET k ID 7 "),
             (Write::Delete { key: key() }, "JDEL k ID 7 "),
         ] {
-            assert_eq!(said(&write), text);
+            assert_eq!(encoded(&write), text);
         }
     }
 
     #[test]
-    fn what_no_server_takes_is_not_sent() {
+    fn writes_beyond_the_limits_are_rejected() {
         assert!(Write::Reset { key: vec![] }.check().is_err());
         assert!(Write::Reset { key: vec![b'x'; KEY_BYTES_MAX + 1] }.check().is_err());
         assert!(Write::AddMany { changes: vec![] }.check().is_err());

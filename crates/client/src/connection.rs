@@ -1,9 +1,9 @@
-//! A line: a connection to a server, opened when it is needed, that many callers share.
+//! A connection to a server, opened on demand and shared by many callers.
 //!
-//! Its task writes the commands that wait together, and matches answers with them in order. What must hold:
-//! - *Answers meet their own commands.* A command that was written keeps its place until its answer comes, also when its caller is gone.
-//! - *A line that says nothing is closed.* Whoever waits behind a lost answer would wait for ever.
-//! - *The queue and what waits for answers are bounded.*
+//! Its task writes queued commands together, and matches replies to them in order. Invariants:
+//! - A command that was written keeps its place in the order until its reply arrives, also when its caller is gone.
+//! - A connection without a reply for the timeout is closed: callers behind a lost reply would wait until shutdown.
+//! - The queue and the commands in flight are bounded.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,155 +20,151 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::error::{AttemptError, Code, ServerError};
 use crate::in_flight::PendingAttempt;
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const READ_BYTES: usize = 16 << 10;
 
-/// Bytes that wait to be written before more commands are taken.
-const OUT_BYTES_MAX: usize = 256 << 10;
+/// While more bytes than this wait to be written, no further commands are dequeued.
+const OUTPUT_BYTES_MAX: usize = 256 << 10;
 
-/// How long after a failure to connect nobody tries again on the same line: a thousand callers are no reason for a thousand tries.
+/// After a failed connect, attempts fail with the same error for this long: a thousand callers cause one connect.
 const RECONNECT_GAP: Duration = Duration::from_millis(20);
 
-/// A connection, whatever it is made of.
+/// A TCP or TLS stream.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// What a line needs to know.
 #[derive(Clone)]
 pub(crate) struct ConnectionConfig {
     pub address: String,
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::Tls>,
     pub token: Option<String>,
-    pub patience: Duration,
+    /// For opening the connection, and for a reply.
+    pub timeout: Duration,
     pub queue_max: usize,
 }
 
-/// Begins a line. It ends when nobody holds its queue any more.
-pub(crate) fn begin(place: ConnectionConfig) -> mpsc::Sender<PendingAttempt> {
-    let (sender, queue) = mpsc::channel(place.queue_max);
-    tokio::spawn(ConnectionTask { place, queue, failed: None }.run());
+/// Starts the task of a connection. The task ends when all senders of its queue are dropped.
+pub(crate) fn start(config: ConnectionConfig) -> mpsc::Sender<PendingAttempt> {
+    let (sender, queue) = mpsc::channel(config.queue_max);
+    tokio::spawn(ConnectionTask { config, queue, failed: None }.run());
     sender
 }
 
 struct ConnectionTask {
-    place: ConnectionConfig,
+    config: ConnectionConfig,
     queue: mpsc::Receiver<PendingAttempt>,
-    /// When a connection could last not be opened, and why.
+    /// Time and error of the last failed connect.
     failed: Option<(Instant, AttemptError)>,
 }
 
 impl ConnectionTask {
     async fn run(mut self) {
-        while let Some(ticket) = self.queue.recv().await {
-            if !ticket.is_awaited() {
+        while let Some(attempt) = self.queue.recv().await {
+            if !attempt.is_awaited() {
                 continue;
             }
-            if let Some((when, failure)) = &self.failed
+            if let Some((when, error)) = &self.failed
                 && when.elapsed() < RECONNECT_GAP
             {
-                ticket.fail(failure.clone());
+                attempt.fail(error.clone());
                 continue;
             }
             match self.open().await {
                 Ok((stream, input, parser)) => {
                     self.failed = None;
-                    let lost = Connection::new(stream, input, parser).serve(ticket, &mut self).await;
+                    let lost = Connection::new(stream, input, parser).serve(attempt, &mut self).await;
                     if lost.is_none() {
                         return;
                     }
                 }
-                Err(failure) => {
-                    ticket.fail(failure.clone());
-                    self.failed = Some((Instant::now(), failure));
+                Err(error) => {
+                    attempt.fail(error.clone());
+                    self.failed = Some((Instant::now(), error));
                 }
             }
         }
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {
-        let stream = TcpStream::connect(&self.place.address).await?;
-        // Commands go when they are there, not when there are enough of them.
+        let stream = TcpStream::connect(&self.config.address).await?;
+        // Nagle's algorithm would delay small commands.
         stream.set_nodelay(true)?;
         #[cfg(feature = "tls")]
-        if let Some(tls) = &self.place.tls {
-            return Ok(Box::new(tls.connect(&self.place.address, stream).await?));
+        if let Some(tls) = &self.config.tls {
+            return Ok(Box::new(tls.connect(&self.config.address, stream).await?));
         }
         Ok(Box::new(stream))
     }
 
     async fn open(&self) -> Result<(Box<dyn Stream>, BytesMut, Parser), AttemptError> {
-        let cannot = |why: String| AttemptError::Connect { address: self.place.address.clone(), why };
-        let opening = async {
-            let mut stream = self.connect().await.map_err(|error| cannot(error.to_string()))?;
+        let failed = |reason: String| AttemptError::Connect { server: self.config.address.clone(), reason };
+        let open = async {
+            let mut stream = self.connect().await.map_err(|error| failed(error.to_string()))?;
             let (mut input, mut parser) = (BytesMut::new(), Parser::new(Limits::default()));
-            greet(&mut stream, &mut input, &mut parser, self.place.token.as_deref()).await.map_err(|no| {
-                match no {
-                    Greeting::Io(error) => cannot(error.to_string()),
-                    // A token that is not taken now will not be taken later; anything else may pass.
-                    Greeting::Said(said)
-                        if matches!(said.code, Code::NoAuth | Code::WrongPass | Code::NoPermission) =>
-                    {
-                        AttemptError::Said(said)
-                    }
-                    Greeting::Said(said) => cannot(said.message),
+            let token = self.config.token.as_deref();
+            match handshake(&mut stream, &mut input, &mut parser, token).await {
+                Ok(()) => Ok((stream, input, parser)),
+                Err(HandshakeError::Io(error)) => Err(failed(error.to_string())),
+                // A rejected token stays rejected; other errors are temporary.
+                Err(HandshakeError::Server(error))
+                    if matches!(error.code, Code::NoAuth | Code::WrongPass | Code::NoPermission) =>
+                {
+                    Err(AttemptError::Server(error))
                 }
-            })?;
-            Ok((stream, input, parser))
+                Err(HandshakeError::Server(error)) => Err(failed(error.message)),
+            }
         };
-        timeout(self.place.patience, opening)
-            .await
-            .unwrap_or_else(|_| Err(cannot("no answer in time".into())))
+        timeout(self.config.timeout, open).await.unwrap_or_else(|_| Err(failed("no response in time".into())))
     }
 }
 
-/// Why a server could not be greeted.
-enum Greeting {
+enum HandshakeError {
     Io(io::Error),
-    Said(ServerError),
+    Server(ServerError),
 }
 
-impl From<io::Error> for Greeting {
+impl From<io::Error> for HandshakeError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-/// Shows the token, and agrees on a version of the protocol.
-async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
+/// Authenticates, and negotiates the protocol version.
+async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
     parser: &mut Parser,
     token: Option<&str>,
-) -> Result<(), Greeting> {
+) -> Result<(), HandshakeError> {
     let mut words: Vec<&[u8]> = vec![b"HELLO", b"3"];
     if let Some(token) = token {
         words.extend([b"AUTH", &b"default"[..], token.as_bytes()]);
     }
-    let Value::Error(error) = ask(stream, input, parser, &words).await? else { return Ok(()) };
-    // Whoever does not know the third version speaks the second, and has another word for tokens.
+    let Value::Error(error) = request(stream, input, parser, &words).await? else { return Ok(()) };
+    // A server without RESP3 uses RESP2, and authenticates with AUTH.
     if !error.starts_with(b"NOPROTO") && !error.starts_with(b"ERR unknown command") {
-        return Err(Greeting::Said(ServerError::new(&error)));
+        return Err(HandshakeError::Server(ServerError::new(&error)));
     }
     let Some(token) = token else { return Ok(()) };
-    match ask(stream, input, parser, &[b"AUTH", token.as_bytes()]).await? {
-        Value::Error(error) => Err(Greeting::Said(ServerError::new(&error))),
+    match request(stream, input, parser, &[b"AUTH", token.as_bytes()]).await? {
+        Value::Error(error) => Err(HandshakeError::Server(ServerError::new(&error))),
         _ => Ok(()),
     }
 }
 
-async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
+async fn request<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
     parser: &mut Parser,
     words: &[&[u8]],
 ) -> io::Result<Value> {
-    let mut out = Vec::new();
-    command(&mut out, words);
-    stream.write_all(&out).await?;
+    let mut output = Vec::new();
+    command(&mut output, words);
+    stream.write_all(&output).await?;
     loop {
-        if let Some(value) = next_value(parser, input)? {
+        if let Some(value) = next_reply(parser, input)? {
             return Ok(value);
         }
         if stream.read_buf(input).await? == 0 {
@@ -177,8 +173,8 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// The next answer in what was read. Messages that are no answer are passed over.
-fn next_value(parser: &mut Parser, input: &mut BytesMut) -> io::Result<Option<Value>> {
+/// Parses the next reply in the input. Push messages are skipped.
+fn next_reply(parser: &mut Parser, input: &mut BytesMut) -> io::Result<Option<Value>> {
     loop {
         match parser.next(input).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
             Progress::Incomplete { consumed } => {
@@ -196,47 +192,77 @@ fn next_value(parser: &mut Parser, input: &mut BytesMut) -> io::Result<Option<Va
     }
 }
 
-/// A connection at work.
+/// An open connection.
 struct Connection<S> {
     stream: S,
     parser: Parser,
     input: BytesMut,
-    out: BytesMut,
-    /// What was written and has no answer yet, in order.
-    waiting: VecDeque<PendingAttempt>,
-    /// When something was last heard, or the first of those that wait began to.
-    heard: Instant,
+    output: Output,
+}
+
+/// The sending half, borrowed apart from the stream and the parser.
+struct Output {
+    bytes: BytesMut,
+    /// Commands in flight, in order.
+    in_flight: VecDeque<PendingAttempt>,
+    /// When the timeout for the oldest command in flight started: at the last read, or when it was queued.
+    timer_start: Instant,
+}
+
+impl Output {
+    /// Appends a command to the output, unless its caller has abandoned it.
+    fn push(&mut self, attempt: PendingAttempt) {
+        if !attempt.claim() {
+            return;
+        }
+        if self.in_flight.is_empty() {
+            self.timer_start = Instant::now();
+        }
+        self.bytes.extend_from_slice(&attempt.command);
+        self.in_flight.push_back(attempt);
+    }
+
+    /// Writes some of the output. Without output it flushes, because TLS buffers bytes until then. Returns whether
+    /// it flushed.
+    async fn write(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<bool> {
+        if self.bytes.is_empty() {
+            writer.flush().await?;
+            return Ok(true);
+        }
+        writer.write_buf(&mut self.bytes).await?;
+        Ok(false)
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn new(stream: S, input: BytesMut, parser: Parser) -> Self {
-        let (out, waiting) = (BytesMut::new(), VecDeque::new());
-        Self { stream, parser, input, out, waiting, heard: Instant::now() }
+        let (bytes, in_flight) = (BytesMut::new(), VecDeque::new());
+        Self { stream, parser, input, output: Output { bytes, in_flight, timer_start: Instant::now() } }
     }
 
-    /// Serves the queue until the connection ends. Nothing if the queue ended first.
-    async fn serve(mut self, first: PendingAttempt, line: &mut ConnectionTask) -> Option<()> {
-        self.take(first);
-        let why = self.work(line).await?;
-        let address = &line.place.address;
-        for ticket in self.waiting.drain(..) {
-            ticket.fail(AttemptError::Lost { address: address.clone(), why: why.clone() });
+    /// Serves the queue until the connection ends. Returns `None` if the queue ended first.
+    async fn serve(mut self, first: PendingAttempt, task: &mut ConnectionTask) -> Option<()> {
+        self.output.push(first);
+        let reason = self.run(task).await?;
+        let server = &task.config.address;
+        for attempt in self.output.in_flight.drain(..) {
+            attempt.fail(AttemptError::Lost { server: server.clone(), reason: reason.clone() });
         }
         Some(())
     }
 
-    /// Works until the connection ends, and says why. Nothing if the queue ended first.
-    async fn work(&mut self, line: &mut ConnectionTask) -> Option<String> {
-        let (patience, queue_max) = (line.place.patience, line.place.queue_max);
-        let (mut batch, mut flushed) = (Vec::new(), true);
-        let mut alarm = std::pin::pin!(sleep_until(self.heard + patience));
+    /// Runs until the connection ends, and returns the reason. Returns `None` if the queue ended first.
+    async fn run(&mut self, task: &mut ConnectionTask) -> Option<String> {
+        let (timeout, queue_max) = (task.config.timeout, task.config.queue_max);
+        let (mut batch, mut is_flushed) = (Vec::new(), true);
+        let mut timer = std::pin::pin!(sleep_until(self.output.timer_start + timeout));
         let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
-        // What is borrowed apart, so that the halves of the stream can be used side by side.
-        let (parser, input, out) = (&mut self.parser, &mut self.input, &mut self.out);
-        let (waiting, heard) = (&mut self.waiting, &mut self.heard);
+        let (parser, input, output) = (&mut self.parser, &mut self.input, &mut self.output);
         loop {
             input.reserve(READ_BYTES);
-            let room = queue_max.saturating_sub(waiting.len());
+            let room = queue_max.saturating_sub(output.in_flight.len());
+            let (has_output, has_in_flight) = (!output.bytes.is_empty(), !output.in_flight.is_empty());
+            let can_queue = room > 0 && output.bytes.len() < OUTPUT_BYTES_MAX;
             tokio::select! {
                 read = reader.read_buf(input) => {
                     match read {
@@ -244,71 +270,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         Ok(_) => {}
                         Err(error) => return Some(error.to_string()),
                     }
-                    *heard = Instant::now();
+                    output.timer_start = Instant::now();
                     loop {
-                        match next_value(parser, input) {
+                        match next_reply(parser, input) {
                             Ok(None) => break,
-                            Ok(Some(value)) => match waiting.pop_front() {
-                                Some(ticket) => ticket.answer(value),
-                                None => return Some("the server answered what nobody asked".into()),
+                            Ok(Some(value)) => match output.in_flight.pop_front() {
+                                Some(attempt) => attempt.reply(value),
+                                None => return Some("the server sent a reply without a request".into()),
                             },
                             Err(error) => return Some(error.to_string()),
                         }
                     }
                 }
-                written = write(&mut writer, out), if !out.is_empty() || !flushed => {
+                written = output.write(&mut writer), if has_output || !is_flushed => {
                     match written {
-                        Ok(whether) => flushed = whether,
+                        Ok(flushed) => is_flushed = flushed,
                         Err(error) => return Some(error.to_string()),
                     }
                 }
-                taken = line.queue.recv_many(&mut batch, room), if room > 0 && out.len() < OUT_BYTES_MAX => {
-                    if taken == 0 {
+                count = task.queue.recv_many(&mut batch, room), if can_queue => {
+                    if count == 0 {
                         return None;
                     }
-                    for ticket in batch.drain(..) {
-                        take(ticket, waiting, out, heard);
-                    }
+                    batch.drain(..).for_each(|attempt| output.push(attempt));
                 }
-                () = &mut alarm, if !waiting.is_empty() => {
-                    if heard.elapsed() >= patience {
-                        return Some("no answer in time".into());
+                () = &mut timer, if has_in_flight => {
+                    if output.timer_start.elapsed() >= timeout {
+                        return Some("no response in time".into());
                     }
-                    alarm.as_mut().reset(*heard + patience);
+                    timer.as_mut().reset(output.timer_start + timeout);
                 }
             }
         }
     }
-
-    fn take(&mut self, ticket: PendingAttempt) {
-        take(ticket, &mut self.waiting, &mut self.out, &mut self.heard);
-    }
-}
-
-/// Writes some of what is to be written; and when nothing is, flushes, because TLS keeps bytes back until it is told that there are no
-/// more for now. Whether it flushed.
-async fn write(writer: &mut (impl AsyncWrite + Unpin), out: &mut BytesMut) -> io::Result<bool> {
-    if out.is_empty() {
-        writer.flush().await?;
-        return Ok(true);
-    }
-    writer.write_buf(out).await?;
-    Ok(false)
-}
-
-/// Puts a command among those to be written, unless its caller has given it up.
-fn take(
-    ticket: PendingAttempt,
-    waiting: &mut VecDeque<PendingAttempt>,
-    out: &mut BytesMut,
-    heard: &mut Instant,
-) {
-    if !ticket.claim() {
-        return;
-    }
-    if waiting.is_empty() {
-        *heard = Instant::now();
-    }
-    out.extend_from_slice(&ticket.command);
-    waiting.push_back(ticket);
 }

@@ -1,73 +1,59 @@
-//! What goes wrong: with one attempt, and with an operation as a whole.
+//! Errors of one attempt, and of an operation as a whole.
 
 use std::fmt;
 
 use crate::id::Id;
+use crate::retry::AttemptResult;
 
-/// The first word of an error of a server.
+/// The error code: the first word of an error reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Code {
-    /// `BUSY`: too much is under way. Nothing changed.
+    /// `BUSY`: too many requests are in flight. Nothing changed.
     Busy,
-    /// `MISCONF`: the server has no room to write. Nothing changed.
+    /// `MISCONF`: the server's disk is full. Nothing changed.
     NoRoom,
-    /// `STORAGE`: something stored there could not be read or written. Whether anything changed is not known.
+    /// `STORAGE`: a read or write of the server's disk failed. The outcome is unknown.
     Storage,
-    /// `QUOTA`: the token may create no more. Nothing changed.
+    /// `QUOTA`: the token may create no more rows or tables. Nothing changed.
     Quota,
-    /// `LOADING`: the server is starting or stopping. Whether anything changed is not known.
+    /// `LOADING`: the server is starting or stopping. The outcome is unknown.
     Loading,
-    /// `IDBUSY`: another attempt with this id is under way.
+    /// `IDBUSY`: another attempt with this id is in flight.
     IdBusy,
-    /// `IDEXPIRED`: the id is older than the table remembers.
+    /// `IDEXPIRED`: the id is older than the window of the table.
     IdExpired,
     /// `IDMISMATCH`: the id was used for another operation.
     IdMismatch,
-    /// `IDFUTURE`: the id is dated in the future: the clock here or there is wrong.
+    /// `IDFUTURE`: the id is dated in the future; the client's or the server's clock is wrong.
     IdFuture,
-    /// `IDREQUIRED`: the table wants an id on every write.
+    /// `IDREQUIRED`: the table requires an id on every write.
     IdRequired,
-    /// `IDFORMAT`: the table does not take ids of this format.
+    /// `IDFORMAT`: the table does not accept ids of this format.
     IdFormat,
-    /// `NOSESSION`: nothing is known of the session of a sequenced id.
+    /// `NOSESSION`: the server does not know the session of a sequenced id.
     NoSession,
-    /// `FENCED`: a later life of the same client has written.
+    /// `FENCED`: a later incarnation of the same client has written.
     Fenced,
-    /// `NOAUTH`: the server wants a token.
+    /// `NOAUTH`: the server requires a token.
     NoAuth,
     /// `WRONGPASS`: the server does not know the token.
     WrongPass,
-    /// `NOPERM`: the token does not allow it.
+    /// `NOPERM`: the token lacks the right.
     NoPermission,
-    /// `NOTABLE`: there is no such table.
+    /// `NOTABLE`: the table does not exist.
     NoTable,
     /// Any other, such as `ERR`.
     Other(Box<str>),
 }
 
-/// What the server said instead of doing it.
+/// An error reply of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
-    /// Its first word.
+    /// The first word of the message.
     pub code: Code,
-    /// All of it.
+    /// The whole error line.
     pub message: String,
-}
-
-/// What an answer with an error leaves open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retryability {
-    /// Nothing changed; ask again later.
-    Later,
-    /// Something may have changed; ask again later.
-    LaterPerhapsDone,
-    /// This attempt changed nothing, and another will not fare better.
-    Never,
-    /// As `Never`, but this attempt may have changed something.
-    NeverPerhapsDone,
-    /// No attempt with this id has changed what was asked for, or will.
-    Settled,
 }
 
 impl ServerError {
@@ -96,16 +82,19 @@ impl ServerError {
         Self { code, message }
     }
 
-    pub(crate) fn weight(&self) -> Retryability {
+    /// What the error means for retries.
+    pub(crate) fn attempt_result(&self) -> AttemptResult {
         match self.code {
-            Code::Busy | Code::NoRoom => Retryability::Later,
-            // A server that stops gives up what is under way, and does not know what became of it.
-            Code::Loading | Code::IdBusy => Retryability::LaterPerhapsDone,
-            Code::IdMismatch => Retryability::Settled,
-            // A write to disk that failed may still be there after a restart. Servers once said it without a code of its own.
-            Code::Storage => Retryability::NeverPerhapsDone,
-            Code::Other(_) if self.message.starts_with("ERR storage") => Retryability::NeverPerhapsDone,
-            _ => Retryability::Never,
+            Code::Busy | Code::NoRoom => AttemptResult::Busy { may_have_applied: false },
+            // A server that stops drops the operations in flight, and does not know their outcome.
+            Code::Loading | Code::IdBusy => AttemptResult::Busy { may_have_applied: true },
+            Code::IdMismatch => AttemptResult::NeverApplied,
+            // A write that failed may still be on disk after a restart. Older servers send it as `ERR`.
+            Code::Storage => AttemptResult::Refused { may_have_applied: true },
+            Code::Other(_) if self.message.starts_with("ERR storage") => {
+                AttemptResult::Refused { may_have_applied: true }
+            }
+            _ => AttemptResult::Refused { may_have_applied: false },
         }
     }
 }
@@ -116,35 +105,35 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// Why an attempt had no answer, or none that ends the operation.
+/// Why an attempt got no response, or none that ends the request. `E` is the server's error in the protocol used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AttemptError {
-    /// There was no connection to send it on. It was not sent.
-    #[error("cannot connect to {address}: {why}")]
+pub enum AttemptError<E = ServerError> {
+    /// No connection could be opened. The request was not sent.
+    #[error("cannot connect to {server}: {reason}")]
     Connect {
-        /// Where to.
-        address: String,
-        /// What the system or the server said.
-        why: String,
+        /// Address of the server.
+        server: String,
+        /// The error of the operating system or of the server.
+        reason: String,
     },
-    /// The connection ended before the answer came.
-    #[error("the connection to {address} was lost: {why}")]
+    /// The connection ended before the response arrived.
+    #[error("the connection to {server} was lost: {reason}")]
     Lost {
-        /// Where to.
-        address: String,
-        /// What the system said.
-        why: String,
+        /// Address of the server.
+        server: String,
+        /// The error of the operating system.
+        reason: String,
     },
-    /// No answer came in time.
-    #[error("no answer in time")]
+    /// No response arrived in time.
+    #[error("no response in time")]
     TimedOut,
-    /// The server said this.
+    /// The server responded with an error.
     #[error("{0}")]
-    Said(ServerError),
-    /// The server answered something that is no answer to this.
-    #[error("an answer that makes no sense: {0}")]
-    Nonsense(String),
+    Server(E),
+    /// The server's reply does not fit the request.
+    #[error("unexpected reply: {0}")]
+    UnexpectedReply(String),
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
@@ -154,57 +143,57 @@ pub enum AttemptError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Whether the operation was counted is **not known**. Ask again with the same id: it counts once. With another id it may count twice.
-    #[error("whether the operation {id} was counted is not known ({last}); ask again with the same id")]
+    /// The outcome is **unknown**. A retry with the same id counts once; with another id it may count twice.
+    #[error("the outcome of operation {id} is unknown ({last}); retry with the same id")]
     Unknown {
-        /// The id to ask again with.
+        /// The id to retry with.
         id: Id,
-        /// What the last attempt met with.
+        /// Error of the last attempt.
         last: AttemptError,
     },
-    /// The id is older than the table remembers. It may have been counted, or not, and will not be counted now; what is known of it,
-    /// [`Client::operation`](crate::Client::operation) tells.
+    /// The id is older than the window of the table. The operation may have been counted earlier; it is not counted
+    /// now. [`Client::operation`](crate::Client::operation) returns what the server still knows of the id.
     #[error("{message} (id {id})")]
     Expired {
-        /// The id.
+        /// The expired id.
         id: Id,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
-    /// Up to the deadline the server had no time or no room for it. Nothing changed.
+    /// The server was overloaded or full until the deadline. Nothing changed.
     #[error("{message}")]
     Busy {
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
-    /// The server refused it. Nothing changed.
+    /// The server rejected the operation. Nothing changed.
     #[error("{0}")]
     Refused(ServerError),
-    /// Up to the deadline there was nobody to send it to, or no answer to a read. Nothing changed.
+    /// No server was reachable until the deadline, or none responded to a read. Nothing changed.
     #[error("gave up at the deadline: {last}")]
     Unreachable {
-        /// What the last attempt met with.
+        /// Error of the last attempt.
         last: AttemptError,
     },
-    /// It cannot be sent as it is. Nothing was sent.
+    /// An argument is invalid. Nothing was sent.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl Error {
-    /// The code of the server's answer, if that is the reason.
+    /// The code of the server's error, if a server caused this error.
     pub fn code(&self) -> Option<&Code> {
         match self {
-            Self::Refused(said)
-            | Self::Unknown { last: AttemptError::Said(said), .. }
-            | Self::Unreachable { last: AttemptError::Said(said) } => Some(&said.code),
+            Self::Refused(error)
+            | Self::Unknown { last: AttemptError::Server(error), .. }
+            | Self::Unreachable { last: AttemptError::Server(error) } => Some(&error.code),
             Self::Expired { .. } => Some(&Code::IdExpired),
             Self::Busy { .. } => Some(&Code::Busy),
             _ => None,
         }
     }
 
-    /// Whether it is certain that the operation was not counted, and is not about to be.
+    /// Whether it is certain that the operation was not counted and will not be.
     pub fn is_certain(&self) -> bool {
         !matches!(self, Self::Unknown { .. } | Self::Expired { .. })
     }
@@ -215,21 +204,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_weighed() {
-        for (text, weight) in [
-            ("BUSY too many requests are waiting", Retryability::Later),
-            ("MISCONF writes are refused for now", Retryability::Later),
-            ("LOADING the engine is closed", Retryability::LaterPerhapsDone),
-            ("IDBUSY", Retryability::LaterPerhapsDone),
-            ("IDMISMATCH the id was used", Retryability::Settled),
-            ("IDEXPIRED the id is older", Retryability::Never),
-            ("NOPERM", Retryability::Never),
-            ("ERR increment or decrement would overflow", Retryability::Never),
-            ("ERR storage: no", Retryability::NeverPerhapsDone),
-            ("STORAGE storage: no", Retryability::NeverPerhapsDone),
-            ("QUOTA no more", Retryability::Never),
+    fn error_codes_decide_about_retries() {
+        let busy = |may_have_applied| AttemptResult::Busy { may_have_applied };
+        let refused = |may_have_applied| AttemptResult::Refused { may_have_applied };
+        for (text, result) in [
+            ("BUSY too many requests are waiting", busy(false)),
+            ("MISCONF writes are refused for now", busy(false)),
+            ("LOADING the engine is closed", busy(true)),
+            ("IDBUSY", busy(true)),
+            ("IDMISMATCH the id was used", AttemptResult::NeverApplied),
+            ("IDEXPIRED the id is older", refused(false)),
+            ("NOPERM", refused(false)),
+            ("ERR increment or decrement would overflow", refused(false)),
+            ("ERR storage: no", refused(true)),
+            ("STORAGE storage: no", refused(true)),
+            ("QUOTA no more", refused(false)),
         ] {
-            assert_eq!(ServerError::new(text.as_bytes()).weight(), weight, "{text}");
+            assert_eq!(ServerError::new(text.as_bytes()).attempt_result(), result, "{text}");
         }
         assert_eq!(ServerError::new(b"HUH what").code, Code::Other("HUH".into()));
     }

@@ -1,28 +1,28 @@
-//! The id of an operation, as it is sent.
+//! The id of an operation.
 
 use std::fmt;
 use std::sync::Arc;
 
 use jeton_core::{Format, OpId};
 
-/// The longest id: a tag, and the longest that any format has.
+/// Longest id: a tag and the longest id of any format.
 const BYTES_MAX: usize = 640;
 
-/// The id of an operation: a text in a format that the table takes.
+/// The id of an operation: text in a format that the table accepts.
 ///
-/// A client makes its own ([`Client::mint`](crate::Client::mint)): UUIDs of version 7. An id that comes with what is counted
-/// (of a message, of an event) is better still, because it survives everything between its source and here.
+/// A client generates UUIDs of version 7 ([`Client::new_id`](crate::Client::new_id)). If the counted event already has
+/// an id, use that one: it also covers retries between the source of the event and this client.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Id(Arc<str>);
 
-/// A text that no table takes for an id.
+/// Text that no table accepts as an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not an id: {0}")]
+#[error("invalid id: {0}")]
 pub struct IdError(&'static str);
 
 impl Id {
-    /// An id as it is written. Which formats are taken, the table says; if it takes several, the id begins with the name of its
-    /// own: `ulid:01J...`.
+    /// An id from text. The table defines which formats it accepts; if it accepts several, the id starts with the name
+    /// of its format: `ulid:01J...`.
     pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
         let text = text.as_ref();
         if text.is_empty() {
@@ -34,24 +34,24 @@ impl Id {
         Ok(Self(text.into()))
     }
 
-    /// A UUID of version 7 from its bits, with the name of its format before it if the table takes several.
+    /// A UUID of version 7 from its bits; `tagged` puts the name of its format in front.
     pub(crate) fn uuid7(bits: u128, tagged: bool) -> Self {
         let uuid = OpId::Uuid7(bits);
         Self(if tagged { format!("uuid7:{uuid}").into() } else { uuid.to_string().into() })
     }
 
-    /// A request of a session.
+    /// The id of a numbered request of a session.
     #[cfg(feature = "transactions")]
     pub(crate) fn numbered(session: u128, number: u32) -> Self {
         Self(format!("{}:{number}", OpId::Uuid7(session)).into())
     }
 
-    /// The text.
+    /// The id as it is sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The time of a UUID of version 7, in milliseconds since 1970. Of other ids nothing is guessed.
+    /// The time of a UUID of version 7, in milliseconds since 1970; `None` for other formats.
     pub fn millis(&self) -> Option<u64> {
         let text = self.0.strip_prefix("uuid7:").unwrap_or(&self.0);
         match Format::Uuid7.parse(text) {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_uuid_is_known_and_of_nothing_else() {
+    fn only_a_uuid7_has_a_time() {
         let bits = 1_700_000_000_000u128 << 80 | 7 << 76 | 0b10 << 62;
         let (plain, tagged) = (Id::uuid7(bits, false), Id::uuid7(bits, true));
         assert_eq!(plain.as_str(), "018bcfe5-6800-7000-8000-000000000000");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn empty_and_long_ids_are_rejected() {
         assert!(Id::new("").is_err());
         assert!(Id::new("x".repeat(BYTES_MAX)).is_ok());
         assert!(Id::new("x".repeat(BYTES_MAX + 1)).is_err());

@@ -1,40 +1,52 @@
-//! Makes ids: UUIDs of version 7, each larger than the one before. Pure: time and chance come in.
+//! Generates ids: UUIDs of version 7 that increase. [`IdGenerator::next`] is pure.
 
-/// The bits behind the time: 12 before the variant, 62 behind it.
+use crate::system::{random_u128, unix_millis};
+
+/// The bits after the time: 12 before the variant, 62 after it.
 const TAIL_BITS: u32 = 74;
 const TAIL_MASK: u128 = (1 << TAIL_BITS) - 1;
 
-/// How far a clock may go back and be waited for. Ids that are dated further ahead than servers allow (a minute, if nothing else is
-/// said) would be refused, so after a larger step back the order of ids is given up, and not the ids.
+/// Largest step back of the clock, in milliseconds, for which ids keep the later time. After a larger step ids follow
+/// the clock and lose their order: servers would reject ids dated too far in the future (one minute by default).
 const STEP_BACK_MAX: u64 = 10_000;
 
-/// Makes ids: UUIDs of version 7, each larger than the one before unless the clock is set back by more than ten seconds.
+/// Generates UUIDs of version 7. Each is larger than the last, unless the clock steps back by more than 10 seconds.
 ///
-/// Within a millisecond the id before is increased by chance, so that neither order nor unguessability is lost.
+/// Within a millisecond, an id is the last one plus a random step: ids stay ordered and hard to guess.
 #[derive(Debug, Default)]
 pub struct IdGenerator {
     last: Option<(u64, u128)>,
 }
 
 impl IdGenerator {
-    /// The next id: at this time in milliseconds since 1970, with this chance.
-    pub fn next(&mut self, millis: u64, chance: u128) -> u128 {
+    /// The next id, from the system clock and the random numbers of the operating system.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system provides no random numbers.
+    pub fn generate(&mut self) -> u128 {
+        self.next(unix_millis(), random_u128())
+    }
+
+    /// The next id, from the time in milliseconds since 1970 and a random number.
+    pub fn next(&mut self, millis: u64, random: u128) -> u128 {
         let (millis, tail) = match self.last {
             Some((last, tail)) if millis <= last && last - millis <= STEP_BACK_MAX => {
-                // A step of 1 to 2^32: there are 2^42 and more in a millisecond.
-                let tail = tail + 1 + (chance & 0xffff_ffff);
-                if tail > TAIL_MASK { (last + 1, chance & TAIL_MASK >> 1) } else { (last, tail) }
+                // A step of 1 to 2^32: a millisecond has room for at least 2^42 of them.
+                let tail = tail + 1 + (random & 0xffff_ffff);
+                if tail > TAIL_MASK { (last + 1, random & TAIL_MASK >> 1) } else { (last, tail) }
             }
             // The highest bit is left free for the steps.
-            _ => (millis, chance & TAIL_MASK >> 1),
+            _ => (millis, random & TAIL_MASK >> 1),
         };
         self.last = Some((millis, tail));
         uuid7(millis, tail)
     }
 }
 
-fn uuid7(millis: u64, tail: u128) -> u128 {
-    let (high, low) = (tail >> 62, tail & ((1 << 62) - 1));
+/// A UUID of version 7 from the time in milliseconds since 1970 and the low 74 bits of a random number.
+pub fn uuid7(millis: u64, random: u128) -> u128 {
+    let (high, low) = (random >> 62 & 0xfff, random & ((1 << 62) - 1));
     u128::from(millis & 0xffff_ffff_ffff) << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low
 }
 
@@ -49,11 +61,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ids_grow_while_the_clock_jitters(
+        fn ids_increase_while_the_clock_jitters(
             ids in prop::collection::vec((0..5_000u64, any::<u128>()), 2..200)
         ) {
-            let mut mint = IdGenerator::default();
-            let ids: Vec<u128> = ids.into_iter().map(|(late, chance)| mint.next(NOW - late, chance)).collect();
+            let mut generator = IdGenerator::default();
+            let ids: Vec<u128> = ids.into_iter().map(|(late, random)| generator.next(NOW - late, random)).collect();
             for pair in ids.windows(2) {
                 prop_assert!(pair[0] < pair[1], "{:x} {:x}", pair[0], pair[1]);
             }
@@ -63,26 +75,36 @@ mod tests {
         }
 
         #[test]
-        fn an_id_carries_its_time(millis in 0..1u64 << 47, chance: u128) {
-            let id = IdGenerator::default().next(millis, chance);
+        fn an_id_contains_its_time(millis in 0..1u64 << 47, random: u128) {
+            let id = IdGenerator::default().next(millis, random);
             prop_assert_eq!((id >> 80) as u64, millis);
             prop_assert!(OpId::uuid7(id).is_ok());
         }
     }
 
     #[test]
-    fn a_clock_that_is_set_back_far_is_followed() {
-        let mut mint = IdGenerator::default();
-        mint.next(NOW, 0);
-        assert_eq!((mint.next(NOW - STEP_BACK_MAX, 0) >> 80) as u64, NOW);
-        assert_eq!((mint.next(NOW - STEP_BACK_MAX - 1, 0) >> 80) as u64, NOW - STEP_BACK_MAX - 1);
+    fn ids_follow_a_clock_that_steps_far_back() {
+        let mut generator = IdGenerator::default();
+        generator.next(NOW, 0);
+        assert_eq!((generator.next(NOW - STEP_BACK_MAX, 0) >> 80) as u64, NOW);
+        assert_eq!((generator.next(NOW - STEP_BACK_MAX - 1, 0) >> 80) as u64, NOW - STEP_BACK_MAX - 1);
     }
 
     #[test]
-    fn a_millisecond_that_is_full_borrows_from_the_next() {
-        let mut mint = IdGenerator { last: Some((NOW, TAIL_MASK)) };
-        let id = mint.next(NOW, u128::MAX);
+    fn a_full_millisecond_continues_in_the_next() {
+        let mut generator = IdGenerator { last: Some((NOW, TAIL_MASK)) };
+        let id = generator.next(NOW, u128::MAX);
         assert_eq!((id >> 80) as u64, NOW + 1);
         assert!(OpId::uuid7(id).is_ok());
+    }
+
+    #[test]
+    fn uuid7_is_valid_for_all_inputs() {
+        for (millis, random) in [(0, 0), (NOW, u128::MAX), ((1 << 48) - 1, 1)] {
+            let id = uuid7(millis, random);
+            assert!(OpId::uuid7(id).is_ok(), "{id:x}");
+            assert_eq!((id >> 80) as u64, millis);
+        }
+        assert_ne!(IdGenerator::default().generate(), IdGenerator::default().generate());
     }
 }

@@ -1,9 +1,9 @@
-//! Where the answers to the attempts of one operation come in, and how far each attempt is.
+//! The attempts of one operation that are in flight, and their results.
 //!
-//! What must hold:
-//! - An attempt that was given up before its connection took it is never sent.
-//! - An attempt that its connection took counts as sent, whatever became of the bytes.
-//! - Every attempt ends with one letter, also when its connection dies; unless it was given up.
+//! Invariants:
+//! - An attempt that was abandoned before its connection claimed it is never sent.
+//! - An attempt that its connection claimed counts as sent, even if its bytes never left.
+//! - Every attempt produces one event, also when its connection ends; unless it was abandoned.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,90 +13,90 @@ use tokio::sync::Notify;
 
 use crate::error::AttemptError;
 
-/// What came of an attempt.
+/// The end of an attempt.
 #[derive(Debug)]
 pub(crate) enum AttemptEvent {
-    /// An answer, or an error as an answer.
-    Answer(Value),
-    /// No answer. Whether the attempt was sent, and why.
-    Failed { sent: bool, failure: AttemptError },
+    /// A reply, which may be an error reply.
+    Reply(Value),
+    /// No reply.
+    Failed { sent: bool, error: AttemptError },
 }
 
 #[derive(Debug, Default)]
-struct Inside {
-    /// Attempts that are not over, and whether their connection took them.
-    flying: Vec<(u32, bool)>,
-    letters: Vec<(u32, AttemptEvent)>,
+struct State {
+    /// Attempts without an event, and whether their connection claimed them.
+    attempts: Vec<(u32, bool)>,
+    events: Vec<(u32, AttemptEvent)>,
 }
 
-/// Where the answers to the attempts of one operation come in.
+/// The attempts of one operation that are in flight, and the events of those that ended.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    inside: Mutex<Inside>,
-    bell: Notify,
+    state: Mutex<State>,
+    has_event: Notify,
 }
 
 impl InFlight {
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        // Nothing is left half changed in there.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code that holds the lock leaves the state inconsistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins an attempt.
-    pub fn ticket(self: &Arc<Self>, attempt: u32, command: Bytes) -> PendingAttempt {
-        self.inside().flying.push((attempt, false));
-        PendingAttempt { mailbox: Arc::clone(self), attempt, command, open: true }
+    /// Starts an attempt.
+    pub fn start(self: &Arc<Self>, attempt: u32, command: Bytes) -> PendingAttempt {
+        self.state().attempts.push((attempt, false));
+        PendingAttempt { in_flight: Arc::clone(self), attempt, command, is_open: true }
     }
 
-    /// Gives an attempt up. Whether it may have been sent.
+    /// Abandons an attempt. Returns whether it may have been sent.
     pub fn abandon(&self, attempt: u32) -> bool {
-        let mut inside = self.inside();
-        match inside.flying.iter().position(|(other, _)| *other == attempt) {
-            Some(at) => inside.flying.swap_remove(at).1,
+        let mut state = self.state();
+        match state.attempts.iter().position(|(other, _)| *other == attempt) {
+            Some(at) => state.attempts.swap_remove(at).1,
             None => true,
         }
     }
 
-    /// Gives all attempts up.
+    /// Abandons all attempts.
     pub fn close(&self) {
-        self.inside().flying.clear();
+        self.state().attempts.clear();
     }
 
-    /// The next letter, without waiting.
-    pub fn take(&self) -> Option<(u32, AttemptEvent)> {
-        self.inside().letters.pop()
+    /// Returns an event if there is one.
+    pub fn try_next(&self) -> Option<(u32, AttemptEvent)> {
+        self.state().events.pop()
     }
 
-    /// Comes back when there may be a letter.
-    pub async fn rung(&self) {
-        self.bell.notified().await;
+    /// Waits until there may be an event.
+    pub async fn wait(&self) {
+        self.has_event.notified().await;
     }
 
-    fn post(&self, attempt: u32, letter: impl FnOnce(bool) -> AttemptEvent) {
-        let mut inside = self.inside();
-        // Nobody waits for an attempt that was given up.
-        let Some(at) = inside.flying.iter().position(|(other, _)| *other == attempt) else { return };
-        let (_, sent) = inside.flying.swap_remove(at);
-        inside.letters.push((attempt, letter(sent)));
-        drop(inside);
-        self.bell.notify_one();
+    fn finish(&self, attempt: u32, event: impl FnOnce(bool) -> AttemptEvent) {
+        let mut state = self.state();
+        // The events of abandoned attempts are dropped.
+        let Some(at) = state.attempts.iter().position(|(other, _)| *other == attempt) else { return };
+        let (_, sent) = state.attempts.swap_remove(at);
+        state.events.push((attempt, event(sent)));
+        drop(state);
+        self.has_event.notify_one();
     }
 }
 
-/// An attempt, on its way through a connection.
+/// An attempt that is queued or sent on a connection.
 #[derive(Debug)]
 pub(crate) struct PendingAttempt {
-    mailbox: Arc<InFlight>,
+    in_flight: Arc<InFlight>,
     attempt: u32,
     pub command: Bytes,
-    open: bool,
+    is_open: bool,
 }
 
 impl PendingAttempt {
-    /// Takes it, to be sent. False if it was given up: then it must not be sent.
+    /// Marks the attempt as sent. Returns false if it was abandoned: then it must not be sent.
     pub fn claim(&self) -> bool {
-        let mut inside = self.mailbox.inside();
-        match inside.flying.iter_mut().find(|(attempt, _)| *attempt == self.attempt) {
+        let mut state = self.in_flight.state();
+        match state.attempts.iter_mut().find(|(attempt, _)| *attempt == self.attempt) {
             Some((_, sent)) => {
                 *sent = true;
                 true
@@ -105,29 +105,29 @@ impl PendingAttempt {
         }
     }
 
-    /// Whether somebody still waits for it.
+    /// Whether the caller still waits for it.
     pub fn is_awaited(&self) -> bool {
-        self.mailbox.inside().flying.iter().any(|(attempt, _)| *attempt == self.attempt)
+        self.in_flight.state().attempts.iter().any(|(attempt, _)| *attempt == self.attempt)
     }
 
-    /// Ends it with an answer.
-    pub fn answer(mut self, value: Value) {
-        self.open = false;
-        self.mailbox.post(self.attempt, |_| AttemptEvent::Answer(value));
+    /// Ends the attempt with a reply.
+    pub fn reply(mut self, value: Value) {
+        self.is_open = false;
+        self.in_flight.finish(self.attempt, |_| AttemptEvent::Reply(value));
     }
 
-    /// Ends it without an answer.
-    pub fn fail(mut self, failure: AttemptError) {
-        self.open = false;
-        self.mailbox.post(self.attempt, |sent| AttemptEvent::Failed { sent, failure });
+    /// Ends the attempt without a reply.
+    pub fn fail(mut self, error: AttemptError) {
+        self.is_open = false;
+        self.in_flight.finish(self.attempt, |sent| AttemptEvent::Failed { sent, error });
     }
 }
 
 impl Drop for PendingAttempt {
     fn drop(&mut self) {
-        if self.open {
-            self.mailbox
-                .post(self.attempt, |sent| AttemptEvent::Failed { sent, failure: AttemptError::Closed });
+        if self.is_open {
+            let closed = |sent| AttemptEvent::Failed { sent, error: AttemptError::Closed };
+            self.in_flight.finish(self.attempt, closed);
         }
     }
 }

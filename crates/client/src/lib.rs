@@ -11,28 +11,29 @@
 //! # }
 //! ```
 //!
-//! An operation that must survive the crash of the program itself goes through an [`Outbox`]:
+//! An operation that must survive a crash of the client program goes through an [`Outbox`]:
 //!
 //! ```no_run
 //! # async fn example(client: jeton_client::Client) -> Result<(), jeton_client::OutboxError> {
 //! let outbox = jeton_client::Outbox::open("outbox", client).await?;
-//! outbox.add("clicks", 1).keep().await?; // On disk; delivered in the background, with the id that it has now.
+//! outbox.add("clicks", 1).store().await?; // On disk with its id; delivered in the background.
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Transactions over several databases, exactly once, are asked for with [`transactions::Transactions`] (feature `transactions`, on by itself).
+//! [`transactions::Transactions`] executes transactions over several databases exactly once (feature `transactions`,
+//! on by default). [`http::HttpClient`] is the HTTP client it uses (feature `http`).
 //!
-//! What always holds here:
-//! - *One operation, one id.* The id is made before the first send; the command is written down once, with it, and every
-//!   retry and hedge sends those bytes.
-//! - *Never a new id on an unknown outcome.* An operation that may have been counted ends with [`Error::Unknown`], which
-//!   carries the id: asking again with it is safe, asking with another is not.
-//! - *A definite error is definite.* Any other error about a write says that nothing changed, with the one exception that
-//!   it names itself: [`Error::Expired`].
+//! Invariants:
+//! - *One operation, one id.* The client generates the id before the first attempt and encodes the command once with
+//!   it; every retry and hedge sends the same bytes.
+//! - *Never a new id after an unknown outcome.* An operation that may have been counted ends with [`Error::Unknown`],
+//!   which contains the id: a retry with it is safe, a retry with another id is not.
+//! - *A definite error is definite.* Every other error of a write means that nothing changed, except
+//!   [`Error::Expired`].
 //!
-//! The pure parts (no clock, no chance, no I/O): [`IdGenerator`], [`RetryState`], and what is said to a server and by it. Around
-//! them: a line is a connection with its task, shared by all callers; the client drives a course over lines.
+//! The pure parts (no clock, no random numbers, no I/O): [`RetryState`], [`IdGenerator::next`], the encoding of
+//! commands and the parsing of replies.
 
 #![forbid(unsafe_code)]
 
@@ -41,6 +42,8 @@ mod client;
 mod command;
 mod connection;
 mod error;
+#[cfg(feature = "http")]
+pub mod http;
 mod id;
 mod id_generator;
 mod in_flight;
@@ -48,6 +51,7 @@ mod options;
 mod outbox;
 mod outcome;
 mod retry;
+mod system;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "transactions")]
@@ -57,10 +61,10 @@ pub use call::{Add, AddMany, Change, Get, Lookup};
 pub use client::Client;
 pub use error::{AttemptError, Code, Error, ServerError};
 pub use id::{Id, IdError};
-pub use id_generator::IdGenerator;
+pub use id_generator::{IdGenerator, uuid7};
 pub use options::Options;
 pub use outbox::{Limits as OutboxLimits, Outbox, OutboxEntry, OutboxError, Receipt, Undelivered};
 pub use outcome::{ManyOutcome, OperationStatus, Outcome, Status, StoredValue};
-pub use retry::{AttemptResult, Backoff, Policy, RetryAction, RetryOutcome, RetryState};
+pub use retry::{AttemptResult, Backoff, FanOut, Policy, RetryAction, RetryOutcome, RetryState};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};

@@ -1,55 +1,54 @@
-//! What can be chosen about a client.
+//! Options of a client.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::retry::{Backoff, Policy};
+use crate::retry::{Backoff, FanOut, Policy};
 
-/// What can be chosen about a client.
+/// Options of a client.
 #[derive(Clone)]
 pub struct Options {
-    /// The servers, each as `host:port`. They must serve the same store: an id counts once where it is known.
+    /// The servers, each as `host:port`. All of them must serve the same store: an id counts once per store.
     pub addresses: Vec<String>,
-    /// What to show to the server.
+    /// Token to authenticate with.
     pub token: Option<String>,
-    /// Whom to trust, if connections are to be encrypted.
+    /// Trusted certificates; without them connections are not encrypted.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::Tls>,
-    /// How long an operation is tried.
+    /// How long an operation is retried.
     pub deadline: Duration,
-    /// How long to wait for a connection, and for the answer to one attempt.
+    /// How long to wait for a connection, and for the response to one attempt.
     pub attempt_timeout: Duration,
-    /// After which time without an answer an operation is sent a second time, with the same id, to another address or on another
-    /// connection; the first answer wins.
+    /// After this long without a response, send a second attempt with the same id to the next address, or on another
+    /// connection; the first response wins.
     pub hedge_after: Option<Duration>,
     /// How long to wait between attempts.
     pub backoff: Backoff,
     /// Connections to each address. All callers share them.
     pub connections: usize,
-    /// Operations that may wait on each connection for their turn, and as many for their answers. Beyond that callers wait.
+    /// Operations that may be queued on each connection, and as many in flight. Further callers wait.
     pub queue_max: usize,
-    /// How long the tables remember ids. Nothing is tried for longer than half of it.
+    /// How long the tables keep dedup records. Retries stop after half of it.
     pub window: Duration,
-    /// Whether ids are made with the name of their format before them, as tables want that take several formats.
+    /// Whether generated ids start with the name of their format, as tables with several formats require.
     pub tagged_ids: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let policy = Policy::default();
         Self {
             addresses: Vec::new(),
             token: None,
             #[cfg(feature = "tls")]
             tls: None,
-            deadline: policy.deadline,
-            attempt_timeout: policy.attempt_timeout,
-            hedge_after: policy.hedge_after,
-            backoff: policy.backoff,
+            deadline: Duration::from_secs(10),
+            attempt_timeout: Duration::from_secs(2),
+            hedge_after: None,
+            backoff: Backoff::default(),
             connections: 2,
             queue_max: 1024,
-            window: policy.window,
+            window: Duration::from_secs(24 * 3600),
             tagged_ids: false,
         }
     }
@@ -57,7 +56,7 @@ impl Default for Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Options end up in logs, and tokens must not.
+        // Options may be logged; the token must not be.
         out.debug_struct("Options")
             .field("addresses", &self.addresses)
             .field("token", &self.token.as_ref().map(|_| "..."))
@@ -70,38 +69,38 @@ impl fmt::Debug for Options {
 }
 
 impl Options {
-    /// For these servers, with everything else as usual.
+    /// Options for these servers; all others have their defaults.
     pub fn to<A: Into<String>>(addresses: impl IntoIterator<Item = A>) -> Self {
         Self { addresses: addresses.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let wrong = |what: &str| Err(Error::Invalid(format!("client options: {what}")));
+        let invalid = |reason: &str| Err(Error::Invalid(format!("client options: {reason}")));
         if self.addresses.is_empty() || self.addresses.len() > 64 {
-            return wrong("there must be 1 to 64 addresses");
+            return invalid("there must be 1 to 64 addresses");
         }
         if !(1..=64).contains(&self.connections) {
-            return wrong("connections must be between 1 and 64");
+            return invalid("connections must be between 1 and 64");
         }
         if !(1..=1 << 16).contains(&self.queue_max) {
-            return wrong("queue_max must be between 1 and 65536");
+            return invalid("queue_max must be between 1 and 65536");
         }
         if self.attempt_timeout.is_zero() || self.deadline.is_zero() || self.window.is_zero() {
-            return wrong("deadline, attempt_timeout and window must be longer than nothing");
+            return invalid("deadline, attempt_timeout and window must not be zero");
         }
         if self.backoff.base.is_zero() || self.backoff.cap.is_zero() {
-            // A client that does not wait keeps a server down that others wait for.
-            return wrong("backoff must be longer than nothing");
+            // Without a wait between retries, clients would keep an overloaded server overloaded.
+            return invalid("backoff must not be zero");
         }
         Ok(())
     }
 
     pub(crate) fn policy(&self) -> Policy {
         Policy {
-            deadline: self.deadline,
-            window: self.window,
+            deadline: Some(self.deadline),
+            window: Some(self.window),
             attempt_timeout: self.attempt_timeout,
-            hedge_after: self.hedge_after,
+            fan_out: FanOut::One { hedge_after: self.hedge_after },
             backoff: self.backoff,
         }
     }
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn invalid_options_are_rejected() {
         let good = || Options::to(["localhost:6380"]);
         assert!(good().check().is_ok());
         for bad in [

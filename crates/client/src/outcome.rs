@@ -1,69 +1,69 @@
-//! What a server says about an operation, read.
+//! Parses the server's replies.
 
 use jeton_resp::reply_parser::Value;
 
 use crate::id::Id;
 
-/// Whether an operation changed something.
+/// Whether an operation took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// It did.
+    /// It took effect.
     Applied,
-    /// A bound refused it; and that is remembered under its id.
+    /// A bound refused it; the server stores the refusal under its id.
     Refused,
-    /// The filter of a probabilistic table takes its id for known: it did not, now.
+    /// The filter of a probabilistic table contains its id: it did not take effect now.
     ProbablySeen,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The id that it was sent with.
+    /// The id of the operation.
     pub id: Id,
-    /// The counter after it. Nothing after a delete, of bytes, and of what is probably seen.
+    /// The counter afterwards. `None` after a delete, for bytes, and for [`Status::ProbablySeen`].
     pub value: Option<i64>,
-    /// Whether it changed something.
+    /// Whether it took effect.
     pub status: Status,
-    /// Whether this is the answer to an earlier attempt, repeated.
+    /// Whether this is the stored result of an earlier attempt.
     pub replayed: bool,
-    /// Whether a crash of the server may still take it back, as the table allows.
+    /// Whether a crash of the server may still undo it: the table has relaxed durability.
     pub relaxed: bool,
 }
 
 impl Outcome {
-    /// Whether it was counted: now, or by an earlier attempt.
+    /// Whether it was counted, by this attempt or an earlier one.
     pub fn is_applied(&self) -> bool {
         self.status == Status::Applied
     }
 }
 
-/// What became of a write to several counters: all of them changed, or none.
+/// The result of a write to several counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManyOutcome {
-    /// The id that it was sent with.
+    /// The id of the operation.
     pub id: Id,
-    /// The counters after it, in the order in which they were named.
+    /// The counters afterwards, in the order of the request.
     pub values: Vec<Option<i64>>,
-    /// Whether it changed something.
+    /// Whether it took effect.
     pub status: Status,
-    /// Whether this is the answer to an earlier attempt, repeated.
+    /// Whether this is the stored result of an earlier attempt.
     pub replayed: bool,
-    /// Whether a crash of the server may still take it back, as the table allows.
+    /// Whether a crash of the server may still undo it: the table has relaxed durability.
     pub relaxed: bool,
 }
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredValue {
-    /// A counter.
+    /// A counter, see [`Client::add`](crate::Client::add).
     Counter(i64),
-    /// Bytes.
+    /// Bytes, see [`Client::put`](crate::Client::put).
     Bytes(Vec<u8>),
 }
 
 impl StoredValue {
-    /// The counter, if it is one.
+    /// The counter, or `None` for bytes.
     pub fn counter(&self) -> Option<i64> {
         match self {
             Self::Counter(value) => Some(*value),
@@ -72,34 +72,34 @@ impl StoredValue {
     }
 }
 
-/// What a server knows of an id.
+/// What a server knows about an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperationStatus {
-    /// Nothing: it did not come, or it carries no time and came long ago.
+    /// No dedup record: the operation did not arrive, or its id has no time and the record was dropped.
     Unknown,
-    /// It is older than what is remembered.
+    /// The id is older than the window.
     Forgotten,
-    /// The filter of a probabilistic table takes it for known.
+    /// The filter of a probabilistic table contains the id.
     ProbablySeen,
-    /// It came, and this was its answer.
+    /// The operation arrived; this is its result.
     Known {
-        /// Whether it changed something, or a bound refused it.
+        /// Whether it took effect; otherwise a bound refused it.
         applied: bool,
-        /// The counters after it.
+        /// The counters afterwards.
         values: Vec<Option<i64>>,
-        /// When it was done, by the server's time in milliseconds since 1970.
+        /// When it was decided: the server's time in milliseconds since 1970.
         millis: u64,
     },
-    /// It was used for rows of several partitions, and counted once in each.
+    /// The id was used for rows of several partitions, and counted once in each.
     Several(Vec<OperationStatus>),
 }
 
-/// An answer that is none to what was asked.
+/// A reply that does not fit the request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnexpectedReply(pub String);
 
-fn nonsense<T>(value: &Value) -> Result<T, UnexpectedReply> {
+fn unexpected<T>(value: &Value) -> Result<T, UnexpectedReply> {
     let mut text = format!("{value:?}");
     if let Some((cut, _)) = text.char_indices().nth(200) {
         text.truncate(cut);
@@ -115,12 +115,12 @@ fn optional(value: &Value) -> Option<Option<i64>> {
     }
 }
 
-/// The value, status, whether replayed, and whether relaxed.
+/// Splits a reply into value, status, `replayed` and `relaxed`.
 fn parts(value: &Value) -> Option<(&Value, Status, bool, bool)> {
     let Value::Array(parts) = value else { return None };
-    let (held, word, more) = match &parts[..] {
-        [held, word] => (held, word, None),
-        [held, word, more] => (held, word, Some(more)),
+    let (stored, word, flag) = match &parts[..] {
+        [stored, word] => (stored, word, None),
+        [stored, word, flag] => (stored, word, Some(flag)),
         _ => return None,
     };
     let (status, replayed) = match word.as_bytes()? {
@@ -131,28 +131,28 @@ fn parts(value: &Value) -> Option<(&Value, Status, bool, bool)> {
         b"probably-seen" => (Status::ProbablySeen, true),
         _ => return None,
     };
-    let relaxed = match more {
+    let relaxed = match flag {
         None => false,
         Some(word) if word.as_bytes()? == b"relaxed" => true,
         Some(_) => return None,
     };
-    Some((held, status, replayed, relaxed))
+    Some((stored, status, replayed, relaxed))
 }
 
-/// The answer to a write.
+/// Parses the reply to a write.
 pub(crate) fn outcome(value: &Value, id: Id) -> Result<Outcome, UnexpectedReply> {
-    if let Some((held, status, replayed, relaxed)) = parts(value)
-        && let Some(value) = optional(held)
+    if let Some((stored, status, replayed, relaxed)) = parts(value)
+        && let Some(value) = optional(stored)
     {
         return Ok(Outcome { id, value, status, replayed, relaxed });
     }
-    nonsense(value)
+    unexpected(value)
 }
 
-/// The answer to a write to several counters.
+/// Parses the reply to a write to several counters.
 pub(crate) fn many(value: &Value, id: Id) -> Result<ManyOutcome, UnexpectedReply> {
-    if let Some((held, status, replayed, relaxed)) = parts(value) {
-        let values = match held {
+    if let Some((stored, status, replayed, relaxed)) = parts(value) {
+        let values = match stored {
             Value::Array(values) => values.iter().map(optional).collect(),
             Value::Null => Some(Vec::new()),
             _ => None,
@@ -161,10 +161,10 @@ pub(crate) fn many(value: &Value, id: Id) -> Result<ManyOutcome, UnexpectedReply
             return Ok(ManyOutcome { id, values, status, replayed, relaxed });
         }
     }
-    nonsense(value)
+    unexpected(value)
 }
 
-/// The answer to a write to one counter or several.
+/// Parses the reply to a write to one or several counters.
 pub(crate) fn any(value: &Value, id: Id) -> Result<ManyOutcome, UnexpectedReply> {
     match outcome(value, id.clone()) {
         Ok(one) => Ok(ManyOutcome {
@@ -178,25 +178,25 @@ pub(crate) fn any(value: &Value, id: Id) -> Result<ManyOutcome, UnexpectedReply>
     }
 }
 
-/// The answer to a read.
-pub(crate) fn held(value: Value) -> Result<Option<StoredValue>, UnexpectedReply> {
+/// Parses the reply to a read.
+pub(crate) fn stored_value(value: Value) -> Result<Option<StoredValue>, UnexpectedReply> {
     match value {
         Value::Null => Ok(None),
         Value::Integer(value) => Ok(Some(StoredValue::Counter(value))),
         Value::Bulk(bytes) => Ok(Some(StoredValue::Bytes(bytes))),
-        other => nonsense(&other),
+        other => unexpected(&other),
     }
 }
 
-/// The answer to the question what became of an id.
-pub(crate) fn fate(value: &Value) -> Result<OperationStatus, UnexpectedReply> {
-    fate_of(value).map_or_else(|| nonsense(value), Ok)
+/// Parses the reply to a status request.
+pub(crate) fn operation_status(value: &Value) -> Result<OperationStatus, UnexpectedReply> {
+    parse_status(value).map_or_else(|| unexpected(value), Ok)
 }
 
-fn fate_of(value: &Value) -> Option<OperationStatus> {
+fn parse_status(value: &Value) -> Option<OperationStatus> {
     let Value::Array(parts) = value else { return None };
     if let [Value::Array(_), ..] = &parts[..] {
-        return parts.iter().map(fate_of).collect::<Option<_>>().map(OperationStatus::Several);
+        return parts.iter().map(parse_status).collect::<Option<_>>().map(OperationStatus::Several);
     }
     match &parts[..] {
         [word] => Some(match word.as_bytes()? {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_about_a_write_is_read() {
+    fn every_status_of_a_write_is_parsed() {
         let id = || Id::new("7").unwrap();
         for (word, status, replayed) in [
             ("applied", Status::Applied, false),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn malformed_replies_are_rejected() {
         let id = || Id::new("7").unwrap();
         for value in [
             Value::Null,
@@ -262,24 +262,27 @@ mod tests {
         ] {
             assert!(outcome(&value, id()).is_err(), "{value:?}");
             assert!(many(&value, id()).is_err(), "{value:?}");
-            assert!(fate(&value).is_err(), "{value:?}");
+            assert!(operation_status(&value).is_err(), "{value:?}");
         }
-        assert!(held(simple("x")).is_err());
+        assert!(stored_value(simple("x")).is_err());
     }
 
     #[test]
-    fn fates_are_read() {
+    fn every_operation_status_is_parsed() {
         let known = || {
             let values = Value::Array(vec![Value::Integer(3), Value::Null]);
             Value::Array(vec![simple("applied"), values, Value::Integer(9)])
         };
         let read = OperationStatus::Known { applied: true, values: vec![Some(3), None], millis: 9 };
-        assert_eq!(fate(&known()), Ok(read.clone()));
+        assert_eq!(operation_status(&known()), Ok(read.clone()));
         assert_eq!(
-            fate(&Value::Array(vec![known(), known()])),
+            operation_status(&Value::Array(vec![known(), known()])),
             Ok(OperationStatus::Several(vec![read.clone(), read]))
         );
-        assert_eq!(fate(&Value::Array(vec![simple("unknown")])), Ok(OperationStatus::Unknown));
-        assert_eq!(fate(&Value::Array(vec![simple("forgotten")])), Ok(OperationStatus::Forgotten));
+        assert_eq!(operation_status(&Value::Array(vec![simple("unknown")])), Ok(OperationStatus::Unknown));
+        assert_eq!(
+            operation_status(&Value::Array(vec![simple("forgotten")])),
+            Ok(OperationStatus::Forgotten)
+        );
     }
 }

@@ -1,21 +1,25 @@
-//! The course of an operation: when to send, where to, when to wait, and when to give up. Pure: what happens comes in, what to do goes
-//! out; times are counted from any fixed moment.
+//! The retry state machine of one request: when to send, to which server, how long to wait, when to give up.
 //!
-//! What must hold:
-//! - Nothing is sent at the end of the course or later; the end is the deadline or half the window, whichever comes first. An id that
-//!   is sent is then far from the age at which a server refuses it without knowing what became of it.
-//! - A course knows nothing of ids: it says *that* something is sent, and whoever drives it has only one thing to send.
-//! - A course is over with a certain failure only if no attempt can have been taken up by a server.
+//! Pure: the caller passes the time and random numbers in, and executes the returned actions. Times are
+//! measured from any fixed instant.
+//!
+//! Invariants:
+//! - No attempt starts at or after [`RetryState::end`]. The end is the deadline or half the window, whichever is
+//!   earlier: a server never sees an id so old that its dedup record may have expired.
+//! - The machine never sees the id. It returns *that* something is sent; its driver has one request to send.
+//! - With [`FanOut::One`] at most one attempt is in flight, plus one hedge. With [`FanOut::All`] at most one
+//!   attempt is in flight to each server.
+//! - A failure is definite only if no server can have received any attempt.
 
 use std::time::Duration;
 
-/// How long to wait before the next attempt: any time up to a ceiling that doubles with each round and ends at `cap`. Chance alone keeps
-/// clients apart that failed together.
+/// Exponential backoff with full jitter: the wait is uniform in `0..ceiling`, and the ceiling doubles with each
+/// round up to `cap`. The jitter spreads clients that failed at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// The ceiling of the first wait.
+    /// Ceiling of the first wait.
     pub base: Duration,
-    /// The ceiling of all.
+    /// Ceiling of every wait.
     pub cap: Duration,
 }
 
@@ -26,193 +30,232 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The longest wait after this many rounds.
+    /// The longest wait after `round` rounds.
     pub fn ceiling(&self, round: u32) -> Duration {
         self.base.saturating_mul(1u32.checked_shl(round).unwrap_or(u32::MAX)).min(self.cap)
     }
 
-    /// A wait after this many rounds, by this chance.
-    pub fn wait(&self, round: u32, chance: u64) -> Duration {
+    /// The wait after `round` rounds; `random` is uniform over all of `u64`.
+    pub fn wait(&self, round: u32, random: u64) -> Duration {
         let ceiling = u64::try_from(self.ceiling(round).as_nanos()).unwrap_or(u64::MAX);
-        // The high half of a product is the chance scaled to the ceiling.
-        Duration::from_nanos(((u128::from(chance) * u128::from(ceiling)) >> 64) as u64)
+        // The high half of the product is the random number scaled to the ceiling.
+        Duration::from_nanos(((u128::from(random) * u128::from(ceiling)) >> 64) as u64)
     }
 }
 
-/// How hard to try.
+/// How many servers receive a request at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FanOut {
+    /// One server after the other, in order. All failures share one backoff, which starts after a round over all
+    /// servers, or at once when a server is busy.
+    One {
+        /// After this long without a response, send a second attempt to the next server; the first response wins.
+        hedge_after: Option<Duration>,
+    },
+    /// One server first; all of them once it fails, or after `widen_after`. Each server has its own backoff.
+    All {
+        /// How long to wait for the first server before the others receive the request too.
+        widen_after: Duration,
+    },
+}
+
+/// The retry policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How long to try.
-    pub deadline: Duration,
-    /// How long the table remembers ids. After half of it nothing is sent any more.
-    pub window: Duration,
-    /// How long to wait for the answer to an attempt.
+    /// How long to try; without it, until the caller stops waiting.
+    pub deadline: Option<Duration>,
+    /// How long the servers keep dedup records. No attempt starts after half of it.
+    pub window: Option<Duration>,
+    /// How long to wait for the response to one attempt.
     pub attempt_timeout: Duration,
-    /// After which time without an answer to send it a second time, elsewhere; the first answer wins.
-    pub hedge_after: Option<Duration>,
+    /// How many servers receive the request at the same time.
+    pub fan_out: FanOut,
     /// How long to wait between attempts.
     pub backoff: Backoff,
 }
 
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            deadline: Duration::from_secs(10),
-            window: Duration::from_secs(24 * 3600),
-            attempt_timeout: Duration::from_secs(2),
-            hedge_after: None,
-            backoff: Backoff::default(),
-        }
-    }
-}
-
-/// What to do next.
+/// What the driver does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryAction {
-    /// Send it to the address of this number.
+    /// Send the request.
     Send {
-        /// The number of the attempt, from 0.
+        /// Number of the attempt, from 0.
         attempt: u32,
-        /// The number of the address.
-        address: usize,
+        /// Index of the server.
+        server: usize,
     },
-    /// Give this attempt up, and [report](Course::report) whether it was sent.
+    /// Give the attempt up, and [report](RetryState::report) it as lost.
     Abandon {
-        /// The number of the attempt.
+        /// Number of the attempt.
         attempt: u32,
     },
-    /// Wait for a report, but not beyond this time.
+    /// Wait for a result, at most until this time. `None`: only a result ends the wait.
     Wait {
-        /// Until when.
-        until: Duration,
+        /// When to call [`RetryState::step`] again.
+        until: Option<Duration>,
     },
-    /// It is over.
-    Over(RetryOutcome),
+    /// The request has ended.
+    Finished(RetryOutcome),
 }
 
-/// How a course ends.
+/// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryOutcome {
-    /// With the answer to this attempt.
+    /// A server responded.
     Answered {
-        /// The number of the attempt.
+        /// Number of the attempt.
         attempt: u32,
+        /// Index of the server.
+        server: usize,
     },
-    /// With a failure.
+    /// No attempt got a usable response.
     Failed {
-        /// Whether a server may have done it all the same.
+        /// Whether a server may have applied the request, or may still apply it.
         may_have_applied: bool,
     },
 }
 
-/// What became of an attempt.
+/// The result of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptResult {
-    /// An answer that is the answer.
+    /// The response to the request.
     Answered,
-    /// The server cannot do it now.
+    /// The server cannot serve the request now.
     Busy {
-        /// Whether it may have done it all the same.
+        /// Whether it may have applied the request.
         may_have_applied: bool,
     },
-    /// The server will not do it.
+    /// The server rejects the request; a retry would not help.
     Refused {
-        /// Whether it may have done it all the same.
+        /// Whether this attempt may have been applied.
         may_have_applied: bool,
     },
-    /// No attempt was or will be done: the same id stands for something else.
-    Settled,
-    /// No answer.
+    /// The id belongs to another request: no attempt was applied, and none will be.
+    NeverApplied,
+    /// No response.
     Lost {
-        /// Whether it may have been sent.
+        /// Whether the request may have reached the server.
         sent: bool,
     },
 }
 
-/// The course of one operation.
+/// A sequence of attempts with its own backoff: one for all servers with [`FanOut::One`], one for each server with
+/// [`FanOut::All`].
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    /// When the next attempt may start, if none is in flight.
+    next: Duration,
+    /// Failed attempts; an attempt and its hedge count as one.
+    failures: u32,
+    is_hedged: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    number: u32,
+    lane: usize,
+    server: usize,
+    sent_at: Duration,
+}
+
+/// The state of one request.
 #[derive(Debug)]
 pub struct RetryState {
     policy: Policy,
-    end: Duration,
-    addresses: usize,
+    end: Option<Duration>,
+    servers: usize,
+    /// Index of the server that receives the first attempt.
     first: usize,
     attempts: u32,
-    /// Volleys that failed: an attempt and its hedge.
-    failures: u32,
-    /// Attempts without a report, and when they were sent.
-    flying: Vec<(u32, Duration)>,
-    hedged: bool,
-    /// When the next attempt may be, if none is flying.
-    next: Duration,
+    lanes: Vec<Lane>,
+    /// Oldest first.
+    in_flight: Vec<Attempt>,
     may_have_applied: bool,
-    over: Option<RetryOutcome>,
+    outcome: Option<RetryOutcome>,
 }
 
 impl RetryState {
-    /// A course that begins now, with the address of number `first` of so many.
-    pub fn new(policy: Policy, now: Duration, addresses: usize, first: usize) -> Self {
+    /// A request that starts now, at server `first` of `servers`. `may_have_applied` says that an earlier process
+    /// may have sent the same request.
+    pub fn new(policy: Policy, now: Duration, servers: usize, first: usize, may_have_applied: bool) -> Self {
+        let servers = servers.max(1);
+        let first = first % servers;
+        let lane = |next| Lane { next, failures: 0, is_hedged: false };
+        let lanes = match policy.fan_out {
+            FanOut::One { .. } => vec![lane(now)],
+            FanOut::All { widen_after } => {
+                let later = now.saturating_add(widen_after);
+                (0..servers).map(|server| lane(if server == first { now } else { later })).collect()
+            }
+        };
+        let limits = [policy.deadline, policy.window.map(|window| window / 2)];
+        let end = limits.into_iter().flatten().min().map(|limit| now.saturating_add(limit));
         Self {
-            end: now.saturating_add(policy.deadline.min(policy.window / 2)),
             policy,
-            addresses: addresses.max(1),
+            end,
+            servers,
             first,
             attempts: 0,
-            failures: 0,
-            flying: Vec::with_capacity(2),
-            hedged: false,
-            next: now,
-            may_have_applied: false,
-            over: None,
+            lanes,
+            in_flight: Vec::with_capacity(2),
+            may_have_applied,
+            outcome: None,
         }
     }
 
-    /// What to do now.
+    /// Returns the next action at the time `now`.
     pub fn step(&mut self, now: Duration) -> RetryAction {
-        if let Some(end) = self.over {
-            return RetryAction::Over(end);
+        if let Some(outcome) = self.outcome {
+            return RetryAction::Finished(outcome);
         }
+        let is_at_end = self.end.is_some_and(|end| now >= end);
         let timeout = self.policy.attempt_timeout;
-        let late = |sent: Duration| now >= self.end || now >= sent.saturating_add(timeout);
-        if let Some((attempt, _)) = self.flying.iter().find(|(_, sent)| late(*sent)) {
-            return RetryAction::Abandon { attempt: *attempt };
+        let is_late = |attempt: &&Attempt| is_at_end || now >= attempt.sent_at.saturating_add(timeout);
+        if let Some(attempt) = self.in_flight.iter().find(is_late) {
+            return RetryAction::Abandon { attempt: attempt.number };
         }
-        let Some((_, oldest)) = self.flying.first().copied() else {
-            if self.next >= self.end || now >= self.end {
-                return self.finish(RetryOutcome::Failed { may_have_applied: self.may_have_applied });
-            }
-            return if now >= self.next { self.send(now) } else { RetryAction::Wait { until: self.next } };
-        };
-        let mut until = self.end.min(oldest.saturating_add(timeout));
-        if let (Some(after), false) = (self.policy.hedge_after, self.hedged) {
-            let hedge = oldest.saturating_add(after);
-            if now >= hedge {
-                self.hedged = true;
-                return self.send(now);
-            }
-            until = until.min(hedge);
+        let starts_in_time = |lane: &Lane| self.end.is_none_or(|end| lane.next < end);
+        if is_at_end || self.in_flight.is_empty() && !self.lanes.iter().any(starts_in_time) {
+            return self.finish(RetryOutcome::Failed { may_have_applied: self.may_have_applied });
         }
-        RetryAction::Wait { until }
+        let (mut until, mut due) = (self.end, None);
+        for index in 0..self.lanes.len() {
+            let start = self.next_start(index);
+            let times_out = self.oldest_in(index).map(|attempt| attempt.sent_at.saturating_add(timeout));
+            if start.is_none_or(|start| now < start) {
+                until = [until, start, times_out].into_iter().flatten().min();
+            } else if due.is_none() || index == self.first {
+                // Several servers may be due: the first one goes first.
+                due = Some(index);
+            }
+        }
+        match due {
+            Some(lane) => self.send(now, lane),
+            None => RetryAction::Wait { until },
+        }
     }
 
-    /// What became of an attempt. Reports of attempts that are not flying say nothing new.
-    pub fn report(&mut self, now: Duration, attempt: u32, report: AttemptResult, chance: u64) {
-        let Some(at) = self.flying.iter().position(|(other, _)| *other == attempt) else { return };
-        if self.over.is_some() {
+    /// Records the result of an attempt; `random` is uniform over all of `u64`. Results of attempts that are not in
+    /// flight are ignored.
+    pub fn report(&mut self, now: Duration, attempt: u32, result: AttemptResult, random: u64) {
+        let Some(at) = self.in_flight.iter().position(|other| other.number == attempt) else { return };
+        if self.outcome.is_some() {
             return;
         }
-        self.flying.remove(at);
-        let (busy, may_have_applied) = match report {
+        let Attempt { lane, server, .. } = self.in_flight.remove(at);
+        let (is_busy, may_have_applied) = match result {
             AttemptResult::Answered => {
-                self.finish(RetryOutcome::Answered { attempt });
+                self.finish(RetryOutcome::Answered { attempt, server });
                 return;
             }
-            AttemptResult::Settled => {
+            AttemptResult::NeverApplied => {
                 self.finish(RetryOutcome::Failed { may_have_applied: false });
                 return;
             }
             AttemptResult::Refused { may_have_applied } => {
-                // A hedge that is still flying may be done after this refusal.
-                let may_have_applied = may_have_applied || self.may_have_applied || !self.flying.is_empty();
+                // Another server may still apply an attempt that is in flight.
+                let may_have_applied =
+                    may_have_applied || self.may_have_applied || !self.in_flight.is_empty();
                 self.finish(RetryOutcome::Failed { may_have_applied });
                 return;
             }
@@ -220,39 +263,75 @@ impl RetryState {
             AttemptResult::Lost { sent } => (false, sent),
         };
         self.may_have_applied |= may_have_applied;
-        if !self.flying.is_empty() {
+        if self.oldest_in(lane).is_some() {
             return;
         }
-        self.hedged = false;
-        self.failures += 1;
-        let addresses = u32::try_from(self.addresses).unwrap_or(u32::MAX);
-        self.next = if !busy && !self.failures.is_multiple_of(addresses) {
-            // Another address may be well: no reason to wait before all were tried.
-            now
-        } else {
-            now.saturating_add(self.policy.backoff.wait((self.failures - 1) / addresses, chance))
-        };
+        self.back_off(now, lane, is_busy, random);
     }
 
-    /// When it ends at the latest.
-    pub fn end(&self) -> Duration {
+    /// When the request ends at the latest.
+    pub fn end(&self) -> Option<Duration> {
         self.end
     }
 
-    /// How many attempts were begun.
+    /// Number of attempts that were started.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    fn send(&mut self, now: Duration) -> RetryAction {
-        let attempt = self.attempts;
-        self.attempts += 1;
-        self.flying.push((attempt, now));
-        RetryAction::Send { attempt, address: (self.first + attempt as usize) % self.addresses }
+    /// Schedules the next attempt of a lane after a failure.
+    fn back_off(&mut self, now: Duration, index: usize, is_busy: bool, random: u64) {
+        let servers_of_lane = match self.policy.fan_out {
+            FanOut::One { .. } => u32::try_from(self.servers).unwrap_or(u32::MAX),
+            FanOut::All { .. } => 1,
+        };
+        let lane = &mut self.lanes[index];
+        lane.is_hedged = false;
+        lane.failures = lane.failures.saturating_add(1);
+        lane.next = if !is_busy && !lane.failures.is_multiple_of(servers_of_lane) {
+            // Another server may be reachable: try each of them once before waiting.
+            now
+        } else {
+            now.saturating_add(self.policy.backoff.wait((lane.failures - 1) / servers_of_lane, random))
+        };
+        // Servers without an attempt so far waited for this one. A busy server suggests that the others are busy
+        // too; a lost one does not.
+        let others_from = if is_busy { lane.next } else { now };
+        for lane in self.lanes.iter_mut().filter(|lane| lane.failures == 0) {
+            lane.next = lane.next.min(others_from);
+        }
     }
 
-    fn finish(&mut self, end: RetryOutcome) -> RetryAction {
-        self.over = Some(end);
-        RetryAction::Over(end)
+    /// When the lane starts its next attempt, unless a result arrives before: the retry, or the hedge.
+    fn next_start(&self, index: usize) -> Option<Duration> {
+        let lane = &self.lanes[index];
+        let Some(oldest) = self.oldest_in(index) else { return Some(lane.next) };
+        match self.policy.fan_out {
+            FanOut::One { hedge_after: Some(after) } if !lane.is_hedged => {
+                Some(oldest.sent_at.saturating_add(after))
+            }
+            _ => None,
+        }
+    }
+
+    fn oldest_in(&self, lane: usize) -> Option<&Attempt> {
+        self.in_flight.iter().find(|attempt| attempt.lane == lane)
+    }
+
+    fn send(&mut self, now: Duration, lane: usize) -> RetryAction {
+        let number = self.attempts;
+        self.attempts += 1;
+        let server = match self.policy.fan_out {
+            FanOut::One { .. } => (self.first + number as usize) % self.servers,
+            FanOut::All { .. } => lane,
+        };
+        self.lanes[lane].is_hedged = self.oldest_in(lane).is_some();
+        self.in_flight.push(Attempt { number, lane, server, sent_at: now });
+        RetryAction::Send { attempt: number, server }
+    }
+
+    fn finish(&mut self, outcome: RetryOutcome) -> RetryAction {
+        self.outcome = Some(outcome);
+        RetryAction::Finished(outcome)
     }
 }

@@ -1,4 +1,4 @@
-//! Encrypted connections: whom to trust.
+//! Trusted certificates of encrypted connections.
 
 use std::fmt;
 use std::io;
@@ -11,49 +11,42 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Whom to trust.
+/// Trusted certificates, and the expected name of the server.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ClientConfig>,
     name: Option<ServerName<'static>>,
 }
 
-/// Why certificates cannot be used.
+/// A certificate or server name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(String);
 
 impl Tls {
-    /// As it is configured elsewhere.
+    /// Uses an existing rustls configuration.
     pub fn new(config: Arc<ClientConfig>) -> Self {
         Self { config, name: None }
     }
 
-    /// Trusts the certificates in this text (PEM), and those that they have signed; nobody else.
+    /// Trusts only the certificates in this PEM text, and those they have signed.
     pub fn trusting(pem: impl AsRef<[u8]>) -> Result<Self, TlsError> {
-        let failed = |error: &dyn fmt::Display| TlsError(format!("cannot trust these certificates: {error}"));
+        let invalid = |error: &dyn fmt::Display| TlsError(format!("invalid certificates: {error}"));
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem.as_ref()) {
-            let certificate = certificate.map_err(|error| failed(&error))?;
-            roots.add(certificate).map_err(|error| failed(&error))?;
+            let certificate = certificate.map_err(|error| invalid(&error))?;
+            roots.add(certificate).map_err(|error| invalid(&error))?;
         }
         if roots.is_empty() {
-            return Err(failed(&"there are none"));
+            return Err(invalid(&"the text contains none"));
         }
-        // The provider is named, because a program may have linked several.
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| failed(&error))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Self::new(Arc::new(config)))
+        Ok(Self::new(Arc::new(config(roots).map_err(|error| invalid(&error))?)))
     }
 
-    /// The name that the certificate of the server must have, if it is not the host of its address.
+    /// Expects this name in the server's certificate instead of the host of its address.
     pub fn server_name(mut self, name: &str) -> Result<Self, TlsError> {
         let name = ServerName::try_from(name.to_owned());
-        self.name = Some(name.map_err(|error| TlsError(format!("not the name of a server: {error}")))?);
+        self.name = Some(name.map_err(|error| TlsError(format!("invalid server name: {error}")))?);
         Ok(self)
     }
 
@@ -68,6 +61,35 @@ impl Tls {
             }
         };
         TlsConnector::from(self.config.clone()).connect(name, stream).await
+    }
+}
+
+/// A configuration that trusts these certificates.
+fn config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
+    // An explicit provider: a program may have linked several.
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Wraps an HTTP connector so that it also opens `https` connections. Without `tls` it trusts no certificate.
+#[cfg(feature = "http")]
+pub(crate) fn https_connector(
+    mut connector: hyper_util::client::legacy::connect::HttpConnector,
+    tls: Option<&Tls>,
+) -> hyper_rustls::HttpsConnector<hyper_util::client::legacy::connect::HttpConnector> {
+    connector.enforce_http(false);
+    let client_config = match tls {
+        Some(tls) => (*tls.config).clone(),
+        None => config(RootCertStore::empty()).expect("the ring provider supports the default versions"),
+    };
+    let builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(client_config).https_or_http();
+    match tls.and_then(|tls| tls.name.clone()) {
+        Some(name) => builder
+            .with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name))
+            .enable_http1()
+            .wrap_connector(connector),
+        None => builder.enable_http1().wrap_connector(connector),
     }
 }
 

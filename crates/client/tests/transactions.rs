@@ -1,4 +1,4 @@
-//! Asking for transactions, against servers that say what the test wants. Against real ones: `crates/cli/tests/transactions`.
+//! Transactions against scripted servers. Tests against real servers: `crates/cli/tests/transactions`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::{Arc, Mutex};
@@ -10,49 +10,49 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a puppet does with a question.
+/// What a scripted server does with a request.
 #[derive(Clone, Copy)]
 enum Act {
-    Say(u16, &'static str),
-    /// Reads it, and never says anything.
-    Keep,
-    /// Reads it, and hangs up.
-    HangUp,
+    Respond(u16, &'static str),
+    /// Reads it and does not respond.
+    Hang,
+    /// Reads it and closes the connection.
+    Close,
 }
 
-const DONE: Act = Act::Say(200, r#"{"id":"x","outcome":"done","result":{"left":60}}"#);
-const NOT_YET: Act = Act::Say(409, r#"{"type":"/problems/no-answer-yet","detail":"ask again"}"#);
-const BUSY: Act = Act::Say(503, r#"{"type":"/problems/busy","detail":"too much"}"#);
-const MISMATCH: Act = Act::Say(422, r#"{"type":"/problems/id-mismatch","detail":"another"}"#);
-const EXPIRED: Act = Act::Say(410, r#"{"type":"/problems/id-expired","detail":"too old"}"#);
+const DONE: Act = Act::Respond(200, r#"{"id":"x","outcome":"done","result":{"left":60}}"#);
+const NOT_YET: Act = Act::Respond(409, r#"{"type":"/problems/no-answer-yet","detail":"retry"}"#);
+const BUSY: Act = Act::Respond(503, r#"{"type":"/problems/busy","detail":"too much"}"#);
+const MISMATCH: Act = Act::Respond(422, r#"{"type":"/problems/id-mismatch","detail":"another"}"#);
+const EXPIRED: Act = Act::Respond(410, r#"{"type":"/problems/id-expired","detail":"too old"}"#);
 
-/// A server that does as it is told, act after act; the last one again and again.
-struct Puppet {
+/// A server that executes these acts in order, and repeats the last one.
+struct ScriptedServer {
     url: String,
-    /// The heads of what it was asked, in lower case, with their bodies.
-    asked: Arc<Mutex<Vec<String>>>,
+    /// Heads in lower case, and bodies.
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Puppet {
+impl ScriptedServer {
     async fn new(acts: &[Act]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (acts, heard) = (acts.to_vec(), Arc::clone(&asked));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (acts, log) = (acts.to_vec(), Arc::clone(&requests));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, acts.clone(), Arc::clone(&heard)));
+                tokio::spawn(serve(stream, acts.clone(), Arc::clone(&log)));
             }
         });
-        Self { url, asked }
+        Self { url, requests }
     }
 
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
-async fn serve(stream: TcpStream, acts: Vec<Act>, heard: Arc<Mutex<Vec<String>>>) {
+async fn serve(stream: TcpStream, acts: Vec<Act>, log: Arc<Mutex<Vec<String>>>) {
     let mut stream = BufReader::new(stream);
     loop {
         let (mut head, mut length) = (String::new(), 0);
@@ -70,23 +70,23 @@ async fn serve(stream: TcpStream, acts: Vec<Act>, heard: Arc<Mutex<Vec<String>>>
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await.unwrap();
         let number = {
-            let mut heard = heard.lock().unwrap();
-            heard.push(head + &String::from_utf8(body).unwrap());
-            heard.len() - 1
+            let mut log = log.lock().unwrap();
+            log.push(head + &String::from_utf8(body).unwrap());
+            log.len() - 1
         };
         match acts[number.min(acts.len() - 1)] {
-            Act::Say(status, body) => {
-                let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-                stream.write_all(answer.as_bytes()).await.unwrap();
+            Act::Respond(status, body) => {
+                let response = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                stream.write_all(response.as_bytes()).await.unwrap();
             }
-            Act::Keep => std::future::pending().await,
-            Act::HangUp => return,
+            Act::Hang => std::future::pending().await,
+            Act::Close => return,
         }
     }
 }
 
-/// Nobody listens there.
-async fn nowhere() -> String {
+/// The URL of a port without a listener.
+async fn unreachable_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
@@ -104,133 +104,139 @@ fn done() -> Outcome {
     Outcome::Done(json!({"left": 60}))
 }
 
-fn header<'a>(asked: &'a str, name: &str) -> Option<&'a str> {
-    asked.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
+    request.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 #[tokio::test]
-async fn requests_of_a_session_are_numbered_and_acknowledged() {
-    let puppet = Puppet::new(&[DONE]).await;
-    let options = Options { token: Some("jeton_x".into()), ..quick(&[&puppet.url]) };
+async fn a_session_numbers_and_acknowledges_requests() {
+    let server = ScriptedServer::new(&[DONE]).await;
+    let options = Options { token: Some("jeton_x".into()), ..quick(&[&server.url]) };
     let session = Transactions::new(options).unwrap().session();
-    let first = session.issue("transfer", &json!({"amount": 40}));
+    let first = session.execute("transfer", &json!({"amount": 40}));
     let id = first.id().clone();
     assert_eq!(first.await.unwrap(), done());
-    // One that is never asked for leaves a gap, and nothing above a gap is acknowledged.
-    drop(session.issue("transfer", &json!({})));
-    assert_eq!(session.issue("transfer", &json!({})).await.unwrap(), done());
-    assert_eq!(session.issue("transfer", &json!({})).await.unwrap(), done());
+    // A request that is never sent leaves a gap, and nothing above a gap is acknowledged.
+    drop(session.execute("transfer", &json!({})));
+    assert_eq!(session.execute("transfer", &json!({})).await.unwrap(), done());
+    assert_eq!(session.execute("transfer", &json!({})).await.unwrap(), done());
 
-    let asked = puppet.asked();
+    let requests = server.requests();
     let uuid = id.as_str().strip_suffix(":0").unwrap();
-    assert!(asked[0].starts_with("post /v1/transactions/transfer http/1.1\r\n"), "{}", asked[0]);
-    assert!(asked[0].ends_with("\r\n\r\n{\"amount\":40}"), "{}", asked[0]);
-    assert_eq!(header(&asked[0], "authorization"), Some("bearer jeton_x"));
-    assert_eq!(header(&asked[0], "content-type"), Some("application/json"));
-    let said = |name: &str| -> Vec<Option<&str>> { asked.iter().map(|asked| header(asked, name)).collect() };
+    assert!(requests[0].starts_with("post /v1/transactions/transfer http/1.1\r\n"), "{}", requests[0]);
+    assert!(requests[0].ends_with("\r\n\r\n{\"amount\":40}"), "{}", requests[0]);
+    assert_eq!(header(&requests[0], "authorization"), Some("bearer jeton_x"));
+    assert_eq!(header(&requests[0], "content-type"), Some("application/json"));
+    let headers =
+        |name: &str| -> Vec<Option<&str>> { requests.iter().map(|request| header(request, name)).collect() };
     let key = |number: u32| format!("\"{uuid}:{number}\"");
     let keys = [key(0), key(2), key(3)];
-    assert_eq!(said("idempotency-key"), keys.iter().map(|key| Some(key.as_str())).collect::<Vec<_>>());
-    assert_eq!(said("jeton-first-time"), [Some("true"); 3]);
-    assert_eq!(said("jeton-acknowledged"), [None, Some("0"), Some("0")]);
+    assert_eq!(headers("idempotency-key"), keys.iter().map(|key| Some(key.as_str())).collect::<Vec<_>>());
+    assert_eq!(headers("jeton-first-time"), [Some("true"); 3]);
+    assert_eq!(headers("jeton-acknowledged"), [None, Some("0"), Some("0")]);
 }
 
 #[tokio::test]
-async fn it_is_asked_again_with_the_same_id_and_not_for_the_first_time() {
-    let puppet = Puppet::new(&[NOT_YET, BUSY, Act::HangUp, Act::Say(502, "<html>"), DONE]).await;
-    let issue = client(&[&puppet.url]).session().issue("transfer", &json!({"amount": 40}));
-    assert_eq!(issue.await.unwrap(), done());
-    let asked = puppet.asked();
-    assert_eq!(asked.len(), 5);
-    let first_times: Vec<_> = asked.iter().map(|asked| header(asked, "jeton-first-time")).collect();
+async fn retries_have_the_same_id_and_no_first_time_header() {
+    let server = ScriptedServer::new(&[NOT_YET, BUSY, Act::Close, Act::Respond(502, "<html>"), DONE]).await;
+    let execute = client(&[&server.url]).session().execute("transfer", &json!({"amount": 40}));
+    assert_eq!(execute.await.unwrap(), done());
+    let requests = server.requests();
+    assert_eq!(requests.len(), 5);
+    let first_times: Vec<_> = requests.iter().map(|request| header(request, "jeton-first-time")).collect();
     assert_eq!(first_times, [Some("true"), None, None, None, None]);
-    let id = header(&asked[0], "idempotency-key");
-    assert!(asked.iter().all(|asked| header(asked, "idempotency-key") == id));
+    let id = header(&requests[0], "idempotency-key");
+    assert!(requests.iter().all(|request| header(request, "idempotency-key") == id));
 }
 
 #[tokio::test]
-async fn an_id_from_elsewhere_is_never_called_new() {
-    let puppet = Puppet::new(&[DONE]).await;
+async fn a_chosen_id_has_no_first_time_header() {
+    let server = ScriptedServer::new(&[DONE]).await;
     let id = Id::new("01890a5d-ac96-774b-bcce-b302099a8057").unwrap();
-    assert_eq!(client(&[&puppet.url]).issue_with(id, "transfer", &json!({})).await.unwrap(), done());
-    let asked = puppet.asked();
-    assert_eq!(header(&asked[0], "jeton-first-time"), None);
-    assert_eq!(header(&asked[0], "idempotency-key"), Some("\"01890a5d-ac96-774b-bcce-b302099a8057\""));
+    assert_eq!(client(&[&server.url]).execute_with_id(id, "transfer", &json!({})).await.unwrap(), done());
+    let requests = server.requests();
+    assert_eq!(header(&requests[0], "jeton-first-time"), None);
+    assert_eq!(header(&requests[0], "idempotency-key"), Some("\"01890a5d-ac96-774b-bcce-b302099a8057\""));
 }
 
 #[tokio::test]
-async fn if_the_first_server_is_silent_all_are_asked_and_who_answered_is_asked_first_from_then_on() {
-    let [silent, busy, quick] =
-        [Puppet::new(&[Act::Keep]).await, Puppet::new(&[BUSY]).await, Puppet::new(&[DONE]).await];
+async fn the_server_that_responded_is_preferred_afterwards() {
+    let [silent, busy, quick] = [
+        ScriptedServer::new(&[Act::Hang]).await,
+        ScriptedServer::new(&[BUSY]).await,
+        ScriptedServer::new(&[DONE]).await,
+    ];
     let transactions = client(&[&silent.url, &busy.url, &quick.url]);
     let session = transactions.session();
-    assert_eq!(session.issue("transfer", &json!({})).await.unwrap(), done());
-    assert_eq!((silent.asked().len(), quick.asked().len()), (1, 1));
-    assert_eq!(session.issue("transfer", &json!({})).await.unwrap(), done());
-    assert_eq!((silent.asked().len(), quick.asked().len()), (1, 2));
+    assert_eq!(session.execute("transfer", &json!({})).await.unwrap(), done());
+    assert_eq!((silent.requests().len(), quick.requests().len()), (1, 1));
+    assert_eq!(session.execute("transfer", &json!({})).await.unwrap(), done());
+    assert_eq!((silent.requests().len(), quick.requests().len()), (1, 2));
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_costs_no_patience() {
-    let quick = Puppet::new(&[DONE]).await;
-    let options =
-        Options { widen_after: Duration::from_secs(3600), ..self::quick(&[&nowhere().await, &quick.url]) };
+async fn an_unreachable_server_causes_no_delay() {
+    let quick = ScriptedServer::new(&[DONE]).await;
+    let options = Options {
+        widen_after: Duration::from_secs(3600),
+        ..self::quick(&[&unreachable_url().await, &quick.url])
+    };
     let session = Transactions::new(options).unwrap().session();
-    let issue = session.issue("transfer", &json!({})).deadline(Duration::from_secs(30));
-    assert_eq!(issue.await.unwrap(), done());
+    let execute = session.execute("transfer", &json!({})).deadline(Duration::from_secs(30));
+    assert_eq!(execute.await.unwrap(), done());
 }
 
 #[tokio::test]
-async fn at_the_deadline_it_is_said_whether_it_may_take_effect() {
+async fn errors_at_the_deadline_tell_if_it_may_take_effect() {
     let deadline = Duration::from_millis(100);
-    for act in [Act::Keep, NOT_YET, Act::HangUp] {
-        let puppet = Puppet::new(&[act]).await;
-        let issue = client(&[&puppet.url]).session().issue("transfer", &json!({})).deadline(deadline);
-        let id = issue.id().clone();
-        let error = issue.await.unwrap_err();
-        assert!(matches!(&error, Error::Unknown { id: told, .. } if *told == id), "{error:?}");
+    for act in [Act::Hang, NOT_YET, Act::Close] {
+        let server = ScriptedServer::new(&[act]).await;
+        let execute = client(&[&server.url]).session().execute("transfer", &json!({})).deadline(deadline);
+        let id = execute.id().clone();
+        let error = execute.await.unwrap_err();
+        assert!(matches!(&error, Error::Unknown { id: other, .. } if *other == id), "{error:?}");
         assert!(!error.is_certain());
     }
-    let busy = Puppet::new(&[BUSY]).await;
-    for url in [&busy.url, &nowhere().await] {
+    let busy = ScriptedServer::new(&[BUSY]).await;
+    for url in [&busy.url, &unreachable_url().await] {
         let error =
-            client(&[url]).session().issue("transfer", &json!({})).deadline(deadline).await.unwrap_err();
+            client(&[url]).session().execute("transfer", &json!({})).deadline(deadline).await.unwrap_err();
         assert!(matches!(error, Error::Unreachable { .. }) && error.is_certain(), "{error:?}");
     }
 }
 
 #[tokio::test]
-async fn refusals_end_it() {
+async fn a_refusal_ends_the_retries() {
     let refuse = async |acts: &[Act]| {
-        let puppet = Puppet::new(acts).await;
-        client(&[&puppet.url]).session().issue("transfer", &json!({})).await.unwrap_err()
+        let server = ScriptedServer::new(acts).await;
+        client(&[&server.url]).session().execute("transfer", &json!({})).await.unwrap_err()
     };
     let error = refuse(&[MISMATCH]).await;
     assert!(matches!(error, Error::Refused { .. }) && error.is_certain(), "{error:?}");
     assert_eq!(error.problem(), Some(&Problem::IdMismatch));
     let error = refuse(&[EXPIRED]).await;
     assert!(matches!(error, Error::Expired { .. }) && !error.is_certain(), "{error:?}");
-    // The one that hung up may be at work.
-    let error = refuse(&[Act::HangUp, Act::Say(404, r#"{"type":"/problems/unknown-procedure"}"#)]).await;
-    assert!(matches!(&error, Error::Unknown { last: AttemptError::Said(_), .. }), "{error:?}");
+    // The server that closed the connection may still execute it.
+    let error = refuse(&[Act::Close, Act::Respond(404, r#"{"type":"/problems/unknown-procedure"}"#)]).await;
+    assert!(matches!(&error, Error::Unknown { last: AttemptError::Server(_), .. }), "{error:?}");
     assert_eq!(error.problem(), Some(&Problem::UnknownProcedure));
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_not() {
-    let puppet = Puppet::new(&[DONE]).await;
-    let session = client(&[&puppet.url]).session();
-    let error = session.issue("no/procedure", &json!({})).await.unwrap_err();
+async fn invalid_requests_are_not_sent() {
+    let server = ScriptedServer::new(&[DONE]).await;
+    let session = client(&[&server.url]).session();
+    let error = session.execute("no/procedure", &json!({})).await.unwrap_err();
     assert!(matches!(error, Error::Invalid(_)));
-    assert!(puppet.asked().is_empty());
+    assert!(server.requests().is_empty());
     assert!(matches!(Transactions::to(["https://127.0.0.1:1"]), Err(Error::Invalid(_))));
 }
 
 #[tokio::test]
-async fn a_session_goes_on_under_a_new_id_when_it_is_old() {
-    let puppet = Puppet::new(&[DONE]).await;
-    let options = Options { renew_after: Duration::from_nanos(1), ..quick(&[&puppet.url]) };
+async fn an_old_session_continues_under_a_new_id() {
+    let server = ScriptedServer::new(&[DONE]).await;
+    let options = Options { renew_after: Duration::from_nanos(1), ..quick(&[&server.url]) };
     let session = Transactions::new(options).unwrap().session();
-    let [one, other] = [(); 2].map(|()| session.issue("transfer", &json!({})).id().to_string());
+    let [one, other] = [(); 2].map(|()| session.execute("transfer", &json!({})).id().to_string());
     assert!(one.ends_with(":0") && other.ends_with(":0") && one != other, "{one} {other}");
 }

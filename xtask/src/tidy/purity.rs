@@ -20,7 +20,7 @@ const PURE: &[&str] = &[
     "crates/etx/src/xid",
     "crates/etx/src/decision_codec",
     "crates/etx/src/answered_watermarks",
-    "crates/client/src/transactions/retry",
+    "crates/client/src/retry",
     "crates/geo/src/protocol",
     "research/src/paper_filter",
     "research/src/clock_estimate",

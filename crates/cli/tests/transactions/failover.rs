@@ -29,7 +29,7 @@ pub fn the_one_answer_comes_from_another_server(bank: &Bank) {
     let transactions = client(&cluster);
     let session = transactions.session();
 
-    let issue = session.issue("slow", &json!({"account": account}));
+    let issue = session.execute("slow", &json!({"account": account}));
     let id = issue.id().clone();
     let asking = bank.runtime.spawn(issue.into_future());
     until("a server is at work", || sleepers(bank) == 1);
@@ -39,13 +39,13 @@ pub fn the_one_answer_comes_from_another_server(bank: &Bank) {
     assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
 
     // The same answer, from those who are left, and under the same id nothing else.
-    let again = transactions.issue_with(id.clone(), "slow", &json!({"account": account}));
+    let again = transactions.execute_with_id(id.clone(), "slow", &json!({"account": account}));
     assert_eq!(bank.runtime.block_on(again.into_future()), outcome);
-    let other = transactions.issue_with(id, "slow", &json!({"account": account + 1}));
+    let other = transactions.execute_with_id(id, "slow", &json!({"account": account + 1}));
     let error = bank.runtime.block_on(other.into_future()).unwrap_err();
     assert_eq!(error.problem(), Some(&Problem::IdMismatch));
 
-    let next = session.issue("transfer", &json!({"from": account, "to": account, "amount": 9}));
+    let next = session.execute("transfer", &json!({"from": account, "to": account, "amount": 9}));
     let expected = Outcome::Done(json!({"amount": 9, "left": OPENING - 10}));
     assert_eq!(bank.runtime.block_on(next.into_future()), Ok(expected));
     assert_eq!(bank.balances(account), (OPENING - 10, OPENING + 10));
@@ -60,7 +60,7 @@ pub fn sweeps_and_acknowledgements_do_not_meet(bank: &Bank) {
     let session = client(&cluster).session();
     // One after the other: each acknowledges the one before, just when the other server may be looking into it.
     for _ in 0..60 {
-        let issue = session.issue("transfer", &json!({"from": account, "to": account, "amount": 1}));
+        let issue = session.execute("transfer", &json!({"from": account, "to": account, "amount": 1}));
         assert!(bank.runtime.block_on(issue.into_future()).unwrap().is_done());
     }
     assert_eq!(bank.balances(account), (OPENING - 60, OPENING + 60));
@@ -85,13 +85,13 @@ fn transfer_by_raft(bank: &Bank, servers: usize, more: &str) {
     let account = bank.account();
     let session = client(&cluster).session();
     let parameters = json!({"from": account, "to": account, "amount": 40});
-    let issue = session.issue("transfer", &parameters);
+    let issue = session.execute("transfer", &parameters);
     let id = issue.id().clone();
     let expected = Ok(Outcome::Done(json!({"amount": 40, "left": OPENING - 40})));
     assert_eq!(bank.runtime.block_on(issue.into_future()), expected);
     for url in cluster.urls() {
         let one = Transactions::to([url]).unwrap();
-        let again = one.issue_with(id.clone(), "transfer", &parameters);
+        let again = one.execute_with_id(id.clone(), "transfer", &parameters);
         assert_eq!(bank.runtime.block_on(again.into_future()), expected);
     }
     assert_eq!(bank.balances(account), (OPENING - 40, OPENING + 40));

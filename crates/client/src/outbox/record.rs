@@ -1,50 +1,50 @@
-//! A record of an outbox as bytes: its length, a checksum, and what happened.
+//! The record format of the outbox file: length, checksum, payload.
 //!
-//! What must hold: whatever a crash leaves of the last records, none is read that was not written whole.
+//! Invariant: after a crash, incomplete records are detected and never read.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::command::Write;
 use crate::id::Id;
 
-/// Length and checksum.
+/// Bytes of length and checksum.
 pub(super) const HEAD: usize = 12;
 
-/// The longest record: an addition to as many counters as there may be, with the longest keys.
+/// Longest record: an addition to the maximum number of counters with the longest keys fits.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
-/// What happened to an operation. Operations are numbered in the order in which they came.
+/// A change of the outbox. Operations are numbered in the order in which they were stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
-    /// It came.
-    Came { number: u64, id: Id, write: Write },
-    /// It is over: it was delivered, or the owner has taken note that it cannot be.
-    Over { number: u64 },
+    /// An operation was stored.
+    Stored { number: u64, id: Id, write: Write },
+    /// It was delivered, or the program has forgotten it.
+    Removed { number: u64 },
     /// It cannot be delivered.
-    Stuck { number: u64, expired: bool, why: String },
+    Failed { number: u64, expired: bool, reason: String },
 }
 
 impl Record {
-    /// Appends it.
+    /// Appends the encoded record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; HEAD]);
         match self {
-            Self::Came { number, id, write } => {
+            Self::Stored { number, id, write } => {
                 out.push(1);
                 put_u64(out, *number);
                 put_bytes(out, id.as_str().as_bytes());
                 put_write(out, write);
             }
-            Self::Over { number } => {
+            Self::Removed { number } => {
                 out.push(2);
                 put_u64(out, *number);
             }
-            Self::Stuck { number, expired, why } => {
+            Self::Failed { number, expired, reason } => {
                 out.push(3);
                 put_u64(out, *number);
                 out.push(u8::from(*expired));
-                put_bytes(out, why.as_bytes());
+                put_bytes(out, reason.as_bytes());
             }
         }
         let payload = start + HEAD;
@@ -54,7 +54,7 @@ impl Record {
         out[start + 4..payload].copy_from_slice(&check.to_le_bytes());
     }
 
-    /// The record at the front, and how many bytes it has. Nothing if there is no whole record.
+    /// Decodes the first record, and returns its length in bytes. `None` if it is incomplete or damaged.
     pub fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
         let len = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
         let check = u64::from_le_bytes(bytes.get(4..HEAD)?.try_into().ok()?);
@@ -67,9 +67,13 @@ impl Record {
         }
         let mut input = Input(payload);
         let record = match input.u8()? {
-            1 => Self::Came { number: input.u64()?, id: Id::new(input.text()?).ok()?, write: input.write()? },
-            2 => Self::Over { number: input.u64()? },
-            3 => Self::Stuck { number: input.u64()?, expired: input.u8()? != 0, why: input.text()?.into() },
+            1 => {
+                Self::Stored { number: input.u64()?, id: Id::new(input.text()?).ok()?, write: input.write()? }
+            }
+            2 => Self::Removed { number: input.u64()? },
+            3 => {
+                Self::Failed { number: input.u64()?, expired: input.u8()? != 0, reason: input.text()?.into() }
+            }
             _ => return None,
         };
         input.0.is_empty().then_some((record, HEAD + len))
@@ -124,7 +128,7 @@ fn put_write(out: &mut Vec<u8>, write: &Write) {
     }
 }
 
-/// Bytes that are read from the front.
+/// Undecoded bytes.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -152,9 +156,9 @@ impl<'a> Input<'a> {
     }
 
     fn bound(&mut self) -> Option<Option<i64>> {
-        let is_there = self.u8()? != 0;
+        let is_some = self.u8()? != 0;
         let bound = self.u64()? as i64;
-        Some(is_there.then_some(bound))
+        Some(is_some.then_some(bound))
     }
 
     fn write(&mut self) -> Option<Write> {
@@ -201,23 +205,23 @@ mod tests {
 
     fn record() -> impl Strategy<Value = Record> {
         prop_oneof![
-            (any::<u64>(), "[a-z0-9-]{1,40}", write()).prop_map(|(number, id, write)| Record::Came {
+            (any::<u64>(), "[a-z0-9-]{1,40}", write()).prop_map(|(number, id, write)| Record::Stored {
                 number,
                 id: Id::new(id).unwrap(),
                 write
             }),
-            any::<u64>().prop_map(|number| Record::Over { number }),
-            (any::<u64>(), any::<bool>(), ".{0,20}").prop_map(|(number, expired, why)| Record::Stuck {
+            any::<u64>().prop_map(|number| Record::Removed { number }),
+            (any::<u64>(), any::<bool>(), ".{0,20}").prop_map(|(number, expired, reason)| Record::Failed {
                 number,
                 expired,
-                why
+                reason
             }),
         ]
     }
 
     proptest! {
         #[test]
-        fn records_are_read_as_they_were_written(records in prop::collection::vec(record(), 1..8), cut: u16) {
+        fn complete_records_round_trip(records in prop::collection::vec(record(), 1..8), cut: u16) {
             let mut bytes = Vec::new();
             records.iter().for_each(|record| record.encode(&mut bytes));
             let cut = usize::from(cut) % (bytes.len() + 1);
@@ -232,7 +236,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bit_is_changed_unseen(record in record(), at: u16, bit in 0..8u8) {
+        fn a_flipped_bit_is_detected(record in record(), at: u16, bit in 0..8u8) {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
             let at = usize::from(at) % bytes.len();

@@ -1,10 +1,10 @@
-//! The thread that writes the file of an outbox: what came while it synced is written together and synced once.
+//! The thread that writes the outbox file. Commands that arrive during a sync are written together and synced once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::file::{OutboxFile, note};
+use super::file::{OutboxFile, append};
 use super::record::Record;
 use super::state::State;
 use super::{Limits, OutboxError, Undelivered};
@@ -12,35 +12,36 @@ use crate::command::Write;
 use crate::id::Id;
 use crate::outcome::ManyOutcome;
 
-/// Orders that are written together, at most.
+/// Most commands that are written together.
 const BATCH_MAX: usize = 1024;
 
-/// Who is told what became of an operation.
+/// Receives the result of an operation's delivery.
 pub(super) type ResultSender = oneshot::Sender<Result<ManyOutcome, Undelivered>>;
 
-/// An operation that is to be delivered.
+/// An operation to deliver.
 pub(super) struct PendingDelivery {
     pub number: u64,
     pub id: Id,
     pub write: Write,
-    pub teller: Option<ResultSender>,
+    /// `None` for operations of an earlier process.
+    pub result: Option<ResultSender>,
 }
 
-/// What is to be written.
+/// A change to write.
 pub(super) enum WriterCommand {
-    /// Keep this, tell when it is safe, and see to its delivery.
-    Keep { id: Id, write: Write, teller: ResultSender, kept: oneshot::Sender<Result<(), OutboxError>> },
-    /// It was delivered, or its owner has taken note that it cannot be.
-    Over { number: u64, noted: Option<oneshot::Sender<()>> },
-    /// It cannot be delivered.
-    Stuck { number: u64, expired: bool, why: String, noted: oneshot::Sender<()> },
+    /// Store an operation, confirm it once it is on disk, and deliver it.
+    Store { id: Id, write: Write, result: ResultSender, stored: oneshot::Sender<Result<(), OutboxError>> },
+    /// The operation was delivered, or the program has forgotten it.
+    Remove { number: u64, written: Option<oneshot::Sender<()>> },
+    /// The operation cannot be delivered.
+    Fail { number: u64, expired: bool, reason: String, written: oneshot::Sender<()> },
 }
 
-/// What the thread and the outbox share.
+/// Shared by the writer thread and the outbox.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// How many operations are still to be delivered.
+    /// Number of operations that are not delivered yet.
     pub pending: watch::Sender<usize>,
 }
 
@@ -51,68 +52,68 @@ impl Shared {
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half changed in there.
+        // No code that holds the lock leaves the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn pending(state: &State) -> usize {
-    state.kept.values().filter(|kept| kept.stuck.is_none()).count()
+    state.pending.values().filter(|pending| pending.undeliverable.is_none()).count()
 }
 
 pub(super) struct Writer {
     pub file: OutboxFile,
     pub shared: Arc<Shared>,
-    pub orders: mpsc::Receiver<WriterCommand>,
-    pub parcels: mpsc::UnboundedSender<PendingDelivery>,
+    pub commands: mpsc::Receiver<WriterCommand>,
+    pub deliveries: mpsc::UnboundedSender<PendingDelivery>,
     pub limits: Limits,
-    /// What the disk said. After that nothing is written any more: what follows half a record would not be read again.
+    /// The error of a failed write. Nothing is written after it: recovery stops at an incomplete record.
     pub broken: Option<String>,
 }
 
 impl Writer {
-    /// Writes until nobody has orders any more.
+    /// Runs until all senders of commands are dropped.
     pub fn run(mut self) {
-        while let Some(first) = self.orders.blocking_recv() {
+        while let Some(first) = self.commands.blocking_recv() {
             let mut batch = vec![first];
             while batch.len() < BATCH_MAX
-                && let Ok(order) = self.orders.try_recv()
+                && let Ok(command) = self.commands.try_recv()
             {
-                batch.push(order);
+                batch.push(command);
             }
             self.write(batch);
         }
     }
 
     fn write(&mut self, batch: Vec<WriterCommand>) {
-        let (mut bytes, mut kept, mut noted) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bytes, mut stores, mut confirmations) = (Vec::new(), Vec::new(), Vec::new());
         let mut state = self.shared.state();
         let mut sync = false;
-        for order in batch {
-            match order {
-                WriterCommand::Keep { id, write, teller, kept: tell } => {
-                    if let Some(why) = &self.broken {
-                        let _gone = tell.send(Err(OutboxError::Broken(why.clone())));
+        for command in batch {
+            match command {
+                WriterCommand::Store { id, write, result, stored } => {
+                    if let Some(reason) = &self.broken {
+                        let _not_awaited = stored.send(Err(OutboxError::Broken(reason.clone())));
                         continue;
                     }
-                    if state.kept.len() >= self.limits.operations || state.bytes >= self.limits.bytes {
-                        let _gone = tell.send(Err(OutboxError::Full(self.limits)));
+                    if state.pending.len() >= self.limits.operations || state.bytes >= self.limits.bytes {
+                        let _not_awaited = stored.send(Err(OutboxError::Full(self.limits)));
                         continue;
                     }
                     let number = state.next;
-                    let record = Record::Came { number, id: id.clone(), write: write.clone() };
-                    note(&record, &mut state, &mut bytes);
-                    kept.push((PendingDelivery { number, id, write, teller: Some(teller) }, tell));
+                    let record = Record::Stored { number, id: id.clone(), write: write.clone() };
+                    append(&record, &mut state, &mut bytes);
+                    stores.push((PendingDelivery { number, id, write, result: Some(result) }, stored));
                     sync = true;
                 }
-                // Not worth a sync: if it is lost, the operation is sent once more, and counts once.
-                WriterCommand::Over { number, noted: tell } => {
-                    note(&Record::Over { number }, &mut state, &mut bytes);
-                    noted.extend(tell);
+                // Not synced: if the record is lost, the operation is sent again and counts once.
+                WriterCommand::Remove { number, written } => {
+                    append(&Record::Removed { number }, &mut state, &mut bytes);
+                    confirmations.extend(written);
                 }
-                WriterCommand::Stuck { number, expired, why, noted: tell } => {
-                    note(&Record::Stuck { number, expired, why }, &mut state, &mut bytes);
-                    noted.push(tell);
+                WriterCommand::Fail { number, expired, reason, written } => {
+                    append(&Record::Failed { number, expired, reason }, &mut state, &mut bytes);
+                    confirmations.push(written);
                     sync = true;
                 }
             }
@@ -121,31 +122,33 @@ impl Writer {
         if self.broken.is_none() {
             let written = self.file.append(&bytes, sync).and_then(|()| {
                 let state = self.shared.state();
-                self.file.rewrite_if_worthwhile(&state)
+                self.file.compact_if_worthwhile(&state)
             });
             self.broken = written.err().map(|error| error.to_string());
         }
         if self.broken.is_some() {
-            // It may be in the file, and be delivered when that is read again; not before.
+            // The operations may be in the file; then they are delivered after the outbox is opened again.
             let mut state = self.shared.state();
-            kept.iter().for_each(|(parcel, _)| state.apply(&Record::Over { number: parcel.number }, 0));
+            for (delivery, _) in &stores {
+                state.apply(&Record::Removed { number: delivery.number }, 0);
+            }
         }
-        // Before anybody is told: whoever waits for what was just taken must find it.
+        // Before the confirmations: a caller that then waits in `flush` must see its operation as pending.
         let pending = pending(&self.shared.state());
         self.shared.pending.send_replace(pending);
-        for (parcel, tell) in kept {
+        for (delivery, stored) in stores {
             match &self.broken {
                 None => {
-                    let _gone = tell.send(Ok(()));
-                    let _closing = self.parcels.send(parcel);
+                    let _not_awaited = stored.send(Ok(()));
+                    let _closing = self.deliveries.send(delivery);
                 }
-                Some(why) => {
-                    let _gone = tell.send(Err(OutboxError::Broken(why.clone())));
+                Some(reason) => {
+                    let _not_awaited = stored.send(Err(OutboxError::Broken(reason.clone())));
                 }
             }
         }
-        for tell in noted {
-            let _gone = tell.send(());
+        for written in confirmations {
+            let _not_awaited = written.send(());
         }
     }
 }

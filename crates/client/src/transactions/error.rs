@@ -1,45 +1,49 @@
-//! What goes wrong: with one question, and with a transaction as a whole.
+//! Errors of a transaction.
 
 use std::fmt;
 
+use crate::error;
 use crate::id::Id;
 
-/// What kind of problem a server named, by the last part of its address.
+/// Why an attempt got no response, or none that ends the transaction.
+pub type AttemptError = error::AttemptError<ServerError>;
+
+/// The kind of problem: the last segment of the problem's `type` URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// `bad-parameters`: one is missing, unknown, of another kind or beyond its bounds.
+    /// `bad-parameters`: a parameter is missing, unknown, of the wrong type or out of range.
     BadParameters,
-    /// `unknown-procedure`.
+    /// `unknown-procedure`: the server has no procedure of this name.
     UnknownProcedure,
     /// `id-invalid`, `id-required`: not the id of a transaction.
     IdInvalid,
-    /// `id-from-future`: the clock here or there is wrong.
+    /// `id-from-future`: the client's or the server's clock is wrong.
     IdFromFuture,
-    /// `id-expired`: it is older than the window, or was acknowledged.
+    /// `id-expired`: the id is older than the window, or was acknowledged.
     IdExpired,
-    /// `id-mismatch`: the id stands for another transaction.
+    /// `id-mismatch`: the id belongs to another transaction.
     IdMismatch,
-    /// `unauthorized`: the server wants a valid token.
+    /// `unauthorized`: the server requires a valid token.
     Unauthorized,
-    /// `forbidden`: the token does not give this right.
+    /// `forbidden`: the token lacks the right.
     Forbidden,
-    /// `no-answer-yet`.
-    NoAnswerYet,
-    /// `busy`, `not-ready`, `full`, `throttled`: nothing was taken up.
+    /// `outcome-unknown`, `no-answer-yet`: the transaction is in flight and has no outcome yet.
+    OutcomeUnknown,
+    /// `busy`, `not-ready`, `full`, `throttled`: the server did not start the transaction.
     Busy,
     /// Any other.
     Other(Box<str>),
 }
 
-/// What the server said instead of an outcome.
+/// An error response of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
-    /// The status of its answer.
+    /// HTTP status code.
     pub status: u16,
     /// The kind of problem.
     pub problem: Problem,
-    /// What it said, in words.
+    /// Description for humans.
     pub detail: String,
 }
 
@@ -49,92 +53,63 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// Why a question had no answer, or none that ends the transaction.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AttemptError {
-    /// There was no connection. It was not sent.
-    #[error("cannot connect to {server}: {why}")]
-    Connect {
-        /// Where to.
-        server: String,
-        /// What the system said.
-        why: String,
-    },
-    /// The connection ended before the answer came.
-    #[error("the connection to {server} was lost: {why}")]
-    Lost {
-        /// Where to.
-        server: String,
-        /// What the system said.
-        why: String,
-    },
-    /// No answer came in time.
-    #[error("no answer in time")]
-    TimedOut,
-    /// The server said this.
-    #[error("{0}")]
-    Said(ServerError),
-    /// The server answered something that is no answer to this.
-    #[error("an answer that makes no sense: {0}")]
-    Nonsense(String),
-}
-
-/// Why there is no outcome.
+/// Why a transaction has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Whether it takes effect is **not known**. Ask again with the same id, [`Transactions::issue_with`](super::Transactions::issue_with): it takes effect once. With another
-    /// id it may take effect twice.
-    #[error("whether the transaction {id} takes effect is not known ({last}); ask again with the same id")]
+    /// The outcome is **unknown**. A retry with the same id
+    /// ([`Transactions::execute_with_id`](super::Transactions::execute_with_id)) takes effect once; with another id
+    /// it may take effect twice.
+    #[error("the outcome of transaction {id} is unknown ({last}); retry with the same id")]
     Unknown {
-        /// The id to ask again with.
+        /// The id to retry with.
         id: Id,
-        /// What the last question met with.
+        /// Error of the last attempt.
         last: AttemptError,
     },
-    /// What became of it is forgotten: its session is older than the window, or its answer was acknowledged. It may have taken effect, or not, and is not done now.
-    #[error("{said} (id {id})")]
+    /// The servers have dropped the outcome: the session is older than the window, or the outcome was acknowledged.
+    /// The transaction may have taken effect earlier; it is not executed now.
+    #[error("{error} (id {id})")]
     Expired {
-        /// The id.
+        /// The expired id.
         id: Id,
-        /// What the server said.
-        said: ServerError,
+        /// The server's error.
+        error: ServerError,
     },
-    /// The server refused it. Nothing has taken effect under this id for what was asked.
-    #[error("{said} (id {id})")]
+    /// The server rejected the request. This request has not taken effect under this id.
+    #[error("{error} (id {id})")]
     Refused {
-        /// The id.
+        /// Id of the transaction.
         id: Id,
-        /// What the server said.
-        said: ServerError,
+        /// The server's error.
+        error: ServerError,
     },
-    /// Up to the deadline no server could be asked, or all were busy. Nothing has taken effect.
+    /// Until the deadline no server was reachable, or all were busy. Nothing has taken effect.
     #[error("gave up at the deadline: {last}")]
     Unreachable {
-        /// The id.
+        /// Id of the transaction.
         id: Id,
-        /// What the last question met with.
+        /// Error of the last attempt.
         last: AttemptError,
     },
-    /// It cannot be sent as it is. Nothing was sent.
+    /// An argument is invalid. Nothing was sent.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl Error {
-    /// The kind of problem that the server named, if that is the reason.
+    /// The server's problem, if a server caused this error.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
-            Self::Expired { said, .. }
-            | Self::Refused { said, .. }
-            | Self::Unknown { last: AttemptError::Said(said), .. }
-            | Self::Unreachable { last: AttemptError::Said(said), .. } => Some(&said.problem),
+            Self::Expired { error, .. }
+            | Self::Refused { error, .. }
+            | Self::Unknown { last: AttemptError::Server(error), .. }
+            | Self::Unreachable { last: AttemptError::Server(error), .. } => Some(&error.problem),
             _ => None,
         }
     }
 
-    /// The id of the transaction, if it has one.
+    /// The id of the transaction, if the error has one.
     pub fn id(&self) -> Option<&Id> {
         match self {
             Self::Unknown { id, .. }
@@ -145,7 +120,7 @@ impl Error {
         }
     }
 
-    /// Whether it is certain that nothing has taken effect, and that nothing will.
+    /// Whether it is certain that the transaction has not taken effect and will not.
     pub fn is_certain(&self) -> bool {
         !matches!(self, Self::Unknown { .. } | Self::Expired { .. })
     }

@@ -1,45 +1,51 @@
-//! What can be chosen about a client of transactions.
+//! Options of a transaction client.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::error::Error;
-use super::retry::Policy;
-use crate::retry::Backoff;
+use crate::retry::{Backoff, FanOut, Policy};
 
-/// What can be chosen about a client of transactions.
+/// Options of a transaction client.
 #[derive(Clone)]
 pub struct Options {
-    /// The servers of the cluster, each as `http://host:port`. They must be those that work on the same databases with the same registers.
+    /// The servers of the cluster, each as `http://host:port`, or `https://host:port` with `tls`. All of them must
+    /// serve the same databases with the same registers.
     pub servers: Vec<String>,
-    /// What to show to the server.
+    /// Token to authenticate with.
     pub token: Option<String>,
-    /// How long a transaction is asked for; nothing for as long as the caller waits. Then it ends with [`Error::Unknown`].
+    /// Trusted certificates; `https://` needs it.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::Tls>,
+    /// How long a transaction is retried; without it, as long as the caller waits. At the deadline an unknown
+    /// outcome becomes [`Error::Unknown`].
     pub deadline: Option<Duration>,
-    /// After which silence of one server all are asked.
+    /// How long to wait for the first server before all servers receive the request.
     pub widen_after: Duration,
-    /// How long to wait for the answer to one question. Should be longer than the server's own `request_timeout`.
+    /// How long to wait for the response to one attempt. Should exceed the server's own `request_timeout`.
     pub attempt_timeout: Duration,
     /// How long to wait for a connection.
     pub connect_timeout: Duration,
-    /// How long to wait before a server that failed is asked again.
+    /// How long to wait before a failed server receives the request again.
     pub backoff: Backoff,
-    /// After which age a [`Session`](super::Session) goes on under a new id. Servers refuse sessions that are older than their window, and forget together what was begun
-    /// together: the younger, the better.
+    /// Age at which a [`Session`](super::Session) continues under a new id. Servers reject sessions older than their
+    /// window, and drop the records of a session together: shorter sessions free memory earlier.
     pub renew_after: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let Policy { deadline, widen_after, attempt_timeout, backoff } = Policy::default();
         Self {
             servers: Vec::new(),
             token: None,
-            deadline,
-            widen_after,
-            attempt_timeout,
+            #[cfg(feature = "tls")]
+            tls: None,
+            deadline: None,
+            widen_after: Duration::from_millis(500),
+            // The server itself responds after 30 s by default if the outcome is still unknown.
+            attempt_timeout: Duration::from_secs(40),
             connect_timeout: Duration::from_secs(2),
-            backoff,
+            backoff: Backoff { base: Duration::from_millis(50), cap: Duration::from_secs(5) },
             renew_after: Duration::from_secs(3600),
         }
     }
@@ -47,40 +53,38 @@ impl Default for Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Options end up in logs, and tokens must not.
+        // Options may be logged; the token must not be.
         out.debug_struct("Options")
             .field("servers", &self.servers)
             .field("token", &self.token.as_ref().map(|_| "..."))
             .field("policy", &self.policy())
             .field("connect_timeout", &self.connect_timeout)
             .field("renew_after", &self.renew_after)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
 impl Options {
-    /// For these servers, with everything else as usual.
+    /// Options for these servers; all others have their defaults.
     pub fn to<A: Into<String>>(servers: impl IntoIterator<Item = A>) -> Self {
         Self { servers: servers.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        let wrong = |what: &str| Err(Error::Invalid(format!("client options: {what}")));
+        let invalid = |reason: &str| Err(Error::Invalid(format!("client options: {reason}")));
         if self.servers.is_empty() || self.servers.len() > 64 {
-            return wrong("there must be 1 to 64 servers");
+            return invalid("there must be 1 to 64 servers");
         }
         if self.token.as_ref().is_some_and(|token| token.bytes().any(|byte| !byte.is_ascii_graphic())) {
-            return wrong("the token has characters that no token has");
+            return invalid("the token contains invalid characters");
         }
         let times = [self.attempt_timeout, self.connect_timeout, self.renew_after];
         if times.iter().any(Duration::is_zero) || self.deadline.is_some_and(|deadline| deadline.is_zero()) {
-            return wrong(
-                "deadline, attempt_timeout, connect_timeout and renew_after must be longer than nothing",
-            );
+            return invalid("deadline, attempt_timeout, connect_timeout and renew_after must not be zero");
         }
         if self.backoff.base.is_zero() || self.backoff.cap.is_zero() {
-            // A client that does not wait keeps a server down that others wait for.
-            return wrong("backoff must be longer than nothing");
+            // Without a wait between retries, clients would keep an overloaded server overloaded.
+            return invalid("backoff must not be zero");
         }
         Ok(())
     }
@@ -88,8 +92,9 @@ impl Options {
     pub(super) fn policy(&self) -> Policy {
         Policy {
             deadline: self.deadline,
-            widen_after: self.widen_after,
+            window: None,
             attempt_timeout: self.attempt_timeout,
+            fan_out: FanOut::All { widen_after: self.widen_after },
             backoff: self.backoff,
         }
     }
@@ -100,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn invalid_options_are_rejected() {
         let good = || Options::to(["http://localhost:6381"]);
         assert!(good().check().is_ok());
         for bad in [

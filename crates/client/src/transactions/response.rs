@@ -1,40 +1,34 @@
-//! What a server answers, and what that means. Pure.
+//! Parses the server's responses. Pure.
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::error::{AttemptError, Problem, ServerError};
-use super::retry::AttemptResult;
+use crate::retry::AttemptResult;
 
-/// What became of a transaction. Whoever asks, and however often, is told the same.
+/// The outcome of a transaction. Every retry returns the same outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It has taken effect, once, in all databases; this is what the procedure returns.
+    /// The transaction took effect once, in all databases; this is the procedure's result.
     Done(Value),
-    /// A rule of the procedure was broken. Nothing has taken effect, and nothing will.
+    /// A guard of the procedure refused it. Nothing takes effect.
     Refused(String),
-    /// A statement can never work. Nothing has taken effect, and nothing will.
+    /// A statement failed permanently. Nothing takes effect.
     Failed(String),
-    /// Every try failed. Nothing has taken effect, and nothing will.
+    /// Every attempt of the servers failed. Nothing takes effect.
     GivenUp(String),
 }
 
 impl Outcome {
-    /// Whether it has taken effect.
+    /// Whether the transaction took effect.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }
 }
 
-/// An answer that was read.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ParsedResponse {
-    /// The answer to the transaction.
-    Outcome(Outcome),
-    /// None, and why.
-    Failure(AttemptError),
-}
+/// A parsed response.
+pub type ParsedResponse = Result<Outcome, AttemptError>;
 
 #[derive(Deserialize)]
 struct OutcomeBody<'a> {
@@ -53,16 +47,15 @@ struct ProblemBody {
     detail: String,
 }
 
-/// What an answer says, and what it means for the course.
-pub fn read(status: u16, body: &[u8]) -> (ParsedResponse, AttemptResult) {
+/// Parses a response, and returns what it means for retries.
+pub fn parse(status: u16, body: &[u8]) -> (ParsedResponse, AttemptResult) {
     if status == 200 {
         return match outcome(body) {
-            Ok(outcome) => (ParsedResponse::Outcome(outcome), AttemptResult::Answered),
-            // Not from one of our servers, or cut by something in between.
-            Err(why) => (
-                ParsedResponse::Failure(AttemptError::Nonsense(why)),
-                AttemptResult::Busy { may_have_applied: true },
-            ),
+            Ok(outcome) => (Ok(outcome), AttemptResult::Answered),
+            // Not a Jeton server, or a proxy truncated the body.
+            Err(reason) => {
+                (Err(AttemptError::UnexpectedReply(reason)), AttemptResult::Busy { may_have_applied: true })
+            }
         };
     }
     let ProblemBody { kind, title, detail } = serde_json::from_slice(body).unwrap_or_default();
@@ -75,33 +68,34 @@ pub fn read(status: u16, body: &[u8]) -> (ParsedResponse, AttemptResult) {
         "id-mismatch" => Problem::IdMismatch,
         "unauthorized" => Problem::Unauthorized,
         "forbidden" => Problem::Forbidden,
-        "no-answer-yet" => Problem::NoAnswerYet,
+        "no-answer-yet" | "outcome-unknown" => Problem::OutcomeUnknown,
         "busy" | "not-ready" | "full" | "throttled" => Problem::Busy,
         other => Problem::Other(other.into()),
     };
     let detail =
         [detail, title, format!("the server answered {status}")].into_iter().find(|text| !text.is_empty());
-    let said = ServerError { status, problem, detail: detail.unwrap_or_default() };
-    let report = match (status, &said.problem) {
+    let error = ServerError { status, problem, detail: detail.unwrap_or_default() };
+    let result = match (status, &error.problem) {
         (_, Problem::Busy) | (429, _) => AttemptResult::Busy { may_have_applied: false },
         (409, _) | (500.., _) => AttemptResult::Busy { may_have_applied: true },
-        _ => AttemptResult::Refused,
+        (_, Problem::IdMismatch) => AttemptResult::NeverApplied,
+        _ => AttemptResult::Refused { may_have_applied: false },
     };
-    (ParsedResponse::Failure(AttemptError::Said(said)), report)
+    (Err(AttemptError::Server(error)), result)
 }
 
 fn outcome(body: &[u8]) -> Result<Outcome, String> {
-    let body: OutcomeBody<'_> = serde_json::from_slice(body).map_err(|why| why.to_string())?;
+    let body: OutcomeBody<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let reason = body.reason.unwrap_or_default();
     match body.outcome {
         "done" => {
             let result = body.result.map_or("null", RawValue::get);
-            serde_json::from_str(result).map(Outcome::Done).map_err(|why| why.to_string())
+            serde_json::from_str(result).map(Outcome::Done).map_err(|error| error.to_string())
         }
         "refused" => Ok(Outcome::Refused(reason)),
         "failed" => Ok(Outcome::Failed(reason)),
         "given-up" => Ok(Outcome::GivenUp(reason)),
-        other => Err(format!("an outcome {other:?}")),
+        other => Err(format!("unknown outcome {other:?}")),
     }
 }
 
@@ -112,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_read() {
+    fn every_outcome_is_parsed() {
         for (body, expected) in [
             (r#"{"id":"x","outcome":"done","result":{"left":60}}"#, Outcome::Done(json!({"left": 60}))),
             (
@@ -122,46 +116,41 @@ mod tests {
             (r#"{"id":"x","outcome":"failed","reason":"no table"}"#, Outcome::Failed("no table".into())),
             (r#"{"id":"x","outcome":"given-up","reason":"64"}"#, Outcome::GivenUp("64".into())),
         ] {
-            assert_eq!(
-                read(200, body.as_bytes()),
-                (ParsedResponse::Outcome(expected), AttemptResult::Answered)
-            );
+            assert_eq!(parse(200, body.as_bytes()), (Ok(expected), AttemptResult::Answered));
         }
     }
 
     #[test]
-    fn nothing_else_is_taken_for_an_outcome() {
+    fn other_bodies_are_not_outcomes() {
         for body in ["", "<html>", r#"{"outcome":"perhaps"}"#, r#"{"result":{}}"#] {
-            let (read, report) = read(200, body.as_bytes());
-            assert!(matches!(read, ParsedResponse::Failure(AttemptError::Nonsense(_))), "{body}");
-            assert_eq!(report, AttemptResult::Busy { may_have_applied: true });
+            let (response, result) = parse(200, body.as_bytes());
+            assert!(matches!(response, Err(AttemptError::UnexpectedReply(_))), "{body}");
+            assert_eq!(result, AttemptResult::Busy { may_have_applied: true });
         }
     }
 
     #[test]
-    fn problems_are_weighed() {
-        let later = |may_have_applied| AttemptResult::Busy { may_have_applied };
-        for (status, kind, problem, report) in [
-            (400, "bad-parameters", Problem::BadParameters, AttemptResult::Refused),
-            (404, "unknown-procedure", Problem::UnknownProcedure, AttemptResult::Refused),
-            (410, "id-expired", Problem::IdExpired, AttemptResult::Refused),
-            (422, "id-mismatch", Problem::IdMismatch, AttemptResult::Refused),
-            (403, "forbidden", Problem::Forbidden, AttemptResult::Refused),
-            (409, "no-answer-yet", Problem::NoAnswerYet, later(true)),
-            (429, "throttled", Problem::Busy, later(false)),
-            (503, "busy", Problem::Busy, later(false)),
-            (503, "closing", Problem::Other("closing".into()), later(true)),
-            (500, "storage", Problem::Other("storage".into()), later(true)),
+    fn problems_decide_about_retries() {
+        let busy = |may_have_applied| AttemptResult::Busy { may_have_applied };
+        let refused = AttemptResult::Refused { may_have_applied: false };
+        for (status, kind, problem, result) in [
+            (400, "bad-parameters", Problem::BadParameters, refused),
+            (404, "unknown-procedure", Problem::UnknownProcedure, refused),
+            (410, "id-expired", Problem::IdExpired, refused),
+            (422, "id-mismatch", Problem::IdMismatch, AttemptResult::NeverApplied),
+            (403, "forbidden", Problem::Forbidden, refused),
+            (409, "no-answer-yet", Problem::OutcomeUnknown, busy(true)),
+            (409, "outcome-unknown", Problem::OutcomeUnknown, busy(true)),
+            (429, "throttled", Problem::Busy, busy(false)),
+            (503, "busy", Problem::Busy, busy(false)),
+            (503, "closing", Problem::Other("closing".into()), busy(true)),
+            (500, "storage", Problem::Other("storage".into()), busy(true)),
         ] {
             let body = json!({"type": format!("/problems/{kind}"), "title": "t", "detail": "d"}).to_string();
-            let said = ServerError { status, problem, detail: "d".into() };
-            assert_eq!(
-                read(status, body.as_bytes()),
-                (ParsedResponse::Failure(AttemptError::Said(said)), report),
-                "{kind}"
-            );
+            let error = ServerError { status, problem, detail: "d".into() };
+            assert_eq!(parse(status, body.as_bytes()), (Err(AttemptError::Server(error)), result), "{kind}");
         }
-        // Something between here and the server has no words of ours.
-        assert_eq!(read(502, b"<html>Bad Gateway</html>").1, later(true));
+        // A proxy in between does not send problem documents.
+        assert_eq!(parse(502, b"<html>Bad Gateway</html>").1, busy(true));
     }
 }

@@ -1,4 +1,4 @@
-//! A session: requests that are numbered, so that servers can forget what has been answered.
+//! A session: numbered requests, so that servers can drop the outcomes that were acknowledged.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,37 +7,38 @@ use tokio::time::Instant;
 
 use super::Transactions;
 use super::ack_watermark::AckWatermark;
-use super::issue::Issue;
+use super::execute::Execute;
 use crate::id::Id;
 
-/// A session: its requests are numbered 0, 1, 2, ... under one id, and with each the servers are told which answers have arrived, so that they may forget them. Requests of a session may be
-/// under way at the same time, and take effect in any order.
+/// A session numbers its requests 0, 1, 2, ... under one id. Each request acknowledges the outcomes that arrived, so
+/// that the servers can drop them. Requests of a session may be in flight together, and take effect in any order.
 ///
-/// A session goes on for as long as one likes: under a new id from time to time, because servers refuse what is older than their window.
+/// A session has no end: it continues under a new id from time to time, because servers reject sessions older than
+/// their window.
 pub struct Session {
     transactions: Transactions,
-    /// What stands for the numbers of now. Requests of before hold on to theirs.
+    /// The id in use. Requests in flight keep the acknowledgements of their own id.
     current: Mutex<Current>,
 }
 
 struct Current {
     id: u128,
-    begun: Instant,
-    numbers: Arc<Mutex<AckWatermark>>,
+    started: Instant,
+    acks: Arc<Mutex<AckWatermark>>,
 }
 
-/// The place of a request in its session.
+/// The number of a request in its session.
 pub(super) struct RequestNumber {
-    numbers: Arc<Mutex<AckWatermark>>,
+    acks: Arc<Mutex<AckWatermark>>,
     number: u32,
-    /// Up to which number all answers have arrived.
+    /// All requests up to this number are answered.
     pub acknowledged: Option<u32>,
 }
 
 impl RequestNumber {
-    /// That the answer has arrived.
+    /// Records that the request is answered.
     pub fn answered(&self) {
-        lock(&self.numbers).answered(self.number);
+        lock(&self.acks).answered(self.number);
     }
 }
 
@@ -47,22 +48,23 @@ impl Session {
         Self { transactions, current }
     }
 
-    /// Asks for a transaction: the procedure, and its parameters as what becomes a JSON object. It is sent when the result is awaited.
-    pub fn issue<P: Serialize + ?Sized>(&self, procedure: &str, parameters: &P) -> Issue {
-        let (id, place) = self.next();
-        Issue::new(self.transactions.clone(), id, Some(place), procedure, parameters)
+    /// Executes a procedure. The parameters must serialize to a JSON object. The request is sent when the result is
+    /// awaited.
+    pub fn execute<P: Serialize + ?Sized>(&self, procedure: &str, parameters: &P) -> Execute {
+        let (id, number) = self.next();
+        Execute::new(self.transactions.clone(), id, Some(number), procedure, parameters)
     }
 
     fn next(&self) -> (Id, RequestNumber) {
         let mut current = lock(&self.current);
-        if current.begun.elapsed() >= self.transactions.options().renew_after {
+        if current.started.elapsed() >= self.transactions.options().renew_after {
             *current = Current::new(&self.transactions);
         }
         loop {
-            let next = lock(&current.numbers).next();
+            let next = lock(&current.acks).next();
             if let Some((number, acknowledged)) = next {
                 let id = Id::numbered(current.id, number);
-                return (id, RequestNumber { numbers: Arc::clone(&current.numbers), number, acknowledged });
+                return (id, RequestNumber { acks: Arc::clone(&current.acks), number, acknowledged });
             }
             *current = Current::new(&self.transactions);
         }
@@ -71,11 +73,11 @@ impl Session {
 
 impl Current {
     fn new(transactions: &Transactions) -> Self {
-        Self { id: transactions.mint(), begun: Instant::now(), numbers: Arc::default() }
+        Self { id: transactions.new_session_id(), started: Instant::now(), acks: Arc::default() }
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Nothing panics while it is held.
+    // No code panics while it holds the lock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

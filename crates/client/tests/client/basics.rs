@@ -1,4 +1,4 @@
-//! What each call does when nothing goes wrong, and what each error is when the server says no.
+//! Every call without failures, and every error of the server.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn pair() -> (tempfile::TempDir, Server, Client) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_does_what_it_says() {
+async fn every_call_works() {
     let (_folder, _server, client) = pair().await;
     let outcome = client.add("clicks", 5).await.unwrap();
     assert_eq!(
@@ -41,20 +41,20 @@ async fn every_call_does_what_it_says() {
     client.put("name", b"a\r\nb").await.unwrap();
     assert_eq!(client.get("name").await.unwrap(), Some(StoredValue::Bytes(b"a\r\nb".to_vec())));
 
-    let fate = client.operation(&outcome.id).await.unwrap();
+    let status = client.operation(&outcome.id).await.unwrap();
     assert!(
-        matches!(fate, OperationStatus::Known { applied: true, ref values, .. } if values == &[Some(5)]),
-        "{fate:?}"
+        matches!(status, OperationStatus::Known { applied: true, ref values, .. } if values == &[Some(5)]),
+        "{status:?}"
     );
-    assert_eq!(client.operation(&client.mint()).await.unwrap(), OperationStatus::Unknown);
+    assert_eq!(client.operation(&client.new_id()).await.unwrap(), OperationStatus::Unknown);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_surface_as_what_they_are() {
+async fn every_server_error_is_mapped() {
     let (_folder, server, client) = pair().await;
     let id = client.add("a", 1).await.unwrap().id;
-    let Err(Error::Refused(said)) = client.add("a", 2).id(id.clone()).await else { panic!("a mismatch") };
-    assert_eq!(said.code, Code::IdMismatch);
+    let Err(Error::Refused(error)) = client.add("a", 2).id(id.clone()).await else { panic!("a mismatch") };
+    assert_eq!(error.code, Code::IdMismatch);
 
     let old = Id::new("018bcfe5-6800-7000-8000-000000000000").unwrap();
     let Err(error @ Error::Expired { .. }) = client.add("a", 1).id(old.clone()).await else {
@@ -89,7 +89,7 @@ async fn errors_surface_as_what_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_there_is_certain_and_in_time() {
+async fn an_unreachable_server_is_a_certain_error() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);

@@ -1,16 +1,16 @@
-//! Exact counts over a network as bad as one likes.
+//! Exact counts over a faulty network.
 
 use std::time::Duration;
 
 use jeton_auth::Access;
 use jeton_client::{Backoff, Client, Error, Options};
 
-use crate::proxy::{Proxy, Weather};
+use crate::proxy::{Faults, Proxy};
 use crate::server::Server;
 
-pub const STORM: Weather = Weather { cut: 40, swallow: 30, delay: 20, repeat: 30, bytes: 3000 };
+pub const HEAVY: Faults = Faults { cut: 40, drop_replies: 30, delay: 20, replay: 30, bytes: 3000 };
 
-pub fn impatient(addresses: impl IntoIterator<Item = String>) -> Options {
+pub fn short_timeouts(addresses: impl IntoIterator<Item = String>) -> Options {
     Options {
         attempt_timeout: Duration::from_millis(250),
         deadline: Duration::from_secs(5),
@@ -19,9 +19,9 @@ pub fn impatient(addresses: impl IntoIterator<Item = String>) -> Options {
     }
 }
 
-/// Adds 1, as often as it takes to be certain that it was counted: with the same id after an unknown outcome, and with another only
-/// where it is certain that nothing changed. How often it was not known.
-pub async fn add_surely(client: &Client, key: &str) -> u64 {
+/// Adds 1 until the client confirms that it was counted: after an unknown outcome with the same id, and with a new id
+/// only if it is certain that nothing changed. Returns the number of unknown outcomes.
+pub async fn add_until_confirmed(client: &Client, key: &str) -> u64 {
     let (mut call, mut unknown) = (client.add(key, 1), 0);
     loop {
         match call.await {
@@ -39,15 +39,15 @@ pub async fn add_surely(client: &Client, key: &str) -> u64 {
     }
 }
 
-/// This many callers make this many additions each, to a few counters. How many outcomes were not known at first.
-pub async fn crowd(client: &Client, callers: u64, each: u64) -> u64 {
+/// `callers` tasks make `each` additions to a few counters. Returns the number of unknown outcomes.
+pub async fn add_concurrently(client: &Client, callers: u64, each: u64) -> u64 {
     let mut tasks = tokio::task::JoinSet::new();
     for caller in 0..callers {
         let client = client.clone();
         tasks.spawn(async move {
             let mut unknown = 0;
             for _ in 0..each {
-                unknown += add_surely(&client, &format!("clicks:{}", caller % 4)).await;
+                unknown += add_until_confirmed(&client, &format!("clicks:{}", caller % 4)).await;
             }
             unknown
         });
@@ -58,57 +58,58 @@ pub async fn crowd(client: &Client, callers: u64, each: u64) -> u64 {
 pub async fn total(client: &Client) -> i64 {
     let mut total = 0;
     for counter in 0..4 {
-        let held = client.get(format!("clicks:{counter}")).await.unwrap();
-        total += held.and_then(|held| held.counter()).unwrap_or_default();
+        let value = client.get(format!("clicks:{counter}")).await.unwrap();
+        total += value.and_then(|value| value.counter()).unwrap_or_default();
     }
     total
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_are_exact_in_a_storm() {
+async fn counts_are_exact_over_a_faulty_network() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).await;
-    let proxy = Proxy::start(server.address, STORM, 1).await;
-    // So impatient that it gives up now and then, and the outcome is not known.
-    let options = Options { deadline: Duration::from_millis(300), ..impatient([proxy.address.to_string()]) };
+    let proxy = Proxy::start(server.address, HEAVY, 1).await;
+    // A deadline so short that some outcomes are unknown.
+    let options =
+        Options { deadline: Duration::from_millis(300), ..short_timeouts([proxy.address.to_string()]) };
     let client = Client::new(options).unwrap();
-    let unknown = crowd(&client, 40, 100).await;
-    assert!(unknown > 10, "there was nothing to be unsure of: {unknown}");
+    let unknown = add_concurrently(&client, 40, 100).await;
+    assert!(unknown > 10, "too few unknown outcomes: {unknown}");
     let direct = Client::connect(Options::to([server.address.to_string()])).await.unwrap();
     assert_eq!(total(&direct).await, 4000);
-    assert!(proxy.connections() > 50 && proxy.repeated() > 5, "there was no storm");
+    assert!(proxy.connections() > 50 && proxy.replayed() > 5, "the network had too few faults");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_are_exact_with_hedges_over_two_bad_networks() {
+async fn counts_are_exact_with_hedges_over_two_networks() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).await;
-    let first = Proxy::start(server.address, STORM, 2).await;
-    let second = Proxy::start(server.address, STORM, 3).await;
+    let first = Proxy::start(server.address, HEAVY, 2).await;
+    let second = Proxy::start(server.address, HEAVY, 3).await;
     let addresses = [first.address.to_string(), second.address.to_string()];
-    let options = Options { hedge_after: Some(Duration::from_millis(5)), ..impatient(addresses) };
+    let options = Options { hedge_after: Some(Duration::from_millis(5)), ..short_timeouts(addresses) };
     let client = Client::new(options).unwrap();
-    crowd(&client, 20, 100).await;
+    add_concurrently(&client, 20, 100).await;
     let direct = Client::connect(Options::to([server.address.to_string()])).await.unwrap();
     assert_eq!(total(&direct).await, 2000);
-    assert!(first.connections() > 10 && second.connections() > 10, "there was no storm");
+    assert!(first.connections() > 10 && second.connections() > 10, "the network had too few faults");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_are_exact_while_the_server_is_started_again_and_again() {
+async fn counts_are_exact_while_the_server_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path()).await;
     let address = server.address;
-    let mild = Weather { cut: 10, swallow: 10, delay: 0, repeat: 20, bytes: 20_000 };
-    let proxy = Proxy::start(address, mild, 4).await;
-    let client = Client::new(impatient([proxy.address.to_string()])).unwrap();
-    let counting = tokio::spawn({
+    let light = Faults { cut: 10, drop_replies: 10, delay: 0, replay: 20, bytes: 20_000 };
+    let proxy = Proxy::start(address, light, 4).await;
+    let client = Client::new(short_timeouts([proxy.address.to_string()])).unwrap();
+    let adding = tokio::spawn({
         let client = client.clone();
-        async move { crowd(&client, 20, 150).await }
+        async move { add_concurrently(&client, 20, 150).await }
     });
     let mut restarts = 0;
-    while !counting.is_finished() {
-        // Some work between the restarts, so that they meet it at any point.
+    while !adding.is_finished() {
+        // Lets some operations run, so that restarts interrupt them at any point.
         tokio::time::sleep(Duration::from_millis(100)).await;
         server.stop().await;
         proxy.set_down(restarts % 2 == 0);
@@ -117,7 +118,7 @@ async fn counts_are_exact_while_the_server_is_started_again_and_again() {
         proxy.set_down(false);
         restarts += 1;
     }
-    counting.await.unwrap();
+    adding.await.unwrap();
     let direct = Client::connect(Options::to([address.to_string()])).await.unwrap();
     assert_eq!(total(&direct).await, 3000);
     assert!(restarts > 3, "{restarts} restarts");

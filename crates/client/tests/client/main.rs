@@ -1,4 +1,4 @@
-//! The client against a real server, in this process, over real connections.
+//! The client against a real server in the same process, over TCP.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod basics;

@@ -1,5 +1,6 @@
-//! A network as bad as one likes: between a client and a server, it cuts connections at any byte, swallows answers, delays, sends again
-//! what was sent, and is down for a while.
+//! A faulty network between client and server. By a seed, it cuts connections at any byte, drops replies, delays, and
+//! replays requests. It can be switched off. (The proxy of `testbed` holds and cuts on command; it injects no random
+//! faults.)
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,17 +11,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::rng::Chance;
+use crate::rng::Rng;
 
-/// What happens to connections.
+/// Faults of connections.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Weather {
-    /// Of a hundred connections: how many are cut early, in each direction; lose answers; are slow; are sent again when they end.
+pub struct Faults {
+    /// Percentage of connections that are cut, for each direction.
     pub cut: u64,
-    pub swallow: u64,
+    /// Percentage that lose replies.
+    pub drop_replies: u64,
+    /// Percentage that are slow.
     pub delay: u64,
-    pub repeat: u64,
-    /// Bytes that go through, at most, before something happens.
+    /// Percentage whose requests are sent again after their end.
+    pub replay: u64,
+    /// Most bytes that pass before a fault.
     pub bytes: u64,
 }
 
@@ -32,31 +36,31 @@ pub struct Proxy {
 
 struct Shared {
     server: SocketAddr,
-    weather: Weather,
-    chance: Mutex<Chance>,
+    faults: Faults,
+    rng: Mutex<Rng>,
     down: AtomicBool,
     connections: AtomicU64,
-    /// What was sent again by the network itself.
-    repeated: AtomicU64,
+    /// Connections whose requests were replayed.
+    replayed: AtomicU64,
 }
 
 impl Proxy {
-    pub async fn start(server: SocketAddr, weather: Weather, seed: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("an address");
-        let address = listener.local_addr().expect("an address");
+    pub async fn start(server: SocketAddr, faults: Faults, seed: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a local port is free");
+        let address = listener.local_addr().expect("a local port is free");
         let shared = Arc::new(Shared {
             server,
-            weather,
-            chance: Mutex::new(Chance(seed)),
+            faults,
+            rng: Mutex::new(Rng(seed)),
             down: AtomicBool::new(false),
             connections: AtomicU64::new(0),
-            repeated: AtomicU64::new(0),
+            replayed: AtomicU64::new(0),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone()));
         Self { address, shared, accepting }
     }
 
-    /// Lets nobody through, or everybody again.
+    /// Closes all connections and rejects new ones, or accepts them again.
     pub fn set_down(&self, down: bool) {
         self.shared.down.store(down, Ordering::Relaxed);
     }
@@ -65,8 +69,8 @@ impl Proxy {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    pub fn repeated(&self) -> u64 {
-        self.shared.repeated.load(Ordering::Relaxed)
+    pub fn replayed(&self) -> u64 {
+        self.shared.replayed.load(Ordering::Relaxed)
     }
 }
 
@@ -89,36 +93,36 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// What will happen to a connection.
-struct Fate {
+/// The faults of one connection.
+struct PlannedFaults {
     up_bytes: u64,
     down_bytes: u64,
-    /// Whether answers are swallowed after so many bytes; else the connection is cut there.
-    swallow: bool,
+    /// Whether replies are dropped after `down_bytes`; otherwise the connection is cut there.
+    drop_replies: bool,
     delay: Duration,
-    repeat: bool,
+    replay: bool,
 }
 
-impl Fate {
-    fn draw(weather: Weather, chance: &mut Chance) -> Self {
-        let mut happens = |percent: u64| chance.below(100) < percent;
-        let (cut_up, cut_down) = (happens(weather.cut), happens(weather.cut));
-        let (swallow, delayed, repeat) =
-            (happens(weather.swallow), happens(weather.delay), happens(weather.repeat));
-        // In bad weather nothing lasts, also where nothing worse happens.
-        let lasts = if weather.bytes == 0 { u64::MAX } else { 4 * weather.bytes };
-        let mut bytes = |yes: bool| if yes { chance.below(weather.bytes.max(1)) } else { lasts };
-        let (up_bytes, down_bytes) = (bytes(cut_up), bytes(cut_down || swallow));
-        let delay = Duration::from_millis(if delayed { chance.below(30) } else { 0 });
-        Self { up_bytes, down_bytes, swallow, delay, repeat }
+impl PlannedFaults {
+    fn draw(faults: Faults, rng: &mut Rng) -> Self {
+        let mut has_fault = |percent: u64| rng.below(100) < percent;
+        let (cut_up, cut_down) = (has_fault(faults.cut), has_fault(faults.cut));
+        let (drop_replies, delayed, replay) =
+            (has_fault(faults.drop_replies), has_fault(faults.delay), has_fault(faults.replay));
+        // Connections without another fault end too.
+        let limit = if faults.bytes == 0 { u64::MAX } else { 4 * faults.bytes };
+        let mut bytes = |yes: bool| if yes { rng.below(faults.bytes.max(1)) } else { limit };
+        let (up_bytes, down_bytes) = (bytes(cut_up), bytes(cut_down || drop_replies));
+        let delay = Duration::from_millis(if delayed { rng.below(30) } else { 0 });
+        Self { up_bytes, down_bytes, drop_replies, delay, replay }
     }
 }
 
 async fn pass(mut client: TcpStream, shared: Arc<Shared>) {
     let Ok(mut server) = TcpStream::connect(shared.server).await else { return };
-    let fate = Fate::draw(shared.weather, &mut shared.chance.lock().unwrap());
-    let (mut up_left, mut down_left) = (fate.up_bytes, fate.down_bytes);
-    let mut said = Vec::new();
+    let plan = PlannedFaults::draw(shared.faults, &mut shared.rng.lock().unwrap());
+    let (mut up_left, mut down_left) = (plan.up_bytes, plan.down_bytes);
+    let mut requests = Vec::new();
     let (mut from_client, mut from_server) = (vec![0; 4096], vec![0; 4096]);
     loop {
         tokio::select! {
@@ -126,8 +130,8 @@ async fn pass(mut client: TcpStream, shared: Arc<Shared>) {
                 let Ok(read @ 1..) = read else { break };
                 let pass = up_left.min(read as u64) as usize;
                 up_left -= pass as u64;
-                said.extend_from_slice(&from_client[..pass]);
-                tokio::time::sleep(fate.delay).await;
+                requests.extend_from_slice(&from_client[..pass]);
+                tokio::time::sleep(plan.delay).await;
                 if server.write_all(&from_client[..pass]).await.is_err() || pass < read {
                     break;
                 }
@@ -136,11 +140,11 @@ async fn pass(mut client: TcpStream, shared: Arc<Shared>) {
                 let Ok(read @ 1..) = read else { break };
                 let pass = down_left.min(read as u64) as usize;
                 down_left -= pass as u64;
-                tokio::time::sleep(fate.delay).await;
+                tokio::time::sleep(plan.delay).await;
                 if client.write_all(&from_server[..pass]).await.is_err() {
                     break;
                 }
-                if pass < read && !fate.swallow {
+                if pass < read && !plan.drop_replies {
                     break;
                 }
             }
@@ -150,22 +154,22 @@ async fn pass(mut client: TcpStream, shared: Arc<Shared>) {
         }
     }
     drop(client);
-    if fate.repeat {
-        repeat(&said, &shared).await;
+    if plan.replay {
+        replay(&requests, &shared).await;
     }
 }
 
-/// Sends again what a connection sent, as a network may that repeats what it does not see acknowledged.
-async fn repeat(said: &[u8], shared: &Shared) {
+/// Sends the requests of a connection again.
+async fn replay(requests: &[u8], shared: &Shared) {
     let Ok(mut server) = TcpStream::connect(shared.server).await else { return };
     let (mut reader, mut writer) = server.split();
-    let mut nobody_reads = Vec::new();
+    let mut ignored = Vec::new();
     let writing = async {
-        writer.write_all(said).await?;
+        writer.write_all(requests).await?;
         writer.shutdown().await
     };
-    let (written, _read) = tokio::join!(writing, reader.read_to_end(&mut nobody_reads));
+    let (written, _read) = tokio::join!(writing, reader.read_to_end(&mut ignored));
     if written.is_ok() {
-        shared.repeated.fetch_add(1, Ordering::Relaxed);
+        shared.replayed.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! When things go wrong in one particular way.
+//! Retries after specific failures.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -10,15 +10,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::chaos::impatient;
-use crate::proxy::{Proxy, Weather};
+use crate::chaos::short_timeouts;
+use crate::proxy::{Faults, Proxy};
 use crate::server::Server;
 
-/// What a puppet was asked, greetings aside.
+/// The requests that a scripted server received, without handshakes.
 #[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Vec<Vec<u8>>>>);
+struct Requests(Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Asked {
+impl Requests {
     fn len(&self) -> usize {
         self.0.lock().unwrap().len()
     }
@@ -32,20 +32,20 @@ impl Asked {
     }
 }
 
-/// A server that greets, and answers everything else with these bytes, one after the other; at the end it says nothing any more.
-async fn puppet(answers: Vec<&'static [u8]>) -> (SocketAddr, Asked) {
-    puppet_behind(Arc::new(Semaphore::new(1000)), answers).await
+/// A server that accepts handshakes and sends these replies in order; then it does not reply any more.
+async fn scripted_server(replies: Vec<&'static [u8]>) -> (SocketAddr, Requests) {
+    scripted_server_behind(Arc::new(Semaphore::new(1000)), replies).await
 }
 
-/// As a puppet, but each greeting takes a permit.
-async fn puppet_behind(gate: Arc<Semaphore>, answers: Vec<&'static [u8]>) -> (SocketAddr, Asked) {
+/// Like [`scripted_server`], but each handshake needs a permit.
+async fn scripted_server_behind(gate: Arc<Semaphore>, replies: Vec<&'static [u8]>) -> (SocketAddr, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, asked) = (listener.local_addr().unwrap(), Asked::default());
-    let heard = asked.clone();
+    let (address, requests) = (listener.local_addr().unwrap(), Requests::default());
+    let log = requests.clone();
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let (heard, answers, gate) = (heard.clone(), answers.clone(), gate.clone());
+            let (log, replies, gate) = (log.clone(), replies.clone(), gate.clone());
             tokio::spawn(async move {
                 let mut bytes = vec![0; 4096];
                 while let Ok(read @ 1..) = stream.read(&mut bytes).await {
@@ -55,58 +55,61 @@ async fn puppet_behind(gate: Arc<Semaphore>, answers: Vec<&'static [u8]>) -> (So
                         continue;
                     }
                     let number = {
-                        let mut heard = heard.0.lock().unwrap();
-                        heard.push(bytes[..read].to_vec());
-                        heard.len() - 1
+                        let mut log = log.0.lock().unwrap();
+                        log.push(bytes[..read].to_vec());
+                        log.len() - 1
                     };
-                    if let Some(answer) = answers.get(number) {
-                        let _gone = stream.write_all(answer).await;
+                    if let Some(reply) = replies.get(number) {
+                        let _closed = stream.write_all(reply).await;
                     }
                 }
             });
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
-fn one_line(address: SocketAddr) -> Options {
-    Options { connections: 1, deadline: Duration::from_millis(700), ..impatient([address.to_string()]) }
+fn one_connection(address: SocketAddr) -> Options {
+    Options { connections: 1, deadline: Duration::from_millis(700), ..short_timeouts([address.to_string()]) }
 }
 
 #[tokio::test]
-async fn busy_is_retried_and_then_said() {
-    let (address, asked) = puppet(vec![b"-BUSY a\r\n", b"-MISCONF b\r\n", b"*2\r\n:3\r\n+applied\r\n"]).await;
-    let client = Client::new(one_line(address)).unwrap();
+async fn busy_is_retried_and_then_returned() {
+    let (address, requests) =
+        scripted_server(vec![b"-BUSY a\r\n", b"-MISCONF b\r\n", b"*2\r\n:3\r\n+applied\r\n"]).await;
+    let client = Client::new(one_connection(address)).unwrap();
     assert_eq!(client.add("a", 1).await.unwrap().value, Some(3));
-    assert_eq!(asked.len(), 3);
-    assert!(asked.are_all_the_same(), "attempts differ: {}", asked.text());
+    assert_eq!(requests.len(), 3);
+    assert!(requests.are_all_the_same(), "attempts differ: {}", requests.text());
 
-    let (address, asked) = puppet(vec![b"-BUSY still\r\n"; 10_000]).await;
-    let client = Client::new(one_line(address)).unwrap();
+    let (address, requests) = scripted_server(vec![b"-BUSY still\r\n"; 10_000]).await;
+    let client = Client::new(one_connection(address)).unwrap();
     let error = client.add("a", 1).await.unwrap_err();
     assert_eq!(error, Error::Busy { message: "BUSY still".into() });
     assert!(error.is_certain());
-    assert!(asked.len() > 5, "there was time for more");
+    assert!(requests.len() > 5, "too few retries");
 }
 
 #[tokio::test]
 async fn a_refusal_after_a_lost_attempt_is_not_certain() {
-    // The first attempt gets no answer: it may have been done before the right to it was taken away.
-    let (address, _) = puppet(vec![b"", b"-NOPERM not any more\r\n"]).await;
-    let client = Client::new(one_line(address)).unwrap();
-    let id = client.mint();
+    // The first attempt gets no reply: it may have been applied before the token lost its right.
+    let (address, _) = scripted_server(vec![b"", b"-NOPERM not any more\r\n"]).await;
+    let client = Client::new(one_connection(address)).unwrap();
+    let id = client.new_id();
     let error = client.add("a", 1).id(id.clone()).await.unwrap_err();
-    let Error::Unknown { id: carried, last: AttemptError::Said(said) } = error else { panic!("{error}") };
-    assert_eq!((carried, said.code), (id, Code::NoPermission));
-    // A read has no outcome to be unsure of.
-    let (address, _) = puppet(vec![b"", b"-NOPERM not any more\r\n"]).await;
-    let error = Client::new(one_line(address)).unwrap().get("a").await.unwrap_err();
+    let Error::Unknown { id: carried, last: AttemptError::Server(refusal) } = error else {
+        panic!("{error}")
+    };
+    assert_eq!((carried, refusal.code), (id, Code::NoPermission));
+    // A read has no unknown outcome.
+    let (address, _) = scripted_server(vec![b"", b"-NOPERM not any more\r\n"]).await;
+    let error = Client::new(one_connection(address)).unwrap().get("a").await.unwrap_err();
     assert!(matches!(error, Error::Refused(_)), "{error}");
 }
 
 #[tokio::test]
-async fn what_time_does_not_mend_is_said_at_once() {
-    for answer in [
+async fn permanent_errors_are_not_retried() {
+    for reply in [
         &b"-IDEXPIRED no\r\n"[..],
         b"-IDMISMATCH no\r\n",
         b"-IDFUTURE no\r\n",
@@ -120,91 +123,95 @@ async fn what_time_does_not_mend_is_said_at_once() {
         b"-NOTABLE no\r\n",
         b"-ERR no\r\n",
     ] {
-        let (address, asked) = puppet(vec![answer, b"*2\r\n:3\r\n+applied\r\n"]).await;
-        let error = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap_err();
+        let (address, requests) = scripted_server(vec![reply, b"*2\r\n:3\r\n+applied\r\n"]).await;
+        let error = Client::new(one_connection(address)).unwrap().add("a", 1).await.unwrap_err();
         let is_right = match &error {
-            Error::Expired { .. } => answer.starts_with(b"-IDEXPIRED"),
-            Error::Refused(said) => said.message.as_bytes() == &answer[1..answer.len() - 2],
+            Error::Expired { .. } => reply.starts_with(b"-IDEXPIRED"),
+            Error::Refused(error) => error.message.as_bytes() == &reply[1..reply.len() - 2],
             _ => false,
         };
         assert!(is_right, "{error:?}");
-        assert_eq!(asked.len(), 1, "{error}");
+        assert_eq!(requests.len(), 1, "{error}");
     }
 }
 
 #[tokio::test]
-async fn silence_is_an_unknown_outcome_in_time() {
-    let (address, asked) = puppet(vec![]).await;
-    let client = Client::new(one_line(address)).unwrap();
-    let begun = Instant::now();
+async fn no_reply_is_an_unknown_outcome_at_the_deadline() {
+    let (address, requests) = scripted_server(vec![]).await;
+    let client = Client::new(one_connection(address)).unwrap();
+    let started = Instant::now();
     let error = client.add("a", 1).await.unwrap_err();
     assert!(matches!(error, Error::Unknown { .. }), "{error}");
-    assert!(begun.elapsed() >= Duration::from_millis(400), "it gave up early");
-    assert!(asked.len() >= 2, "it did not try again");
-    assert!(asked.are_all_the_same(), "attempts differ: {}", asked.text());
-    // A server that stops while something is under way does not know either.
-    let (address, _) = puppet(vec![b"-LOADING the engine is closed\r\n"; 1000]).await;
-    let error = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap_err();
+    assert!(started.elapsed() >= Duration::from_millis(400), "it gave up early");
+    assert!(requests.len() >= 2, "it did not try again");
+    assert!(requests.are_all_the_same(), "attempts differ: {}", requests.text());
+    // A server that stops does not know the outcome of operations in flight.
+    let (address, _) = scripted_server(vec![b"-LOADING the engine is closed\r\n"; 1000]).await;
+    let error = Client::new(one_connection(address)).unwrap().add("a", 1).await.unwrap_err();
     assert!(matches!(error, Error::Unknown { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn nonsense_is_an_unknown_outcome() {
-    let (address, _) = puppet(vec![b"*2\r\n:1\r\n+perhaps\r\n"]).await;
-    let error = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap_err();
-    assert!(matches!(error, Error::Unknown { last: AttemptError::Nonsense(_), .. }), "{error}");
-    // What is not even an answer ends the connection, and another attempt gets through.
-    let (address, _) = puppet(vec![b"what?\r\n", b"*2\r\n:3\r\n+replayed\r\n"]).await;
-    let outcome = Client::new(one_line(address)).unwrap().add("a", 1).await.unwrap();
+async fn an_unexpected_reply_is_an_unknown_outcome() {
+    let (address, _) = scripted_server(vec![b"*2\r\n:1\r\n+perhaps\r\n"]).await;
+    let error = Client::new(one_connection(address)).unwrap().add("a", 1).await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { last: AttemptError::UnexpectedReply(_), .. }), "{error}");
+    // Malformed RESP ends the connection, and the next attempt succeeds.
+    let (address, _) = scripted_server(vec![b"what?\r\n", b"*2\r\n:3\r\n+replayed\r\n"]).await;
+    let outcome = Client::new(one_connection(address)).unwrap().add("a", 1).await.unwrap();
     assert!(outcome.replayed);
 }
 
 #[tokio::test]
-async fn what_was_given_up_before_it_was_sent_is_never_sent() {
+async fn an_attempt_abandoned_in_the_queue_is_never_sent() {
     let gate = Arc::new(Semaphore::new(0));
-    let (address, asked) = puppet_behind(gate.clone(), vec![b"*2\r\n:3\r\n+applied\r\n"]).await;
-    let options = Options { attempt_timeout: Duration::from_secs(60), ..one_line(address) };
+    let (address, requests) = scripted_server_behind(gate.clone(), vec![b"*2\r\n:3\r\n+applied\r\n"]).await;
+    let options = Options { attempt_timeout: Duration::from_secs(60), ..one_connection(address) };
     let client = Client::new(options).unwrap();
     let error = client.add("given-up", 1).deadline(Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }) && error.is_certain(), "{error}");
-    let _gone = tokio::time::timeout(Duration::from_millis(50), client.add("gone-away", 1)).await;
-    // Whoever was told that nothing changed must be able to rely on it.
+    let _dropped = tokio::time::timeout(Duration::from_millis(50), client.add("gone-away", 1)).await;
+    // The error said that nothing changed: nothing may be sent afterwards.
     gate.add_permits(1000);
     client.add("sent", 1).deadline(Duration::from_secs(60)).await.unwrap();
-    assert!(!asked.text().contains("given-up") && !asked.text().contains("gone-away"), "{}", asked.text());
-    assert_eq!(asked.len(), 1);
+    assert!(
+        !requests.text().contains("given-up") && !requests.text().contains("gone-away"),
+        "{}",
+        requests.text()
+    );
+    assert_eq!(requests.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_goes_away_disturbs_nobody() {
+async fn a_cancelled_call_does_not_affect_others() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).await;
-    let slow = Weather { delay: 100, ..Weather::default() };
+    let slow = Faults { delay: 100, ..Faults::default() };
     let proxy = Proxy::start(server.address, slow, 5).await;
     let options = Options { connections: 1, ..Options::to([proxy.address.to_string()]) };
     let client = Client::connect(options).await.unwrap();
     for round in 0..30 {
-        let own = format!("own:{round}");
-        let gone = tokio::time::timeout(Duration::from_millis(round % 7), client.add("gone", 1));
-        let (kept, _gone) = tokio::join!(client.add(&own, round as i64), gone);
-        // With answers out of step, this would be the answer to another.
-        assert_eq!(kept.unwrap().value, Some(round as i64));
+        let key = format!("own:{round}");
+        let cancelled = tokio::time::timeout(Duration::from_millis(round % 7), client.add("gone", 1));
+        let (own, _cancelled) = tokio::join!(client.add(&key, round as i64), cancelled);
+        // A wrong order of replies would return the value of another operation.
+        assert_eq!(own.unwrap().value, Some(round as i64));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_address_is_tried_at_once_and_kept() {
+async fn the_next_address_is_tried_at_once_and_preferred() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).await;
-    let (dead, asked) = puppet(vec![]).await;
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let addresses = [nobody.to_string(), dead.to_string(), server.address.to_string()];
+    let (dead, requests) = scripted_server(vec![]).await;
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addresses = [unused.to_string(), dead.to_string(), server.address.to_string()];
     let client = Client::connect(Options::to(addresses).clone()).await.unwrap();
-    let before = asked.len();
+    let before = requests.len();
     for _ in 0..20 {
         client.add("a", 1).await.unwrap();
     }
-    assert_eq!(asked.len(), before, "the silent one is asked again and again");
+    assert_eq!(requests.len(), before, "the silent server receives requests");
     assert_eq!(client.get("a").await.unwrap().unwrap().counter(), Some(20));
 }
 
@@ -212,7 +219,7 @@ async fn the_next_address_is_tried_at_once_and_kept() {
 async fn a_hedge_wins_over_a_silent_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).await;
-    let (silent, asked) = puppet(vec![]).await;
+    let (silent, requests) = scripted_server(vec![]).await;
     let options = Options {
         hedge_after: Some(Duration::from_millis(10)),
         attempt_timeout: Duration::from_secs(60),
@@ -220,20 +227,20 @@ async fn a_hedge_wins_over_a_silent_server() {
         ..Options::to([silent.to_string(), server.address.to_string()])
     };
     let client = Client::new(options).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let outcome = client.add("a", 1).await.unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(30), "the silent one was waited for");
-    assert_eq!((outcome.value, asked.len()), (Some(1), 1));
+    assert!(started.elapsed() < Duration::from_secs(30), "the client waited for the silent server");
+    assert_eq!((outcome.value, requests.len()), (Some(1), 1));
     let known = client.operation(&outcome.id).await.unwrap();
     assert!(matches!(known, OperationStatus::Known { applied: true, .. }), "{known:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_is_shown_and_a_wrong_one_is_said_at_once() {
+async fn a_wrong_token_is_an_error_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let (book, token) = one_token();
+    let (store, token) = one_token();
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Server::start_at(folder.path(), address, Access::from_book(&book)).await;
+    let server = Server::start_at(folder.path(), address, Access::from_book(&store)).await;
     let options = Options { deadline: Duration::from_secs(60), ..Options::to([server.address.to_string()]) };
     let with = |token: Option<String>| Options { token, ..options.clone() };
     let client = Client::connect(with(Some(token.clone()))).await.unwrap();
@@ -247,11 +254,11 @@ async fn a_token_is_shown_and_a_wrong_one_is_said_at_once() {
     assert!(!format!("{:?}", with(Some(token.clone()))).contains(&token), "the token is in the log");
 }
 
-/// A book with one token, which may read and add everywhere; and the token.
+/// A token store with one token that may read and add in all tables, and the token.
 fn one_token() -> (TokenStore, String) {
-    let mut book = TokenStore::new();
+    let mut store = TokenStore::new();
     let rule = TableRule { pattern: "*".parse().unwrap(), rights: "read add".parse().unwrap() };
     let grant = Grant { tables: vec![rule], ..Grant::new("a") };
-    let token = book.add(grant, &[7; RANDOM_BYTES], 1).unwrap();
-    (book, token.reveal())
+    let token = store.add(grant, &[7; RANDOM_BYTES], 1).unwrap();
+    (store, token.reveal())
 }

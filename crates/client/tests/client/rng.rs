@@ -1,10 +1,10 @@
-//! Chance that can be had again: a seed gives the same course of events, as far as the scheduler lets it.
+//! A seeded random number generator.
 
-/// The generator that is called splitmix64.
+/// SplitMix64.
 #[derive(Debug, Clone)]
-pub struct Chance(pub u64);
+pub struct Rng(pub u64);
 
-impl Chance {
+impl Rng {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -1,4 +1,4 @@
-//! Encrypted connections.
+//! TLS connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::chaos::{crowd, total};
+use crate::chaos::{add_concurrently, total};
 use crate::server::Server;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_trusted_server_is_spoken_to_and_no_other() {
+async fn only_a_trusted_server_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path()).await;
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
@@ -49,10 +49,10 @@ async fn a_trusted_server_is_spoken_to_and_no_other() {
     };
     let by_name = format!("localhost:{}", address.port());
     let client = Client::connect(trusting(&made.cert.pem(), by_name.clone())).await.unwrap();
-    crowd(&client, 20, 20).await;
+    add_concurrently(&client, 20, 20).await;
     assert_eq!(total(&client).await, 400);
 
-    // The certificate is for a name, and this is another; unless one says which name is meant.
+    // The certificate is for a name, and the address is another; `server_name` sets the expected name.
     let mut options = trusting(&made.cert.pem(), address.to_string());
     options.tls = options.tls.map(|tls| tls.server_name("localhost").unwrap());
     Client::connect(options).await.unwrap();
