@@ -106,13 +106,13 @@ class Proxy:
             except OSError:
                 return
             self.connections += 1
-            chance = self._chance
+            rng = self._chance
             fate = {
-                "up": chance.randrange(self._bytes_max) if chance.random() < 0.4 else 4 * self._bytes_max,
-                "down": chance.randrange(self._bytes_max) if chance.random() < 0.5 else 4 * self._bytes_max,
-                "swallow": chance.random() < 0.3,
-                "repeat": chance.random() < 0.3,
-                "delay": chance.randrange(20) if chance.random() < 0.2 else 0,
+                "up": rng.randrange(self._bytes_max) if rng.random() < 0.4 else 4 * self._bytes_max,
+                "down": rng.randrange(self._bytes_max) if rng.random() < 0.5 else 4 * self._bytes_max,
+                "swallow": rng.random() < 0.3,
+                "repeat": rng.random() < 0.3,
+                "delay": rng.randrange(20) if rng.random() < 0.2 else 0,
             }
             threading.Thread(target=self._pass, args=(client, fate), daemon=True).start()
 
@@ -170,7 +170,7 @@ def proxy(server: Server) -> Iterator[Proxy]:
     proxy.close()
 
 
-class Puppet:
+class ScriptedServer:
     """A server that greets, and answers everything else with these bytes; then it says nothing any more."""
 
     def __init__(self, answers: List[bytes], dead: int = 0) -> None:

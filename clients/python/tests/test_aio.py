@@ -9,7 +9,7 @@ from typing import Any, Coroutine, Union
 import pytest
 
 import jeton
-from conftest import Echo, Proxy, Puppet, Server, free_port
+from conftest import Echo, Proxy, ScriptedServer, Server, free_port
 from jeton import AsyncClient, Backoff, Client, Status
 
 
@@ -17,7 +17,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(coroutine, 120))
 
 
-def impatient(*addresses: str, deadline: float = 5.0) -> AsyncClient:
+def short_timeouts(*addresses: str, deadline: float = 5.0) -> AsyncClient:
     return AsyncClient(addresses, attempt_timeout=0.25, deadline=deadline, backoff=Backoff(0.002, 0.05))
 
 
@@ -78,26 +78,26 @@ def test_a_caller_that_goes_away_disturbs_nobody(server: Server) -> None:
 def test_what_goes_wrong_is_what_it_is(server: Server) -> None:
     async def calls() -> None:
         with pytest.raises(jeton.Unreachable):
-            await impatient(f"127.0.0.1:{free_port()}", deadline=0.3).add("a")
-        busy = Puppet([b"-BUSY a\r\n", b"*2\r\n:3\r\n+applied\r\n"])
-        assert (await impatient(busy.address).add("a")).value == 3
+            await short_timeouts(f"127.0.0.1:{free_port()}", deadline=0.3).add("a")
+        busy = ScriptedServer([b"-BUSY a\r\n", b"*2\r\n:3\r\n+applied\r\n"])
+        assert (await short_timeouts(busy.address).add("a")).value == 3
         assert len(set(busy.asked)) == 1, "each attempt is the same bytes"
         with pytest.raises(jeton.Busy):
             # So patient between attempts that the deadline ends no attempt, whatever the machine is busy with.
             patient = Backoff(1e6, 1e6)
-            await AsyncClient([Puppet([b"-BUSY still\r\n"]).address], deadline=1.0, backoff=patient).add("a")
+            await AsyncClient([ScriptedServer([b"-BUSY still\r\n"]).address], deadline=1.0, backoff=patient).add("a")
         with pytest.raises(jeton.UnknownOutcome):
-            await impatient(Puppet([]).address, deadline=0.7).add("a")
+            await short_timeouts(ScriptedServer([]).address, deadline=0.7).add("a")
         with pytest.raises(jeton.UnknownOutcome):
-            await impatient(Puppet([b"", b"-NOPERM\r\n"]).address).add("a")
+            await short_timeouts(ScriptedServer([b"", b"-NOPERM\r\n"]).address).add("a")
         # A connection that is dead is not asked again and again.
-        dying = Puppet([b"*2\r\n:3\r\n+replayed\r\n"], dead=2)
-        assert (await impatient(dying.address).add("a")).replayed
+        dying = ScriptedServer([b"*2\r\n:3\r\n+replayed\r\n"], dead=2)
+        assert (await short_timeouts(dying.address).add("a")).replayed
         late = AsyncClient(Echo(0.2).address, connections=1)
         with pytest.raises(jeton.UnknownOutcome):
             await late.add("a", 1, deadline=0.05)
         assert (await late.add("a", 2)).value == 2, "a late answer is nobody else's"
-        silent = Puppet([])
+        silent = ScriptedServer([])
         hedging = AsyncClient([silent.address, server.address], hedge_after=0.01, attempt_timeout=60, deadline=60)
         begun = time.monotonic()
         assert (await hedging.add("hedged")).value == 1
@@ -109,7 +109,7 @@ def test_what_goes_wrong_is_what_it_is(server: Server) -> None:
 def test_counts_are_exact_in_a_storm(server: Server, proxy: Proxy) -> None:
     async def add_surely(client: AsyncClient, times: int) -> None:
         for _ in range(times):
-            id = client.mint()
+            id = client.new_id()
             while True:
                 try:
                     assert (await client.add("clicks", id=id)).applied
@@ -118,7 +118,7 @@ def test_counts_are_exact_in_a_storm(server: Server, proxy: Proxy) -> None:
                     pass
 
     async def crowd() -> None:
-        async with impatient(proxy.address) as client:
+        async with short_timeouts(proxy.address) as client:
             counting = asyncio.gather(*(add_surely(client, 50) for _ in range(30)))
             killing = asyncio.create_task(kill_now_and_then())
             try:

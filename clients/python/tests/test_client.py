@@ -13,13 +13,13 @@ from typing import List, Type
 import pytest
 
 import jeton
-from conftest import Echo, Proxy, Puppet, Server, free_port
+from conftest import Echo, Proxy, ScriptedServer, Server, free_port
 from jeton import Backoff, Client, Status
 
 OLD = "018bcfe5-6800-7000-8000-000000000000"
 
 
-def impatient(*addresses: str, deadline: float = 5.0) -> Client:
+def short_timeouts(*addresses: str, deadline: float = 5.0) -> Client:
     return Client(addresses, attempt_timeout=0.25, deadline=deadline, backoff=Backoff(0.002, 0.05))
 
 
@@ -42,7 +42,7 @@ def test_every_call_does_what_it_says(server: Server) -> None:
         assert client.get("name") == b"a\r\nb"
         fate = client.operation(outcome.id)
         assert (fate.word, fate.applied, fate.values) == ("known", True, [5])
-        assert client.operation(client.mint()).word == "unknown"
+        assert client.operation(client.new_id()).word == "unknown"
 
 
 def test_errors_surface_as_what_they_are(server: Server) -> None:
@@ -73,18 +73,18 @@ def test_errors_surface_as_what_they_are(server: Server) -> None:
 def test_nobody_there_is_certain_and_in_time() -> None:
     begun = time.monotonic()
     with pytest.raises(jeton.Unreachable):
-        impatient(f"127.0.0.1:{free_port()}", deadline=0.3).add("a")
+        short_timeouts(f"127.0.0.1:{free_port()}", deadline=0.3).add("a")
     assert time.monotonic() - begun < 5
 
 
 def test_busy_is_retried_and_then_said() -> None:
-    puppet = Puppet([b"-BUSY a\r\n", b"-MISCONF b\r\n", b"*2\r\n:3\r\n+applied\r\n"])
-    assert impatient(puppet.address).add("a").value == 3
-    assert len(puppet.asked) == 3 and len(set(puppet.asked)) == 1, "each attempt is the same bytes"
+    scripted = ScriptedServer([b"-BUSY a\r\n", b"-MISCONF b\r\n", b"*2\r\n:3\r\n+applied\r\n"])
+    assert short_timeouts(scripted.address).add("a").value == 3
+    assert len(scripted.asked) == 3 and len(set(scripted.asked)) == 1, "each attempt is the same bytes"
     with pytest.raises(jeton.Busy):
         # So patient between attempts that the deadline ends no attempt, whatever the machine is busy with.
         patient = Backoff(1e6, 1e6)
-        Client([Puppet([b"-BUSY still\r\n"]).address], deadline=1.0, backoff=patient).add("a")
+        Client([ScriptedServer([b"-BUSY still\r\n"]).address], deadline=1.0, backoff=patient).add("a")
 
 
 @pytest.mark.parametrize(
@@ -104,10 +104,10 @@ def test_busy_is_retried_and_then_said() -> None:
     ],
 )
 def test_what_time_does_not_mend_is_said_at_once(code: str, error: Type[jeton.JetonError]) -> None:
-    puppet = Puppet([f"-{code} no\r\n".encode(), b"*2\r\n:3\r\n+applied\r\n"])
+    scripted = ScriptedServer([f"-{code} no\r\n".encode(), b"*2\r\n:3\r\n+applied\r\n"])
     with pytest.raises(error):
-        impatient(puppet.address).add("a")
-    assert len(puppet.asked) == 1
+        short_timeouts(scripted.address).add("a")
+    assert len(scripted.asked) == 1
 
 
 def test_a_late_answer_is_nobody_elses() -> None:
@@ -118,24 +118,24 @@ def test_a_late_answer_is_nobody_elses() -> None:
 
 
 def test_an_unknown_outcome_carries_its_id() -> None:
-    silent = Puppet([])
-    client = impatient(silent.address, deadline=0.7)
-    id = client.mint()
+    silent = ScriptedServer([])
+    client = short_timeouts(silent.address, deadline=0.7)
+    id = client.new_id()
     with pytest.raises(jeton.UnknownOutcome) as unknown:
         client.add("a", id=id)
     assert unknown.value.id == id and not unknown.value.certain
     assert len(silent.asked) >= 2, "it did not try again"
     # The first attempt may have been done before the right to it was taken away.
     with pytest.raises(jeton.UnknownOutcome):
-        impatient(Puppet([b"", b"-NOPERM not any more\r\n"]).address).add("a")
+        short_timeouts(ScriptedServer([b"", b"-NOPERM not any more\r\n"]).address).add("a")
     with pytest.raises(jeton.NoPermission):
-        impatient(Puppet([b"", b"-NOPERM not any more\r\n"]).address).get("a")
+        short_timeouts(ScriptedServer([b"", b"-NOPERM not any more\r\n"]).address).get("a")
     with pytest.raises(jeton.UnknownOutcome):
-        impatient(Puppet([b"*2\r\n:1\r\n+perhaps\r\n"]).address).add("a")
+        short_timeouts(ScriptedServer([b"*2\r\n:1\r\n+perhaps\r\n"]).address).add("a")
 
 
 def test_the_next_address_is_tried_at_once_and_kept(server: Server) -> None:
-    silent = Puppet([])
+    silent = ScriptedServer([])
     client = Client([f"127.0.0.1:{free_port()}", silent.address, server.address], attempt_timeout=0.3)
     for _ in range(20):
         client.add("a")
@@ -144,7 +144,7 @@ def test_the_next_address_is_tried_at_once_and_kept(server: Server) -> None:
 
 
 def test_a_hedge_wins_over_a_silent_server(server: Server) -> None:
-    silent = Puppet([])
+    silent = ScriptedServer([])
     client = Client([silent.address, server.address], hedge_after=0.01, attempt_timeout=60, deadline=60)
     begun = time.monotonic()
     assert client.add("a").value == 1
@@ -154,7 +154,7 @@ def test_a_hedge_wins_over_a_silent_server(server: Server) -> None:
 def add_surely(client: Client, key: str, times: int) -> None:
     """Adds 1, as often as it takes to be certain that it was counted. Never with another id."""
     for _ in range(times):
-        id = client.mint()
+        id = client.new_id()
         while True:
             try:
                 assert client.add(key, id=id).applied
@@ -181,13 +181,13 @@ def crowd(client: Client, threads: int, each: int) -> None:
 
 
 def test_counts_are_exact_in_a_storm(server: Server, proxy: Proxy) -> None:
-    crowd(impatient(proxy.address), 8, 150)
+    crowd(short_timeouts(proxy.address), 8, 150)
     assert Client(server.address).get("clicks") == 1200
     assert proxy.connections > 20 and proxy.repeated > 3, "there was no storm"
 
 
 def test_counts_are_exact_while_the_server_is_killed(server: Server, proxy: Proxy) -> None:
-    client = impatient(proxy.address)
+    client = short_timeouts(proxy.address)
     counting = threading.Thread(target=crowd, args=(client, 4, 200))
     counting.start()
     kills = 0

@@ -18,14 +18,14 @@ OLD = "018bcfe5-6800-7000-8000-000000000000"
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 
-def impatient(address: str) -> Client:
+def short_timeouts(address: str) -> Client:
     return Client(address, attempt_timeout=0.25, deadline=2.0, backoff=Backoff(0.002, 0.05))
 
 
 def test_what_was_taken_without_a_server_is_delivered_by_the_next(server: Server, tmp_path: Path) -> None:
     server.kill()
     path = tmp_path / "outbox"
-    client = impatient(server.address)
+    client = short_timeouts(server.address)
     with Outbox(path, client) as outbox:
         id = outbox.add("a", 5)
         outbox.add("a", 100, max=50)
@@ -42,7 +42,7 @@ def test_what_was_taken_without_a_server_is_delivered_by_the_next(server: Server
 
 
 def test_what_cannot_be_delivered_is_listed_until_it_is_forgotten(server: Server, tmp_path: Path) -> None:
-    client = impatient(server.address)
+    client = short_timeouts(server.address)
     used = client.add("a").id
     with Outbox(tmp_path / "outbox", client) as outbox:
         outbox.add("a", 1, id=OLD)
@@ -51,14 +51,14 @@ def test_what_cannot_be_delivered_is_listed_until_it_is_forgotten(server: Server
     with Outbox(tmp_path / "outbox", client) as outbox:
         listed = outbox.undelivered()
         assert [(one.id, one.expired) for one in listed] == [(OLD, True), (used, False)]
-        assert "older than the window" in listed[0].why and listed[0].what == "add 1 to 'a'"
+        assert "older than the window" in listed[0].reason and listed[0].operation == "add 1 to 'a'"
         assert outbox.forget(OLD) and not outbox.forget(OLD)
         assert len(outbox.undelivered()) == 1
     assert client.get("a") == 1
 
 
 def test_what_it_cannot_promise_it_does_not_take(tmp_path: Path) -> None:
-    client = impatient(f"127.0.0.1:{free_port()}")
+    client = short_timeouts(f"127.0.0.1:{free_port()}")
     with Outbox(tmp_path / "outbox", client, operations_max=2) as outbox:
         with pytest.raises(jeton.InvalidRequest):
             outbox.add("a", 1, id="order-7")
@@ -86,7 +86,7 @@ while True:
 def test_a_client_that_is_killed_loses_nothing_and_counts_nothing_twice(
     server: Server, proxy: Proxy, tmp_path: Path
 ) -> None:
-    chance = random.Random(7)
+    rng = random.Random(7)
     path = tmp_path / "outbox"
     ids = []
     kills = 6
@@ -99,7 +99,7 @@ def test_a_client_that_is_killed_loses_nothing_and_counts_nothing_twice(
         )
         assert process.stdout is not None
         ids.append(process.stdout.readline().strip())
-        time.sleep(chance.random() * 0.3)
+        time.sleep(rng.random() * 0.3)
         process.kill()
         ids += process.stdout.read().split()
         process.wait()

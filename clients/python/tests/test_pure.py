@@ -1,4 +1,4 @@
-"""What needs no server: ids, the course of an operation, the protocol."""
+"""What needs no server: ids, the retry of an operation, the protocol."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import pytest
 
-from jeton import Backoff, InvalidRequest, Mint, Policy, Status
-from jeton._course import Abandon, Answered, Course, Failed, Send, Wait
-from jeton._drive import Settings, parse_address
-from jeton._errors import Failure, Weight
-from jeton._mint import SystemMint, millis_of
+from jeton import Backoff, InvalidRequest, IdGenerator, Policy, Status
+from jeton._retry import Abandon, Answered, RetryState, Failed, Send, Wait
+from jeton._execute import Settings, parse_address
+from jeton._errors import AttemptError, Retryability
+from jeton._id_generator import SystemIdGenerator, millis_of
 from jeton._resp import ErrorReply, Parser, ProtocolError, Push, command
-from jeton._verbs import Nonsense, add, add_many, read_fate, read_held, read_many, read_outcome
+from jeton._commands import UnexpectedReply, add, add_many, parse_operation_status, parse_stored_value, parse_many, parse_outcome
 
 NOW = 1_700_000_000_000
 
 
 def test_ids_grow_while_the_clock_jitters() -> None:
-    chance = random.Random(1)
-    mint = Mint()
-    ids = [mint.next(NOW - chance.randrange(5000), chance.getrandbits(128)) for _ in range(5000)]
+    rng = random.Random(1)
+    generator = IdGenerator()
+    ids = [generator.next(NOW - rng.randrange(5000), rng.getrandbits(128)) for _ in range(5000)]
     assert ids == sorted(ids) and len(set(ids)) == len(ids)
     assert all(len(id) == 36 and id[14] == "7" and id[19] in "89ab" for id in ids)
 
 
 def test_an_id_carries_its_time_and_follows_a_clock_that_is_set_back_far() -> None:
-    mint = Mint()
-    assert millis_of(mint.next(NOW, 5)) == NOW
-    assert millis_of(mint.next(NOW - 10_000, 5)) == NOW
-    assert millis_of(mint.next(NOW - 10_001, 5)) == NOW - 10_001
-    assert millis_of("uuid7:" + mint.next(NOW, 0)) == NOW
+    generator = IdGenerator()
+    assert millis_of(generator.next(NOW, 5)) == NOW
+    assert millis_of(generator.next(NOW - 10_000, 5)) == NOW
+    assert millis_of(generator.next(NOW - 10_001, 5)) == NOW - 10_001
+    assert millis_of("uuid7:" + generator.next(NOW, 0)) == NOW
     assert millis_of("7f9c24e8-3b12-4fef-91e0-5d7a0c7b6e1f") is None
-    assert SystemMint(True).next().startswith("uuid7:")
+    assert SystemIdGenerator(True).next().startswith("uuid7:")
 
 
-def run(policy: Policy, addresses: int, first: int, chance: random.Random) -> Dict[str, Any]:
-    """A whole course under any course of events."""
+def run(policy: Policy, addresses: int, first: int, rng: random.Random) -> Dict[str, Any]:
+    """A whole retry under any retry of events."""
     now = 77.0
-    course = Course(policy, now, addresses, first)
+    retry = RetryState(policy, now, addresses, first)
     sent: List[Tuple[float, int]] = []
-    flying: List[Tuple[int, float, str]] = []
-    perhaps_done = settled = False
+    in_flight: List[Tuple[int, float, str]] = []
+    may_have_applied = settled = False
     failed: Optional[Tuple[float, int, bool]] = None
     failures = 0
     for _ in range(100_000):
-        step = course.step(now)
+        step = retry.step(now)
         if isinstance(step, Send):
             if failed:
                 when, number, busy = failed
@@ -55,68 +55,68 @@ def run(policy: Policy, addresses: int, first: int, chance: random.Random) -> Di
                 assert busy or number % addresses == 0 or now == when
                 failed = None
             sent.append((now, step.address))
-            kind = chance.choice(["lost"] * 8 + ["unsent"] * 8 + ["busy"] * 4 + ["loading"] * 2)
-            kind = chance.choice([kind] * 9 + ["answered", "refused", "settled"])
-            flying.append((step.attempt, now + chance.random() * 0.4, kind))
-            assert len(flying) <= (2 if policy.hedge_after is not None else 1)
+            kind = rng.choice(["lost"] * 8 + ["unsent"] * 8 + ["busy"] * 4 + ["loading"] * 2)
+            kind = rng.choice([kind] * 9 + ["answered", "refused", "settled"])
+            in_flight.append((step.attempt, now + rng.random() * 0.4, kind))
+            assert len(in_flight) <= (2 if policy.hedge_after is not None else 1)
         elif isinstance(step, Abandon):
             attempt = step.attempt
-            kind = next(kind for number, _, kind in flying if number == attempt)
-            flying = [flight for flight in flying if flight[0] != attempt]
-            perhaps_done |= kind != "unsent"
-            course.lost(attempt, now, kind != "unsent", chance.random())
-            if not flying:
+            kind = next(kind for number, _, kind in in_flight if number == attempt)
+            in_flight = [flight for flight in in_flight if flight[0] != attempt]
+            may_have_applied |= kind != "unsent"
+            retry.lost(attempt, now, kind != "unsent", rng.random())
+            if not in_flight:
                 failures += 1
                 failed = (now, failures, False)
         elif isinstance(step, Wait):
-            assert now < step.until <= course.end
-            due = min(flying, key=lambda flight: flight[1]) if flying else None
+            assert now < step.until <= retry.end
+            due = min(in_flight, key=lambda flight: flight[1]) if in_flight else None
             if due is None or due[1] > step.until:
                 now = step.until
                 continue
-            flying.remove(due)
+            in_flight.remove(due)
             attempt, now, kind = due[0], max(now, due[1]), due[2]
             if kind == "answered":
-                course.answered(attempt)
+                retry.answered(attempt)
             elif kind == "settled":
                 settled = True
-                course.settled(attempt)
+                retry.never_applied(attempt)
             elif kind == "refused":
-                perhaps_done |= bool(flying)
-                course.refused(attempt, False)
+                may_have_applied |= bool(in_flight)
+                retry.refused(attempt, False)
             elif kind in ("busy", "loading"):
-                perhaps_done |= kind == "loading"
-                course.busy(attempt, now, kind == "loading", chance.random())
+                may_have_applied |= kind == "loading"
+                retry.busy(attempt, now, kind == "loading", rng.random())
             else:
-                perhaps_done |= kind == "lost"
-                course.lost(attempt, now, kind == "lost", chance.random())
-            if not flying:
+                may_have_applied |= kind == "lost"
+                retry.lost(attempt, now, kind == "lost", rng.random())
+            if not in_flight:
                 failures += 1
                 failed = (now, failures, kind in ("busy", "loading"))
         else:
-            return {"sent": sent, "over": now, "end": step, "done": perhaps_done, "settled": settled}
+            return {"sent": sent, "over": now, "end": step, "done": may_have_applied, "settled": settled}
     raise AssertionError("it never ends")
 
 
 def test_a_course_keeps_its_promises() -> None:
     for seed in range(3000):
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         policy = Policy(
-            deadline=chance.uniform(0.001, 3),
-            window=chance.uniform(0.001, 4),
-            attempt_timeout=chance.uniform(0.001, 0.5),
-            hedge_after=chance.choice([None, chance.uniform(0, 0.3)]),
-            backoff=Backoff(chance.uniform(0, 0.05), chance.uniform(0, 0.5)),
+            deadline=rng.uniform(0.001, 3),
+            window=rng.uniform(0.001, 4),
+            attempt_timeout=rng.uniform(0.001, 0.5),
+            hedge_after=rng.choice([None, rng.uniform(0, 0.3)]),
+            backoff=Backoff(rng.uniform(0, 0.05), rng.uniform(0, 0.5)),
         )
-        addresses, first = chance.randrange(1, 4), chance.randrange(4)
-        seen = run(policy, addresses, first, chance)
+        addresses, first = rng.randrange(1, 4), rng.randrange(4)
+        seen = run(policy, addresses, first, rng)
         latest = 77 + min(policy.deadline, policy.window / 2)
         assert seen["over"] <= latest
         for number, (when, address) in enumerate(seen["sent"]):
             assert when < latest and address == (first + number) % addresses
         end = seen["end"]
         if isinstance(end, Failed):
-            assert end.perhaps_done == (seen["done"] and not seen["settled"])
+            assert end.may_have_applied == (seen["done"] and not seen["settled"])
         else:
             assert isinstance(end, Answered)
 
@@ -128,18 +128,18 @@ def test_waits_double_up_to_a_cap() -> None:
 
 
 def test_what_is_said_is_weighed() -> None:
-    for text, weight in [
-        ("BUSY too many", Weight.LATER),
-        ("MISCONF no room", Weight.LATER),
-        ("LOADING closed", Weight.LATER_PERHAPS_DONE),
-        ("IDMISMATCH used", Weight.SETTLED),
-        ("IDEXPIRED old", Weight.NEVER),
-        ("ERR overflow", Weight.NEVER),
-        ("ERR storage: no", Weight.NEVER_PERHAPS_DONE),
-        ("STORAGE storage: no", Weight.NEVER_PERHAPS_DONE),
-        ("QUOTA no more", Weight.NEVER),
+    for text, retryability in [
+        ("BUSY too many", Retryability.LATER),
+        ("MISCONF no room", Retryability.LATER),
+        ("LOADING closed", Retryability.LATER_MAY_HAVE_APPLIED),
+        ("IDMISMATCH used", Retryability.NEVER_APPLIED),
+        ("IDEXPIRED old", Retryability.NEVER),
+        ("ERR overflow", Retryability.NEVER),
+        ("ERR storage: no", Retryability.NEVER_MAY_HAVE_APPLIED),
+        ("STORAGE storage: no", Retryability.NEVER_MAY_HAVE_APPLIED),
+        ("QUOTA no more", Retryability.NEVER),
     ]:
-        assert Failure.said(text).weight() is weight, text
+        assert AttemptError.from_server(text).retryability() is retryability, text
 
 
 def test_replies_are_read_however_they_are_cut() -> None:
@@ -186,20 +186,20 @@ def test_commands_and_what_cannot_be_one() -> None:
 
 
 def test_outcomes_are_read() -> None:
-    outcome = read_outcome([5, "refused-replayed", "relaxed"], "7")
+    outcome = parse_outcome([5, "refused-replayed", "relaxed"], "7")
     assert (outcome.value, outcome.status, outcome.replayed, outcome.relaxed) == (5, Status.REFUSED, True, True)
-    assert read_many([[1, None], "applied"], "7").values == [1, None]
-    assert read_fate(["applied", [3], 9]).values == [3]
-    assert read_fate([["applied", [3], 9], ["refused", [4], 9]]).several is not None
-    assert read_fate(["forgotten"]).word == "forgotten"
+    assert parse_many([[1, None], "applied"], "7").values == [1, None]
+    assert parse_operation_status(["applied", [3], 9]).values == [3]
+    assert parse_operation_status([["applied", [3], 9], ["refused", [4], 9]]).several is not None
+    assert parse_operation_status(["forgotten"]).word == "forgotten"
     for nonsense in [None, 5, [], [5], [5, "perhaps"], ["x", "applied"], [5, "applied", "tense"], [True, "applied"]]:
-        for read in (read_outcome, read_many):
-            with pytest.raises(Nonsense):
+        for read in (parse_outcome, parse_many):
+            with pytest.raises(UnexpectedReply):
                 read(nonsense, "7")
-        with pytest.raises(Nonsense):
-            read_fate(nonsense)
-    with pytest.raises(Nonsense):
-        read_held("x")
+        with pytest.raises(UnexpectedReply):
+            parse_operation_status(nonsense)
+    with pytest.raises(UnexpectedReply):
+        parse_stored_value("x")
 
 
 def test_addresses_and_options() -> None:

@@ -4,17 +4,17 @@
 >>> with Client("127.0.0.1:6380") as client:      # doctest: +SKIP
 ...     print(client.add("clicks", 1).value)
 
-What always holds here:
+Invariants:
 
-- One operation, one id. The id is made before the first send, and every retry and hedge sends the same bytes.
-- Never a new id on an unknown outcome. An operation that may have been counted raises `UnknownOutcome`, which
-  carries the id: asking again with it is safe, asking with another is not.
-- Any other error about a write says that nothing changed; except `IdExpired`, which says so itself.
+- One operation, one id. The client generates the id before the first attempt; every retry and hedge sends the same bytes.
+- Never a new id after an unknown outcome. An operation that may have been counted raises `UnknownOutcome` with its id:
+  a retry with this id is safe, a retry with another id is not.
+- Every other error of a write means that nothing changed, except `IdExpired`.
 """
 
 from ._aio import AsyncClient
 from ._client import Client
-from ._course import Backoff, Policy
+from ._retry import Backoff, Policy
 from ._errors import (
     BadParameters,
     Busy,
@@ -36,12 +36,12 @@ from ._errors import (
     Unreachable,
     WrongPass,
 )
-from ._mint import Mint
+from ._id_generator import IdGenerator
 from ._outbox import Outbox, OutboxBroken, OutboxError, OutboxFull, OutboxLocked, Undelivered
 from ._transactions.aio import AsyncSession, AsyncTransactions
 from ._transactions.sync import Session, Transactions
-from ._transactions.words import TransactionOutcome
-from ._verbs import Fate, ManyOutcome, Outcome, Status
+from ._transactions.wire import TransactionOutcome
+from ._commands import OperationStatus, ManyOutcome, Outcome, Status
 
 __all__ = [
     "AsyncClient",
@@ -51,7 +51,7 @@ __all__ = [
     "BadParameters",
     "Busy",
     "Client",
-    "Fate",
+    "OperationStatus",
     "Fenced",
     "IdExpired",
     "IdFormat",
@@ -61,7 +61,7 @@ __all__ = [
     "InvalidRequest",
     "JetonError",
     "ManyOutcome",
-    "Mint",
+    "IdGenerator",
     "NoAuth",
     "NoPermission",
     "NoSession",

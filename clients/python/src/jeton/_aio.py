@@ -1,4 +1,4 @@
-"""The client for asyncio: many calls share few connections, and their commands go out together."""
+"""The asyncio client. Many calls share few connections and pipeline their commands."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple, TypeVar, Union
 
-from . import _verbs as verbs
-from ._course import Abandon, Answered, Backoff, Course, Failed, Policy, Send, Wait
-from ._drive import Addresses, CannotConnect, Drive, Settings, Stuck, check_greeting
-from ._errors import Failure, read_error, write_error
-from ._mint import SystemMint
+from . import _commands as commands
+from ._retry import Abandon, Answered, Backoff, RetryState, Failed, Policy, Send, Wait
+from ._execute import Addresses, CannotConnect, Execution, Settings, RetriesExhausted, check_handshake
+from ._errors import AttemptError, read_error, write_error
+from ._id_generator import SystemIdGenerator
 from ._resp import Parser, ProtocolError, Push
-from ._verbs import Changes, Fate, Key, ManyOutcome, Nonsense, Outcome
+from ._commands import Changes, OperationStatus, Key, ManyOutcome, UnexpectedReply, Outcome
 
 T = TypeVar("T")
 
-# Commands that may wait for their answers on one connection.
+# Most commands in flight on one connection.
 _WAITING_MAX = 1024
 
 
 class _Lost(Exception):
-    """A connection that ended before the answer came."""
+    """The connection ended before the reply arrived."""
 
 
-class _Flight:
+class _Attempt:
     """An attempt: whether it may have been sent."""
 
     def __init__(self) -> None:
@@ -34,8 +34,8 @@ class _Flight:
         self.when = 0.0
 
 
-class _Line:
-    """A connection that is opened when it is needed. Answers are matched with commands in order."""
+class _PipelinedConnection:
+    """A connection, opened on demand. Replies are matched to commands in order."""
 
     def __init__(self, settings: Settings, address: Tuple[str, int]) -> None:
         self._settings = settings
@@ -45,10 +45,10 @@ class _Line:
         self._writer: Optional[asyncio.StreamWriter] = None
         self._reading: Optional[asyncio.Task[None]] = None
         self._waiting: Deque[asyncio.Future[Any]] = deque()
-        self.heard = 0.0
+        self.last_read = 0.0
 
-    async def ask(self, command: bytes, flight: _Flight) -> Any:
-        """Sends a command and waits for its answer."""
+    async def ask(self, command: bytes, flight: _Attempt) -> Any:
+        """Sends a command and waits for its reply."""
         async with self._room:
             async with self._opening:
                 if self._writer is None:
@@ -56,11 +56,11 @@ class _Line:
                 writer = self._writer
                 assert writer is not None
                 answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-                # From here on it counts as sent, and keeps its place also when its caller is gone.
+                # From here on it counts as sent, and keeps its number_in_session also when its caller is gone.
                 flight.sent, flight.when = True, time.monotonic()
                 self._waiting.append(answer)
                 writer.write(command)
-            # Whoever does not take what is sent, is waited for; and who is lost, is noticed by the reader.
+            # Waits while the server does not read; the reader notices a lost connection.
             try:
                 await writer.drain()
             except (OSError, RuntimeError):
@@ -69,24 +69,24 @@ class _Line:
 
     async def _open(self) -> None:
         name = f"{self._address[0]}:{self._address[1]}"
-        patience = self._settings.policy.attempt_timeout
+        timeout = self._settings.policy.attempt_timeout
         parser = Parser()
         writer: Optional[asyncio.StreamWriter] = None
         try:
             host, port = self._address
             opening = asyncio.open_connection(host, port, ssl=self._settings.tls)
-            reader, opened = await asyncio.wait_for(opening, patience)
+            reader, opened = await asyncio.wait_for(opening, timeout)
             writer = opened
-            opened.write(self._settings.greeting())
+            opened.write(self._settings.handshake())
             replies: List[Any] = []
             while not replies:
-                replies = await asyncio.wait_for(_receive(reader, parser), patience)
-            check_greeting(replies[0])
+                replies = await asyncio.wait_for(_receive(reader, parser), timeout)
+            check_handshake(replies[0])
         except (OSError, ProtocolError, asyncio.TimeoutError) as error:
             if writer is not None:
                 writer.transport.abort()
-            why = str(error) or "no answer in time"
-            raise CannotConnect(Failure(f"cannot connect to {name}: {why}")) from error
+            why = str(error) or "no response in time"
+            raise CannotConnect(AttemptError(f"cannot connect to {name}: {why}")) from error
         except BaseException:
             if writer is not None:
                 writer.transport.abort()
@@ -106,11 +106,11 @@ class _Line:
             while True:
                 for reply in await _receive(reader, parser):
                     if not waiting:
-                        raise ProtocolError("the server answered what nobody asked")
+                        raise ProtocolError("the server sent a reply without a request")
                     answer = waiting.popleft()
                     if not answer.done():
                         answer.set_result(reply)
-                self.heard = time.monotonic()
+                self.last_read = time.monotonic()
         except (OSError, ProtocolError) as error:
             why = str(error)
         finally:
@@ -122,9 +122,9 @@ class _Line:
                     answer.set_exception(_Lost(f"the connection was lost: {why}"))
             waiting.clear()
 
-    def doubt(self, since: float) -> None:
-        """Somebody waited in vain since then. If nobody was answered, the line is dead, and closed."""
-        if self.heard < since and self._reading is not None:
+    def close_if_silent(self, since: float) -> None:
+        """Closes the connection if it received nothing since then."""
+        if self.last_read < since and self._reading is not None:
             self._reading.cancel()
             self._writer = None
 
@@ -144,7 +144,7 @@ async def _receive(reader: asyncio.StreamReader, parser: Parser) -> List[Any]:
 
 
 class AsyncClient:
-    """As `Client`, for asyncio. One event loop at a time may use it.
+    """Like `Client`, for asyncio. One event loop at a time may use it.
 
     `connections` is how many are open to each address; all calls share them.
     """
@@ -166,9 +166,9 @@ class AsyncClient:
         self._settings = Settings.of(
             addresses, token, deadline, attempt_timeout, hedge_after, backoff, connections, window, tls
         )
-        self._lines: Optional[List[List[_Line]]] = None
+        self._lines: Optional[List[List[_PipelinedConnection]]] = None
         self._loop: Optional[asyncio.AbstractEventLoop] = None
-        self._mint = SystemMint(tagged_ids)
+        self._id_generator = SystemIdGenerator(tagged_ids)
         self._preferred = 0
         self._turn = 0
 
@@ -184,9 +184,9 @@ class AsyncClient:
         for line in [line for several in lines or [] for line in several]:
             await line.close()
 
-    def mint(self) -> str:
-        """A new id. To know the id of an operation before it is sent, make it here and give it to the operation."""
-        return self._mint.next()
+    def new_id(self) -> str:
+        """Generates an id. Use it to know the id of an operation before the operation is sent."""
+        return self._id_generator.next()
 
     async def add(
         self,
@@ -200,17 +200,17 @@ class AsyncClient:
     ) -> Outcome:
         """Adds to a counter: `row` of the default table, or `table/row`.
 
-        With `min` or `max` it is refused if the counter would leave them.
+        The server refuses it if the counter would leave the bounds `min` and `max`.
         """
-        id = self.mint() if id is None else id
-        return await self._write(verbs.add(key, delta, id, min, max), id, deadline, verbs.read_outcome)
+        id = self.new_id() if id is None else id
+        return await self._write(commands.add(key, delta, id, min, max), id, deadline, commands.parse_outcome)
 
     async def add_many(
         self, changes: Changes, *, id: Optional[str] = None, deadline: Optional[float] = None
     ) -> ManyOutcome:
         """Adds to several counters of one partition, all or none."""
-        id = self.mint() if id is None else id
-        return await self._write(verbs.add_many(changes, id), id, deadline, verbs.read_many)
+        id = self.new_id() if id is None else id
+        return await self._write(commands.add_many(changes, id), id, deadline, commands.parse_many)
 
     async def set(
         self,
@@ -220,114 +220,114 @@ class AsyncClient:
         id: Optional[str] = None,
         deadline: Optional[float] = None,
     ) -> Outcome:
-        """Sets a counter, or puts bytes."""
-        id = self.mint() if id is None else id
-        return await self._write(verbs.set_(key, value, id), id, deadline, verbs.read_outcome)
+        """Sets a counter, or stores bytes."""
+        id = self.new_id() if id is None else id
+        return await self._write(commands.set_(key, value, id), id, deadline, commands.parse_outcome)
 
     async def reset(self, key: Key, *, id: Optional[str] = None, deadline: Optional[float] = None) -> Outcome:
         """Sets a counter to 0."""
-        id = self.mint() if id is None else id
-        return await self._write(verbs.reset(key, id), id, deadline, verbs.read_outcome)
+        id = self.new_id() if id is None else id
+        return await self._write(commands.reset(key, id), id, deadline, commands.parse_outcome)
 
     async def delete(
         self, key: Key, *, id: Optional[str] = None, deadline: Optional[float] = None
     ) -> Outcome:
         """Deletes a counter, or bytes."""
-        id = self.mint() if id is None else id
-        return await self._write(verbs.delete(key, id), id, deadline, verbs.read_outcome)
+        id = self.new_id() if id is None else id
+        return await self._write(commands.delete(key, id), id, deadline, commands.parse_outcome)
 
     async def get(self, key: Key, *, deadline: Optional[float] = None) -> Union[int, bytes, None]:
-        """What a key holds: a counter as `int`, bytes as `bytes`, or nothing."""
-        return await self._read(verbs.get(key), deadline, verbs.read_held)
+        """Reads a key: a counter as `int`, bytes as `bytes`, or `None`."""
+        return await self._read(commands.get(key), deadline, commands.parse_stored_value)
 
     async def operation(
         self, id: str, *, table: Optional[str] = None, deadline: Optional[float] = None
-    ) -> Fate:
-        """What became of an id, in the default table or another."""
-        return await self._read(verbs.operation(id, table), deadline, verbs.read_fate)
+    ) -> OperationStatus:
+        """Reads the status of an operation by its id, in the default table or another."""
+        return await self._read(commands.operation(id, table), deadline, commands.parse_operation_status)
 
     async def _write(
         self, command: bytes, id: str, deadline: Optional[float], read: Callable[[Any, str], T]
     ) -> T:
         try:
-            return read(await self._drive(command, deadline), id)
-        except Stuck as stuck:
-            raise write_error(id, stuck.failure, stuck.perhaps_done) from None
-        except Nonsense as nonsense:
-            raise write_error(id, Failure(f"an answer that makes no sense: {nonsense}"), True) from None
+            return read(await self._execute_with_retries(command, deadline), id)
+        except RetriesExhausted as exhausted:
+            raise write_error(id, exhausted.error, exhausted.may_have_applied) from None
+        except UnexpectedReply as unexpected:
+            raise write_error(id, AttemptError(f"unexpected reply: {unexpected}"), True) from None
 
     async def _read(self, command: bytes, deadline: Optional[float], read: Callable[[Any], T]) -> T:
         try:
-            return read(await self._drive(command, deadline))
-        except Stuck as stuck:
-            raise read_error(stuck.failure) from None
-        except Nonsense as nonsense:
-            raise read_error(Failure(f"an answer that makes no sense: {nonsense}")) from None
+            return read(await self._execute_with_retries(command, deadline))
+        except RetriesExhausted as exhausted:
+            raise read_error(exhausted.error) from None
+        except UnexpectedReply as unexpected:
+            raise read_error(AttemptError(f"unexpected reply: {unexpected}")) from None
 
-    def _line(self, address: int, turn: int) -> _Line:
+    def _line(self, address: int, turn: int) -> _PipelinedConnection:
         loop = asyncio.get_running_loop()
         if self._lines is None or self._loop is not loop:
-            # What was opened in another event loop ended with it.
+            # Connections of another event loop ended with it.
             self._loop = loop
             several = range(self._settings.connections)
-            self._lines = [[_Line(self._settings, at) for _ in several] for at in self._settings.addresses]
+            self._lines = [[_PipelinedConnection(self._settings, at) for _ in several] for at in self._settings.addresses]
         lines = self._lines[address]
         return lines[turn % len(lines)]
 
-    async def _drive(self, command: bytes, deadline: Optional[float]) -> Any:
+    async def _execute_with_retries(self, command: bytes, deadline: Optional[float]) -> Any:
         policy = self._settings.policy
         if deadline is not None:
             policy = Policy(deadline, policy.window, policy.attempt_timeout, policy.hedge_after, policy.backoff)
-        course = Course(policy, time.monotonic(), len(self._settings.addresses), self._preferred)
-        drive = Drive(course)
+        retry = RetryState(policy, time.monotonic(), len(self._settings.addresses), self._preferred)
+        execution = Execution(retry)
         self._turn += 1
         turn = self._turn
-        flying: Dict[asyncio.Task[Any], Tuple[int, _Flight, _Line]] = {}
+        in_flight: Dict[asyncio.Task[Any], Tuple[int, _Attempt, _PipelinedConnection]] = {}
         try:
             while True:
-                step = course.step(time.monotonic())
+                step = retry.step(time.monotonic())
                 if isinstance(step, Send):
-                    # A second attempt at the same address goes over another connection, if there is one.
-                    flight, line = _Flight(), self._line(step.address, turn + step.attempt)
-                    flying[asyncio.create_task(line.ask(command, flight))] = (step.attempt, flight, line)
+                    # A second attempt at the same address uses another connection, if there is one.
+                    flight, line = _Attempt(), self._line(step.address, turn + step.attempt)
+                    in_flight[asyncio.create_task(line.ask(command, flight))] = (step.attempt, flight, line)
                 elif isinstance(step, Abandon):
-                    for task, (attempt, flight, line) in list(flying.items()):
+                    for task, (attempt, flight, line) in list(in_flight.items()):
                         if attempt == step.attempt:
-                            del flying[task]
+                            del in_flight[task]
                             task.cancel()
                             if flight.sent:
-                                line.doubt(flight.when)
-                            drive.lost(attempt, Failure("no answer in time"), flight.sent, time.monotonic())
+                                line.close_if_silent(flight.when)
+                            execution.lost(attempt, AttemptError("no response in time"), flight.sent, time.monotonic())
                 elif isinstance(step, Wait):
                     left = max(step.until - time.monotonic(), 0.0)
-                    if not flying:
+                    if not in_flight:
                         await asyncio.sleep(left)
                         continue
-                    done, _ = await asyncio.wait(flying, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                    done, _ = await asyncio.wait(in_flight, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                     for task in done:
-                        attempt, flight, _line = flying.pop(task)
-                        _report(drive, attempt, flight, task)
+                        attempt, flight, _line = in_flight.pop(task)
+                        _report(execution, attempt, flight, task)
                 elif isinstance(step, Answered):
-                    self._preferred = (course.first + step.attempt) % course.addresses
-                    return drive.answer
+                    self._preferred = (retry.first + step.attempt) % retry.addresses
+                    return execution.answer
                 elif isinstance(step, Failed):
-                    raise Stuck(step.perhaps_done, drive.failure)
+                    raise RetriesExhausted(step.may_have_applied, execution.error)
         finally:
-            for task in flying:
+            for task in in_flight:
                 task.cancel()
 
 
-def _report(drive: Drive, attempt: int, flight: _Flight, task: asyncio.Task[Any]) -> None:
+def _report(execution: Execution, attempt: int, flight: _Attempt, task: asyncio.Task[Any]) -> None:
     now = time.monotonic()
     if task.cancelled():
-        drive.lost(attempt, Failure("the client is closed"), flight.sent, now)
+        execution.lost(attempt, AttemptError("the client is closed"), flight.sent, now)
         return
     error = task.exception()
     if error is None:
-        drive.reply(attempt, task.result(), now)
+        execution.reply(attempt, task.result(), now)
     elif isinstance(error, CannotConnect):
-        drive.lost(attempt, error.failure, False, now)
+        execution.lost(attempt, error.error, False, now)
     elif isinstance(error, (OSError, _Lost)):
-        drive.lost(attempt, Failure(str(error)), flight.sent, now)
+        execution.lost(attempt, AttemptError(str(error)), flight.sent, now)
     else:
         raise error

@@ -1,4 +1,4 @@
-"""The client for threads: calls block, and may come from any thread."""
+"""The blocking client. Threads may share it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar, Union
 
-from . import _verbs as verbs
-from ._course import Abandon, Answered, Backoff, Course, Failed, Policy, Send, Wait
-from ._drive import Addresses, CannotConnect, Drive, Settings, Stuck, check_greeting
-from ._errors import Failure, read_error, write_error
-from ._mint import SystemMint
+from . import _commands as commands
+from ._retry import Abandon, Answered, Backoff, RetryState, Failed, Policy, Send, Wait
+from ._execute import Addresses, CannotConnect, Execution, Settings, RetriesExhausted, check_handshake
+from ._errors import AttemptError, read_error, write_error
+from ._id_generator import SystemIdGenerator
 from ._resp import Parser, ProtocolError, Push
-from ._verbs import Changes, Fate, Key, ManyOutcome, Nonsense, Outcome
+from ._commands import Changes, OperationStatus, Key, ManyOutcome, UnexpectedReply, Outcome
 
 T = TypeVar("T")
 
@@ -25,22 +25,22 @@ _Selector: Type[selectors.BaseSelector] = getattr(selectors, "PollSelector", sel
 
 
 class _Connection:
-    """A connection that one call has at a time."""
+    """A connection, used by one call at a time."""
 
-    def __init__(self, settings: Settings, address: Tuple[str, int], patience: float) -> None:
-        end = time.monotonic() + patience
+    def __init__(self, settings: Settings, address: Tuple[str, int], timeout: float) -> None:
+        end = time.monotonic() + timeout
         name = f"{address[0]}:{address[1]}"
         try:
-            self.sock: socket.socket = socket.create_connection(address, timeout=patience)
+            self.sock: socket.socket = socket.create_connection(address, timeout=timeout)
         except OSError as error:
-            raise CannotConnect(Failure(f"cannot connect to {name}: {error}")) from error
+            raise CannotConnect(AttemptError(f"cannot connect to {name}: {error}")) from error
         self._parser = Parser()
         self._replies: List[Any] = []
         try:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if settings.tls is not None:
                 self.sock = settings.tls.wrap_socket(self.sock, server_hostname=address[0])
-            self.sock.sendall(settings.greeting())
+            self.sock.sendall(settings.handshake())
             reply: Any = None
             while True:
                 found, reply = self.take()
@@ -48,16 +48,16 @@ class _Connection:
                     break
                 self.sock.settimeout(max(end - time.monotonic(), 0.001))
                 self.receive()
-            check_greeting(reply)
+            check_handshake(reply)
         except (OSError, ProtocolError) as error:
             self.close()
-            raise CannotConnect(Failure(f"cannot connect to {name}: {error}")) from error
+            raise CannotConnect(AttemptError(f"cannot connect to {name}: {error}")) from error
         except CannotConnect:
             self.close()
             raise
 
     def receive(self) -> None:
-        """Reads what is there."""
+        """Reads the available input."""
         data = self.sock.recv(65536)
         if not data:
             raise OSError("the server closed the connection")
@@ -72,7 +72,7 @@ class _Connection:
         return (True, self._replies.pop(0)) if self._replies else (False, None)
 
     def is_quiet(self) -> bool:
-        """Whether nothing has come that nobody asked for, such as the end."""
+        """Whether no unexpected input is there, such as the end of the connection."""
         if self._replies:
             return False
         with _Selector() as selector:
@@ -84,7 +84,7 @@ class _Connection:
 
 
 class _Pool:
-    """Connections that nobody uses, and how many there may be."""
+    """Idle connections, and the limit on all of them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -96,13 +96,13 @@ class _Pool:
         self._idle: Dict[int, List[_Connection]] = {}
         self._room = [threading.Semaphore(self._settings.connections) for _ in self._settings.addresses]
 
-    def take(self, address: int, patience: float) -> _Connection:
+    def take(self, address: int, timeout: float) -> _Connection:
         if self._pid != os.getpid():
-            # What a parent has opened is the parent's: two processes on one connection mix up their answers.
+            # The connections belong to the parent: two processes on one connection would mix up replies.
             self._renew()
-        end = time.monotonic() + patience
-        if not self._room[address].acquire(timeout=patience):
-            raise CannotConnect(Failure("all connections are in use"))
+        end = time.monotonic() + timeout
+        if not self._room[address].acquire(timeout=timeout):
+            raise CannotConnect(AttemptError("all connections are in use"))
         try:
             while True:
                 with self._lock:
@@ -137,10 +137,10 @@ class _Pool:
 class Client:
     """A client of one store, which may have several addresses. Threads may share it.
 
-    All times are in seconds. `deadline` is how long an operation is tried, `attempt_timeout` how long one attempt
-    waits for its answer, `hedge_after` after which time it is sent a second time elsewhere. `connections` is how many
-    may be open to each address, `window` how long the tables remember ids: nothing is tried for longer than half of
-    it. `tagged_ids` is for tables that take ids of several formats.
+    All times are in seconds. `deadline` limits the retries of an operation, `attempt_timeout` one attempt. After
+    `hedge_after` without a reply a second attempt is sent to the next address. `connections` limits the connections to
+    each address. `window` is how long the tables keep dedup records; retries stop after half of it. `tagged_ids` is
+    for tables that accept ids of several formats.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Client:
             addresses, token, deadline, attempt_timeout, hedge_after, backoff, connections, window, tls
         )
         self._pool = _Pool(self._settings)
-        self._mint = SystemMint(tagged_ids)
+        self._id_generator = SystemIdGenerator(tagged_ids)
         self._preferred = 0
 
     def __enter__(self) -> Client:
@@ -171,12 +171,12 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections that nobody uses."""
+        """Closes the idle connections."""
         self._pool.close()
 
-    def mint(self) -> str:
-        """A new id. To know the id of an operation before it is sent, make it here and give it to the operation."""
-        return self._mint.next()
+    def new_id(self) -> str:
+        """Generates an id. Use it to know the id of an operation before the operation is sent."""
+        return self._id_generator.next()
 
     def add(
         self,
@@ -190,17 +190,17 @@ class Client:
     ) -> Outcome:
         """Adds to a counter: `row` of the default table, or `table/row`.
 
-        With `min` or `max` it is refused if the counter would leave them.
+        The server refuses it if the counter would leave the bounds `min` and `max`.
         """
-        id = self.mint() if id is None else id
-        return self._write(verbs.add(key, delta, id, min, max), id, deadline, verbs.read_outcome)
+        id = self.new_id() if id is None else id
+        return self._write(commands.add(key, delta, id, min, max), id, deadline, commands.parse_outcome)
 
     def add_many(
         self, changes: Changes, *, id: Optional[str] = None, deadline: Optional[float] = None
     ) -> ManyOutcome:
         """Adds to several counters of one partition, all or none."""
-        id = self.mint() if id is None else id
-        return self._write(verbs.add_many(changes, id), id, deadline, verbs.read_many)
+        id = self.new_id() if id is None else id
+        return self._write(commands.add_many(changes, id), id, deadline, commands.parse_many)
 
     def set(
         self,
@@ -210,125 +210,125 @@ class Client:
         id: Optional[str] = None,
         deadline: Optional[float] = None,
     ) -> Outcome:
-        """Sets a counter, or puts bytes."""
-        id = self.mint() if id is None else id
-        return self._write(verbs.set_(key, value, id), id, deadline, verbs.read_outcome)
+        """Sets a counter, or stores bytes."""
+        id = self.new_id() if id is None else id
+        return self._write(commands.set_(key, value, id), id, deadline, commands.parse_outcome)
 
     def reset(self, key: Key, *, id: Optional[str] = None, deadline: Optional[float] = None) -> Outcome:
         """Sets a counter to 0."""
-        id = self.mint() if id is None else id
-        return self._write(verbs.reset(key, id), id, deadline, verbs.read_outcome)
+        id = self.new_id() if id is None else id
+        return self._write(commands.reset(key, id), id, deadline, commands.parse_outcome)
 
     def delete(self, key: Key, *, id: Optional[str] = None, deadline: Optional[float] = None) -> Outcome:
         """Deletes a counter, or bytes."""
-        id = self.mint() if id is None else id
-        return self._write(verbs.delete(key, id), id, deadline, verbs.read_outcome)
+        id = self.new_id() if id is None else id
+        return self._write(commands.delete(key, id), id, deadline, commands.parse_outcome)
 
     def get(self, key: Key, *, deadline: Optional[float] = None) -> Union[int, bytes, None]:
-        """What a key holds: a counter as `int`, bytes as `bytes`, or nothing."""
-        return self._read(verbs.get(key), deadline, verbs.read_held)
+        """Reads a key: a counter as `int`, bytes as `bytes`, or `None`."""
+        return self._read(commands.get(key), deadline, commands.parse_stored_value)
 
     def operation(
         self, id: str, *, table: Optional[str] = None, deadline: Optional[float] = None
-    ) -> Fate:
-        """What became of an id, in the default table or another."""
-        return self._read(verbs.operation(id, table), deadline, verbs.read_fate)
+    ) -> OperationStatus:
+        """Reads the status of an operation by its id, in the default table or another."""
+        return self._read(commands.operation(id, table), deadline, commands.parse_operation_status)
 
     def _send(self, command: bytes, id: str, deadline: float) -> ManyOutcome:
-        """Sends a write that is written down already, with this id in it. For the outbox."""
-        return self._write(command, id, deadline, verbs.read_any)
+        """Sends an encoded write with this id. For the outbox."""
+        return self._write(command, id, deadline, commands.parse_any)
 
     def _write(
         self, command: bytes, id: str, deadline: Optional[float], read: Callable[[Any, str], T]
     ) -> T:
         try:
-            return read(self._drive(command, deadline), id)
-        except Stuck as stuck:
-            raise write_error(id, stuck.failure, stuck.perhaps_done) from None
-        except Nonsense as nonsense:
-            raise write_error(id, Failure(f"an answer that makes no sense: {nonsense}"), True) from None
+            return read(self._execute_with_retries(command, deadline), id)
+        except RetriesExhausted as exhausted:
+            raise write_error(id, exhausted.error, exhausted.may_have_applied) from None
+        except UnexpectedReply as unexpected:
+            raise write_error(id, AttemptError(f"unexpected reply: {unexpected}"), True) from None
 
     def _read(self, command: bytes, deadline: Optional[float], read: Callable[[Any], T]) -> T:
         try:
-            return read(self._drive(command, deadline))
-        except Stuck as stuck:
-            raise read_error(stuck.failure) from None
-        except Nonsense as nonsense:
-            raise read_error(Failure(f"an answer that makes no sense: {nonsense}")) from None
+            return read(self._execute_with_retries(command, deadline))
+        except RetriesExhausted as exhausted:
+            raise read_error(exhausted.error) from None
+        except UnexpectedReply as unexpected:
+            raise read_error(AttemptError(f"unexpected reply: {unexpected}")) from None
 
-    def _drive(self, command: bytes, deadline: Optional[float]) -> Any:
+    def _execute_with_retries(self, command: bytes, deadline: Optional[float]) -> Any:
         policy = self._settings.policy
         if deadline is not None:
             policy = Policy(deadline, policy.window, policy.attempt_timeout, policy.hedge_after, policy.backoff)
-        course = Course(policy, time.monotonic(), len(self._settings.addresses), self._preferred)
-        volley = _Volley(self._pool, Drive(course), command, policy.attempt_timeout)
+        retry = RetryState(policy, time.monotonic(), len(self._settings.addresses), self._preferred)
+        attempts = _Attempts(self._pool, Execution(retry), command, policy.attempt_timeout)
         try:
-            address = volley.run()
+            address = attempts.run()
         finally:
-            # Answers to what still flies would be taken for answers to the next.
-            volley.close()
+            # Late replies must not be taken for replies to the next command.
+            attempts.close()
         self._preferred = address
-        return volley.drive.answer
+        return attempts.execution.answer
 
 
-class _Volley:
+class _Attempts:
     """The attempts of one operation, each on a connection of its own."""
 
-    def __init__(self, pool: _Pool, drive: Drive, command: bytes, patience: float) -> None:
-        self.drive = drive
+    def __init__(self, pool: _Pool, execution: Execution, command: bytes, timeout: float) -> None:
+        self.execution = execution
         self._pool = pool
         self._command = command
-        self._patience = patience
-        self._flying: Dict[int, Tuple[int, _Connection]] = {}
+        self._timeout = timeout
+        self._in_flight: Dict[int, Tuple[int, _Connection]] = {}
 
     def run(self) -> int:
-        """Until it is answered. The address that did."""
-        course = self.drive.course
+        """Runs until there is a reply. Returns the index of the address."""
+        retry = self.execution.retry
         while True:
-            step = course.step(time.monotonic())
+            step = retry.step(time.monotonic())
             if isinstance(step, Send):
                 self._send(step)
             elif isinstance(step, Abandon):
                 self._land(step.attempt, False)
-                self.drive.lost(step.attempt, Failure("no answer in time"), True, time.monotonic())
+                self.execution.lost(step.attempt, AttemptError("no response in time"), True, time.monotonic())
             elif isinstance(step, Wait):
                 self._wait(step.until)
             elif isinstance(step, Answered):
-                return (course.first + step.attempt) % course.addresses
+                return (retry.first + step.attempt) % retry.addresses
             elif isinstance(step, Failed):
-                raise Stuck(step.perhaps_done, self.drive.failure)
+                raise RetriesExhausted(step.may_have_applied, self.execution.error)
 
     def close(self) -> None:
-        for attempt in list(self._flying):
+        for attempt in list(self._in_flight):
             self._land(attempt, False)
 
     def _send(self, step: Send) -> None:
-        left = self.drive.course.end - time.monotonic()
-        patience = max(min(self._patience, left), 0.001)
+        left = self.execution.retry.end - time.monotonic()
+        timeout = max(min(self._timeout, left), 0.001)
         try:
-            connection = self._pool.take(step.address, patience)
+            connection = self._pool.take(step.address, timeout)
         except CannotConnect as error:
-            self.drive.lost(step.attempt, error.failure, False, time.monotonic())
+            self.execution.lost(step.attempt, error.error, False, time.monotonic())
             return
-        self._flying[step.attempt] = (step.address, connection)
+        self._in_flight[step.attempt] = (step.address, connection)
         try:
-            connection.sock.settimeout(patience)
+            connection.sock.settimeout(timeout)
             connection.sock.sendall(self._command)
         except OSError as error:
             self._lose(step.attempt, error)
 
     def _wait(self, until: float) -> None:
         with _Selector() as selector:
-            for number, (_, connection) in self._flying.items():
+            for number, (_, connection) in self._in_flight.items():
                 selector.register(connection.sock, selectors.EVENT_READ, number)
             left = max(until - time.monotonic(), 0.0)
-            if not self._flying:
+            if not self._in_flight:
                 time.sleep(left)
                 return
             ready = selector.select(left)
         for key, _ in ready:
             attempt: int = key.data
-            connection = self._flying[attempt][1]
+            connection = self._in_flight[attempt][1]
             try:
                 connection.receive()
                 found, reply = connection.take()
@@ -337,12 +337,12 @@ class _Volley:
                 continue
             if found:
                 self._land(attempt, connection.is_quiet())
-                self.drive.reply(attempt, reply, time.monotonic())
+                self.execution.reply(attempt, reply, time.monotonic())
 
     def _lose(self, attempt: int, error: Exception) -> None:
         self._land(attempt, False)
-        self.drive.lost(attempt, Failure(f"the connection was lost: {error}"), True, time.monotonic())
+        self.execution.lost(attempt, AttemptError(f"the connection was lost: {error}"), True, time.monotonic())
 
     def _land(self, attempt: int, usable: bool) -> None:
-        address, connection = self._flying.pop(attempt)
+        address, connection = self._in_flight.pop(attempt)
         self._pool.give(address, connection, usable)

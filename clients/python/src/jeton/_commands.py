@@ -1,4 +1,4 @@
-"""What is said to a server, and what it says about it. Without I/O."""
+"""Commands to the server and its replies. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ManyOutcome:
 
 
 @dataclass(frozen=True)
-class Fate:
+class OperationStatus:
     """What a server knows of an id: `known`, `unknown`, `forgotten` or `probably-seen`."""
 
     word: str
@@ -76,10 +76,10 @@ class Fate:
     #: Of a known id: when it was done, by the server's time in milliseconds since 1970.
     millis: Optional[int] = None
     #: Of an id that was used for rows of several partitions: each of them.
-    several: Optional[List[Fate]] = None
+    several: Optional[List[OperationStatus]] = None
 
 
-class Nonsense(Exception):
+class UnexpectedReply(Exception):
     """An answer that is none to what was asked."""
 
 
@@ -93,7 +93,7 @@ def as_key(key: Key) -> bytes:
 
 def _number(number: int) -> bytes:
     if not -(1 << 63) <= number < 1 << 63:
-        raise InvalidRequest("numbers are of 64 bits")
+        raise InvalidRequest("acks are of 64 bits")
     return b"%d" % number
 
 
@@ -181,49 +181,49 @@ def _parts(reply: Any) -> Tuple[Any, Status, bool, bool]:
         if len(reply) == 2 or reply[2] == "relaxed":
             status, replayed = _WORDS[reply[1]]
             return reply[0], status, replayed, len(reply) == 3
-    raise Nonsense(repr(reply)[:200])
+    raise UnexpectedReply(repr(reply)[:200])
 
 
-def read_outcome(reply: Any, id: str) -> Outcome:
+def parse_outcome(reply: Any, id: str) -> Outcome:
     value, status, replayed, relaxed = _parts(reply)
     if not _is_optional(value):
-        raise Nonsense(repr(reply)[:200])
+        raise UnexpectedReply(repr(reply)[:200])
     return Outcome(id, value, status, replayed, relaxed)
 
 
-def read_many(reply: Any, id: str) -> ManyOutcome:
+def parse_many(reply: Any, id: str) -> ManyOutcome:
     values, status, replayed, relaxed = _parts(reply)
     if values is None:
         values = []
     if not isinstance(values, list) or not all(map(_is_optional, values)):
-        raise Nonsense(repr(reply)[:200])
+        raise UnexpectedReply(repr(reply)[:200])
     return ManyOutcome(id, values, status, replayed, relaxed)
 
 
-def read_any(reply: Any, id: str) -> ManyOutcome:
+def parse_any(reply: Any, id: str) -> ManyOutcome:
     """The answer to a write to one counter or several."""
     value, status, replayed, relaxed = _parts(reply)
     if isinstance(value, list):
-        return read_many(reply, id)
+        return parse_many(reply, id)
     if not _is_optional(value):
-        raise Nonsense(repr(reply)[:200])
+        raise UnexpectedReply(repr(reply)[:200])
     return ManyOutcome(id, [value], status, replayed, relaxed)
 
 
-def read_held(reply: Any) -> Union[int, bytes, None]:
+def parse_stored_value(reply: Any) -> Union[int, bytes, None]:
     if _is_optional(reply) or isinstance(reply, bytes):
         held: Union[int, bytes, None] = reply
         return held
-    raise Nonsense(repr(reply)[:200])
+    raise UnexpectedReply(repr(reply)[:200])
 
 
-def read_fate(reply: Any) -> Fate:
+def parse_operation_status(reply: Any) -> OperationStatus:
     if isinstance(reply, list) and reply:
         if isinstance(reply[0], list):
-            return Fate("known", several=[read_fate(one) for one in reply])
+            return OperationStatus("known", several=[parse_operation_status(one) for one in reply])
         if len(reply) == 1 and reply[0] in ("unknown", "forgotten", "probably-seen"):
-            return Fate(reply[0])
+            return OperationStatus(reply[0])
         if len(reply) == 3 and reply[0] in ("applied", "refused") and isinstance(reply[1], list):
             if all(map(_is_optional, reply[1])) and isinstance(reply[2], int):
-                return Fate("known", reply[0] == "applied", reply[1], reply[2])
-    raise Nonsense(repr(reply)[:200])
+                return OperationStatus("known", reply[0] == "applied", reply[1], reply[2])
+    raise UnexpectedReply(repr(reply)[:200])

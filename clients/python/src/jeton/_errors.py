@@ -1,4 +1,4 @@
-"""What goes wrong with an operation, as classes."""
+"""The errors of an operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class JetonError(Exception):
 
 
 class UnknownOutcome(JetonError):
-    """Whether the operation was counted is not known. Ask again with the same id: it counts once.
+    """Whether the operation was counted is not known. SendTo again with the same id: it counts once.
 
     With another id it may count twice.
     """
@@ -120,17 +120,17 @@ _REFUSALS: Dict[str, Type[Refused]] = {
 }
 
 
-class Weight(enum.Enum):
+class Retryability(enum.Enum):
     """What an answer with an error leaves open."""
 
     LATER = 1  # Nothing changed; ask again later.
-    LATER_PERHAPS_DONE = 2  # Something may have changed; ask again later.
+    LATER_MAY_HAVE_APPLIED = 2  # Something may have changed; ask again later.
     NEVER = 3  # This attempt changed nothing, and another will not fare better.
-    NEVER_PERHAPS_DONE = 4  # As NEVER, but this attempt may have changed something.
-    SETTLED = 5  # No attempt with this id has changed what was asked for, or will.
+    NEVER_MAY_HAVE_APPLIED = 4  # As NEVER, but this attempt may have changed something.
+    NEVER_APPLIED = 5  # No attempt with this id has changed what was asked for, or will.
 
 
-class Failure:
+class AttemptError:
     """Why an attempt had no answer, or none that ends the operation."""
 
     def __init__(self, text: str, code: Optional[str] = None) -> None:
@@ -138,37 +138,37 @@ class Failure:
         self.code = code
 
     @staticmethod
-    def said(message: str) -> Failure:
+    def from_server(message: str) -> AttemptError:
         """What the server said instead of doing it."""
-        return Failure(message, message.split(" ", 1)[0])
+        return AttemptError(message, message.split(" ", 1)[0])
 
-    def weight(self) -> Weight:
+    def retryability(self) -> Retryability:
         if self.code in ("BUSY", "MISCONF"):
-            return Weight.LATER
+            return Retryability.LATER
         # A server that stops gives up what is under way, and does not know what became of it.
         if self.code in ("LOADING", "IDBUSY"):
-            return Weight.LATER_PERHAPS_DONE
+            return Retryability.LATER_MAY_HAVE_APPLIED
         if self.code == "IDMISMATCH":
-            return Weight.SETTLED
+            return Retryability.NEVER_APPLIED
         # A write to disk that failed may still be there after a restart.
         if self.code == "STORAGE" or self.text.startswith("ERR storage"):
-            return Weight.NEVER_PERHAPS_DONE
-        return Weight.NEVER
+            return Retryability.NEVER_MAY_HAVE_APPLIED
+        return Retryability.NEVER
 
 
-def write_error(id: str, failure: Failure, perhaps_done: bool) -> JetonError:
+def write_error(id: str, error: AttemptError, may_have_applied: bool) -> JetonError:
     """Why a write failed."""
-    if failure.code == "IDEXPIRED":
-        return IdExpired(id, failure.text)
-    if perhaps_done:
-        return UnknownOutcome(id, failure.text)
-    return read_error(failure)
+    if error.code == "IDEXPIRED":
+        return IdExpired(id, error.text)
+    if may_have_applied:
+        return UnknownOutcome(id, error.text)
+    return read_error(error)
 
 
-def read_error(failure: Failure) -> JetonError:
+def read_error(error: AttemptError) -> JetonError:
     """Why a read failed, or a write that certainly changed nothing."""
-    if failure.code is None or failure.code == "LOADING":
-        return Unreachable(f"gave up at the deadline: {failure.text}")
-    if failure.code in ("BUSY", "MISCONF"):
-        return Busy(failure.text)
-    return _REFUSALS.get(failure.code, Refused)(failure.code, failure.text)
+    if error.code is None or error.code == "LOADING":
+        return Unreachable(f"gave up at the deadline: {error.text}")
+    if error.code in ("BUSY", "MISCONF"):
+        return Busy(error.text)
+    return _REFUSALS.get(error.code, Refused)(error.code, error.text)

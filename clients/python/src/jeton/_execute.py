@@ -1,4 +1,4 @@
-"""What both clients share: where the servers are, how hard to try, and what a letter means for a course."""
+"""Shared by both clients: settings, and the meaning of replies for retries."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
-from ._course import Backoff, Course, Policy
-from ._errors import Failure, InvalidRequest, Weight
+from ._retry import Backoff, RetryState, Policy
+from ._errors import AttemptError, InvalidRequest, Retryability
 from ._resp import ErrorReply, command
 
 Addresses = Union[str, Sequence[str]]
@@ -52,14 +52,14 @@ class Settings:
         if not 1 <= connections <= 1024:
             raise InvalidRequest("connections must be between 1 and 1024")
         if min(deadline, attempt_timeout, window) <= 0:
-            raise InvalidRequest("deadline, attempt_timeout and window must be longer than nothing")
+            raise InvalidRequest("deadline, attempt_timeout and window must not be zero")
         if backoff is not None and min(backoff.base, backoff.cap) <= 0:
             # A client that does not wait keeps a server down that others wait for.
-            raise InvalidRequest("backoff must be longer than nothing")
+            raise InvalidRequest("backoff must not be zero")
         policy = Policy(deadline, window, attempt_timeout, hedge_after, backoff or Backoff())
         return Settings([parse_address(one) for one in listed], policy, connections, tls, token)
 
-    def greeting(self) -> bytes:
+    def handshake(self) -> bytes:
         """What is said first on a connection."""
         words = [b"HELLO", b"3"]
         if self.token is not None:
@@ -70,58 +70,58 @@ class Settings:
 class CannotConnect(Exception):
     """There is no connection to send on. Nothing was sent."""
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.text)
-        self.failure = failure
+    def __init__(self, error: AttemptError) -> None:
+        super().__init__(error.text)
+        self.error = error
 
 
-def check_greeting(reply: Any) -> None:
+def check_handshake(reply: Any) -> None:
     """Whether the server let us in."""
     if isinstance(reply, ErrorReply):
-        failure = Failure.said(reply.message)
+        error = AttemptError.from_server(reply.message)
         # A token that is not taken now will not be taken later; anything else may pass.
-        if failure.code not in ("NOAUTH", "WRONGPASS", "NOPERM"):
-            failure = Failure(reply.message)
-        raise CannotConnect(failure)
+        if error.code not in ("NOAUTH", "WRONGPASS", "NOPERM"):
+            error = AttemptError(reply.message)
+        raise CannotConnect(error)
 
 
-class Stuck(Exception):
-    """A course that ended without an answer."""
+class RetriesExhausted(Exception):
+    """A retry that ended without an answer."""
 
-    def __init__(self, perhaps_done: bool, failure: Failure) -> None:
-        super().__init__(failure.text)
-        self.perhaps_done = perhaps_done
-        self.failure = failure
+    def __init__(self, may_have_applied: bool, error: AttemptError) -> None:
+        super().__init__(error.text)
+        self.may_have_applied = may_have_applied
+        self.error = error
 
 
-class Drive:
-    """A course, and what is known so far."""
+class Execution:
+    """A retry, and what is known so far."""
 
-    def __init__(self, course: Course) -> None:
-        self.course = course
+    def __init__(self, retry: RetryState) -> None:
+        self.retry = retry
         self.answer: Any = None
-        self.failure = Failure("no answer in time")
+        self.error = AttemptError("no response in time")
 
     def reply(self, attempt: int, reply: Any, now: float) -> None:
         """An answer to an attempt."""
         if not isinstance(reply, ErrorReply):
             self.answer = reply
-            self.course.answered(attempt)
+            self.retry.answered(attempt)
             return
-        self.failure = Failure.said(reply.message)
-        weight = self.failure.weight()
-        if weight is Weight.LATER or weight is Weight.LATER_PERHAPS_DONE:
-            self.course.busy(attempt, now, weight is Weight.LATER_PERHAPS_DONE, random.random())
-        elif weight is Weight.SETTLED:
-            self.course.settled(attempt)
+        self.error = AttemptError.from_server(reply.message)
+        retryability = self.error.retryability()
+        if retryability is Retryability.LATER or retryability is Retryability.LATER_MAY_HAVE_APPLIED:
+            self.retry.busy(attempt, now, retryability is Retryability.LATER_MAY_HAVE_APPLIED, random.random())
+        elif retryability is Retryability.NEVER_APPLIED:
+            self.retry.never_applied(attempt)
         else:
-            self.course.refused(attempt, weight is Weight.NEVER_PERHAPS_DONE)
+            self.retry.refused(attempt, retryability is Retryability.NEVER_MAY_HAVE_APPLIED)
 
-    def lost(self, attempt: int, failure: Failure, sent: bool, now: float) -> None:
+    def lost(self, attempt: int, error: AttemptError, sent: bool, now: float) -> None:
         """An attempt without an answer."""
-        self.failure = failure
-        if failure.code is not None and not sent:
+        self.error = error
+        if error.code is not None and not sent:
             # Said before anything was sent: about the connection.
-            self.course.refused(attempt, False)
+            self.retry.refused(attempt, False)
         else:
-            self.course.lost(attempt, now, sent, random.random())
+            self.retry.lost(attempt, now, sent, random.random())

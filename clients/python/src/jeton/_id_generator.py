@@ -1,4 +1,4 @@
-"""Makes ids: UUIDs of version 7, each larger than the one before. Time and chance come in from outside."""
+"""Generates ids: UUIDs of version 7 that increase. `IdGenerator` is pure."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _UUID7 = re.compile(
 )
 
 
-class Mint:
+class IdGenerator:
     """Makes ids. Within a millisecond the id before is increased by chance."""
 
     def __init__(self) -> None:
         self._last: Optional[Tuple[int, int]] = None
 
-    def next(self, millis: int, chance: int) -> str:
+    def next(self, millis: int, random_bits: int) -> str:
         """The next id: at this time in milliseconds since 1970, with 128 bits of chance."""
         # The highest bit is left free for the steps.
-        fresh = chance & (_TAIL_MASK >> 1)
+        fresh = random_bits & (_TAIL_MASK >> 1)
         if self._last is None or millis > self._last[0] or self._last[0] - millis > _STEP_BACK_MAX:
             self._last = (millis, fresh)
         else:
             last, tail = self._last
-            tail += 1 + (chance & 0xFFFFFFFF)
+            tail += 1 + (random_bits & 0xFFFFFFFF)
             self._last = (last + 1, fresh) if tail > _TAIL_MASK else (last, tail)
         return _uuid7(*self._last)
 
@@ -50,8 +50,8 @@ def millis_of(id: str) -> Optional[int]:
     return int(found.group(1) + found.group(2), 16) if found else None
 
 
-class SystemMint:
-    """Makes ids by the system's time and chance, from any thread, and in children of a fork too."""
+class SystemIdGenerator:
+    """Makes ids by the system's time and random_bits, from any thread, and in children of a fork too."""
 
     def __init__(self, tagged: bool) -> None:
         self._tag = "uuid7:" if tagged else ""
@@ -60,12 +60,12 @@ class SystemMint:
     def _renew(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._mint = Mint()
+        self._id_generator = IdGenerator()
 
     def next(self) -> str:
         if self._pid != os.getpid():
             # The parent goes on from the same id: the child must begin anew.
             self._renew()
-        chance = int.from_bytes(os.urandom(16), "big")
+        random_bits = int.from_bytes(os.urandom(16), "big")
         with self._lock:
-            return self._tag + self._mint.next(time.time_ns() // 1_000_000, chance)
+            return self._tag + self._id_generator.next(time.time_ns() // 1_000_000, random_bits)

@@ -1,10 +1,10 @@
-"""An outbox: operations are on disk, each with its id, before they are sent.
+"""An outbox stores operations with their ids on disk before it sends them.
 
-So they survive the crash of the client itself. An operation that was taken is delivered, by this process or a later
-one, always with the id that it was taken with; or it is in the list of what could not be delivered, until its owner
-takes it from there. Operations are delivered side by side: between two of them there is no order.
+They survive a crash of the client. A stored operation is delivered, by this process or a later one, always with the
+same id; or it stays in the list of undelivered operations until the program forgets it. Operations are delivered
+concurrently, without an order between them.
 
-The file is a SQLite database, because that is the one store in the standard library that survives crashes.
+The file is a SQLite database, the durable store of the standard library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 from dataclasses import dataclass
 from typing import Callable, List, Optional, Tuple, Union
 
-from . import _verbs as verbs
+from . import _commands as commands
 from ._client import Client
 from ._errors import (
     IdExpired,
@@ -29,13 +29,13 @@ from ._errors import (
     Refused,
     WrongPass,
 )
-from ._mint import millis_of
-from ._verbs import Changes, Key
+from ._id_generator import millis_of
+from ._commands import Changes, Key
 
-# How long an operation waits after a failure that takes a person to mend, or a server to come back.
+# Seconds between deliveries while the servers are down or an operator must fix them.
 _PAUSE = 0.5
 
-# How long one try to deliver takes at most: closing waits for it.
+# Deadline of one delivery in seconds; close() waits for it.
 _TRY = 2.0
 
 _TABLE = """
@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS parcels (
 
 
 class OutboxError(Exception):
-    """An outbox cannot be opened, or does not take an operation."""
+    """An outbox cannot be opened, or does not store an operation."""
 
 
 class OutboxLocked(OutboxError):
@@ -59,11 +59,11 @@ class OutboxLocked(OutboxError):
 
 
 class OutboxFull(OutboxError):
-    """It holds as much as it may. Nothing was taken."""
+    """The limit is reached. Nothing was stored."""
 
 
 class OutboxBroken(OutboxError):
-    """The disk failed. Whether the operation is in the file is not known; if it is, it is delivered later."""
+    """A write failed. Whether the operation is stored is unknown; if it is, it is delivered later."""
 
 
 @dataclass(frozen=True)
@@ -71,21 +71,21 @@ class Undelivered:
     """An operation that could not be delivered."""
 
     id: str
-    #: What it was.
-    what: str
-    #: What the server said.
-    why: str
-    #: Whether it is too old: then it may have been counted, or not.
+    #: Description of the operation.
+    operation: str
+    #: The server's error.
+    reason: str
+    #: Whether the id is older than the window: then the operation may have been counted.
     expired: bool
 
 
-_Parcel = Tuple[int, str, bytes]
+_Delivery = Tuple[int, str, bytes]
 
 
 class Outbox:
-    """Operations on disk, on their way to a server. Threads may share it; processes may not.
+    """A durable queue of operations. Threads may share it; processes may not.
 
-    `operations_max` is how many it holds that are not delivered, `workers` how many are sent at the same time.
+    `operations_max` limits the stored operations, `workers` the operations in flight.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Outbox:
         self._closed = False
         try:
             self._disk = sqlite3.connect(os.fspath(path), timeout=0, isolation_level=None, check_same_thread=False)
-            # One process at a time; and what is committed is on disk.
+            # One process at a time; a commit is durable.
             for statement in (
                 "PRAGMA locking_mode=EXCLUSIVE",
                 "PRAGMA journal_mode=WAL",
@@ -120,13 +120,13 @@ class Outbox:
             raise OutboxError(f"cannot open the outbox {os.fspath(path)}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise OutboxError(f"{os.fspath(path)} is no outbox: {error}") from error
-        self._parcels: queue.SimpleQueue[Optional[_Parcel]] = queue.SimpleQueue()
-        kept = self._disk.execute("SELECT number, id, command FROM parcels WHERE stuck IS NULL ORDER BY number")
-        pending: List[_Parcel] = kept.fetchall()
+        self._queue: queue.SimpleQueue[Optional[_Delivery]] = queue.SimpleQueue()
+        rows = self._disk.execute("SELECT number, id, command FROM parcels WHERE stuck IS NULL ORDER BY number")
+        pending: List[_Delivery] = rows.fetchall()
         self._pending = len(pending)
-        self._kept = int(self._disk.execute("SELECT count(*) FROM parcels").fetchone()[0])
-        for parcel in pending:
-            self._parcels.put(parcel)
+        self._stored = int(self._disk.execute("SELECT count(*) FROM parcels").fetchone()[0])
+        for delivery in pending:
+            self._queue.put(delivery)
         self._threads = [
             threading.Thread(target=self._work, name="jeton-outbox", daemon=True) for _ in range(max(workers, 1))
         ]
@@ -148,78 +148,78 @@ class Outbox:
         min: Optional[int] = None,
         max: Optional[int] = None,
     ) -> str:
-        """Takes an addition to a counter. When this returns, it is on disk. The id that it was taken with."""
-        return self._keep(f"add {delta} to {key!r}", id, lambda id: verbs.add(key, delta, id, min, max))
+        """Stores an addition to a counter, and returns its id. When this returns, it is on disk."""
+        return self._store(f"add {delta} to {key!r}", id, lambda id: commands.add(key, delta, id, min, max))
 
     def add_many(self, changes: Changes, *, id: Optional[str] = None) -> str:
-        """Takes an addition to several counters of one partition, all or none."""
-        listed = verbs.pairs(changes)
+        """Stores an addition to several counters of one partition, all or none."""
+        listed = commands.pairs(changes)
         what = " and ".join(f"add {delta} to {key!r}" for key, delta in listed)
-        return self._keep(what, id, lambda id: verbs.add_many(listed, id))
+        return self._store(what, id, lambda id: commands.add_many(listed, id))
 
     def set(self, key: Key, value: Union[int, str, bytes], *, id: Optional[str] = None) -> str:
-        """Takes the setting of a counter, or bytes to be put."""
-        return self._keep(f"set {key!r} to {value!r}", id, lambda id: verbs.set_(key, value, id))
+        """Stores a write of a counter or of bytes."""
+        return self._store(f"set {key!r} to {value!r}", id, lambda id: commands.set_(key, value, id))
 
     def reset(self, key: Key, *, id: Optional[str] = None) -> str:
-        """Takes a reset of a counter."""
-        return self._keep(f"reset {key!r}", id, lambda id: verbs.reset(key, id))
+        """Stores a reset of a counter."""
+        return self._store(f"reset {key!r}", id, lambda id: commands.reset(key, id))
 
     def delete(self, key: Key, *, id: Optional[str] = None) -> str:
-        """Takes a deletion."""
-        return self._keep(f"delete {key!r}", id, lambda id: verbs.delete(key, id))
+        """Stores a deletion."""
+        return self._store(f"delete {key!r}", id, lambda id: commands.delete(key, id))
 
     @property
     def pending(self) -> int:
-        """How many operations are still to be delivered."""
+        """Number of operations that are not delivered yet."""
         with self._lock:
             return self._pending
 
     def flush(self, timeout: Optional[float] = None) -> bool:
-        """Waits until nothing is to be delivered any more; False if that takes longer than the timeout.
+        """Waits until no operation is pending. Returns False after the timeout.
 
-        What cannot be delivered is in `undelivered`.
+        Operations that failed are in `undelivered`.
         """
         with self._idle:
             return self._idle.wait_for(lambda: self._pending == 0, timeout)
 
     def undelivered(self) -> List[Undelivered]:
-        """What could not be delivered, the oldest first. It stays in the outbox until it is forgotten."""
+        """Operations that could not be delivered, oldest first. They stay until the program forgets them."""
         statement = "SELECT id, what, stuck, expired FROM parcels WHERE stuck IS NOT NULL ORDER BY number"
         with self._lock:
             rows: List[Tuple[str, str, str, int]] = self._disk.execute(statement).fetchall()
         return [Undelivered(id, what, why, bool(expired)) for id, what, why, expired in rows]
 
     def forget(self, id: str) -> bool:
-        """Takes note that this operation could not be delivered. False if it is not in the list."""
+        """Removes an operation from the undelivered ones. Returns False if it is not among them."""
         with self._lock:
             gone = self._disk.execute("DELETE FROM parcels WHERE stuck IS NOT NULL AND id = ?", (id,)).rowcount
-            self._kept -= gone
+            self._stored -= gone
         return gone > 0
 
     def close(self) -> None:
-        """Closes it. What is not delivered is delivered by the next."""
+        """Closes the outbox. The next process delivers the pending operations."""
         self._stop.set()
         for _ in self._threads:
-            self._parcels.put(None)
+            self._queue.put(None)
         for thread in self._threads:
             thread.join()
         with self._lock:
             self._closed = True
             self._disk.close()
 
-    def _keep(self, what: str, id: Optional[str], make: Callable[[str], bytes]) -> str:
-        # Before it is on disk, and so before it is sent; and never again.
-        id = self._client.mint() if id is None else id
+    def _store(self, what: str, id: Optional[str], make: Callable[[str], bytes]) -> str:
+        # The id exists before the operation is stored, and does not change.
+        id = self._client.new_id() if id is None else id
         if millis_of(id) is None:
             raise InvalidRequest(
-                f"an outbox takes only UUIDs of version 7: {id} carries no time, and sent late might count twice"
+                f"an outbox accepts only UUIDs of version 7: {id} has no time, and might count twice if sent late"
             )
         command = make(id)
         with self._lock:
             if self._closed:
                 raise OutboxError("the outbox is closed")
-            if self._kept >= self._operations_max:
+            if self._stored >= self._operations_max:
                 raise OutboxFull(f"the outbox holds {self._operations_max} operations that are not delivered")
             try:
                 row = self._disk.execute(
@@ -228,25 +228,25 @@ class Outbox:
             except sqlite3.Error as error:
                 raise OutboxBroken(f"the outbox is broken: {error}") from error
             assert row is not None
-            self._kept += 1
+            self._stored += 1
             self._pending += 1
-        self._parcels.put((row, id, command))
+        self._queue.put((row, id, command))
         return id
 
     def _work(self) -> None:
         while True:
-            parcel = self._parcels.get()
-            if parcel is None or self._stop.is_set():
+            delivery = self._queue.get()
+            if delivery is None or self._stop.is_set():
                 return
-            self._deliver(parcel)
+            self._deliver(delivery)
 
-    def _deliver(self, parcel: _Parcel) -> None:
-        number, id, command = parcel
+    def _deliver(self, delivery: _Delivery) -> None:
+        number, id, command = delivery
         while not self._stop.is_set():
             try:
                 self._client._send(command, id, _TRY)
             except JetonError as error:
-                if _is_hopeless(error):
+                if _is_permanent(error):
                     self._note(
                         "UPDATE parcels SET stuck = ?, expired = ? WHERE number = ?",
                         (str(error), int(isinstance(error, IdExpired)), number),
@@ -255,7 +255,7 @@ class Outbox:
                     return
                 self._stop.wait(_PAUSE)
             else:
-                # Not worth a sync: if it is lost, the operation is sent once more, and counts once.
+                # Not synced: if the record is lost, the operation is sent again and counts once.
                 self._note("DELETE FROM parcels WHERE number = ?", (number,), 1)
                 return
 
@@ -268,15 +268,15 @@ class Outbox:
                 if gone:
                     self._disk.execute("PRAGMA synchronous=FULL")
             except sqlite3.Error:
-                # It is sent again by the next process, which is safe; and the next operation tells of the disk.
+                # The next process sends it again, which is safe; the next operation reports the disk error.
                 pass
-            self._kept -= gone
+            self._stored -= gone
             self._pending -= 1
             self._idle.notify_all()
 
 
-def _is_hopeless(error: JetonError) -> bool:
-    """Whether time will not mend it, nor a person who sees to the server."""
+def _is_permanent(error: JetonError) -> bool:
+    """Whether neither a retry nor an operator can make the delivery succeed."""
     if isinstance(error, Refused):
         return not isinstance(error, (NoAuth, WrongPass, NoPermission, NoTable, IdFuture))
     return isinstance(error, IdExpired)

@@ -1,4 +1,4 @@
-"""The protocol, without I/O: commands become bytes, bytes of a server become replies."""
+"""The RESP protocol without I/O: encodes commands, parses replies."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The course of an operation: when to send, where to, when to wait, and when to give up.
+"""The retry state machine of one operation: when to send, to which address, how long to wait, when to give up.
 
-Pure: what happens comes in, what to do goes out; times are seconds from any fixed moment. It knows nothing of ids:
-it says that something is sent, and whoever drives it has only one thing to send. Nothing is sent at its end or
-later; the end is the deadline or half the window, whichever comes first. It is over with a certain failure only if
-no attempt can have been taken up by a server.
+Pure: the caller passes the time and the jitter in, and executes the returned steps. Times are seconds from any fixed
+instant. No attempt starts at or after the end, which is the deadline or half the window, whichever is earlier. A
+failure is definite only if no server can have received any attempt.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from typing import List, Optional, Tuple, Union
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait before the next attempt, in seconds.
+    """Exponential backoff with full jitter, in seconds.
 
-    Any time up to a ceiling that begins with `base`, doubles with each round and ends at `cap`.
+    The wait is uniform below a ceiling, which starts at `base` and doubles with each round up to `cap`.
     """
 
     base: float = 0.02
     cap: float = 2.0
 
     def ceiling(self, round: int) -> float:
-        """The longest wait after this many rounds."""
+        """The longest wait after `round` rounds."""
         return min(self.base * 2.0 ** min(round, 64), self.cap)
 
-    def wait(self, round: int, chance: float) -> float:
-        """A wait after this many rounds, by a chance between 0 and 1."""
-        return self.ceiling(round) * chance
+    def wait(self, round: int, jitter: float) -> float:
+        """The wait after `round` rounds; `jitter` is uniform between 0 and 1."""
+        return self.ceiling(round) * jitter
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How hard to try. Times are in seconds."""
+    """The retry policy. Times are in seconds."""
 
     deadline: float = 10.0
     window: float = 24 * 3600.0
@@ -44,7 +43,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Send:
-    """Send it to the address of this number."""
+    """Send the request to the address with this index."""
 
     attempt: int
     address: int
@@ -52,37 +51,37 @@ class Send:
 
 @dataclass(frozen=True)
 class Abandon:
-    """Give this attempt up, and report whether it was sent."""
+    """Give the attempt up, and report whether it was sent."""
 
     attempt: int
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Wait for a report, but not beyond this time."""
+    """Wait for a result, at most until this time."""
 
     until: float
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Over: with the answer to this attempt."""
+    """The request ended with the response to this attempt."""
 
     attempt: int
 
 
 @dataclass(frozen=True)
 class Failed:
-    """Over: with a failure, after which a server may have done it all the same, or not."""
+    """The request ended without a response; a server may have applied it."""
 
-    perhaps_done: bool
+    may_have_applied: bool
 
 
 Step = Union[Send, Abandon, Wait, Answered, Failed]
 
 
-class Course:
-    """The course of one operation."""
+class RetryState:
+    """The state of one operation."""
 
     def __init__(self, policy: Policy, now: float, addresses: int, first: int) -> None:
         self.policy = policy
@@ -91,26 +90,26 @@ class Course:
         self.first = first
         self.attempts = 0
         self._failures = 0
-        self._flying: List[Tuple[int, float]] = []
+        self._in_flight: List[Tuple[int, float]] = []
         self._hedged = False
         self._next = now
-        self._perhaps_done = False
+        self._may_have_applied = False
         self._over: Optional[Union[Answered, Failed]] = None
 
     def step(self, now: float) -> Step:
-        """What to do now."""
+        """Returns the next step."""
         if self._over is not None:
             return self._over
         timeout = self.policy.attempt_timeout
-        for attempt, sent in self._flying:
+        for attempt, sent in self._in_flight:
             if now >= self.end or now >= sent + timeout:
                 return Abandon(attempt)
-        if not self._flying:
+        if not self._in_flight:
             if self._next >= self.end or now >= self.end:
-                self._over = Failed(self._perhaps_done)
+                self._over = Failed(self._may_have_applied)
                 return self._over
             return self._send(now) if now >= self._next else Wait(self._next)
-        oldest = self._flying[0][1]
+        oldest = self._in_flight[0][1]
         until = min(self.end, oldest + timeout)
         if self.policy.hedge_after is not None and not self._hedged:
             hedge = oldest + self.policy.hedge_after
@@ -121,51 +120,51 @@ class Course:
         return Wait(until)
 
     def answered(self, attempt: int) -> None:
-        """There is an answer that is the answer."""
+        """Records the response."""
         if self._land(attempt):
             self._over = Answered(attempt)
 
-    def settled(self, attempt: int) -> None:
-        """No attempt was or will be done: the same id stands for something else."""
+    def never_applied(self, attempt: int) -> None:
+        """Records that the id belongs to another operation: no attempt was or will be applied."""
         if self._land(attempt):
             self._over = Failed(False)
 
-    def refused(self, attempt: int, perhaps_done: bool) -> None:
-        """The server will not do it."""
+    def refused(self, attempt: int, may_have_applied: bool) -> None:
+        """Records a rejection."""
         if self._land(attempt):
-            # A hedge that is still flying may be done after this refusal.
-            self._over = Failed(perhaps_done or self._perhaps_done or bool(self._flying))
+            # A hedge that is still in_flight may be done after this refusal.
+            self._over = Failed(may_have_applied or self._may_have_applied or bool(self._in_flight))
 
-    def busy(self, attempt: int, now: float, perhaps_done: bool, chance: float) -> None:
-        """The server cannot do it now."""
+    def busy(self, attempt: int, now: float, may_have_applied: bool, jitter: float) -> None:
+        """Records that the server cannot serve the request now."""
         if self._land(attempt):
-            self._fail(now, True, perhaps_done, chance)
+            self._fail(now, True, may_have_applied, jitter)
 
-    def lost(self, attempt: int, now: float, sent: bool, chance: float) -> None:
-        """There is no answer, and it may have been sent or not."""
+    def lost(self, attempt: int, now: float, sent: bool, jitter: float) -> None:
+        """Records that an attempt got no response."""
         if self._land(attempt):
-            self._fail(now, False, sent, chance)
+            self._fail(now, False, sent, jitter)
 
     def _land(self, attempt: int) -> bool:
-        """Takes an attempt from those that fly. False if it does not: then the report says nothing new."""
-        before = len(self._flying)
-        self._flying = [flight for flight in self._flying if flight[0] != attempt]
-        return self._over is None and len(self._flying) < before
+        """Removes an attempt that is in flight. Returns False if it is not; then the result is ignored."""
+        before = len(self._in_flight)
+        self._in_flight = [flight for flight in self._in_flight if flight[0] != attempt]
+        return self._over is None and len(self._in_flight) < before
 
-    def _fail(self, now: float, busy: bool, perhaps_done: bool, chance: float) -> None:
-        self._perhaps_done = self._perhaps_done or perhaps_done
-        if self._flying:
+    def _fail(self, now: float, busy: bool, may_have_applied: bool, jitter: float) -> None:
+        self._may_have_applied = self._may_have_applied or may_have_applied
+        if self._in_flight:
             return
         self._hedged = False
         self._failures += 1
         if not busy and self._failures % self.addresses:
-            # Another address may be well: no reason to wait before all were tried.
+            # Another address may be reachable: try each of them once before waiting.
             self._next = now
         else:
-            self._next = now + self.policy.backoff.wait((self._failures - 1) // self.addresses, chance)
+            self._next = now + self.policy.backoff.wait((self._failures - 1) // self.addresses, jitter)
 
     def _send(self, now: float) -> Send:
         attempt = self.attempts
         self.attempts += 1
-        self._flying.append((attempt, now))
+        self._in_flight.append((attempt, now))
         return Send(attempt, (self.first + attempt) % self.addresses)

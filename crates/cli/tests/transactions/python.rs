@@ -15,7 +15,7 @@ parameters = {"from": account, "to": account, "amount": 40}
 
 with jeton.Transactions(urls) as transactions:
     session = transactions.session()
-    first = session.issue("transfer", parameters)
+    first = session.execute("transfer", parameters)
     assert first.done and first.result == {"amount": 40, "left": 60}, first
     again = transactions.issue("transfer", parameters, id=first.id)
     assert again == first, again
@@ -24,7 +24,7 @@ with jeton.Transactions(urls) as transactions:
         raise SystemExit("it was taken")
     except jeton.IdMismatch:
         pass
-    refused = session.issue("transfer", dict(parameters, amount=1000))
+    refused = session.execute("transfer", dict(parameters, amount=1000))
     assert refused.outcome == "refused" and refused.reason == "not enough money", refused
 
 async def aio():

@@ -1,1 +1,1 @@
-"""e-Transactions: procedures of the servers, carried out over several databases exactly once."""
+"""e-Transactions: procedures that the servers execute over several databases exactly once."""

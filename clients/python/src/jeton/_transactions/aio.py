@@ -7,43 +7,45 @@ import http.client
 import time
 from typing import Any, Dict, Mapping, Optional, Set, Tuple, Union
 
-from .._course import Abandon, Failed
-from .course import AnsweredBy, Ask, WaitFor
-from .session import Base, Book, Drive, Place
-from .words import ANSWER_BYTES_MAX, Question, Server, TransactionOutcome, parse, whole
+from .._retry import Abandon, Failed
+from .retry import AnsweredBy, SendTo, WaitUntil
+from .session import Base, RequestNumbers, Execution, RequestNumber
+from .wire import RESPONSE_BYTES_MAX, Request, Server, TransactionOutcome, parse, whole
 
 
 class AsyncSession:
-    """A session: its requests are numbered under one id, so that servers can forget what has been answered.
+    """Numbers its requests under one id, so that servers can drop acknowledged outcomes.
 
-    Its requests may be under way at the same time, and it goes on for as long as one likes.
+    Requests may be in flight together. The session continues under a new id from time to time.
     """
 
-    def __init__(self, transactions: AsyncTransactions, book: Book) -> None:
-        self._transactions, self._book = transactions, book
+    def __init__(self, transactions: AsyncTransactions, numbers_of_session: RequestNumbers) -> None:
+        self._transactions, self._numbers_of_session = transactions, numbers_of_session
 
-    async def issue(
+    async def execute(
         self, procedure: str, parameters: Mapping[str, Any], *, deadline: Optional[float] = None
     ) -> TransactionOutcome:
-        """Asks for a transaction, until there is an answer, the deadline has come, or it is cancelled."""
-        question, place = self._book.next(procedure, parameters)
-        return await self._transactions._issue(question, place, deadline)
+        """Executes a procedure, and retries until there is an outcome, the deadline passes, or it is cancelled."""
+        request, number_in_session = self._numbers_of_session.next(procedure, parameters)
+        return await self._transactions._execute(request, number_in_session, deadline)
+
+    issue = execute  # Deprecated alias.
 
 
 class AsyncTransactions(Base):
-    """As `Transactions`, for asyncio."""
+    """Like `Transactions`, for asyncio."""
 
     async def __aenter__(self) -> AsyncTransactions:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        """Nothing is kept open."""
+        """No connection is kept open."""
 
     def session(self) -> AsyncSession:
-        """A session of its own, dated now."""
-        return AsyncSession(self, self._book())
+        """Creates a session, dated now."""
+        return AsyncSession(self, self._new_numbers())
 
-    async def issue(
+    async def execute(
         self,
         procedure: str,
         parameters: Mapping[str, Any],
@@ -51,37 +53,39 @@ class AsyncTransactions(Base):
         id: Optional[str] = None,
         deadline: Optional[float] = None,
     ) -> TransactionOutcome:
-        """Asks for a transaction: under an id that comes from elsewhere, or else in a session of the client's own."""
+        """Executes a procedure: under this id, or in the client's own session."""
         if id is not None:
-            return await self._issue(Question.of(id, procedure, parameters, None, False), None, deadline)
-        question, place = self._own.next(procedure, parameters)
-        return await self._issue(question, place, deadline)
+            return await self._execute(Request.of(id, procedure, parameters, None, False), None, deadline)
+        request, number_in_session = self._own.next(procedure, parameters)
+        return await self._execute(request, number_in_session, deadline)
 
-    async def _issue(
-        self, question: Question, place: Optional[Place], deadline: Optional[float]
+    issue = execute  # Deprecated alias.
+
+    async def _execute(
+        self, request: Request, number_in_session: Optional[RequestNumber], deadline: Optional[float]
     ) -> TransactionOutcome:
-        volley = _Volley(self._drive(question, deadline), self)
+        attempts = _Attempts(self._execute_with_retries(request, deadline), self)
         error: Optional[BaseException] = None
         try:
-            self._preferred = await volley.run()
-            return volley.drive.answer()
+            self._preferred = await attempts.run()
+            return attempts.execution.answer()
         except BaseException as raised:
             error = raised
             raise
         finally:
-            volley.close()
-            if place is not None:
-                place.settle(error)
+            attempts.close()
+            if number_in_session is not None:
+                number_in_session.settle(error)
 
 
-#: An answer; or why there is none, and whether the question may have been sent.
-_Heard = Union[Tuple[int, bytes], Tuple[str, bool]]
+#: Status and body; or an error, and whether the request may have been sent.
+_Result = Union[Tuple[int, bytes], Tuple[str, bool]]
 
 
-async def _ask(server: Server, words: bytes, patience: float) -> _Heard:
+async def _send(server: Server, words: bytes, timeout: float) -> _Result:
     try:
         opening = asyncio.open_connection(server.host, server.port)
-        reader, writer = await asyncio.wait_for(opening, patience)
+        reader, writer = await asyncio.wait_for(opening, timeout)
     except asyncio.TimeoutError:
         return "no connection in time", False
     except OSError as error:
@@ -95,65 +99,65 @@ async def _ask(server: Server, words: bytes, patience: float) -> _Heard:
             answer += data
             if not data or whole(answer):
                 return parse(answer)
-            if len(answer) > ANSWER_BYTES_MAX:
-                return "an answer that is too long", True
+            if len(answer) > RESPONSE_BYTES_MAX:
+                return "the response is too long", True
     except (OSError, http.client.HTTPException) as error:
         return f"the connection was lost: {error}", True
     finally:
         writer.close()
 
 
-class _Volley:
-    """The questions about one transaction, each a task."""
+class _Attempts:
+    """The attempts of one transaction, each a task."""
 
-    def __init__(self, drive: Drive, client: AsyncTransactions) -> None:
-        self.drive = drive
+    def __init__(self, execution: Execution, client: AsyncTransactions) -> None:
+        self.execution = execution
         self._client = client
-        self._flying: Dict[asyncio.Task[_Heard], int] = {}
-        #: Those that were given up, until they are gone.
-        self._ending: Set[asyncio.Task[_Heard]] = set()
+        self._in_flight: Dict[asyncio.Task[_Result], int] = {}
+        #: Abandoned tasks, until they end.
+        self._ending: Set[asyncio.Task[_Result]] = set()
 
     async def run(self) -> int:
-        """Until it is answered. The server that did."""
-        canvass = self.drive.canvass
+        """Runs until there is an outcome. Returns the index of the server."""
+        retry = self.execution.retry
         while True:
-            step = canvass.step(time.monotonic())
-            if isinstance(step, Ask):
+            step = retry.step(time.monotonic())
+            if isinstance(step, SendTo):
                 server = self._client._servers[step.server]
-                words = self.drive.question.bytes_for(server, self._client._token, step.first_time)
-                asking = _ask(server, words, canvass.policy.connect_timeout)
-                self._flying[asyncio.ensure_future(asking)] = step.attempt
+                words = self.execution.request.bytes_for(server, self._client._token, step.first_time)
+                asking = _send(server, words, retry.policy.connect_timeout)
+                self._in_flight[asyncio.ensure_future(asking)] = step.attempt
             elif isinstance(step, Abandon):
-                for task, attempt in list(self._flying.items()):
+                for task, attempt in list(self._in_flight.items()):
                     if attempt == step.attempt:
                         self._abandon(task)
-                self.drive.lost(step.attempt, "no answer in time", True)
-            elif isinstance(step, WaitFor):
+                self.execution.lost(step.attempt, "no response in time", True)
+            elif isinstance(step, WaitUntil):
                 await self._wait(step.until)
             elif isinstance(step, AnsweredBy):
                 return step.server
             elif isinstance(step, Failed):
-                raise self.drive.error(step.perhaps_done)
+                raise self.execution.error(step.may_have_applied)
 
     def close(self) -> None:
-        for task in list(self._flying):
+        for task in list(self._in_flight):
             self._abandon(task)
 
-    def _abandon(self, task: asyncio.Task[_Heard]) -> None:
-        del self._flying[task]
+    def _abandon(self, task: asyncio.Task[_Result]) -> None:
+        del self._in_flight[task]
         task.cancel()
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
     async def _wait(self, until: float) -> None:
         left = max(min(until - time.monotonic(), 3600.0), 0.0)
-        if not self._flying:
+        if not self._in_flight:
             await asyncio.sleep(left)
             return
-        done, _ = await asyncio.wait(self._flying, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(self._in_flight, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            attempt, heard = self._flying.pop(task), task.result()
-            if isinstance(heard[0], int):
-                self.drive.heard(attempt, heard[0], heard[1])
+            attempt, result = self._in_flight.pop(task), task.result()
+            if isinstance(result[0], int):
+                self.execution.response(attempt, result[0], result[1])
             else:
-                self.drive.lost(attempt, heard[0], bool(heard[1]))
+                self.execution.lost(attempt, result[0], bool(result[1]))

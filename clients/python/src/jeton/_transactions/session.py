@@ -1,4 +1,4 @@
-"""A session: requests that are numbered, so that servers can forget what has been answered."""
+"""A session: numbered requests, so that servers can drop acknowledged outcomes."""
 
 from __future__ import annotations
 
@@ -8,66 +8,66 @@ import threading
 import time
 from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
-from .._course import Backoff
+from .._retry import Backoff
 from .._errors import InvalidRequest, JetonError
-from .._mint import SystemMint
-from .course import Canvass, TransactionPolicy
-from .words import Numbers, Problem, Question, Server, TransactionOutcome, check_token, error_of, read, servers_of
+from .._id_generator import SystemIdGenerator
+from .retry import FanOutRetryState, TransactionPolicy
+from .wire import AckWatermark, Problem, Request, Server, TransactionOutcome, check_token, error_of, read, servers_of
 
 Urls = Union[str, Sequence[str]]
 
 
-class Book:
-    """The numbers of now, from any thread and in children of a fork too; under a new id from time to time.
+class RequestNumbers:
+    """The acks of now, from any thread and in children of a fork too; under a new id from time to time.
 
     Servers refuse sessions that are older than their window.
     """
 
-    def __init__(self, mint: SystemMint, renew_after: float) -> None:
-        self._mint = mint
+    def __init__(self, id_generator: SystemIdGenerator, renew_after: float) -> None:
+        self._id_generator = id_generator
         self._renew_after = renew_after
         self._lock = threading.Lock()
         self._renew()
 
     def _renew(self) -> None:
         self._pid = os.getpid()
-        self._id = self._mint.next()
+        self._id = self._id_generator.next()
         self._begun = time.monotonic()
-        self._numbers = Numbers()
+        self._acks = AckWatermark()
 
-    def next(self, procedure: str, parameters: Mapping[str, Any]) -> Tuple[Question, Place]:
-        """The next request, and its place among the others."""
+    def next(self, procedure: str, parameters: Mapping[str, Any]) -> Tuple[Request, RequestNumber]:
+        """The next request, and its number_in_session among the others."""
         if self._pid != os.getpid():
-            # The parent goes on under the same id: the child must begin anew.
+            # The parent continues under the same id: the child must start a new one.
             self._lock = threading.Lock()
             self._renew()
         with self._lock:
             if time.monotonic() - self._begun >= self._renew_after:
                 self._renew()
-            found = self._numbers.next()
+            found = self._acks.next()
             while found is None:
                 self._renew()
-                found = self._numbers.next()
+                found = self._acks.next()
             number, acknowledged = found
-            question = Question.of(f"{self._id}:{number}", procedure, parameters, acknowledged, True)
-            return question, Place(self._lock, self._numbers, number)
+            request = Request.of(f"{self._id}:{number}", procedure, parameters, acknowledged, True)
+            return request, RequestNumber(self._lock, self._acks, number)
 
 
-class Place:
-    """The place of a request in its session."""
+class RequestNumber:
+    """The number of a request in its session."""
 
-    def __init__(self, lock: threading.Lock, numbers: Numbers, number: int) -> None:
-        self._lock, self._numbers, self._number = lock, numbers, number
+    def __init__(self, lock: threading.Lock, acks: AckWatermark, number: int) -> None:
+        self._lock, self._acks, self._number = lock, acks, number
 
     def settle(self, error: Optional[BaseException]) -> None:
-        """What has its answer, or is certainly not done, will not be asked for again."""
+        """Acknowledges the request, unless its outcome is unknown and it may be retried."""
         if error is None or (isinstance(error, JetonError) and error.certain):
             with self._lock:
-                self._numbers.answered(self._number)
+                self._acks.answered(self._number)
 
 
 class Base:
-    """What both clients of transactions share."""
+    """Shared by both transaction clients."""
 
     def __init__(
         self,
@@ -86,64 +86,64 @@ class Base:
         backoff = backoff or TransactionPolicy().backoff
         if min(attempt_timeout, connect_timeout, renew_after, 1.0 if deadline is None else deadline) <= 0:
             raise InvalidRequest(
-                "deadline, attempt_timeout, connect_timeout and renew_after must be longer than nothing"
+                "deadline, attempt_timeout, connect_timeout and renew_after must not be zero"
             )
         if min(backoff.base, backoff.cap) <= 0:
-            # A client that does not wait keeps a server down that others wait for.
-            raise InvalidRequest("backoff must be longer than nothing")
+            # Without a wait between retries, clients would keep an overloaded server overloaded.
+            raise InvalidRequest("backoff must not be zero")
         self._token = token
         self._policy = TransactionPolicy(deadline, widen_after, attempt_timeout, connect_timeout, backoff)
-        self._mint = SystemMint(False)
+        self._id_generator = SystemIdGenerator(False)
         self._renew_after = renew_after
         self._preferred = 0
-        self._own = self._book()
+        self._own = self._new_numbers()
 
-    def _book(self) -> Book:
-        return Book(self._mint, self._renew_after)
+    def _new_numbers(self) -> RequestNumbers:
+        return RequestNumbers(self._id_generator, self._renew_after)
 
-    def _drive(self, question: Question, deadline: Optional[float]) -> Drive:
+    def _execute_with_retries(self, request: Request, deadline: Optional[float]) -> Execution:
         policy = self._policy
         if deadline is not None:
             policy = TransactionPolicy(
                 deadline, policy.widen_after, policy.attempt_timeout, policy.connect_timeout, policy.backoff
             )
-        canvass = Canvass(policy, time.monotonic(), len(self._servers), self._preferred, question.new)
-        return Drive(question, canvass)
+        retry = FanOutRetryState(policy, time.monotonic(), len(self._servers), self._preferred, request.new)
+        return Execution(request, retry)
 
 
-class Drive:
-    """A course, and what is known so far."""
+class Execution:
+    """A retry, and what is known so far."""
 
-    def __init__(self, question: Question, canvass: Canvass) -> None:
-        self.question = question
-        self.canvass = canvass
+    def __init__(self, request: Request, retry: FanOutRetryState) -> None:
+        self.request = request
+        self.retry = retry
         self._answer: Optional[TransactionOutcome] = None
-        self._last = Problem("no answer in time")
+        self._last = Problem("no response in time")
 
-    def heard(self, attempt: int, status: int, body: bytes) -> None:
-        """An answer to a question."""
-        now, said = time.monotonic(), read(self.question.id, status, body)
-        if isinstance(said, TransactionOutcome):
-            self._answer = said
-            self.canvass.answered(attempt, now)
+    def response(self, attempt: int, status: int, body: bytes) -> None:
+        """An answer to a request."""
+        now, parsed = time.monotonic(), read(self.request.id, status, body)
+        if isinstance(parsed, TransactionOutcome):
+            self._answer = parsed
+            self.retry.answered(attempt, now)
             return
-        self._last = said
-        if said.refused:
-            self.canvass.refused(attempt, now)
+        self._last = parsed
+        if parsed.refused:
+            self.retry.refused(attempt, now)
         else:
-            self.canvass.busy(attempt, now, said.perhaps_done, random.random())
+            self.retry.busy(attempt, now, parsed.may_have_applied, random.random())
 
     def lost(self, attempt: int, why: str, sent: bool) -> None:
-        """A question without an answer."""
+        """Records that an attempt got no response."""
         self._last = Problem(why)
-        self.canvass.lost(attempt, time.monotonic(), sent, random.random())
+        self.retry.lost(attempt, time.monotonic(), sent, random.random())
 
     def answer(self) -> TransactionOutcome:
-        """The answer, when the course is over with one."""
+        """The answer, when the retry is over with one."""
         if self._answer is None:
             raise self.error(True)
         return self._answer
 
-    def error(self, perhaps_done: bool) -> JetonError:
+    def error(self, may_have_applied: bool) -> JetonError:
         """Why there is none."""
-        return error_of(self.question.id, self._last, perhaps_done)
+        return error_of(self.request.id, self._last, may_have_applied)

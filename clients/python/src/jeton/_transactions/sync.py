@@ -1,4 +1,4 @@
-"""Transactions for programs that wait: questions on sockets of their own, in the thread of the caller."""
+"""Blocking transactions: one socket for each request, in the thread of the caller."""
 
 from __future__ import annotations
 
@@ -9,47 +9,49 @@ import socket
 import time
 from typing import Any, Dict, Mapping, Optional
 
-from .._course import Abandon, Failed
-from .course import AnsweredBy, Ask, WaitFor
-from .session import Base, Book, Drive, Place
-from .words import ANSWER_BYTES_MAX, Question, Server, TransactionOutcome, parse, whole
+from .._retry import Abandon, Failed
+from .retry import AnsweredBy, SendTo, WaitUntil
+from .session import Base, RequestNumbers, Execution, RequestNumber
+from .wire import RESPONSE_BYTES_MAX, Request, Server, TransactionOutcome, parse, whole
 
 
 class Session:
-    """A session: its requests are numbered under one id, so that servers can forget what has been answered.
+    """Numbers its requests under one id, so that servers can drop acknowledged outcomes.
 
-    It may be used from several threads, and goes on for as long as one likes.
+    Requests may be in flight together. The session continues under a new id from time to time.
     """
 
-    def __init__(self, transactions: Transactions, book: Book) -> None:
-        self._transactions, self._book = transactions, book
+    def __init__(self, transactions: Transactions, numbers_of_session: RequestNumbers) -> None:
+        self._transactions, self._numbers_of_session = transactions, numbers_of_session
 
-    def issue(
+    def execute(
         self, procedure: str, parameters: Mapping[str, Any], *, deadline: Optional[float] = None
     ) -> TransactionOutcome:
-        """Asks for a transaction, until there is an answer or the deadline has come."""
-        question, place = self._book.next(procedure, parameters)
-        return self._transactions._issue(question, place, deadline)
+        """Executes a procedure, and retries until there is an outcome or the deadline passes."""
+        request, number_in_session = self._numbers_of_session.next(procedure, parameters)
+        return self._transactions._execute(request, number_in_session, deadline)
+
+    issue = execute  # Deprecated alias.
 
 
 class Transactions(Base):
     """A client of transactions, to servers such as `["http://10.0.0.1:6381", "http://10.0.0.2:6381"]`.
 
-    Plain HTTP only. It asks one server, and all of them if that is silent, for as long as the `deadline` says; without
-    one, for ever.
+    Plain HTTP only. One server receives a request first, all of them if it does not respond. Retries end at the
+    `deadline`; without one, never.
     """
 
     def __enter__(self) -> Transactions:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Nothing is kept open."""
+        """No connection is kept open."""
 
     def session(self) -> Session:
-        """A session of its own, dated now."""
-        return Session(self, self._book())
+        """Creates a session, dated now."""
+        return Session(self, self._new_numbers())
 
-    def issue(
+    def execute(
         self,
         procedure: str,
         parameters: Mapping[str, Any],
@@ -57,40 +59,42 @@ class Transactions(Base):
         id: Optional[str] = None,
         deadline: Optional[float] = None,
     ) -> TransactionOutcome:
-        """Asks for a transaction: under an id that comes from elsewhere, or else in a session of the client's own.
+        """Executes a procedure: under this id, or in the client's own session.
 
-        The id is a UUID of version 7, which may be followed by a colon and a number.
+        The id is a UUID of version 7, optionally with a colon and a number.
         """
         if id is not None:
-            return self._issue(Question.of(id, procedure, parameters, None, False), None, deadline)
-        question, place = self._own.next(procedure, parameters)
-        return self._issue(question, place, deadline)
+            return self._execute(Request.of(id, procedure, parameters, None, False), None, deadline)
+        request, number_in_session = self._own.next(procedure, parameters)
+        return self._execute(request, number_in_session, deadline)
 
-    def _issue(
-        self, question: Question, place: Optional[Place], deadline: Optional[float]
+    issue = execute  # Deprecated alias.
+
+    def _execute(
+        self, request: Request, number_in_session: Optional[RequestNumber], deadline: Optional[float]
     ) -> TransactionOutcome:
-        volley = _Volley(self._drive(question, deadline), self._servers, self._token)
+        attempts = _Attempts(self._execute_with_retries(request, deadline), self._servers, self._token)
         error: Optional[BaseException] = None
         try:
-            self._preferred = volley.run()
-            return volley.drive.answer()
+            self._preferred = attempts.run()
+            return attempts.execution.answer()
         except BaseException as raised:
             error = raised
             raise
         finally:
-            volley.close()
-            if place is not None:
-                place.settle(error)
+            attempts.close()
+            if number_in_session is not None:
+                number_in_session.settle(error)
 
 
-class _Flight:
-    """A question on its way."""
+class _Attempt:
+    """A request on its way."""
 
-    def __init__(self, server: Server, words: bytes, patience: float) -> None:
+    def __init__(self, server: Server, words: bytes, timeout: float) -> None:
         family, kind, protocol, _, address = socket.getaddrinfo(
             server.host, server.port, type=socket.SOCK_STREAM
         )[0]
-        self.connect_by = time.monotonic() + patience
+        self.connect_by = time.monotonic() + timeout
         self.connected = False
         self._words = words
         self._answer = b""
@@ -106,11 +110,11 @@ class _Flight:
             raise
 
     def events(self) -> int:
-        """What is waited for."""
+        """The awaited socket events."""
         return selectors.EVENT_WRITE if self._words else selectors.EVENT_READ
 
-    def go_on(self) -> Optional[bytes]:
-        """Does what can be done. The whole answer, if it is there."""
+    def advance(self) -> Optional[bytes]:
+        """Continues without blocking. Returns the whole response once it is there."""
         if not self.connected:
             code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
@@ -121,73 +125,73 @@ class _Flight:
             return None
         data = self.sock.recv(65536)
         self._answer += data
-        if len(self._answer) > ANSWER_BYTES_MAX:
-            raise OSError("an answer that is too long")
+        if len(self._answer) > RESPONSE_BYTES_MAX:
+            raise OSError("the response is too long")
         return self._answer if not data or whole(self._answer) else None
 
 
-class _Volley:
-    """The questions about one transaction."""
+class _Attempts:
+    """The attempts of one transaction."""
 
-    def __init__(self, drive: Drive, servers: list[Server], token: Optional[str]) -> None:
-        self.drive = drive
+    def __init__(self, execution: Execution, servers: list[Server], token: Optional[str]) -> None:
+        self.execution = execution
         self._servers = servers
         self._token = token
-        self._flying: Dict[int, _Flight] = {}
+        self._in_flight: Dict[int, _Attempt] = {}
 
     def run(self) -> int:
-        """Until it is answered. The server that did."""
-        canvass = self.drive.canvass
+        """Runs until there is an outcome. Returns the index of the server."""
+        retry = self.execution.retry
         while True:
-            step = canvass.step(time.monotonic())
-            if isinstance(step, Ask):
-                self._ask(step)
+            step = retry.step(time.monotonic())
+            if isinstance(step, SendTo):
+                self._send(step)
             elif isinstance(step, Abandon):
-                self._lose(step.attempt, "no answer in time", True)
-            elif isinstance(step, WaitFor):
+                self._lose(step.attempt, "no response in time", True)
+            elif isinstance(step, WaitUntil):
                 self._wait(step.until)
             elif isinstance(step, AnsweredBy):
                 return step.server
             elif isinstance(step, Failed):
-                raise self.drive.error(step.perhaps_done)
+                raise self.execution.error(step.may_have_applied)
 
     def close(self) -> None:
-        for flight in self._flying.values():
+        for flight in self._in_flight.values():
             flight.sock.close()
-        self._flying.clear()
+        self._in_flight.clear()
 
-    def _ask(self, step: Ask) -> None:
+    def _send(self, step: SendTo) -> None:
         server = self._servers[step.server]
-        words = self.drive.question.bytes_for(server, self._token, step.first_time)
+        words = self.execution.request.bytes_for(server, self._token, step.first_time)
         try:
-            flight = _Flight(server, words, self.drive.canvass.policy.connect_timeout)
+            flight = _Attempt(server, words, self.execution.retry.policy.connect_timeout)
         except OSError as error:
             self._lose(step.attempt, f"cannot connect to {server.authority}: {error}", False)
             return
-        self._flying[step.attempt] = flight
+        self._in_flight[step.attempt] = flight
 
     def _wait(self, until: float) -> None:
-        for flight in self._flying.values():
+        for flight in self._in_flight.values():
             if not flight.connected:
                 until = min(until, flight.connect_by)
         with selectors.DefaultSelector() as selector:
-            for attempt, flight in self._flying.items():
+            for attempt, flight in self._in_flight.items():
                 selector.register(flight.sock, flight.events(), attempt)
             left = max(until - time.monotonic(), 0.0)
-            if not self._flying:
+            if not self._in_flight:
                 time.sleep(left)
                 return
             # Not all systems take very long times.
             ready = {key.data for key, _ in selector.select(min(left, 3600.0))}
-        for attempt, flight in list(self._flying.items()):
+        for attempt, flight in list(self._in_flight.items()):
             if attempt in ready:
-                self._go_on(attempt, flight)
+                self._advance(attempt, flight)
             elif not flight.connected and time.monotonic() >= flight.connect_by:
                 self._lose(attempt, "no connection in time", False)
 
-    def _go_on(self, attempt: int, flight: _Flight) -> None:
+    def _advance(self, attempt: int, flight: _Attempt) -> None:
         try:
-            answer = flight.go_on()
+            answer = flight.advance()
             if answer is None:
                 return
             status, body = parse(answer)
@@ -196,12 +200,12 @@ class _Volley:
         except (OSError, http.client.HTTPException) as error:
             self._lose(attempt, f"the connection was lost: {error}", flight.connected)
             return
-        del self._flying[attempt]
+        del self._in_flight[attempt]
         flight.sock.close()
-        self.drive.heard(attempt, status, body)
+        self.execution.response(attempt, status, body)
 
     def _lose(self, attempt: int, why: str, sent: bool) -> None:
-        flight = self._flying.pop(attempt, None)
+        flight = self._in_flight.pop(attempt, None)
         if flight is not None:
             flight.sock.close()
-        self.drive.lost(attempt, why, sent)
+        self.execution.lost(attempt, why, sent)

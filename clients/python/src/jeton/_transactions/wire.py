@@ -1,4 +1,4 @@
-"""What is said to a server, what it answers, and what that means. No clock, no chance, no I/O."""
+"""Requests and responses of transactions. Pure."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _ID = re.compile(r"[0-9a-fA-F:-]+")
 _PROCEDURE = re.compile(r"[a-z0-9_-]{1,48}")
 
 #: Longer answers are none of ours.
-ANSWER_BYTES_MAX = 16 << 20
+RESPONSE_BYTES_MAX = 16 << 20
 
-#: How many numbers a session has: one that goes unanswered keeps those above it in memory.
+#: How many acks a session has: one that goes unanswered keeps those above it in memory.
 _NUMBERS_MAX = 1 << 16
 
 
@@ -60,7 +60,7 @@ class TransactionOutcome:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a question has no answer that ends the transaction."""
+    """Why a request has no answer that ends the transaction."""
 
     text: str
     #: The kind that the server named, if it named one.
@@ -68,11 +68,11 @@ class Problem:
     #: Whether the server will not do it; otherwise it may, later.
     refused: bool = False
     #: Whether it may have taken it up.
-    perhaps_done: bool = True
+    may_have_applied: bool = True
 
 
 @dataclass(frozen=True)
-class Question:
+class Request:
     """A transaction as it is asked for."""
 
     id: str
@@ -84,7 +84,7 @@ class Question:
     @staticmethod
     def of(
         id: str, procedure: str, parameters: Mapping[str, Any], acknowledged: Optional[int], new: bool
-    ) -> Question:
+    ) -> Request:
         if not _ID.fullmatch(id):
             raise InvalidRequest(
                 f"{id!r}: the id of a transaction is a UUID of version 7, which may be followed by a colon and a number"
@@ -95,7 +95,7 @@ class Question:
             body = json.dumps(dict(parameters), allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise InvalidRequest(f"the parameters cannot be JSON: {error}") from error
-        return Question(id, procedure, body, acknowledged, new)
+        return Request(id, procedure, body, acknowledged, new)
 
     def bytes_for(self, server: Server, token: Optional[str], first_time: bool) -> bytes:
         """What is sent to a server."""
@@ -187,7 +187,7 @@ def read(id: str, status: int, body: bytes) -> Union[TransactionOutcome, Problem
     kind = str(said.get("type", "")).rsplit("/", 1)[-1]
     text = str(said.get("detail") or said.get("title") or f"the server answered {status}")
     if kind in _BUSY or status == 429:
-        return Problem(text, "busy", perhaps_done=False)
+        return Problem(text, "busy", may_have_applied=False)
     if status == 409 or status >= 500:
         return Problem(text, kind)
     return Problem(text, kind, refused=True)
@@ -204,12 +204,12 @@ _REFUSALS: Dict[str, Type[Refused]] = {
 }
 
 
-def error_of(id: str, problem: Problem, perhaps_done: bool) -> JetonError:
+def error_of(id: str, problem: Problem, may_have_applied: bool) -> JetonError:
     """Why there is no outcome."""
     if problem.kind == "id-expired":
         return IdExpired(id, problem.text)
     # Where the id stands for something else, this was never done, and never will be.
-    if perhaps_done and problem.kind != "id-mismatch":
+    if may_have_applied and problem.kind != "id-mismatch":
         return UnknownOutcome(id, problem.text)
     if problem.refused:
         kind = problem.kind or ""
@@ -219,8 +219,8 @@ def error_of(id: str, problem: Problem, perhaps_done: bool) -> JetonError:
     return Unreachable(f"gave up at the deadline: {problem.text}")
 
 
-class Numbers:
-    """The numbers of a session: which request is next, and up to which all have their answers."""
+class AckWatermark:
+    """The acks of a session: which request is next, and up to which all have their answers."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -228,7 +228,7 @@ class Numbers:
         self._answered: Set[int] = set()
 
     def next(self) -> Optional[Tuple[int, Optional[int]]]:
-        """The next number, and the highest up to which all were answered. None if there are no more numbers."""
+        """The next number, and the highest up to which all were answered. None if there are no more acks."""
         if self._next >= _NUMBERS_MAX:
             return None
         self._next += 1
