@@ -1,9 +1,9 @@
-//! Tells the binary which commit it was built from, without needing git: `jeton --version` is what people paste into reports.
+//! Passes the commit of the sources to the binary for `jeton --version`, without running git.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Letters of the commit that are told.
+/// Printed characters of the commit hash.
 const SHOWN: usize = 12;
 
 fn main() {
@@ -12,7 +12,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
 }
 
-/// The commit that is checked out; nothing where the sources are not a clone.
+/// The checked-out commit, if the sources are a git clone.
 fn commit() -> Option<String> {
     let root = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR")?).join("../..");
     let folder = git_folder(&root)?;
@@ -27,7 +27,7 @@ fn commit() -> Option<String> {
     plain.then(|| whole[..SHOWN].to_owned())
 }
 
-/// The folder of the repository; of a second work tree, a file says where it is.
+/// The git directory. In a linked worktree, `.git` is a file with its path.
 fn git_folder(root: &Path) -> Option<PathBuf> {
     let git = root.join(".git");
     if git.is_dir() {
@@ -37,9 +37,9 @@ fn git_folder(root: &Path) -> Option<PathBuf> {
     Some(root.join(text.trim().strip_prefix("gitdir: ")?))
 }
 
-/// The commit of a branch, from its own file or from the file of packed ones.
+/// The commit of a ref, from its file or from packed-refs.
 fn named(folder: &Path, name: &str) -> Option<String> {
-    // A second work tree has its HEAD to itself, and the branches in common.
+    // A linked worktree has its own HEAD and shares the refs.
     let common = fs::read_to_string(folder.join("commondir")).map(|text| folder.join(text.trim()));
     let folder = common.unwrap_or_else(|_| folder.to_owned());
     let (own, packed) = (folder.join(name), folder.join("packed-refs"));

@@ -1,6 +1,7 @@
-//! `jeton add`: adds to a counter, once.
+//! `jeton add`: adds to a counter once.
 //!
-//! What must hold: the id is there before anything is sent, every attempt carries it, and whoever is left without an answer is told it.
+//! The id is chosen before the first attempt, every attempt carries it, and an error with an unknown outcome
+//! prints it.
 
 use std::time::{Duration, Instant};
 
@@ -13,35 +14,35 @@ use crate::cli_error::CliError;
 use crate::server_client::{AddResult, Resp, ServerArgs, check_key, failure_of, lost};
 use crate::{id, output};
 
-/// The pause before the same is asked again.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Add to a counter, once for each id
+/// Add to a counter, once per id
 ///
-/// Prints the value and what became of it: applied; replayed (the id was known: this is its first answer, and nothing was added now);
-/// refused (it would have left --min or --max; then the exit code is 1).
+/// Prints the value and the status: applied; replayed (the id was known: this is its first result, and
+/// nothing was added now); refused (the sum would have been outside --min or --max; the exit code is 1).
 #[derive(Args)]
 pub struct Add {
-    /// The counter, as table/row, or as row of the default table
+    /// Counter: table/row, or a row of the default table
     key: String,
 
-    /// What to add; may be negative
+    /// Amount to add; may be negative
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     delta: i64,
 
-    /// The id of the operation; a retry carries the same [default: a new UUIDv7]
+    /// Id of the operation; a retry uses the same id [default: a new UUIDv7]
     #[arg(long)]
     id: Option<String>,
 
-    /// If the sum would be below this, nothing is added
+    /// Add nothing if the sum would be below this
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     min: Option<i64>,
 
-    /// If the sum would be above this, nothing is added
+    /// Add nothing if the sum would be above this
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max: Option<i64>,
 
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -53,28 +54,28 @@ impl Add {
     pub fn run(&self) -> Result<()> {
         check_key(&self.key)?;
         let id = self.id.clone().map_or_else(id::uuid7, Ok)?;
-        let answered = self.until_answered(&id)?;
+        let result = self.send_until_result(&id)?;
         if self.json {
-            let value_text = answered.value.map(|value| value.to_string());
+            let value_text = result.value.map(|value| value.to_string());
             output::json(&json!({
-                "key": self.key, "value": answered.value, "value_text": value_text, "status": answered.status, "id": id
+                "key": self.key, "value": result.value, "value_text": value_text, "status": result.status, "id": id
             }))?;
         } else {
-            let value = answered.value.map_or("-".into(), |value| value.to_string());
-            output::line(&format!("{value} {}", answered.status))?;
+            let value = result.value.map_or("-".into(), |value| value.to_string());
+            output::line(&format!("{value} {}", result.status))?;
         }
-        if answered.status.starts_with("refused") {
+        if result.status.starts_with("refused") {
             return Err(CliError {
-                what: format!("nothing was added to {}: it would have left the bounds", self.key),
-                fix: "ask for less; under this id it stays refused".into(),
+                what: format!("nothing was added to {}: the sum would be out of bounds", self.key),
+                fix: "add less under a new id; this id stays refused".into(),
             }
             .into());
         }
         Ok(())
     }
 
-    /// Asks until there is an answer or the time is over; always under the same id, so that it counts once.
-    fn until_answered(&self, id: &str) -> Result<AddResult> {
+    /// Sends until there is a result or the timeout is over, always with the same id.
+    fn send_until_result(&self, id: &str) -> Result<AddResult> {
         let texts =
             [self.delta, self.min.unwrap_or_default(), self.max.unwrap_or_default()].map(|n| n.to_string());
         let mut command: Vec<&[u8]> =
@@ -85,15 +86,15 @@ impl Add {
             }
         }
         let deadline = Instant::now() + self.server.timeout();
-        // Whoever does not answer at all is told about at once: nothing was sent.
+        // A server that does not accept the first connection is reported at once: nothing was sent.
         let mut connection = Some(Resp::connect(&self.server)?);
         let mut last;
         loop {
-            let asked = match &mut connection {
+            let reply = match &mut connection {
                 Some(connection) => connection.ask(&command),
                 None => Err(std::io::ErrorKind::NotConnected.into()),
             };
-            match asked {
+            match reply {
                 Ok(Value::Error(text)) => {
                     let text = String::from_utf8_lossy(&text).into_owned();
                     if !text.starts_with("BUSY") && !text.starts_with("LOADING") {
@@ -102,8 +103,8 @@ impl Add {
                     last = failure_of(&text);
                 }
                 Ok(value) => return AddResult::of(&value),
-                Err(why) => {
-                    last = lost(&why);
+                Err(error) => {
+                    last = lost(&error);
                     connection = Resp::connect(&self.server).ok();
                 }
             }
@@ -119,9 +120,9 @@ impl Add {
         let bounds: String =
             bounds.iter().filter_map(|(name, bound)| Some(format!(" --{name} {}", (*bound)?))).collect();
         let fix = format!(
-            "ask again with the same id, which counts once: jeton add {} {} --id {id}{bounds}",
+            "retry with the same id, which counts once: jeton add {} {} --id {id}{bounds}",
             self.key, self.delta
         );
-        CliError::of(anyhow!("{last:#}"), "there is no answer: whether it was counted is not known", fix)
+        CliError::of(anyhow!("{last:#}"), "there was no response: the outcome is unknown", fix)
     }
 }

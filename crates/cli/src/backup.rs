@@ -1,4 +1,4 @@
-//! `jeton backup` and `jeton restore`: copies of a store, complete or not at all.
+//! `jeton backup` and `jeton restore`: complete copies of a store.
 
 use std::fs;
 use std::io;
@@ -11,40 +11,40 @@ use jeton_auth::UsageFile;
 use jeton_engine::{Engine, OpenError, Options};
 use jeton_register::disk::{Disk, LockError, RealDisk};
 use jeton_register::embedded;
+use jeton_server::node::{explain_open_error, open_store};
 use serde_json::json;
 
-use crate::cli_error::CliError;
+use crate::cli_error::{CliError, fix_of};
 use crate::config::{Config, Flags};
 use crate::number_format;
 use crate::output;
-use crate::serve;
 use crate::server_client::{Http, ServerArgs, problem_of};
 
-/// How long a server may take to make a copy: to another file system it copies everything.
-const COPYING_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Time limit of a backup by a server. A backup to another file system copies all files.
+const BACKUP_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// A copy that is not complete has a file of this name; the engine does not open it.
+/// Marker file of an incomplete copy. The engine does not open such a store.
 const INCOMPLETE: &str = "INCOMPLETE";
 
 /// Copy the store of a server, running or not, into a new directory
 ///
-/// The copy is a store of its own: complete when this returns, and opened by jeton serve --data like any other. Files that never change are
-/// shared with the store if the copy is on the same file system: copy it to another machine for a backup that survives this one. If a server
-/// uses the store, it is asked for the copy over HTTP, and goes on serving.
+/// The copy is a complete store, which jeton serve --data opens. On the same file system, immutable files are
+/// hard links: copy the backup to another machine to survive a disk failure. If a server uses the store, it
+/// makes the copy over HTTP and keeps serving.
 #[derive(Args)]
 pub struct Backup {
-    /// The directory of the copy; new or empty
+    /// Directory of the copy; new or empty
     target: PathBuf,
 
-    /// The directory of the data [default: the setting data] [env: JETON_DATA]
+    /// Data directory [default: the setting data] [env: JETON_DATA]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// The configuration file [env: JETON_CONFIG]
+    /// Configuration file [env: JETON_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -52,16 +52,16 @@ pub struct Backup {
     server: ServerArgs,
 }
 
-/// Copy a backup into a new directory, and see that it can be opened
+/// Copy a backup into a new directory and check that it opens
 #[derive(Args)]
 pub struct Restore {
-    /// The backup
+    /// Directory of the backup
     source: PathBuf,
 
-    /// The directory of the restored store; new or empty
+    /// Directory of the restored store; new or empty
     target: PathBuf,
 
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -70,75 +70,75 @@ impl Backup {
     pub fn run(&self) -> Result<()> {
         let settings = Config::load(&Flags::of(&[]).with_config(self.config.clone()))?.settings;
         let data = self.data.clone().unwrap_or_else(|| settings.data.clone());
-        // Opening makes a store where none is; a copy of nothing is not what anybody wants.
+        // Opening would create a store where none is.
         check_store(&data, "there is nothing to copy", "name the directory of the data with --data")?;
         let engine = match Engine::open(&data, settings.engine_options()) {
             Err(OpenError::Log(embedded::OpenError::Locked { by, pid })) => {
                 let address = settings.http.0.map(|address| address.to_string());
                 let server = self.server.clone();
                 let server = address.map_or(server.clone(), |address| server.or_at(address));
-                let (files, entries) = self.ask(&server, &data).map_err(|why| {
+                let (files, entries) = self.request_backup(&server, &data).map_err(|error| {
                     let what = format!(
-                        "the store in {} is in use by {by} (process {pid}), and no copy was made by asking it at {}",
+                        "the store in {} is in use by {by} (process {pid}), and the server at {} made no backup",
                         data.display(),
                         server.http()
                     );
-                    let fix = match why.downcast_ref::<CliError>() {
-                        Some(failure) => failure.fix.clone(),
-                        None => "say where it speaks HTTP with --http, or stop it for the time of the copy".into(),
-                    };
-                    CliError::of(why, what, fix)
+                    let fix = fix_of(&error).unwrap_or("name its HTTP address with --http, or stop it first").to_owned();
+                    CliError::of(error, what, fix)
                 })?;
-                return self.tell(&data, files, entries);
+                return self.print(&data, files, entries);
             }
-            Err(error) => return Err(serve::explain(&data, error)),
+            Err(error) => return Err(explain_open_error(&data, error).into()),
             Ok(engine) => engine,
         };
-        let report = engine.checkpoint(&self.target).map_err(|why| {
-            let what = format!("the copy in {} is not complete, and cannot be opened", self.target.display());
+        let report = engine.checkpoint(&self.target).map_err(|error| {
+            let what = format!("the copy in {} is incomplete and cannot be opened", self.target.display());
             CliError::of(
-                why,
+                error,
                 what,
-                "remove it, see that there is room and that the directory is new or empty, and try again",
+                "remove it, check that the directory is new or empty and has enough space, and try again",
             )
         })?;
         engine.close();
-        // What tokens have created belongs to the store, and to its copy.
-        let used = UsageFile::new(data.join(UsageFile::NAME));
-        let used = used.read().and_then(|used| match &used[..] {
+        // The usage of tokens is part of the store.
+        let usage = UsageFile::new(data.join(UsageFile::NAME));
+        let usage = usage.read().and_then(|used| match &used[..] {
             [] => Ok(()),
             used => UsageFile::new(self.target.join(UsageFile::NAME)).write(used),
         });
-        used.map_err(|why| {
-            let fix = format!("mend {}, remove the copy, and try again", UsageFile::NAME);
-            CliError::of(why, "what tokens have created is not in the copy", fix)
+        usage.map_err(|error| {
+            let fix = format!("repair {}, remove the copy, and try again", UsageFile::NAME);
+            CliError::of(error, "the usage of tokens was not copied", fix)
         })?;
-        self.tell(&data, report.files, report.entries)
+        self.print(&data, report.files, report.entries)
     }
 
-    /// Asks the server that uses the store for a copy; tells how many files and entries it has.
-    fn ask(&self, server: &ServerArgs, data: &Path) -> Result<(u64, u64)> {
+    /// Requests a backup from the server that uses the store. Returns the numbers of files and log entries.
+    fn request_backup(&self, server: &ServerArgs, data: &Path) -> Result<(u64, u64)> {
         let text = |path: PathBuf| {
             path.into_os_string().into_string().map_err(|path| anyhow!("{} is not UTF-8", path.display()))
         };
-        // A server of another store would make a copy of that one.
+        // The server compares it with its own store: another server may listen at this address.
         let of = text(data.canonicalize()?)?;
         let body = json!({ "to": text(resolved(&self.target)?)?, "of": of }).to_string();
-        let (status, text) = Http(server).ask_within("POST", "/v1/admin/backup", Some(&body), COPYING_MAX)?;
+        let (status, text) =
+            Http(server).ask_within("POST", "/v1/admin/backup", Some(&body), BACKUP_TIMEOUT)?;
         if status != 200 {
             return Err(problem_of(status, &text));
         }
         let done: serde_json::Value = serde_json::from_str(&text)?;
-        let number = |name: &str| done[name].as_u64().ok_or_else(|| anyhow!("the server did not say {name}"));
+        let number = |name: &str| {
+            done[name].as_u64().ok_or_else(|| anyhow!("{name} is missing in the response of the server"))
+        };
         Ok((number("files")?, number("log_entries")?))
     }
 
-    fn tell(&self, data: &Path, files: u64, entries: u64) -> Result<()> {
+    fn print(&self, data: &Path, files: u64, entries: u64) -> Result<()> {
         if self.json {
             return output::json(&json!({ "target": self.target, "files": files, "log_entries": entries }));
         }
         output::line(&format!(
-            "{} is a complete copy of {}: {}, {files} files shared or copied, {} entries of the log.",
+            "{} is a complete copy of {}: {}, {files} files linked or copied, {} log entries.",
             self.target.display(),
             data.display(),
             number_format::bytes(folder_bytes(&self.target)),
@@ -147,15 +147,15 @@ impl Backup {
     }
 }
 
-/// A path as the server can use it, which is somewhere else: absolute, and without `..`.
+/// An absolute path without `..`, because the server has another working directory.
 fn resolved(path: &Path) -> Result<PathBuf> {
-    if let Ok(there) = path.canonicalize() {
-        return Ok(there);
+    if let Ok(path) = path.canonicalize() {
+        return Ok(path);
     }
     let path = std::path::absolute(path)?;
     match (path.parent().map(Path::canonicalize), path.file_name()) {
         (Some(Ok(parent)), Some(name)) => Ok(parent.join(name)),
-        // The directories above are to be made as well.
+        // The parent directories do not exist yet.
         _ => Ok(path),
     }
 }
@@ -163,28 +163,27 @@ fn resolved(path: &Path) -> Result<PathBuf> {
 impl Restore {
     pub fn run(&self) -> Result<()> {
         let (source, target) = (&self.source, &self.target);
-        check_store(source, "this is no backup", "name the directory that jeton backup made")?;
-        let _unused = unused(source)?;
-        let failed = |why: io::Error| {
-            let what = format!("{} is not restored", target.display());
-            CliError::of(why, what, "remove what is there of it, see that there is room, and try again")
+        check_store(source, "there is no backup", "name a directory created by jeton backup")?;
+        let _lock = lock(source)?;
+        let failed = |error: io::Error| {
+            let what = format!("{} was not restored", target.display());
+            CliError::of(error, what, "remove the incomplete copy, check the free space, and try again")
         };
-        if fs::read_dir(target).is_ok_and(|mut inside| inside.next().is_some()) {
+        if fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(CliError {
                 what: format!("{} is not empty", target.display()),
-                fix: "name a new directory: what is there might be somebody's data".into(),
+                fix: "name a new directory: this one may contain data".into(),
             }
             .into());
         }
         fs::create_dir_all(target).map_err(failed)?;
         let mark = target.join(INCOMPLETE);
-        fs::write(&mark, "a store is copied here; until it is complete, this file is here\n")
+        fs::write(&mark, "This file is removed when the copy is complete.\n")
             .and_then(|()| sync(&mark))
             .map_err(failed)?;
         let (files, bytes) = copy(source, target).map_err(failed)?;
         fs::remove_file(&mark).and_then(|()| sync(target)).map_err(failed)?;
-        // Only what can be opened is a backup.
-        let engine = serve::open(target, Options::default())?;
+        let engine = open_store(target, Options::default())?;
         let tables: Vec<String> = engine.catalog().iter().map(|table| table.name.clone()).collect();
         engine.close();
         if self.json {
@@ -193,48 +192,48 @@ impl Restore {
             );
         }
         output::line(&format!(
-            "{} is restored and was opened: {files} files, {}, tables {}.",
+            "{} is restored and opens: {files} files, {}, tables {}.",
             target.display(),
             number_format::bytes(bytes),
             tables.join(", ")
         ))?;
-        output::line(&format!("Serve it: jeton serve --data {}", target.display()))
+        output::line(&format!("Start it: jeton serve --data {}", target.display()))
     }
 }
 
-/// Whether there is a store that was completed.
+/// Fails unless the directory contains a complete store.
 fn check_store(folder: &Path, what: &str, fix: &str) -> Result<()> {
-    let place = folder.display();
+    let path = folder.display();
     if folder.join(INCOMPLETE).exists() {
         return Err(CliError {
-            what: format!("{place} is a copy that was never completed"),
-            fix: "use another one, or make it again".into(),
+            what: format!("{path} is an incomplete copy"),
+            fix: "use another copy, or make it again".into(),
         }
         .into());
     }
     if !folder.join("log").is_dir() {
-        let why = anyhow!("{place} has no log in it, so it is no store");
-        return Err(CliError::of(why, format!("{what} in {place}"), fix));
+        let reason = anyhow!("{path} contains no log, so it is not a store");
+        return Err(CliError::of(reason, format!("{what} in {path}"), fix));
     }
     Ok(())
 }
 
-/// Holds a store that nobody uses: files that change while they are copied are no copy.
-fn unused(folder: &Path) -> Result<Option<fs::File>> {
-    let disk = RealDisk::new(folder).map_err(|why| anyhow!("{why}"))?;
+/// Locks a store, because files must not change while they are copied.
+fn lock(folder: &Path) -> Result<Option<fs::File>> {
+    let disk = RealDisk::new(folder).map_err(|error| anyhow!("{error}"))?;
     match disk.lock("jeton restore") {
-        Ok(held) => Ok(Some(held)),
+        Ok(lock) => Ok(Some(lock)),
         Err(LockError::Held { by, pid }) => Err(CliError {
             what: format!("{} is in use by {by} (process {pid})", folder.display()),
             fix: "restore a backup, or stop that process first".into(),
         }
         .into()),
-        // A backup that cannot be written to is not written to by anybody.
+        // A read-only backup needs no lock.
         Err(_) => Ok(None),
     }
 }
 
-/// Copies all files, and brings them to disk; tells how many, and their bytes.
+/// Copies and syncs all files. Returns their number and bytes.
 fn copy(from: &Path, to: &Path) -> io::Result<(u64, u64)> {
     let (mut files, mut bytes) = (0, 0);
     for entry in fs::read_dir(from)? {
@@ -259,7 +258,7 @@ fn sync(path: &Path) -> io::Result<()> {
     fs::File::open(path)?.sync_all()
 }
 
-/// The bytes of all files below a folder, as far as they can be seen.
+/// Bytes of all readable files below a folder.
 fn folder_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries

@@ -1,25 +1,27 @@
-//! A failure as its reader needs it: what happened, why, and what to do about it.
+//! Errors for the user: what failed, why, and what to do.
 
 use std::fmt;
 use std::io::Write;
 
-/// What happened and what to do about it; why it happened is the error below it.
+use jeton_server::node::NodeError;
+
+/// What failed and what to do. The cause is the next error of the chain.
 #[derive(Debug)]
 pub struct CliError {
-    /// What did not work, in the words of the user.
+    /// The action that failed.
     pub what: String,
-    /// What the user can do now.
+    /// What the user can do.
     pub fix: String,
 }
 
 impl CliError {
-    /// Puts what happened and what to do on top of why it happened.
+    /// Wraps a cause.
     pub fn of(
-        why: impl Into<anyhow::Error>,
+        cause: impl Into<anyhow::Error>,
         what: impl Into<String>,
         fix: impl Into<String>,
     ) -> anyhow::Error {
-        why.into().context(Self { what: what.into(), fix: fix.into() })
+        cause.into().context(Self { what: what.into(), fix: fix.into() })
     }
 }
 
@@ -31,16 +33,22 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
-/// Tells the user on standard error.
+/// What the user can do about an error.
+pub fn fix_of(error: &anyhow::Error) -> Option<&str> {
+    let of_node = || error.downcast_ref::<NodeError>().map(|error| error.fix.as_str());
+    error.downcast_ref::<CliError>().map(|error| error.fix.as_str()).or_else(of_node)
+}
+
+/// Prints an error on standard error.
 pub fn report(error: &anyhow::Error) {
     let mut text = format!("error: {error}\n");
-    let why: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
-    if !why.is_empty() {
-        text += &format!("  why: {}\n", why.join(": "));
+    let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
+    if !causes.is_empty() {
+        text += &format!("  why: {}\n", causes.join(": "));
     }
-    if let Some(failure) = error.downcast_ref::<CliError>() {
-        text += &format!("  fix: {}\n", failure.fix);
+    if let Some(fix) = fix_of(error) {
+        text += &format!("  fix: {fix}\n");
     }
-    // If standard error is closed too, there is nobody left to tell.
+    // Nothing can be done if standard error is closed.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! `jeton completions`: the command line, for shells.
+//! `jeton completions`: shell completions.
 
 use anyhow::Result;
 use clap::Args;
@@ -6,13 +6,13 @@ use clap_complete::Shell;
 
 use crate::output;
 
-/// Print what a shell needs to complete jeton commands
+/// Print the completion script of a shell
 #[derive(Args)]
 #[command(after_help = "bash: source <(jeton completions bash)\n\
                         zsh:  jeton completions zsh > \"${fpath[1]}/_jeton\"\n\
                         fish: jeton completions fish > ~/.config/fish/completions/jeton.fish")]
 pub struct Completions {
-    /// Which shell
+    /// Name of the shell
     shell: Shell,
 }
 

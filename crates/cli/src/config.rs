@@ -1,8 +1,9 @@
-//! The configuration: every setting once, where its value comes from, and `jeton config`, which tells both.
+//! The configuration: every setting once, the origin of its value, and `jeton config`, which prints both.
 //!
-//! A value comes from the first that has one: a flag, an environment variable, a TOML file, the default. What must hold: a value that cannot
-//! be is an error that names where it came from; a key of the file that nobody knows is an error too, because a mistyped key would
-//! leave the default in force without a word. Unknown environment variables are none: orchestrators set `JETON_...` of their own.
+//! The order of precedence is flag, environment variable, TOML file, default. An invalid value is an error
+//! that names its origin. An unknown key in the file is an error too, because a mistyped key would silently
+//! leave the default in force. Unknown environment variables are ignored: orchestrators set `JETON_...` of
+//! their own.
 
 mod command;
 mod example;
@@ -16,6 +17,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
+use jeton_server::node::{ListenProtocol, NodeConfig, TransactionsConfig};
 use toml::de::{DeTable, DeValue};
 
 pub use command::ConfigCommand;
@@ -25,12 +27,11 @@ pub use settings::{ALL, Setting, Settings};
 pub use suggestion::nearest;
 
 use crate::cli_error::CliError;
-use crate::transactions::{SECTIONS, TransactionsConfig};
 
-/// Read if it is in the working directory and no other file is named.
+/// The file in the working directory that is read if --config names no other.
 const FILE: &str = "jeton.toml";
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Flag(String),
@@ -50,17 +51,17 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The values in force, and where each came from.
+/// The values in force and their origins.
 #[derive(Debug)]
 pub struct Config {
     pub settings: Settings,
-    /// What the file says about transactions.
+    /// The sections about transactions, if the file has databases.
     pub transactions: Option<TransactionsConfig>,
     /// The text of each value and its origin, by key.
     found: BTreeMap<&'static str, (String, Origin)>,
 }
 
-/// Where values are looked for besides the flags. In a test, not the real environment.
+/// Sources of values besides the flags. Tests replace the environment.
 pub struct ConfigSources<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     pub folder: &'a Path,
@@ -73,32 +74,56 @@ impl Config {
         Self::load_from(flags, &ConfigSources { variable: &variable, folder: Path::new("") })
     }
 
-    fn load_from(flags: &Flags, around: &ConfigSources<'_>) -> Result<Self> {
-        let (file, transactions) = read_file(flags, around)?;
+    fn load_from(flags: &Flags, sources: &ConfigSources<'_>) -> Result<Self> {
+        let (file, transactions) = read_file(flags, sources)?;
         let mut found = BTreeMap::new();
         for setting in ALL {
             let variable = setting.variable();
             let (text, origin) = if let Some(text) = flags.get(setting.key) {
                 (text.to_owned(), Origin::Flag(setting.flag()))
-            // An empty variable is how scripts unset one.
-            } else if let Some(text) = (around.variable)(&variable).filter(|text| !text.is_empty()) {
+            // Scripts unset a variable by setting it to nothing.
+            } else if let Some(text) = (sources.variable)(&variable).filter(|text| !text.is_empty()) {
                 (text, Origin::Environment(variable))
             } else if let Some((text, origin)) = file.get(setting.key) {
                 (text.clone(), origin.clone())
             } else {
                 ((setting.default)(), Origin::Default)
             };
-            let text = (setting.normal)(&text).map_err(|why| wrong_value(setting, &text, &why, &origin))?;
+            let text =
+                (setting.normal)(&text).map_err(|reason| invalid_value(setting, &text, &reason, &origin))?;
             found.insert(setting.key, (text, origin));
         }
         let settings = Settings::read(|key| found[key].0.as_str())
-            .map_err(|why| anyhow!("a value that was read cannot be read again: {why}"))?;
+            .map_err(|reason| anyhow!("a value was parsed once and is now invalid: {reason}"))?;
         Ok(Self { settings, transactions, found })
     }
 
-    /// Where the value of a setting came from.
+    /// The origin of a value.
     pub fn origin(&self, key: &str) -> &Origin {
         &self.found[key].1
+    }
+
+    /// The configuration of a server with these settings.
+    pub fn node_config(&self) -> NodeConfig {
+        let settings = &self.settings;
+        let listen = [
+            (ListenProtocol::Resp, settings.resp.0),
+            (ListenProtocol::Http, settings.http.0),
+            (ListenProtocol::RespTls, settings.resp_tls.0),
+            (ListenProtocol::HttpTls, settings.http_tls.0),
+        ];
+        NodeConfig {
+            data: settings.data.clone(),
+            listen: listen.into_iter().filter_map(|(protocol, address)| Some((protocol, address?))).collect(),
+            tokens: settings.tokens.0.clone(),
+            tls_cert: settings.tls_cert.0.clone(),
+            tls_key: settings.tls_key.0.clone(),
+            insecure: settings.insecure,
+            engine: settings.engine_options(),
+            service: settings.service_options(),
+            server_number: u16::try_from(settings.server_number).unwrap_or(u16::MAX),
+            transactions: self.transactions.clone(),
+        }
     }
 
     /// The text of a value.
@@ -107,21 +132,21 @@ impl Config {
     }
 }
 
-fn wrong_value(setting: &Setting, text: &str, why: &str, origin: &Origin) -> anyhow::Error {
-    let what = format!("{:?} cannot be the value of {} ({origin})", text, setting.key);
-    CliError::of(anyhow!("{why}"), what, format!("{}: {}", setting.key, setting.help))
+fn invalid_value(setting: &Setting, text: &str, reason: &str, origin: &Origin) -> anyhow::Error {
+    let what = format!("{:?} is not a valid value of {} ({origin})", text, setting.key);
+    CliError::of(anyhow!("{reason}"), what, format!("{}: {}", setting.key, setting.help))
 }
 
 type FileValues = BTreeMap<String, (String, Origin)>;
 
-/// What the file says; nothing if there is none.
-fn read_file(flags: &Flags, around: &ConfigSources<'_>) -> Result<(FileValues, Option<TransactionsConfig>)> {
-    let named = flags.config.clone().or_else(|| (around.variable)("JETON_CONFIG").map(PathBuf::from));
+/// The values of the file, and its sections about transactions.
+fn read_file(flags: &Flags, sources: &ConfigSources<'_>) -> Result<(FileValues, Option<TransactionsConfig>)> {
+    let named = flags.config.clone().or_else(|| (sources.variable)("JETON_CONFIG").map(PathBuf::from));
     let path = match &named {
         Some(path) => path.clone(),
         None => PathBuf::from(FILE),
     };
-    let text = match std::fs::read_to_string(around.folder.join(&path)) {
+    let text = match std::fs::read_to_string(sources.folder.join(&path)) {
         Ok(text) => text,
         Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
             return Ok((FileValues::new(), None));
@@ -131,21 +156,41 @@ fn read_file(flags: &Flags, around: &ConfigSources<'_>) -> Result<(FileValues, O
             return Err(CliError::of(
                 error,
                 what,
-                "name another with --config, or make it: jeton config --example",
+                "name another with --config, or create it: jeton config --example",
             ));
         }
     };
     let values = values_of(&text, &path)?;
-    let transactions = TransactionsConfig::read(&text).map_err(|error| {
+    let transactions: TransactionsConfig = toml::from_str(&text).map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| line_of(&text, span.start));
-        let what = format!("{} line {line} cannot be used", path.display());
-        CliError::of(
-            anyhow!("{}", error.message()),
-            what,
-            "see how transactions are declared: docs/transactions.md",
-        )
+        let what = format!("{} line {line} is invalid", path.display());
+        CliError::of(anyhow!("{}", error.message()), what, "see docs/transactions.md")
     })?;
-    Ok((values, transactions))
+    Ok((values, (!transactions.databases.is_empty()).then_some(transactions)))
+}
+
+/// Keys of `[transactions]` under their old and new names.
+const RENAMED: [(&str, &str); 4] = [
+    ("works_max", "max_in_flight"),
+    ("compute_max", "procedure_timeout"),
+    ("sweep_every", "recovery_interval"),
+    ("suspect_after", "failure_timeout"),
+];
+
+/// The line of a key that was renamed in a section, and what its new name is.
+fn renamed_key(text: &str, section: &str, table: &DeTable<'_>) -> Option<(usize, String)> {
+    let find = |table: &DeTable<'_>, old: &str, new: &str| {
+        let (key, _) = table.iter().find(|(key, _)| key.get_ref().as_ref() == old)?;
+        Some((line_of(text, key.span().start), format!("{old} was renamed: write {new}")))
+    };
+    match section {
+        "transactions" => RENAMED.iter().find_map(|(old, new)| find(table, old, new)),
+        "procedures" => table.values().find_map(|procedure| match procedure.get_ref() {
+            DeValue::Table(procedure) => find(procedure, "decided_in", "decision_store"),
+            _ => None,
+        }),
+        _ => None,
+    }
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -153,25 +198,30 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 fn values_of(text: &str, path: &Path) -> Result<FileValues> {
-    let fail = |line: usize, why: String, fix: String| {
-        let what = format!("{} line {line} cannot be used", path.display());
-        CliError::of(anyhow!("{why}"), what, fix)
+    let fail = |line: usize, reason: String, fix: String| {
+        let what = format!("{} line {line} is invalid", path.display());
+        CliError::of(anyhow!("{reason}"), what, fix)
     };
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
-        fail(line, error.message().to_owned(), "see what is right: jeton config --example".into())
+        fail(line, error.message().to_owned(), "see an example: jeton config --example".into())
     })?;
     let mut values = FileValues::new();
     for (key, value) in table.get_ref() {
         let (name, line) = (key.get_ref().to_string(), line_of(text, key.span().start));
-        if SECTIONS.contains(&name.as_str()) && matches!(value.get_ref(), DeValue::Table(_)) {
+        if TransactionsConfig::SECTIONS.contains(&name.as_str())
+            && let DeValue::Table(section) = value.get_ref()
+        {
+            if let Some((line, reason)) = renamed_key(text, &name, section) {
+                return Err(fail(line, reason, "see docs/transactions.md".into()));
+            }
             continue;
         }
         if !ALL.iter().any(|setting| setting.key == name) {
             let near = nearest(&name, ALL.iter().map(|setting| setting.key));
             let fix = match near {
-                Some(near) => format!("write {near}, if that is meant; all keys: jeton config --example"),
-                None => "see which keys there are: jeton config --example".into(),
+                Some(near) => format!("did you mean {near}? All keys: jeton config --example"),
+                None => "list all keys: jeton config --example".into(),
             };
             return Err(fail(line, format!("there is no setting {name:?}"), fix));
         }
@@ -180,11 +230,11 @@ fn values_of(text: &str, path: &Path) -> Result<FileValues> {
             DeValue::Boolean(flag) => flag.to_string(),
             DeValue::Integer(number) => number.to_string(),
             _ => {
-                let why = format!("the value of {name} is neither a text nor a number nor true or false");
+                let reason = format!("the value of {name} is not a string, a number or a boolean");
                 return Err(fail(
                     line,
-                    why,
-                    format!("see how it is written: jeton config --example | grep {name}"),
+                    reason,
+                    format!("see its format: jeton config --example | grep {name}"),
                 ));
             }
         };
@@ -197,6 +247,7 @@ fn values_of(text: &str, path: &Path) -> Result<FileValues> {
 mod tests {
     use super::setting_value::Size;
     use super::*;
+    use crate::cli_error::fix_of;
 
     fn load(
         flags: &[(&'static str, &str)],
@@ -213,13 +264,12 @@ mod tests {
         Config::load_from(&Flags::of(flags), &ConfigSources { variable: &variable, folder: folder.path() })
     }
 
-    fn told(error: &anyhow::Error) -> String {
-        let fix = error.downcast_ref::<CliError>().map(|failure| failure.fix.clone()).unwrap_or_default();
-        format!("{error:#} | {fix}")
+    fn report(error: &anyhow::Error) -> String {
+        format!("{error:#} | {}", fix_of(error).unwrap_or_default())
     }
 
     #[test]
-    fn flags_come_before_variables_before_the_file_before_defaults() {
+    fn precedence_is_flag_variable_file_default() {
         let file = Some("data = \"of-file\"\nshards = 3\nallow_flush = true\n\ncache_bytes = \"2 MiB\"\n");
         let variables = [("JETON_DATA", "of-variable"), ("JETON_SHARDS", "2"), ("JETON_HTTP", "")];
         let config = load(&[("data", "of-flag")], &variables, file).unwrap();
@@ -235,34 +285,47 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_key_is_an_error_with_its_line_and_the_nearest() {
+    fn a_mistyped_key_is_an_error_with_line_and_suggestion() {
         let error = load(&[], &[], Some("data = \"d\"\nconections_max = 5\n")).unwrap_err();
-        let told = told(&error);
-        for words in ["jeton.toml line 2", "\"conections_max\"", "write connections_max"] {
-            assert!(told.contains(words), "{words:?} is not in {told}");
+        let text = report(&error);
+        for words in ["jeton.toml line 2", "\"conections_max\"", "did you mean connections_max?"] {
+            assert!(text.contains(words), "{words:?} is not in {text}");
         }
     }
 
     #[test]
-    fn a_wrong_value_names_where_it_came_from_and_what_would_be_right() {
+    fn an_invalid_value_names_its_origin() {
         for (flags, variables, file, words) in [
             (&[("resp", "nowhere")][..], &[][..], None, "flag --resp"),
             (&[], &[("JETON_SHARDS", "many")], None, "environment JETON_SHARDS"),
             (&[], &[], Some("\n\nlog_format = \"xml\""), "jeton.toml line 3"),
-            (&[], &[], Some("shards = [1]"), "neither a text nor a number"),
+            (&[], &[], Some("shards = [1]"), "not a string, a number or a boolean"),
             (&[], &[], Some("shards = "), "jeton.toml line 1"),
         ] {
-            let told = told(&load(flags, variables, file).unwrap_err());
-            assert!(told.contains(words), "{words:?} is not in {told}");
+            let text = report(&load(flags, variables, file).unwrap_err());
+            assert!(text.contains(words), "{words:?} is not in {text}");
         }
     }
 
     #[test]
-    fn a_file_that_is_named_must_be_there() {
+    fn an_old_key_names_the_new_one() {
+        let mut files: Vec<(String, &str)> =
+            RENAMED.iter().map(|(old, new)| (format!("\n[transactions]\n{old} = \"1s\"\n"), *new)).collect();
+        files.push(("[procedures.p]\nsteps = []\ndecided_in = \"d\"\n".into(), "decision_store"));
+        for (file, new) in files {
+            let text = report(&load(&[], &[], Some(&file)).unwrap_err());
+            for words in ["jeton.toml line 3", &format!("was renamed: write {new}")] {
+                assert!(text.contains(words), "{words:?} is not in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_named_file_must_exist() {
         let mut flags = Flags::of(&[]);
         flags.config = Some("not-there.toml".into());
         let folder = tempfile::tempdir().unwrap();
         let error = Config::load_from(&flags, &ConfigSources { variable: &|_| None, folder: folder.path() });
-        assert!(told(&error.unwrap_err()).contains("not-there.toml"));
+        assert!(report(&error.unwrap_err()).contains("not-there.toml"));
     }
 }

@@ -1,4 +1,4 @@
-//! `jeton doctor`: looks at everything that a server will need, and says what to fix.
+//! `jeton doctor`: checks the machine and the settings for a server.
 
 mod disk;
 mod machine;
@@ -8,17 +8,17 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli_error::CliError;
+use crate::cli_error::{CliError, fix_of};
 use crate::config::{Config, Flags};
 use crate::output;
 
-/// See whether this machine and these settings are good for a server, and what to fix
+/// Check this machine and these settings for a server
 ///
-/// Takes the flags of jeton serve. Writes a small file where the data is, to see how fast the disk is, and removes it. The exit code is 1 if
-/// something would keep the server from working.
+/// Takes the flags of jeton serve. Writes a small file to the data directory to measure the disk, and removes
+/// it. The exit code is 1 if a server would not work.
 #[derive(Args)]
 pub struct Doctor {
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -26,13 +26,12 @@ pub struct Doctor {
     flags: Flags,
 }
 
-/// How good or bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Ok,
-    /// It works, and could be better.
+    /// Works, with a disadvantage.
     Warn,
-    /// It will not work.
+    /// A server would not work.
     Fail,
 }
 
@@ -46,14 +45,14 @@ impl Level {
     }
 }
 
-/// What was found, and what to do about it.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// Name of the check.
     pub about: &'static str,
     pub level: Level,
     pub found: String,
-    /// What to do; empty if nothing is.
+    /// What to do; may be empty.
     pub fix: String,
 }
 
@@ -75,9 +74,7 @@ impl Doctor {
     pub fn run(&self) -> Result<()> {
         let findings = match Config::load(&self.flags) {
             Err(error) => {
-                let fix =
-                    error.downcast_ref::<CliError>().map_or(String::new(), |failure| failure.fix.clone());
-                vec![Finding::fail("settings", format!("{error:#}"), fix)]
+                vec![Finding::fail("settings", format!("{error:#}"), fix_of(&error).unwrap_or_default())]
             }
             Ok(config) => {
                 let settings = &config.settings;
@@ -88,24 +85,27 @@ impl Doctor {
                 findings
             }
         };
-        self.tell(&findings)?;
+        self.print(&findings)?;
         let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
         match count(Level::Fail) {
             0 => Ok(()),
             fails => Err(CliError {
                 what: format!("{fails} of {} checks failed", findings.len()),
-                fix: "do what is written beside each, then run jeton doctor again".into(),
+                fix: "follow the fix of each, then run jeton doctor again".into(),
             }
             .into()),
         }
     }
 
-    fn tell(&self, findings: &[Finding]) -> Result<()> {
+    fn print(&self, findings: &[Finding]) -> Result<()> {
         if self.json {
             let checks: Vec<Value> = findings
                 .iter()
                 .map(|finding| {
-                    json!({ "check": finding.about, "level": finding.level.word(), "found": finding.found, "fix": finding.fix })
+                    json!({
+                        "check": finding.about, "level": finding.level.word(),
+                        "found": finding.found, "fix": finding.fix,
+                    })
                 })
                 .collect();
             return output::json(&json!({ "checks": checks }));

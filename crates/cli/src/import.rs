@@ -1,18 +1,18 @@
-//! `jeton import`: counts what a file has, line by line, each line once.
+//! `jeton import`: applies each record of a file once.
 //!
-//! What must hold:
-//! - A line has one id, whenever and however often it is sent: its own, or one made of the import's name, its number and its text.
-//! - What is written down as done was acknowledged. Whatever ends the import, running it again goes on from there.
-//! - Memory is bounded: one round of lines, and the lines that failed.
+//! - A record has one id for all attempts: its own, or one derived from import name, line number and text.
+//! - The checkpoint contains only acknowledged records. A second run continues from it.
+//! - Memory is bounded: one batch of records, and the failed ones.
 
 mod checkpoint;
-mod csv;
+mod csv_line;
 mod line_reader;
 mod pipeline;
 mod progress;
 mod record;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
@@ -21,53 +21,53 @@ use serde_json::json;
 use self::checkpoint::State;
 use self::line_reader::{Line, Lines};
 use self::pipeline::{ImportCounts, ImportPipeline};
-use self::progress::Progress;
 use self::record::Reader;
 use crate::cli_error::CliError;
 use crate::server_client::ServerArgs;
 use crate::{number_format, output};
 
-/// Lines that may fail before the import gives up: a wrong file should not be tried to its end.
+/// The import stops after this many failed lines, because the file is probably the wrong one.
 const FAILED_MAX: usize = 1000;
 
-/// Failed lines that are told one by one.
-const TOLD_MAX: usize = 20;
+/// Failed lines that are printed.
+const PRINTED_MAX: usize = 20;
 
-/// Count what a file has, each line once; safe to run twice
+/// Import operations from a file, each once; safe to run again
 ///
-/// NDJSON: {"key": "clicks/home", "delta": 1, "id": "..."} on each line. CSV: a first line with the names of the columns. Instead of key there may be
-/// table and row; delta is 1 if it is not there. A line without an id gets one made of the import's name, its number and its text: the
-/// table must take opaque ids, and remembers them for its opaque window. How far it came is kept in a file beside.
+/// NDJSON: {"key": "clicks/home", "delta": 1, "id": "..."} per line. CSV: a header line with the names of the
+/// columns. table and row may replace key; delta defaults to 1. A record without an id gets one derived from
+/// import name, line number and text: the table must accept opaque ids and remembers them for its opaque
+/// window. A checkpoint file next to the input keeps the progress.
 #[derive(Args)]
 pub struct Import {
-    /// The file, or - for standard input
+    /// Input file, or - for standard input
     file: PathBuf,
 
-    /// How it is written [default: by the end of its name, ndjson if that says nothing]
+    /// Format of the file [default: by its extension, else ndjson]
     #[arg(long)]
     format: Option<Format>,
 
-    /// The table of lines that name only a row
+    /// Table of records that have a row and no table
     #[arg(long)]
     table: Option<String>,
 
-    /// The name of this import: a part of the ids that are made [default: the name of the file]
+    /// Name of this import, part of derived ids [default: the file name]
     #[arg(long)]
     name: Option<String>,
 
-    /// Take no offence at fields other than key, table, row, delta and id
+    /// Ignore fields other than key, table, row, delta and id
     #[arg(long)]
     other_fields: bool,
 
-    /// Where it is written down how far it came [default: FILE.jeton-import; of standard input, nowhere]
+    /// Checkpoint file [default: FILE.jeton-import; none for standard input]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
-    /// Send all lines, whatever was written down; lines that the server remembers count once all the same
+    /// Ignore the checkpoint and send all records; ids that the server remembers are not applied again
     #[arg(long)]
     again: bool,
 
-    /// Tell the summary as JSON, for programs
+    /// Print the summary as JSON
     #[arg(long)]
     json: bool,
 
@@ -83,26 +83,32 @@ enum Format {
 
 impl Import {
     pub fn run(&self) -> Result<()> {
-        let mut state = self.begin()?;
-        let mut lines = Lines::open(&self.file)?;
+        let mut state = self.load_checkpoint()?;
+        let mut lines = Lines::open(&self.file, self.format() == Format::Csv)?;
         let mut reader = Reader::new(self.format() == Format::Csv, self.table.clone(), self.other_fields);
-        let mut rounds = ImportPipeline::connect(&self.server, self.name())?;
-        let mut progress = Progress::of(lines.total());
-        let (before, skipped) = self.pass_over(&mut lines, &mut reader, &state)?;
-        for line in before {
-            rounds.take(&mut reader, line, &mut state)?;
+        let mut pipeline = ImportPipeline::connect(&self.server, self.name())?;
+        let (progress, started) = (progress::bar(lines.total()), Instant::now());
+        let (failed, skipped) = self.skip_done(&mut lines, &mut reader, &state)?;
+        for line in failed {
+            pipeline.push(&mut reader, line, &mut state)?;
         }
         while let Some(line) = lines.next()? {
-            rounds.take(&mut reader, line, &mut state)?;
+            pipeline.push(&mut reader, line, &mut state)?;
             if state.failed.len() > FAILED_MAX {
                 break;
             }
-            progress.tell(lines.bytes(), rounds.tally());
+            progress.set_position(lines.bytes());
+            if !progress.is_hidden() {
+                let records = pipeline.counts().all();
+                let rate = (records as f64 / started.elapsed().as_secs_f64().max(1e-3)) as u64;
+                let (records, rate) = (number_format::grouped(records), number_format::grouped(rate));
+                progress.set_message(format!("{records} lines, {rate}/s"));
+            }
         }
-        rounds.finish(&mut state)?;
-        progress.end();
+        pipeline.finish(&mut state)?;
+        progress.finish_and_clear();
         state.save()?;
-        self.tell(&state, rounds.tally(), skipped)
+        self.print(&state, pipeline.counts(), skipped)
     }
 
     fn format(&self) -> Format {
@@ -117,19 +123,19 @@ impl Import {
         self.name.clone().unwrap_or_else(of_file)
     }
 
-    fn begin(&self) -> Result<State> {
-        let beside = || {
+    fn load_checkpoint(&self) -> Result<State> {
+        let default_path = || {
             let mut name = self.file.clone().into_os_string();
             name.push(".jeton-import");
             (self.file != Path::new("-")).then(|| PathBuf::from(name))
         };
-        let path = self.state.clone().or_else(beside);
+        let path = self.state.clone().or_else(default_path);
         if self.again { Ok(State::new(path, self.name())) } else { State::load(path, self.name()) }
     }
 
-    /// Passes over the lines that are done, seeing that they are the same as then. Returns those among them that failed, to be tried again,
-    /// and how many were passed over.
-    fn pass_over(&self, lines: &mut Lines, reader: &mut Reader, state: &State) -> Result<(Vec<Line>, u64)> {
+    /// Skips the records that are done and checks that they have not changed. Returns the failed ones, for a
+    /// retry, and the number of skipped ones.
+    fn skip_done(&self, lines: &mut Lines, reader: &mut Reader, state: &State) -> Result<(Vec<Line>, u64)> {
         let (mut failed, mut sum, mut passed) = (Vec::new(), 0_u64, 0);
         while passed < state.lines {
             let Some(line) = lines.next()? else { break };
@@ -139,15 +145,15 @@ impl Import {
                 continue;
             }
             sum = sum.wrapping_add(line.hash());
-            // The names of the columns are needed, whatever is done.
-            reader.look(&line)?;
+            // The header is needed in any case.
+            reader.read_header(&line)?;
         }
         if passed < state.lines || sum != state.sum {
             return Err(CliError {
-                what: format!("{} is not what was imported before under this name", self.file.display()),
+                what: format!("{} has changed since the checkpoint of this import", self.file.display()),
                 fix: format!(
-                    "its first {} lines are done and have changed: import new lines from a file of their own, or send all again with --again \
-                     (what the server still remembers counts once)",
+                    "its first {} lines are done and have changed: import new lines from another file, or send all lines with \
+                     --again (ids that the server remembers are not applied again)",
                     state.lines
                 ),
             }
@@ -157,56 +163,56 @@ impl Import {
         Ok((failed, skipped))
     }
 
-    fn tell(&self, state: &State, tally: &ImportCounts, skipped: u64) -> Result<()> {
+    fn print(&self, state: &State, counts: &ImportCounts, skipped: u64) -> Result<()> {
         if self.json {
             let failed: Vec<_> =
-                state.failed.iter().map(|(line, why)| json!({ "line": line, "error": why })).collect();
+                state.failed.iter().map(|(line, error)| json!({ "line": line, "error": error })).collect();
             output::json(&json!({
-                "applied": tally.applied, "replayed": tally.replayed, "refused": tally.refused,
+                "applied": counts.applied, "replayed": counts.replayed, "refused": counts.refused,
                 "skipped": skipped, "failed": failed, "lines": state.lines,
             }))?;
         } else {
             let count = |number: u64, word: &str| format!("{} {word}", number_format::grouped(number));
             output::line(&format!(
                 "{}, {}, {}, {}, {}",
-                count(tally.applied, "applied"),
-                count(tally.replayed, "replayed (known before)"),
-                count(tally.refused, "refused by a bound"),
+                count(counts.applied, "applied"),
+                count(counts.replayed, "replayed"),
+                count(counts.refused, "refused (out of bounds)"),
                 count(skipped, "done before"),
                 count(state.failed.len() as u64, "failed")
             ))?;
-            if let Some(window) = &tally.opaque_window {
+            if let Some(window) = &counts.opaque_window {
                 let after = match &state.path {
                     Some(path) => {
-                        format!("Later than that, {} keeps them from being counted again.", path.display())
+                        format!("After that, only {} prevents a second application.", path.display())
                     }
-                    None => "Later than that, the same lines would count again.".into(),
+                    None => "After that, the same lines would be applied again.".into(),
                 };
                 output::aside(&format!(
-                    "Ids were made for lines without one; the server remembers them for {window}. {after}"
+                    "Lines without an id got derived ids; the server remembers them for {window}. {after}"
                 ));
             }
         }
         if state.failed.is_empty() {
             return Ok(());
         }
-        for (line, why) in state.failed.iter().take(TOLD_MAX) {
-            output::aside(&format!("line {line}: {why}"));
+        for (line, error) in state.failed.iter().take(PRINTED_MAX) {
+            output::aside(&format!("line {line}: {error}"));
         }
-        if state.failed.len() > TOLD_MAX {
-            output::aside(&format!("and {} more", state.failed.len() - TOLD_MAX));
+        if state.failed.len() > PRINTED_MAX {
+            output::aside(&format!("and {} more", state.failed.len() - PRINTED_MAX));
         }
-        let (why, fix) = if state.failed.len() > FAILED_MAX {
+        let (reason, fix) = if state.failed.len() > FAILED_MAX {
             (
-                anyhow!("more than {FAILED_MAX} lines failed, so the rest was not tried"),
-                "see that it is the right file and --format",
+                anyhow!("more than {FAILED_MAX} lines failed, so the import stopped"),
+                "check the file and --format",
             )
         } else {
             (
-                anyhow!("each is named above"),
-                "mend these lines in place, then run the same again: only they are sent",
+                anyhow!("they are listed above"),
+                "correct these lines in place, then run the same command: only they are sent",
             )
         };
-        Err(CliError::of(why, format!("{} lines were not counted", state.failed.len()), fix))
+        Err(CliError::of(reason, format!("{} lines were not applied", state.failed.len()), fix))
     }
 }

@@ -1,7 +1,7 @@
-//! The `jeton` binary: reads the command line, calls the command, reports what went wrong.
+//! The `jeton` binary: parses the command line, runs the command, reports errors.
 //!
-//! What must hold: a mistake of the user or of the machine ends in a message that says what happened, why, and what
-//! to do about it; never in a panic. The exit code is 0 on success, 1 on failure, 2 on a wrong command line.
+//! Every error of the user or the machine ends in a message that says what failed, why, and what to do. The
+//! exit code is 0 on success, 1 on failure, 2 on a wrong command line.
 
 mod add;
 mod backup;
@@ -24,7 +24,6 @@ mod table;
 mod terminal;
 mod token;
 mod top;
-mod transactions;
 mod tx;
 mod version;
 mod watch;
@@ -87,7 +86,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads us has read enough (`jeton config | head -1`).
+        // The reader closed the pipe (`jeton id 1000 | head -1`).
         Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             cli_error::report(&error);

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers for people.
 
 /// `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
@@ -13,7 +13,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Bytes as `96 kB`, `4.9 MB` or `44.0 GB`: thousands, as memory is sold.
+/// Bytes in decimal units: `96 kB`, `4.9 MB` or `44.0 GB`.
 pub fn bytes(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
@@ -29,7 +29,6 @@ pub fn percent(share: f64) -> String {
     if percent <= 0.0 {
         return "0 %".into();
     }
-    // Nobody tells shares of less than one in a million apart.
     if percent < 1e-4 {
         return "<0.0001 %".into();
     }
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_are_grouped() {
         for (number, text) in
             [(0, "0"), (999, "999"), (1_000, "1,000"), (412_337, "412,337"), (1_000_000, "1,000,000")]
         {
@@ -53,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_a_unit_that_fits() {
+    fn bytes_use_the_largest_unit() {
         for (number, text) in [
             (0, "0 B"),
             (999, "999 B"),

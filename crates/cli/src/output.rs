@@ -1,7 +1,7 @@
-//! Standard output, written so that a reader who goes away is no failure.
+//! Standard output. A closed pipe ends the program quietly.
 //!
-//! `println!` panics when the pipe is closed. Everything that a command prints goes through [`line()`] instead: it
-//! returns the error, and `main` ends quietly on it.
+//! `println!` panics when the pipe is closed. Commands use [`line()`] instead, which returns an error that
+//! `main` recognises.
 
 use std::io::{self, Write};
 
@@ -9,43 +9,43 @@ use anyhow::Result;
 
 use crate::cli_error::CliError;
 
-/// Writes one line to standard output, at once: a reader of a pipe sees it when it happens.
+/// Writes one line to standard output and flushes it.
 pub fn line(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|why| match why.kind() {
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => anyhow::Error::new(Closed),
-        _ => CliError::of(why, "the output could not be written", "see that there is room where it goes"),
+        _ => CliError::of(error, "the output was not written", "check the disk space of its target"),
     })
 }
 
-/// Nobody reads our output any more. A type of its own: a broken connection to a server is no reason to end quietly.
+/// The reader of standard output is gone. A broken connection to a server is another error.
 #[derive(Debug)]
 struct Closed;
 
 impl std::fmt::Display for Closed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("nobody reads the output")
+        f.write_str("standard output is closed")
     }
 }
 
 impl std::error::Error for Closed {}
 
-/// Writes a document for programs: on one line, so that a reader of lines can take it.
+/// Writes a JSON document on one line.
 pub fn json(value: &serde_json::Value) -> Result<()> {
     line(&value.to_string())
 }
 
-/// Tells something beside the output, on standard error. If nobody can hear it, the work goes on.
+/// Writes a line to standard error. Errors are ignored.
 pub fn aside(text: &str) {
-    let _unheard = writeln!(io::stderr(), "{text}");
+    let _ignored = writeln!(io::stderr(), "{text}");
 }
 
-/// Whether the error says that nobody reads our output any more.
+/// Whether the error is a closed standard output.
 pub fn is_closed(error: &anyhow::Error) -> bool {
     error.is::<Closed>()
 }
 
-/// Rows under a heading, each column as wide as its widest word. The last one is not filled up.
+/// Aligns rows under a heading. The last column is not padded.
 pub fn columns<const N: usize>(heading: &[String; N], rows: &[[String; N]]) -> Vec<String> {
     let all = || std::iter::once(heading).chain(rows);
     let widths: [usize; N] =

@@ -1,4 +1,4 @@
-//! `jeton table`: makes tables, and says what they promise.
+//! `jeton table`: creates, changes and shows tables.
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
@@ -9,7 +9,7 @@ use crate::number_format;
 use crate::output;
 use crate::server_client::{Http, ServerArgs, escaped, problem_of};
 
-/// Make tables, see what they promise, change it
+/// Create, change and show tables
 #[derive(Args)]
 pub struct TableCommand {
     #[command(subcommand)]
@@ -18,62 +18,64 @@ pub struct TableCommand {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Make a table
+    /// Create a table
     Create(Change),
-    /// Give a table other settings; what is not named stays, and every promise already made is kept
+    /// Change settings of a table; other settings stay, and ids already accepted keep their window
     Set(Change),
-    /// See what a table promises, and how it is doing
+    /// Show settings and filters of a table
     Show(Show),
-    /// See which tables there are
+    /// List the tables
     List(List),
 }
 
 #[derive(Args)]
 struct Change {
-    /// The table: 1 to 64 of a-z, 0-9, '.', '_', '-'
+    /// Name: 1 to 64 characters of a-z, 0-9, '.', '_', '-'
     name: String,
 
-    /// A format of ids that it takes: uuid7, ulid, sequenced, event or opaque; several times for several [default: uuid7]
+    /// Accepted id format: uuid7, ulid, sequenced, event or opaque; may be repeated [default: uuid7]
     #[arg(long = "format", value_name = "FORMAT")]
     formats: Vec<String>,
 
-    /// How long ids that carry a time are remembered, as 24h; older ones are refused [default: 24h]
+    /// How long dated ids are remembered, such as 24h; older ones are rejected [default: 24h]
     #[arg(long, value_name = "TIME")]
     dated_window: Option<String>,
 
-    /// How long opaque ids are remembered after they came [default: 10m]
+    /// How long opaque ids are remembered after arrival [default: 10m]
     #[arg(long, value_name = "TIME")]
     opaque_window: Option<String>,
 
-    /// How far ahead of the server an id may be dated [default: 60s]
+    /// How far an id may be dated ahead of the server's clock [default: 60s]
     #[arg(long, value_name = "TIME")]
     skew: Option<String>,
 
-    /// How long a client of sequenced ids may be idle before it is forgotten [default: 7d]
+    /// How long a session of sequenced ids may be idle before it is dropped [default: 7d]
     #[arg(long, value_name = "TIME")]
     session_lease: Option<String>,
 
-    /// exact: no new id is ever taken for a known one; probabilistic: one is with --target [default: exact]
+    /// exact: no false positives; probabilistic: a new id is dropped with probability --target [default:
+    /// exact]
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
 
-    /// For probabilistic: the probability that a new id is taken for a known one, and dropped
+    /// False-positive probability of a probabilistic table
     #[arg(long, value_name = "P")]
     target: Option<f64>,
 
-    /// strict: what is acknowledged survives a crash; relaxed: the last moments may not [default: strict]
+    /// strict: acknowledged operations survive a crash; relaxed: the most recent may be lost [default:
+    /// strict]
     #[arg(long, value_name = "WHEN")]
     durability: Option<String>,
 
-    /// What becomes of a write without an id: refuse or at-most-once [default: refuse]
+    /// Policy for writes without an id: refuse or at-most-once [default: refuse]
     #[arg(long, value_name = "WHAT")]
     without_id: Option<String>,
 
-    /// Ids expected within a window: the size with which the filter begins; it grows [default: 10000]
+    /// Ids expected within a window: the initial size of the filter, which grows [default: 10000]
     #[arg(long, value_name = "N")]
     expected_ids: Option<u64>,
 
-    /// The most memory of each of its filters, as 64MiB [default: 1GiB]
+    /// Maximum memory of each filter, such as 64MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     memory_cap: Option<String>,
 
@@ -83,7 +85,7 @@ struct Change {
 
 #[derive(Args)]
 struct Show {
-    /// The table
+    /// Name of the table
     name: String,
 
     #[command(flatten)]
@@ -98,7 +100,7 @@ struct List {
 
 #[derive(Args)]
 struct Common {
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -112,7 +114,7 @@ impl TableCommand {
             Action::Create(change) => create(change),
             Action::Set(change) => set(change),
             Action::Show(show) => match find(&show.common.server, &show.name)? {
-                Some(table) => tell(&table, show.common.json),
+                Some(table) => print(&table, show.common.json),
                 None => Err(missing(&show.name)),
             },
             Action::List(list) => self::list(&list.common),
@@ -127,12 +129,12 @@ fn path(name: &str) -> String {
 fn missing(name: &str) -> anyhow::Error {
     CliError {
         what: format!("there is no table {name}"),
-        fix: format!("make it: jeton table create {name}; see which there are: jeton table list"),
+        fix: format!("create it: jeton table create {name}; list the tables: jeton table list"),
     }
     .into()
 }
 
-/// The table, if it is there.
+/// The table, if it exists.
 pub fn find(server: &ServerArgs, name: &str) -> Result<Option<Value>> {
     match Http(server).ask("GET", &path(name), None)? {
         (200, body) => Ok(Some(parse(&body)?)),
@@ -142,15 +144,15 @@ pub fn find(server: &ServerArgs, name: &str) -> Result<Option<Value>> {
 }
 
 fn parse(body: &str) -> Result<Value> {
-    serde_json::from_str(body).map_err(|why| anyhow!("the server did not answer with JSON: {why}"))
+    serde_json::from_str(body).map_err(|error| anyhow!("the response of the server is not JSON: {error}"))
 }
 
 fn create(change: &Change) -> Result<()> {
     let server = &change.common.server;
     if find(server, &change.name)?.is_some() {
         return Err(CliError {
-            what: format!("there is a table {} already", change.name),
-            fix: format!("see it: jeton table show {0}; change it: jeton table set {0}", change.name),
+            what: format!("the table {} already exists", change.name),
+            fix: format!("show it: jeton table show {0}; change it: jeton table set {0}", change.name),
         }
         .into());
     }
@@ -163,7 +165,7 @@ fn set(change: &Change) -> Result<()> {
     put(change, settings)
 }
 
-/// Sends the settings from before with the changes in them.
+/// Sends the current settings with the changes.
 fn put(change: &Change, mut settings: Map<String, Value>) -> Result<()> {
     let texts = [
         ("dated_window", &change.dated_window),
@@ -185,7 +187,7 @@ fn put(change: &Change, mut settings: Map<String, Value>) -> Result<()> {
         settings.insert("expected_ids".into(), json!(expected));
     }
     if change.mode.as_deref() == Some("exact") {
-        // It belonged to the mode from before.
+        // It belongs to the probabilistic mode.
         settings.remove("target");
     }
     if let Some(target) = change.target {
@@ -193,7 +195,7 @@ fn put(change: &Change, mut settings: Map<String, Value>) -> Result<()> {
     }
     let body = Value::Object(settings).to_string();
     match Http(&change.common.server).ask("PUT", &path(&change.name), Some(&body))? {
-        (200 | 201, body) => tell(&parse(&body)?, change.common.json),
+        (200 | 201, body) => print(&parse(&body)?, change.common.json),
         (status, body) => Err(problem_of(status, &body)),
     }
 }
@@ -232,7 +234,7 @@ fn row(table: &Value) -> [String; 5] {
     ]
 }
 
-fn tell(table: &Value, as_json: bool) -> Result<()> {
+fn print(table: &Value, as_json: bool) -> Result<()> {
     if as_json {
         return output::json(table);
     }
@@ -246,9 +248,9 @@ fn tell(table: &Value, as_json: bool) -> Result<()> {
         let error = number_format::percent(filter["estimated_error"].as_f64().unwrap_or(0.0));
         let pressure = filter["pressure"]
             .as_str()
-            .map_or(String::new(), |why| format!("; cannot keep its target: {why}"));
+            .map_or(String::new(), |reason| format!("; above its target: {reason}"));
         output::line(&format!(
-            "  {kind} ids: {} remembered in {}, {error} of new ones look known{pressure}",
+            "  {kind} ids: {} in {}, false-positive rate {error}{pressure}",
             number_format::grouped(ids),
             number_format::bytes(bytes)
         ))?;

@@ -1,14 +1,14 @@
-//! The terminal, taken for a while and given back however that ends; and the signal to end.
+//! The terminal in full-screen mode, restored on every exit, and the stop signal.
 
 use std::io;
 
 use ratatui::DefaultTerminal;
 
-/// The terminal while it is ours.
+/// The terminal in full-screen mode.
 pub struct Screen(pub DefaultTerminal);
 
 impl Screen {
-    /// Takes it; from then on a panic gives it back, too.
+    /// Enters full-screen mode. A panic restores the terminal.
     pub fn take() -> io::Result<Self> {
         ratatui::try_init().map(Self).inspect_err(|_| ratatui::restore())
     }
@@ -16,14 +16,14 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // In a panic it was given back already; once more would put the cursor onto the message.
+        // The panic hook has restored it; a second time would move the cursor onto the message.
         if !std::thread::panicking() {
             ratatui::restore();
         }
     }
 }
 
-/// Whether somebody has asked the process to end.
+/// SIGTERM or SIGINT.
 pub struct StopSignal {
     #[cfg(unix)]
     received: std::sync::Arc<std::sync::atomic::AtomicBool>,
@@ -31,7 +31,7 @@ pub struct StopSignal {
 
 #[cfg(unix)]
 impl StopSignal {
-    /// Begins to listen for it.
+    /// Installs the handlers.
     pub fn new() -> io::Result<Self> {
         let received = std::sync::Arc::default();
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -40,7 +40,7 @@ impl StopSignal {
         Ok(Self { received })
     }
 
-    /// Whether it has come.
+    /// Whether a signal was received.
     pub fn received(&self) -> bool {
         self.received.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -48,12 +48,12 @@ impl StopSignal {
 
 #[cfg(not(unix))]
 impl StopSignal {
-    /// Begins to listen for it.
+    /// Installs the handlers.
     pub fn new() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    /// Whether it has come.
+    /// Whether a signal was received.
     pub fn received(&self) -> bool {
         false
     }

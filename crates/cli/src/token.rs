@@ -1,6 +1,8 @@
-//! `jeton token`: makes, lists, replaces and takes back the tokens in a file. A server that uses the file sees it within a second.
+//! `jeton token`: creates, lists, rotates and revokes the tokens in a file. A running server reloads it
+//! within a second.
 //!
-//! What must hold: a secret is printed once, on standard output, when it is made; never on standard error, where logs are made of what is said.
+//! A secret is printed once, on standard output, when it is created; never on standard error, which may be
+//! logged.
 
 mod list;
 
@@ -15,27 +17,27 @@ use crate::cli_error::CliError;
 use crate::config::{Config, DurationValue, Flags, SettingValue};
 use crate::{id, output};
 
-/// The file if nobody names one.
+/// The default file.
 const FILE: &str = "jeton-tokens.json";
 
-/// Make, list, replace and take back tokens
+/// Create, list, rotate and revoke tokens
 ///
-/// Tokens say who may do what on a server that is started with --tokens FILE. The file has hashes, never secrets: a token
-/// that is lost is replaced with jeton token rotate.
+/// Tokens grant rights on a server that is started with --tokens FILE. The file contains hashes, never
+/// secrets: a lost token is replaced with jeton token rotate.
 #[derive(Args)]
 pub struct TokenCommand {
     #[command(subcommand)]
     action: Action,
 
-    /// The file of tokens [default: the setting tokens, or jeton-tokens.json] [env: JETON_TOKENS]
+    /// Token file [default: the setting tokens, or jeton-tokens.json] [env: JETON_TOKENS]
     #[arg(long, value_name = "FILE", global = true)]
     tokens: Option<PathBuf>,
 
-    /// The configuration file that says where the tokens are [env: JETON_CONFIG]
+    /// Configuration file with the setting tokens [env: JETON_CONFIG]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long, global = true)]
     json: bool,
 }
@@ -48,61 +50,62 @@ enum Action {
     Revoke(Revoke),
 }
 
-/// Make a token; its secret is printed once, on standard output
+/// Create a token; its secret is printed once, on standard output
 #[derive(Args)]
 struct Create {
-    /// The name by which people know it; it is no secret
+    /// Name of the token; not secret
     #[arg(long)]
     name: String,
 
-    /// In which tables: a name, the beginning of names and *, or * for all; several times for several
+    /// Tables: a name, a prefix followed by *, or * for all; may be repeated
     #[arg(long = "table", value_name = "PATTERN")]
     tables: Vec<Pattern>,
 
-    /// What it may do in them: read, add (change counters), admin (make and change tables); several times for several
+    /// Right in these tables: read, add (change counters) or admin (create and change tables); may be
+    /// repeated
     #[arg(long = "right", value_name = "RIGHT", value_parser = right)]
     rights: Vec<Right>,
 
-    /// It may also administer the server: backups
+    /// Right to administer the server: backups
     #[arg(long)]
     server: bool,
 
-    /// How long it is valid, as 30d or 12h [default: until it is revoked]
+    /// Validity, such as 30d or 12h [default: until it is revoked]
     #[arg(long, value_name = "TIME")]
     expires: Option<DurationValue>,
 
-    /// The most operations a second [default: no limit]
+    /// Maximum operations per second [default: no limit]
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
 
-    /// The most operations at once after a pause [default: as many as in a second]
+    /// Maximum burst of operations [default: one second's worth]
     #[arg(long, value_name = "N", requires = "rate")]
     burst: Option<u32>,
 
-    /// The most tables it may create [default: no limit]
+    /// Maximum number of tables it may create [default: no limit]
     #[arg(long, value_name = "N")]
     tables_max: Option<u64>,
 
-    /// The most counters it may create; deleting one does not make room [default: no limit]
+    /// Maximum number of counters it may create; deletions do not count back [default: no limit]
     #[arg(long, value_name = "N")]
     counters_max: Option<u64>,
 }
 
-/// Give a token a new secret; the old one works on for a while
+/// Create a new secret of a token; the old one stays valid for a while
 #[derive(Args)]
 struct Rotate {
-    /// The name of the token
+    /// Name of the token
     name: String,
 
-    /// How long the old secret works on; 0s ends it now
+    /// How long the old secret stays valid; 0s revokes it now
     #[arg(long, value_name = "TIME", default_value = "1h")]
     old_for: DurationValue,
 }
 
-/// Take a token back, with all its secrets; it stops working within a second
+/// Revoke a token with all its secrets, within a second
 #[derive(Args)]
 struct Revoke {
-    /// The name of the token
+    /// Name of the token
     name: String,
 }
 
@@ -119,8 +122,8 @@ impl TokenCommand {
             Action::List => list::print(&file, self.json),
             Action::Rotate(rotate) => self.rotate(&file, rotate),
             Action::Revoke(revoke) => {
-                file.edit(|book| book.remove(&revoke.name)).map_err(|why| {
-                    failed(why, "the token was not revoked", "see which there are: jeton token list")
+                file.edit(|tokens| tokens.remove(&revoke.name)).map_err(|error| {
+                    failed(error, "the token was not revoked", "list the tokens: jeton token list")
                 })?;
                 if self.json {
                     return output::json(&json!({ "name": revoke.name, "revoked": true }));
@@ -148,7 +151,7 @@ impl TokenCommand {
             }
             _ => {
                 return Err(CliError {
-                    what: "a token needs tables and what it may do in them".into(),
+                    what: "a token needs tables and rights".into(),
                     fix: "give both, as in: jeton token create --name app --table 'clicks*' --right add --right read"
                         .into(),
                 }
@@ -159,35 +162,36 @@ impl TokenCommand {
         let mut grant = Grant::new(&create.name);
         grant.tables = rules;
         grant.server = create.server;
-        grant.expires = create.expires.map(|span| now.saturating_add(millis(span)));
+        grant.expires = create.expires.map(|validity| now.saturating_add(millis(validity)));
         grant.limits.operations =
             create.rate.map(|per_second| Rate { per_second, burst: create.burst.unwrap_or(per_second) });
         (grant.limits.tables, grant.limits.counters) = (create.tables_max, create.counters_max);
         let expires = grant.expires;
         let random = random()?;
-        let token = file
-            .edit(|book| book.add(grant, &random, now))
-            .map_err(|why| failed(why, "the token was not made", "see which there are: jeton token list"))?;
-        self.tell(file, &create.name, &token, expires)
+        let token = file.edit(|tokens| tokens.add(grant, &random, now)).map_err(|error| {
+            failed(error, "the token was not created", "list the tokens: jeton token list")
+        })?;
+        self.print(file, &create.name, &token, expires)
     }
 
     fn rotate(&self, file: &TokenFile, rotate: &Rotate) -> Result<()> {
         let (now, random) = (id::millis(), random()?);
         let old_until = now.saturating_add(millis(rotate.old_for));
-        let token = file.edit(|book| book.rotate(&rotate.name, &random, now, old_until)).map_err(|why| {
-            failed(why, "the token has no new secret", "see which there are: jeton token list")
-        })?;
+        let token =
+            file.edit(|tokens| tokens.rotate(&rotate.name, &random, now, old_until)).map_err(|error| {
+                failed(error, "the token was not rotated", "list the tokens: jeton token list")
+            })?;
         if old_until > now {
             output::aside(&format!(
-                "The old secret works for another {}.",
+                "The old secret stays valid for {}.",
                 SettingValue::show(&rotate.old_for)
             ));
         }
-        self.tell(file, &rotate.name, &token, None)
+        self.print(file, &rotate.name, &token, None)
     }
 
     /// The one place where a secret is printed.
-    fn tell(&self, file: &TokenFile, name: &str, token: &Token, expires: Option<u64>) -> Result<()> {
+    fn print(&self, file: &TokenFile, name: &str, token: &Token, expires: Option<u64>) -> Result<()> {
         if self.json {
             let id = token.id().to_string();
             let expires = expires.map(list::date);
@@ -196,8 +200,8 @@ impl TokenCommand {
             );
         }
         output::aside(&format!(
-            "The token {name} is below, once: it is stored nowhere. Use it as JETON_TOKEN, as the password of redis-cli, or as \
-             Bearer in HTTP.\nServe with it: jeton serve --tokens {}",
+            "The secret of token {name} is printed once and stored nowhere. Use it as JETON_TOKEN, as the password of \
+             redis-cli, or as Bearer token in HTTP.\nStart a server with it: jeton serve --tokens {}",
             file.path().display()
         ));
         output::line(&token.reveal())
@@ -206,22 +210,22 @@ impl TokenCommand {
 
 fn random() -> Result<[u8; RANDOM_BYTES]> {
     let mut random = [0; RANDOM_BYTES];
-    id::chance(&mut random)?;
+    id::fill_random(&mut random)?;
     Ok(random)
 }
 
-fn millis(span: DurationValue) -> u64 {
-    u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX)
+fn millis(duration: DurationValue) -> u64 {
+    u64::try_from(duration.0.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn failed(why: FileError, what: &str, fix: &str) -> anyhow::Error {
-    let fix = match &why {
+fn failed(error: FileError, what: &str, fix: &str) -> anyhow::Error {
+    let fix = match &error {
         FileError::Book(_) => fix.to_owned(),
-        FileError::System { .. } => "name a file that you may write with --tokens FILE".into(),
+        FileError::System { .. } => "name a writable file with --tokens FILE".into(),
         FileError::Locked(_) => "try again in a moment".into(),
         FileError::Exposed { file, .. } => format!("chmod 600 {}", file.display()),
-        _ => "mend the file, or name another with --tokens FILE".into(),
+        _ => "repair the file, or name another with --tokens FILE".into(),
     };
-    // The chain of the error would say the same twice.
-    CliError::of(anyhow!("{why}"), what, fix)
+    // The text of the error contains those of its sources.
+    CliError::of(anyhow!("{error}"), what, fix)
 }

@@ -1,4 +1,4 @@
-//! `jeton top`: how a running server is doing, live.
+//! `jeton top`: live metrics of a running server.
 
 mod render;
 mod sample;
@@ -16,16 +16,16 @@ use crate::config::DurationValue;
 use crate::output;
 use crate::server_client::{Http, ServerArgs, problem_of};
 
-/// Watch how a running server is doing
+/// Show live metrics of a running server
 ///
-/// Operations a second by what became of them, connections, tables with their filters, what is on disk, and trouble. q ends it.
+/// Operations per second by status, connections, filters of tables, disk usage and storage errors. q quits.
 #[derive(Args)]
 pub struct Top {
-    /// Print it once, as text; rates are of the time since the server started to count
+    /// Print once as text, with totals since the start of the server
     #[arg(long)]
     once: bool,
 
-    /// How often it is asked
+    /// Refresh interval
     #[arg(long, value_name = "TIME", default_value = "1s")]
     every: DurationValue,
 
@@ -35,22 +35,22 @@ pub struct Top {
 
 impl Top {
     pub fn run(&self) -> Result<()> {
-        let first = self.ask()?;
+        let first = self.sample()?;
         if self.once {
             let frame = frame(&self.server.http(), None, &first, Duration::ZERO);
             return frame.iter().try_for_each(|line| output::line(line));
         }
-        let (mut before, mut asked) = (first, Instant::now());
+        let (mut before, mut sampled) = (first, Instant::now());
         let mut lines = frame(&self.server.http(), None, &before, Duration::ZERO);
         let every = self.every.0.max(Duration::from_millis(100));
         let shown = screen::show(every, || {
-            let passed = asked.elapsed();
-            match self.ask() {
+            let passed = sampled.elapsed();
+            match self.sample() {
                 Ok(now) => {
                     lines = frame(&self.server.http(), Some(&before), &now, passed);
-                    (before, asked) = (now, Instant::now());
+                    (before, sampled) = (now, Instant::now());
                 }
-                // It may come back, and then one wants to see that.
+                // Keep running: the server may come back.
                 Err(error) => {
                     lines.truncate(1);
                     lines.push(format!("{error:#}"));
@@ -58,10 +58,11 @@ impl Top {
             }
             lines.clone()
         });
-        shown.map_err(|why| CliError::of(why, "the terminal was lost", "try it as text: jeton top --once"))
+        shown
+            .map_err(|error| CliError::of(error, "the terminal failed", "print it as text: jeton top --once"))
     }
 
-    fn ask(&self) -> Result<Sample> {
+    fn sample(&self) -> Result<Sample> {
         match Http(&self.server).ask("GET", "/metrics", None)? {
             (200, text) => Ok(Sample::of(&text)),
             (status, body) => Err(problem_of(status, &body)),

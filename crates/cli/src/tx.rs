@@ -1,20 +1,20 @@
-//! `jeton tx`: asks for transactions, and says and ends what is stuck.
+//! `jeton tx`: runs transactions, lists those in doubt and resolves one that is stuck.
 
-mod issue;
 mod list;
 mod resolve;
+mod run;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use self::issue::Issue;
 use self::resolve::Resolve;
+use self::run::Run;
 use crate::cli_error::CliError;
 use crate::output;
 use crate::server_client::{Http, ServerArgs, escaped, problem_of};
 
-/// Ask for transactions over databases, see which are in doubt, end one that is stuck
+/// Run transactions over databases, list those in doubt, resolve one that is stuck
 #[derive(Args)]
 pub struct TxCommand {
     #[command(subcommand)]
@@ -23,26 +23,28 @@ pub struct TxCommand {
 
 #[derive(Subcommand)]
 enum Action {
-    Issue(Issue),
+    #[command(alias = "issue")]
+    Run(Run),
     List(List),
     Show(Show),
     Resolve(Resolve),
 }
 
-/// See which branches are prepared in the databases and hold locks, and what is known about each
+/// List the prepared branches in the databases, with their decision and coordinator
 ///
-/// A branch is the part of a transaction that is in one database. That some are listed is nothing unusual: those with the sign "working" are under way. Those of
-/// a server that is dead are ended by the others within moments. What stays here has a reason, mostly a database or registers that do not answer.
+/// A branch is the part of a transaction in one database. Prepared branches hold locks. Branches with the
+/// sign "working" are in flight. Branches of a dead server are resolved by the other servers within seconds.
+/// A branch that stays here is usually waiting for a database or for registers that do not respond.
 #[derive(Args)]
 struct List {
     #[command(flatten)]
     common: Common,
 }
 
-/// See what stands about a transaction: its answer, and what was decided about each try
+/// Show a transaction: its result, and the decision of each attempt
 #[derive(Args)]
 struct Show {
-    /// The id of the transaction
+    /// Id of the transaction
     id: String,
 
     #[command(flatten)]
@@ -51,7 +53,7 @@ struct Show {
 
 #[derive(Args)]
 struct Common {
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -62,15 +64,15 @@ struct Common {
 impl TxCommand {
     pub fn run(&self) -> Result<()> {
         match &self.action {
-            Action::Issue(issue) => issue.run(),
+            Action::Run(run) => run.run(),
             Action::List(list) => {
                 let found = in_doubt(&list.common.server)?;
                 if list.common.json { output::json(&found) } else { list::print(&found) }
             }
             Action::Show(show) => {
                 let Common { json, server } = &show.common;
-                let story = ask(server, "GET", &path(&show.id))?;
-                if *json { output::json(&story) } else { list::print_story(&story) }
+                let status = ask(server, "GET", &path(&show.id))?;
+                if *json { output::json(&status) } else { list::print_status(&status) }
             }
             Action::Resolve(resolve) => resolve.run(),
         }
@@ -93,27 +95,27 @@ fn ask(server: &ServerArgs, method: &str, path: &str) -> Result<Value> {
 }
 
 fn parse(body: &str) -> Result<Value> {
-    serde_json::from_str(body).map_err(|why| anyhow!("the server did not answer with JSON: {why}"))
+    serde_json::from_str(body).map_err(|error| anyhow!("the response of the server is not JSON: {error}"))
 }
 
-/// A problem with a transaction, and what to do about it.
+/// The error of a transaction request, with what to do.
 fn problem(status: u16, body: &str) -> anyhow::Error {
-    let read: Value = serde_json::from_str(body).unwrap_or_default();
-    let kind = read["type"].as_str().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default();
+    let problem: Value = serde_json::from_str(body).unwrap_or_default();
+    let kind = problem["type"].as_str().and_then(|kind| kind.rsplit('/').next()).unwrap_or_default();
     let fix = match kind {
         "unknown-procedure" => "see [procedures] in the configuration file of the server",
         "not-found" => {
             "declare [databases] and [procedures] in the configuration file of the server: see docs/transactions.md"
         }
         "bad-parameters" => {
-            "give them as name=value; what it takes is in [procedures] of the server's configuration file"
+            "write them as name=value; [procedures] in the configuration file of the server declares them"
         }
-        "id-invalid" => "make one with jeton id",
-        "id-mismatch" => "use a new id for a new transaction; the old one has its answer",
-        "id-expired" => "nothing is done now; whether it was before, look into the databases",
-        "id-from-future" => "set the clock of the machine that makes ids right",
+        "id-invalid" => "create an id with jeton id",
+        "id-mismatch" => "use a new id for a new transaction; the old id has its result",
+        "id-expired" => "nothing was executed now; check the databases for an earlier execution",
+        "id-from-future" => "set the clock of the machine that creates ids",
         _ => return problem_of(status, body),
     };
-    let text = |name: &str| read[name].as_str().unwrap_or_default().to_owned();
+    let text = |name: &str| problem[name].as_str().unwrap_or_default().to_owned();
     CliError::of(anyhow!("{}", text("detail")), text("title"), fix)
 }

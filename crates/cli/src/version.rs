@@ -1,6 +1,6 @@
-//! Which Jeton this is.
+//! The version of this build.
 
-/// The version, and the commit if the sources were a clone.
+/// The version, with the commit if it was built from a git clone.
 pub fn long() -> String {
     match env!("JETON_COMMIT") {
         "" => env!("CARGO_PKG_VERSION").into(),

@@ -1,4 +1,4 @@
-//! `jeton watch`: changes as they are made.
+//! `jeton watch`: prints committed changes as they happen.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::cli_error::CliError;
 use crate::output;
 use crate::server_client::{Http, ServerArgs, escaped, lost, problem_of};
 
-/// The server says something every 15 seconds; who says nothing for so long is gone.
-const SILENCE: Duration = Duration::from_secs(60);
+/// The server sends a line at least every 15 seconds.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Watch counters change
+/// Print changes of counters as they happen
 ///
-/// A line for every change from now on: when, which counter, and its value. It says on standard error when it has begun.
+/// One line per change: time, counter and value. A line on standard error says when watching has started.
 #[derive(Args)]
 pub struct Watch {
-    /// A table, or a table and the beginning of rows as in clicks/home [default: all tables]
+    /// A table, or a table and a prefix of rows, such as clicks/home [default: all tables]
     what: Option<String>,
 
-    /// End after so many changes
+    /// Stop after N changes
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 
-    /// Tell each change as a line of JSON, for programs
+    /// Print JSON, one line per change
     #[arg(long)]
     json: bool,
 
@@ -40,25 +40,25 @@ impl Watch {
             None => "/v1/watch".into(),
             Some((table, prefix)) => format!("/v1/watch?table={}&prefix={}", escaped(table), escaped(prefix)),
         };
-        let response = Http(&self.server).listen(&path, SILENCE)?;
+        let response = Http(&self.server).listen(&path, READ_TIMEOUT)?;
         if response.status != 200 {
             let mut body = String::new();
-            { response.body }.read_to_string(&mut body).map_err(|why| lost(&why))?;
+            { response.body }.read_to_string(&mut body).map_err(|error| lost(&error))?;
             return Err(problem_of(response.status, &body));
         }
         let (mut event, mut seen) = (String::new(), 0);
         for line in BufReader::new(response.body).lines() {
-            let line = line.map_err(|why| lost(&why))?;
+            let line = line.map_err(|error| lost(&error))?;
             if line == ": watching" {
-                output::aside("watching; Ctrl-C ends it");
+                output::aside("watching; Ctrl-C stops it");
             } else if let Some(name) = line.strip_prefix("event: ") {
                 event = name.to_owned();
             } else if let Some(data) = line.strip_prefix("data: ") {
                 if event == "lagged" {
-                    output::aside(&format!("changes were missed, because this was too slow: {data}"));
+                    output::aside(&format!("changes were missed because this client was too slow: {data}"));
                     continue;
                 }
-                self.tell(data)?;
+                self.print(data)?;
                 seen += 1;
                 if self.count == Some(seen) {
                     return Ok(());
@@ -66,17 +66,18 @@ impl Watch {
             }
         }
         Err(CliError {
-            what: "the server ended the watching".into(),
-            fix: "it is stopping, or the token was revoked: try again in a moment".into(),
+            what: "the server closed the change feed".into(),
+            fix: "the server is stopping, or the token was revoked: try again".into(),
         }
         .into())
     }
 
-    fn tell(&self, data: &str) -> Result<()> {
+    fn print(&self, data: &str) -> Result<()> {
         if self.json {
             return output::line(data);
         }
-        let change: Value = serde_json::from_str(data).map_err(|why| anyhow!("no change: {why}"))?;
+        let change: Value = serde_json::from_str(data)
+            .map_err(|error| anyhow!("the event of the server is not JSON: {error}"))?;
         let text = |name: &str| change[name].as_str().unwrap_or("-").to_owned();
         let row = change["row"].as_str().or(change["row_base64"].as_str()).unwrap_or("-");
         output::line(&format!("{}  {}/{row}  {}", text("time"), text("table"), text("value_text")))

@@ -121,8 +121,8 @@ async fn a_vote_survives_the_server_and_anybody_can_decide() {
         assert!(standing[0].age.is_some_and(|age| age > Duration::ZERO), "{standing:?}");
         let locks = scenario.jeton.locks(&name).await.unwrap();
         assert!(locks.contains(&"default/apples: -5".to_owned()), "{locks:?}");
-        assert_eq!(scenario.value("apples").await, 0, "nobody sees it yet");
-        // Somebody else, who knows nothing but the name; and again, when it was killed in between.
+        assert_eq!(scenario.value("apples").await, 0, "not visible yet");
+        // Another client knows only the name; then again after a kill in between.
         for _ in 0..2 {
             adapter(&scenario.address).decide(&name, outcome).await.unwrap();
             assert_eq!([scenario.value("apples").await, scenario.value("orders").await], expected);
@@ -145,7 +145,7 @@ async fn an_abort_that_overtakes_its_vote_is_obeyed() {
     assert!(matches!(vote, Vote::No(ResourceError::Transient { .. })), "{vote:?}");
     assert!(scenario.held().await.is_empty());
     branch.decide(Outcome::Abort).await.unwrap();
-    // What nobody ever held is not called committed.
+    // A branch that was never prepared is not reported as committed.
     let never = scenario.begin(2).await.name();
     let unknown = scenario.jeton.decide(&never, Outcome::Commit).await;
     assert!(matches!(unknown, Err(ResourceError::Damage { .. })), "{unknown:?}");
@@ -216,9 +216,10 @@ async fn a_branch_sends_nothing_before_its_vote() {
     assert!(matches!(other.commit_deciding(b"").await, Err(ResourceError::Setup { .. })));
 }
 
-/// Many branches under way, each in several partitions, when the server is killed: each is then committed if it voted yes, and aborted if not, and counts once or not at all.
+/// Many branches in flight, each in several partitions, when the server is killed: each is then committed if
+/// it voted yes, and aborted if not, and counts once or not at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_branch_counts_once_if_it_is_committed_however_often_the_server_is_killed() {
+async fn a_committed_branch_counts_once_across_server_kills() {
     const ROUNDS: u32 = 4;
     const BRANCHES: u32 = 24;
     let mut scenario = Scenario::new();

@@ -31,6 +31,7 @@ mod coordinator_task;
 mod decision;
 mod decision_codec;
 mod decision_gc;
+mod decision_location;
 mod decision_log;
 #[cfg(feature = "failpoints")]
 pub mod failpoints;
@@ -50,6 +51,7 @@ pub use cluster::{Cluster, IdentifyError};
 pub use coordinator::{Coordinator, Options, SubmitError};
 pub use coordinator_id::CoordinatorId;
 pub use decision::{Commit, Decision, Outcome, Participant, ProcedureResult};
+pub use decision_location::{DecisionLocationError, check_decision_locations};
 pub use decision_log::{DecisionLog, DecisionLookup, RegistersFull};
 pub use failure_detector::{NoPeers, PeerStatus, Peers};
 pub use logic::{Branches, ProcedureCall, ProcedureLogic};

@@ -15,7 +15,7 @@ pub struct ProcedureConfig {
     #[serde(default)]
     pub parameters: BTreeMap<String, DeclaredParameter>,
     /// The database that records its decisions, or "registers".
-    pub decided_in: Option<String>,
+    pub decision_store: Option<String>,
     /// The steps, in order of execution.
     pub steps: Vec<StepConfig>,
     /// The members of its answer and their sources: `step.column`, `step.rows`, `:parameter`.

@@ -148,14 +148,14 @@ fn decision_location(
     databases: &[Database],
     used: &[u8],
 ) -> Result<DecisionLocation, String> {
-    match declared.decided_in.as_deref() {
+    match declared.decision_store.as_deref() {
         Some("registers") => return Ok(DecisionLocation::Registers),
         Some(name) => {
-            let database = find(databases, name).map_err(|why| format!("decided_in: {why}"))?;
+            let database = find(databases, name).map_err(|why| format!("decision_store: {why}"))?;
             return if !used.contains(&database.number) {
-                Err(format!("decided_in: no step is in the database {name:?}"))
+                Err(format!("decision_store: no step is in the database {name:?}"))
             } else if !database.keeps_decisions {
-                Err(format!("decided_in: the database {name:?} cannot keep decisions"))
+                Err(format!("decision_store: the database {name:?} cannot keep decisions"))
             } else {
                 Ok(DecisionLocation::Resource(database.number))
             };

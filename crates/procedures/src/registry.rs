@@ -144,7 +144,7 @@ mod tests {
     fn where_decisions_are_follows_from_the_procedure() {
         let decision_locations = |text: &str| read(text).unwrap().decision_location("transfer");
         assert_eq!(decision_locations(TRANSFER), Some(DecisionLocation::Registers));
-        let here = TRANSFER.replace("about = ", "decided_in = \"ledger\"\nabout = ");
+        let here = TRANSFER.replace("about = ", "decision_store = \"ledger\"\nabout = ");
         assert_eq!(decision_locations(&here), Some(DecisionLocation::Resource(0)));
         let alone = TRANSFER.replace("database = \"stock\"", "database = \"ledger\"");
         assert_eq!(decision_locations(&alone), Some(DecisionLocation::Resource(0)));
@@ -189,7 +189,7 @@ mod tests {
             ("rows = 1\", otherwise = \"no", "rows\", otherwise = \"no", "compares nothing"),
             ("debit.balance", "credit.balance", "returns \"left\": there is no step \"credit\""),
             ("\"integer\", to", "\"int\", to", "\"int\" is no kind"),
-            ("about = ", "decided_in = \"stock\"\nabout = ", "cannot keep decisions"),
+            ("about = ", "decision_store = \"stock\"\nabout = ", "cannot keep decisions"),
             ("parameters = {", "parameters = { request = \"text\",", ":request is the id"),
         ] {
             let text = TRANSFER.replace(from, to);

@@ -7,6 +7,7 @@ mod accept_loop;
 mod change_feed;
 pub mod http;
 mod metrics;
+pub mod node;
 mod quota;
 pub mod resp;
 mod service;

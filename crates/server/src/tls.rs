@@ -26,8 +26,8 @@ pub use tokio_rustls::server::TlsStream;
 
 use crate::accept_loop;
 use crate::metrics::Metric;
-use crate::resp;
 use crate::service::Service;
+use crate::{http, resp};
 
 /// Timeout of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -179,6 +179,35 @@ pub async fn serve_resp(
     service.stop().await;
     // The connections left are idle.
     connections.shutdown().await;
+    Ok(())
+}
+
+/// How long connections over HTTPS may take to end at shutdown.
+const HTTPS_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves HTTP over TLS until `stop` resolves, then completes the requests in flight.
+pub async fn serve_https(
+    tls: Arc<Tls>,
+    service: Arc<Service>,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let server = Arc::new(http::Server::new(service.clone()));
+    let of_connections = server.clone();
+    let mut connections = accept(tls, service, listener, stop, move |stream, peer| {
+        let server = of_connections.clone();
+        async move {
+            if let Some(place) = server.place() {
+                server.serve_connection(place, stream, peer).await;
+            }
+        }
+    })
+    .await;
+    server.close();
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(HTTPS_SHUTDOWN_TIMEOUT, all_ended).await.is_err() {
+        tracing::warn!(open = connections.len(), "connections closed: they did not end in time");
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `jeton config`: what is in force, and why.
+//! `jeton config`: the settings in force and their origins.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,17 +7,18 @@ use serde_json::json;
 use super::{ALL, Config, Flags, Origin, example};
 use crate::output;
 
-/// Tell the settings in force, and where each came from
+/// Print the settings in force and their origins
 ///
-/// A value comes from the first of these that has one: a flag, an environment variable (JETON_ and the name of the setting), the file (--config,
-/// or jeton.toml in the working directory), the default. With the same flags, jeton serve uses the same settings.
+/// The order of precedence is flag, environment variable (JETON_ and the name of the setting), file
+/// (--config, or jeton.toml in the working directory), default. With the same flags, jeton serve uses the
+/// same settings.
 #[derive(Args)]
 pub struct ConfigCommand {
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
-    /// Print a configuration file with every setting, explained
+    /// Print a configuration file with every setting and its description
     #[arg(long, conflicts_with = "json")]
     example: bool,
 

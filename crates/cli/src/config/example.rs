@@ -1,12 +1,12 @@
-//! A file with every setting, for people to begin with.
+//! An example configuration file with every setting.
 
 use super::settings::ALL;
 
-/// Every setting with its default, as a comment: the file changes nothing until somebody takes a `#` away.
+/// Every setting with its default, commented out.
 pub fn text() -> String {
     let mut text = String::from(
-        "# The configuration of Jeton. Save it as jeton.toml where jeton is started, or name it with --config.\n\
-         # Every line that begins with \"# key =\" is the default. A flag or an environment variable goes before this file.\n",
+        "# Configuration of Jeton. Save it as jeton.toml in the working directory, or name it with --config.\n\
+         # Every line \"# key =\" shows the default. Flags and environment variables take precedence over this file.\n",
     );
     let mut group = "";
     for setting in ALL {
@@ -24,9 +24,8 @@ pub fn text() -> String {
 mod tests {
     use super::*;
 
-    /// Without the `#` every line is one that is read, and says the same as no file at all.
     #[test]
-    fn the_example_can_be_used() {
+    fn the_example_contains_all_defaults() {
         let lines = text();
         let lines = lines.lines().filter_map(|line| {
             let rest = line.strip_prefix("# ")?;

@@ -1,4 +1,4 @@
-//! The flags of all settings, made from the list of settings.
+//! The flags of all settings, generated from the list of settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,27 +7,27 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use super::settings::{ALL, Setting};
 
-/// The settings that were given as flags.
+/// The settings given as flags.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
-    /// The file that was named.
+    /// The configuration file.
     pub config: Option<PathBuf>,
     given: BTreeMap<&'static str, String>,
 }
 
 impl Flags {
-    /// As if these had been given.
+    /// Flags with these values.
     pub fn of(given: &[(&'static str, &str)]) -> Self {
         let given = given.iter().map(|(key, text)| (*key, (*text).to_owned())).collect();
         Self { config: None, given }
     }
 
-    /// The same, with this file named.
+    /// With this configuration file.
     pub fn with_config(self, config: Option<PathBuf>) -> Self {
         Self { config, ..self }
     }
 
-    /// What was given for a setting.
+    /// The value of a flag.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.given.get(key).map(String::as_str)
     }
@@ -40,7 +40,7 @@ fn argument(setting: &Setting) -> Arg {
         .help(format!("{} [default: {}] [env: {}]", setting.help, (setting.default)(), setting.variable()))
         .help_heading(setting.group);
     if setting.is_switch {
-        // --insecure alone is yes; --insecure=false takes back what the file says.
+        // --insecure means true; --insecure=false overrides the file.
         argument.num_args(0..=1).require_equals(true).default_missing_value("true")
     } else {
         argument
@@ -53,7 +53,7 @@ impl Args for Flags {
             .long("config")
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
-            .help("The configuration file [default: jeton.toml, if it is there] [env: JETON_CONFIG]");
+            .help("Configuration file [default: jeton.toml, if it exists] [env: JETON_CONFIG]");
         ALL.iter().fold(command.arg(config), |command, setting| command.arg(argument(setting)))
     }
 

@@ -1,4 +1,4 @@
-//! The kinds of values: read from text, and told as text that reads as the same.
+//! Types of settings, parsed from and formatted as text.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use jeton_core::units;
 
-/// A value that has a text.
+/// A value with a text form. `read(show(v)) == v`.
 pub trait SettingValue: Sized {
-    /// Whether its flag means yes without a value.
+    /// Whether the flag without a value means true.
     const IS_SWITCH: bool = false;
-    /// Whether it is written without quotes in TOML.
+    /// Whether TOML needs no quotes.
     const IS_BARE: bool = false;
 
-    /// Reads it, or says what would be right.
+    /// Parses a value. The error says what is valid.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// The text that is told.
+    /// Formats the value.
     fn show(&self) -> String;
 }
 
 impl SettingValue for PathBuf {
     fn read(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("a path is not empty".into()) } else { Ok(text.into()) }
+        if text.is_empty() { Err("a path must not be empty".into()) } else { Ok(text.into()) }
     }
 
     fn show(&self) -> String {
@@ -32,7 +32,7 @@ impl SettingValue for PathBuf {
 
 impl SettingValue for String {
     fn read(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("a name is not empty".into()) } else { Ok(text.into()) }
+        if text.is_empty() { Err("a name must not be empty".into()) } else { Ok(text.into()) }
     }
 
     fn show(&self) -> String {
@@ -48,7 +48,7 @@ impl SettingValue for bool {
         match text {
             "true" | "yes" | "on" | "1" => Ok(true),
             "false" | "no" | "off" | "0" => Ok(false),
-            _ => Err("it is true or false".into()),
+            _ => Err("valid values are true and false".into()),
         }
     }
 
@@ -62,9 +62,9 @@ impl SettingValue for usize {
 
     fn read(text: &str) -> Result<Self, String> {
         match text.replace('_', "").parse() {
-            Ok(0) => Err("it is at least 1".into()),
+            Ok(0) => Err("the minimum is 1".into()),
             Ok(number) => Ok(number),
-            Err(_) => Err("it is a whole number, as 8192".into()),
+            Err(_) => Err("it must be an integer, such as 8192".into()),
         }
     }
 
@@ -73,7 +73,7 @@ impl SettingValue for usize {
     }
 }
 
-/// A file, or none.
+/// A path, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaybePath(pub Option<PathBuf>);
 
@@ -87,7 +87,7 @@ impl SettingValue for MaybePath {
     }
 }
 
-/// Where to listen, if at all.
+/// An address to listen on, or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen(pub Option<SocketAddr>);
 
@@ -96,12 +96,12 @@ impl SettingValue for Listen {
         if text == "off" {
             return Ok(Self(None));
         }
-        // The name that everybody types; no other is looked up, because what it means can change while nobody looks.
+        // The only name that is resolved: others may change their address while the server runs.
         let text = text.replacen("localhost:", "127.0.0.1:", 1);
         match text.parse() {
             Ok(address) => Ok(Self(Some(address))),
             Err(_) => {
-                Err("it is an address with a port, as 127.0.0.1:6380, 0.0.0.0:6380 or [::1]:6380, or off"
+                Err("it must be an address with a port, such as 127.0.0.1:6380, 0.0.0.0:6380 or [::1]:6380, or off"
                     .into())
             }
         }
@@ -112,7 +112,7 @@ impl SettingValue for Listen {
     }
 }
 
-/// Bytes, with or without a unit.
+/// A size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size(pub u64);
 
@@ -126,7 +126,7 @@ impl SettingValue for Size {
     }
 }
 
-/// A length of time.
+/// A duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DurationValue(pub Duration);
 
@@ -148,7 +148,7 @@ impl std::str::FromStr for DurationValue {
     }
 }
 
-/// How much is told.
+/// Level of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLevel(pub tracing::Level);
 
@@ -157,7 +157,7 @@ impl SettingValue for LogLevel {
         let known = ["error", "warn", "info", "debug", "trace"].contains(&text);
         match text.parse() {
             Ok(level) if known => Ok(Self(level)),
-            _ => Err("it is error, warn, info, debug or trace".into()),
+            _ => Err("valid values are error, warn, info, debug and trace".into()),
         }
     }
 
@@ -166,7 +166,7 @@ impl SettingValue for LogLevel {
     }
 }
 
-/// How it is told.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     Text,
@@ -178,7 +178,7 @@ impl SettingValue for LogFormat {
         match text {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
-            _ => Err("it is text or json".into()),
+            _ => Err("valid values are text and json".into()),
         }
     }
 

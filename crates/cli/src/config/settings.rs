@@ -1,36 +1,37 @@
-//! All settings, each in one place: key, type, default, and what it is for.
+//! All settings: key, type, default and description.
 //!
-//! From the key follow the flag (`--log-level`), the environment variable (`JETON_LOG_LEVEL`) and the key of the file (`log_level`).
+//! The key determines the flag (`--log-level`), the environment variable (`JETON_LOG_LEVEL`) and the key in
+//! the file (`log_level`).
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::setting_value::{DurationValue, Listen, LogFormat, LogLevel, MaybePath, SettingValue, Size};
 
-/// A setting: what is known of it before anybody chose a value.
+/// The declaration of a setting.
 pub struct Setting {
     pub key: &'static str,
-    /// The heading it stands under.
+    /// Heading in the help.
     pub group: &'static str,
-    /// What its value is called in the help.
+    /// Name of the value in the help.
     pub value: &'static str,
     pub help: &'static str,
-    /// Whether its flag means yes without a value.
+    /// Whether the flag without a value means true.
     pub is_switch: bool,
-    /// Whether it is written without quotes in the file.
+    /// Whether TOML needs no quotes.
     pub is_bare: bool,
     pub default: fn() -> String,
-    /// The text of a value as it is told, or why it is none.
+    /// Normalises the text of a value, or returns why it is invalid.
     pub normal: fn(&str) -> Result<String, String>,
 }
 
 impl Setting {
-    /// The name of its flag, without the dashes before it.
+    /// Name of the flag, without dashes.
     pub fn flag(&self) -> String {
         self.key.replace('_', "-")
     }
 
-    /// Its environment variable.
+    /// Name of the environment variable.
     pub fn variable(&self) -> String {
         format!("JETON_{}", self.key.to_ascii_uppercase())
     }
@@ -44,7 +45,7 @@ macro_rules! settings {
             $($(#[doc = $help] pub $key: $type,)*)*
         }
 
-        /// All settings, in the order in which they are told.
+        /// All settings, in the order of the help.
         pub const ALL: &[Setting] = &[$($(Setting {
             key: stringify!($key),
             group: $group,
@@ -57,7 +58,7 @@ macro_rules! settings {
         },)*)*];
 
         impl Settings {
-            /// The values of these texts.
+            /// Parses the values.
             pub fn read<'a>(text: impl Fn(&'static str) -> &'a str) -> Result<Self, String> {
                 Ok(Self { $($($key: SettingValue::read(text(stringify!($key)))?,)*)* })
             }
@@ -66,62 +67,76 @@ macro_rules! settings {
 }
 
 settings! {
-    "Where" {
-        data: PathBuf = "jeton-data", "DIR", "The directory of the data; made if it is not there";
-        resp: Listen = "127.0.0.1:6380", "ADDRESS", "Where clients of the Redis protocol come: address:port, or off";
-        http: Listen = "127.0.0.1:6381", "ADDRESS", "Where HTTP comes: address:port, or off";
-        resp_tls: Listen = "off", "ADDRESS", "Where the Redis protocol comes through TLS: address:port, or off";
-        http_tls: Listen = "off", "ADDRESS", "Where HTTPS comes: address:port, or off";
+    "Addresses" {
+        data: PathBuf = "jeton-data", "DIR", "Data directory; created if it does not exist";
+        resp: Listen = "127.0.0.1:6380", "ADDRESS", "Address of the Redis protocol: address:port, or off";
+        http: Listen = "127.0.0.1:6381", "ADDRESS", "Address of HTTP: address:port, or off";
+        resp_tls: Listen = "off", "ADDRESS", "Address of the Redis protocol over TLS: address:port, or off";
+        http_tls: Listen = "off", "ADDRESS", "Address of HTTPS: address:port, or off";
     }
-    "Who" {
-        tokens: MaybePath = "none", "FILE", "The file of tokens (see jeton token); with none, everybody who can connect may do everything";
-        tls_cert: MaybePath = "none", "FILE", "The certificate and its chain, in PEM; read again when it changes";
-        tls_key: MaybePath = "none", "FILE", "The private key of the certificate, in PEM";
-        insecure: bool = "false", "BOOL", "Listen where other machines can connect although there are no tokens";
-        backup_dir: MaybePath = "none", "DIR", "Copies that are asked for over HTTP go below this directory; with none, only callers on this machine may ask for one";
-        allow_flush: bool = "false", "BOOL", "Let FLUSHALL and FLUSHDB delete all counters of the default table";
+    "Access" {
+        tokens: MaybePath = "none", "FILE",
+            "Token file (see jeton token); with none, every client has all rights";
+        tls_cert: MaybePath = "none", "FILE", "Certificate chain in PEM; reloaded when it changes";
+        tls_key: MaybePath = "none", "FILE", "Private key of the certificate in PEM";
+        insecure: bool = "false", "BOOL", "Listen on non-loopback addresses without tokens";
+        backup_dir: MaybePath = "none", "DIR",
+            "Parent directory of backups over HTTP; with none, only clients on this machine may request one";
+        allow_flush: bool = "false", "BOOL",
+            "Allow FLUSHALL and FLUSHDB to delete all counters of the default table";
     }
     "Limits" {
-        connections_max: usize = service().connections_max, "N", "Connections that may be open, of each protocol";
-        request_bytes_max: Size = Size(service().request_bytes_max as u64).show(), "SIZE", "The longest request";
-        request_read_timeout: DurationValue = DurationValue(service().request_read_timeout).show(), "TIME", "Timeout for a client to send its first request and to complete a started one";
-        request_timeout: DurationValue = DurationValue(service().request_timeout).show(), "TIME", "Timeout of a request in the engine";
+        connections_max: usize = service().connections_max, "N",
+            "Maximum number of open connections per protocol";
+        request_bytes_max: Size = Size(service().request_bytes_max as u64).show(), "SIZE",
+            "Maximum size of a request";
+        request_read_timeout: DurationValue = DurationValue(service().request_read_timeout).show(), "TIME",
+            "Time limit to receive a request";
+        request_timeout: DurationValue = DurationValue(service().request_timeout).show(), "TIME",
+            "Time limit to execute a request";
     }
     "Engine" {
-        default_table: String = &service().default_table, "NAME", "The table of keys that name none";
-        shards: usize = engine().shards, "N", "Threads that count; the default is half the processors";
-        queue_max: usize = engine().queue_max, "N", "Requests that may wait for a shard before others are told that it is busy";
-        cache_bytes: Size = Size(engine().cache_bytes as u64).show(), "SIZE", "Memory for counters that are also on disk";
-        dirty_bytes_max: Size = Size(engine().dirty_bytes_max as u64).show(), "SIZE", "Memory for counters that so far only the log has";
-        block_cache_bytes: Size = Size(engine().lsm.block_cache_bytes).show(), "SIZE", "Memory for blocks of the store of values";
-        recent_ids: usize = engine().recent_ids, "N", "Ids that a shard keeps in memory before it writes them to the index";
-        log_bytes: Size = Size(engine().log_bytes).show(), "SIZE", "Bytes of log after which there is a checkpoint; more makes starting slower";
-        segment_bytes: Size = Size(engine().segment_bytes.into()).show(), "SIZE", "The length of a file of the log";
-        clock_ahead_max: DurationValue = DurationValue(engine().clock_ahead_max).show(), "TIME", "How long a store may have been at rest; a clock further ahead is taken for wrong";
+        default_table: String = &service().default_table, "NAME", "Table of keys without a table name";
+        shards: usize = engine().shards, "N", "Number of shards; the default is half the processors";
+        queue_max: usize = engine().queue_max, "N",
+            "Queue length of a shard; further requests are rejected as busy";
+        cache_bytes: Size = Size(engine().cache_bytes as u64).show(), "SIZE",
+            "Memory for clean cached counters";
+        dirty_bytes_max: Size = Size(engine().dirty_bytes_max as u64).show(), "SIZE",
+            "Memory for counters that are not checkpointed yet";
+        block_cache_bytes: Size = Size(engine().lsm.block_cache_bytes).show(), "SIZE",
+            "Memory for the block cache of values";
+        recent_ids: usize = engine().recent_ids, "N", "Ids in the memtable of a shard";
+        log_bytes: Size = Size(engine().log_bytes).show(), "SIZE",
+            "Log size that triggers a checkpoint; a larger log makes recovery slower";
+        segment_bytes: Size = Size(engine().segment_bytes.into()).show(), "SIZE", "Size of a log segment";
+        clock_ahead_max: DurationValue = DurationValue(engine().clock_ahead_max).show(), "TIME",
+            "Maximum time since the last use of the store; a clock further ahead is rejected as wrong";
     }
     "Transactions" {
-        server_number: usize = "1", "N", "Which of the servers of the section transactions this is, from 1 on";
+        server_number: usize = "1", "N", "Number of this server in [transactions], from 1";
     }
     "Log" {
-        log_level: LogLevel = "info", "LEVEL", "How much is told on standard error: error, warn, info, debug or trace";
-        log_format: LogFormat = "text", "FORMAT", "How it is told: text or json";
+        log_level: LogLevel = "info", "LEVEL",
+            "Log level on standard error: error, warn, info, debug or trace";
+        log_format: LogFormat = "text", "FORMAT", "Log format: text or json";
     }
 }
 
-/// The engine's own defaults: stated there, repeated nowhere.
+/// Defaults of the engine.
 fn engine() -> &'static jeton_engine::Options {
     static OPTIONS: OnceLock<jeton_engine::Options> = OnceLock::new();
     OPTIONS.get_or_init(Default::default)
 }
 
-/// The service's own defaults.
+/// Defaults of the service.
 fn service() -> &'static jeton_server::Options {
     static OPTIONS: OnceLock<jeton_server::Options> = OnceLock::new();
     OPTIONS.get_or_init(Default::default)
 }
 
 impl Settings {
-    /// What the engine is opened with.
+    /// Options of the engine.
     pub fn engine_options(&self) -> jeton_engine::Options {
         let mut options = jeton_engine::Options {
             shards: self.shards,
@@ -138,7 +153,7 @@ impl Settings {
         options
     }
 
-    /// What the service is begun with.
+    /// Options of the service.
     pub fn service_options(&self) -> jeton_server::Options {
         jeton_server::Options {
             default_table: self.default_table.clone(),
@@ -157,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_default_can_be_read_and_is_told_as_it_is_written() {
+    fn defaults_are_valid_and_normalised() {
         for setting in ALL {
             let default = (setting.default)();
             assert_eq!((setting.normal)(&default), Ok(default), "{}", setting.key);
@@ -165,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_engine_and_the_service() {
+    fn defaults_match_engine_and_service() {
         let defaults: std::collections::BTreeMap<_, _> =
             ALL.iter().map(|setting| (setting.key, (setting.default)())).collect();
         let settings = Settings::read(|key| defaults[key].as_str()).unwrap();

@@ -1,4 +1,4 @@
-//! Checks of the disk: may we write, is there room, what kind is it, and how long does it take until something is there for good.
+//! Checks of the disk: permissions, free space, file system, sync latency.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,40 +10,39 @@ use super::Finding;
 use crate::config::Settings;
 use crate::number_format;
 
-/// Syncs that are measured, unless they take too long together.
+/// Number of measured syncs, unless they exceed the time limit.
 const SYNCS: usize = 200;
 const SYNCS_TIME: Duration = Duration::from_secs(5);
 
-/// Every acknowledgement waits for one of these.
+/// Every acknowledgement waits for a sync; slower ones get a warning.
 const SLOW: Duration = Duration::from_millis(50);
-/// No disk that keeps its word is faster than this.
+/// A faster sync does not reach a disk.
 const TOO_FAST: Duration = Duration::from_micros(10);
 
-/// A clock that differs from that of the files by more is not the same clock.
+/// Tolerated difference between the system clock and file timestamps.
 const CLOCK_SLACK: Duration = Duration::from_secs(2);
 
-/// Room below which there is a warning.
-const ROOM: u64 = 1 << 30;
+/// Less free space gets a warning.
+const FREE_MIN: u64 = 1 << 30;
 
-/// What the disk is like where the data is, or will be.
 pub fn findings(settings: &Settings) -> Vec<Finding> {
-    let place = existing(&settings.data);
-    let probe = Probe::new(&place);
+    let folder = existing(&settings.data);
+    let probe = Probe::new(&folder);
     let mut findings = vec![match &probe {
         Ok(_) if settings.data.is_dir() => {
-            Finding::ok("data", format!("{} can be written", settings.data.display()))
+            Finding::ok("data", format!("{} is writable", settings.data.display()))
         }
-        Ok(_) => Finding::ok("data", format!("{} can be made", settings.data.display())),
-        Err(why) => {
+        Ok(_) => Finding::ok("data", format!("{} can be created", settings.data.display())),
+        Err(error) => {
             let fix = format!(
-                "let this user write there (ls -ld {}), or choose another with --data",
-                place.display()
+                "give this user write access (ls -ld {}), or choose another directory with --data",
+                folder.display()
             );
-            Finding::fail("data", format!("{} cannot be written: {why}", place.display()), fix)
+            Finding::fail("data", format!("{} cannot be written: {error}", folder.display()), fix)
         }
     }];
-    findings.push(room(&place, settings));
-    findings.push(kind(&place));
+    findings.push(free_space(&folder, settings));
+    findings.push(file_system(&folder));
     if let Ok(probe) = &probe {
         findings.push(probe.syncs());
         findings.push(probe.clock());
@@ -51,58 +50,51 @@ pub fn findings(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// The directory itself, or the nearest above it that is there.
+/// The directory, or its nearest existing ancestor.
 fn existing(folder: &Path) -> PathBuf {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     folder.ancestors().find(|above| above.exists()).map_or_else(|| PathBuf::from("/"), Path::to_owned)
 }
 
-fn room(place: &Path, settings: &Settings) -> Finding {
-    let fix = format!("make room (df -h {}), or choose another directory with --data", place.display());
-    let found = match rustix::fs::statvfs(place) {
+fn free_space(folder: &Path, settings: &Settings) -> Finding {
+    let fix =
+        format!("free disk space (df -h {}), or choose another directory with --data", folder.display());
+    let found = match rustix::fs::statvfs(folder) {
         Ok(found) => found,
-        Err(why) => return Finding::warn("room", format!("it cannot be told: {why}"), fix),
+        Err(error) => return Finding::warn("free space", format!("unknown: {error}"), fix),
     };
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let text = format!("{} free", number_format::bytes(free));
-    // The log makes its next segment before it needs it.
+    // The log allocates its next segment in advance.
     match free {
-        free if free < 4 * settings.segment_bytes.0 => Finding::fail("room", text, fix),
-        free if free < ROOM => Finding::warn("room", text, fix),
-        _ => Finding::ok("room", text),
+        free if free < 4 * settings.segment_bytes.0 => Finding::fail("free space", text, fix),
+        free if free < FREE_MIN => Finding::warn("free space", text, fix),
+        _ => Finding::ok("free space", text),
     }
 }
 
-/// File systems with something to say about, by the number that the system has for them.
+/// File systems with a disadvantage, by their magic number.
 const KINDS: &[(u64, &str, &str)] = &[
-    (0x0102_1994, "tmpfs", "it is memory: everything is lost when the machine stops"),
-    (0x8584_58f6, "ramfs", "it is memory: everything is lost when the machine stops"),
+    (0x0102_1994, "tmpfs", "it is memory: all data is lost when the machine stops"),
+    (0x8584_58f6, "ramfs", "it is memory: all data is lost when the machine stops"),
     (
         0x794c_7630,
         "overlay",
-        "it is a layer of a container: it is lost with the container, and slow. Mount a volume for --data",
+        "a container layer is slow and lost with the container: mount a volume for --data",
     ),
-    (
-        0x6969,
-        "NFS",
-        "a network file system: locks and syncs are not what they are on a disk. Use a local disk for --data",
-    ),
+    (0x6969, "NFS", "locks and syncs of network file systems are unreliable: use a local disk for --data"),
     (
         0xff53_4d42,
         "CIFS",
-        "a network file system: locks and syncs are not what they are on a disk. Use a local disk for --data",
+        "locks and syncs of network file systems are unreliable: use a local disk for --data",
     ),
     (
         0xfe53_4d42,
         "SMB",
-        "a network file system: locks and syncs are not what they are on a disk. Use a local disk for --data",
+        "locks and syncs of network file systems are unreliable: use a local disk for --data",
     ),
-    (
-        0x6573_5546,
-        "FUSE",
-        "a file system of a program: whether a sync is one is up to it. Use a local disk for --data",
-    ),
-    (0x0102_1997, "9p", "a file system of another machine: use a local disk for --data"),
+    (0x6573_5546, "FUSE", "syncs depend on the FUSE program: use a local disk for --data"),
+    (0x0102_1997, "9p", "it is on another machine: use a local disk for --data"),
 ];
 
 const GOOD: &[(u64, &str)] = &[
@@ -113,22 +105,22 @@ const GOOD: &[(u64, &str)] = &[
     (0xf2f5_2010, "f2fs"),
 ];
 
-fn kind(place: &Path) -> Finding {
-    let Ok(found) = rustix::fs::statfs(place) else {
-        return Finding::warn("file system", "it cannot be told which it is", "");
+fn file_system(folder: &Path) -> Finding {
+    let Ok(found) = rustix::fs::statfs(folder) else {
+        return Finding::warn("file system", "unknown", "");
     };
-    // The number is of 32 bits; where the system's type has more, the sign is in them.
+    // The magic number has 32 bits; wider types are sign-extended.
     let number = (found.f_type as u64) & 0xffff_ffff;
-    if let Some((_, name, why)) = KINDS.iter().find(|(known, _, _)| *known == number) {
-        return Finding::warn("file system", *name, *why);
+    if let Some((_, name, disadvantage)) = KINDS.iter().find(|(known, _, _)| *known == number) {
+        return Finding::warn("file system", *name, *disadvantage);
     }
     match GOOD.iter().find(|(known, _)| *known == number) {
         Some((_, name)) => Finding::ok("file system", *name),
-        None => Finding::ok("file system", format!("number {number:#x}, of which nothing bad is known")),
+        None => Finding::ok("file system", format!("magic number {number:#x}, no known disadvantage")),
     }
 }
 
-/// A file to try things with, removed in the end.
+/// A temporary file for measurements.
 struct Probe {
     path: PathBuf,
     file: File,
@@ -141,8 +133,8 @@ impl Drop for Probe {
 }
 
 impl Probe {
-    fn new(place: &Path) -> io::Result<Self> {
-        let path = place.join(format!(".jeton-doctor-{}", std::process::id()));
+    fn new(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(format!(".jeton-doctor-{}", std::process::id()));
         let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
         Ok(Self { path, file })
     }
@@ -150,18 +142,14 @@ impl Probe {
     fn syncs(&self) -> Finding {
         match self.measure() {
             Ok(times) => judge_syncs(times),
-            Err(why) => Finding::fail(
-                "sync",
-                format!("the disk does not keep what is written: {why}"),
-                "look after the disk",
-            ),
+            Err(error) => Finding::fail("sync", format!("the disk does not sync: {error}"), "check the disk"),
         }
     }
 
-    /// How long each sync of a block took.
+    /// Latency of each sync of a block.
     fn measure(&self) -> io::Result<Vec<Duration>> {
         let block = [0; 4096];
-        // As the log does it: the blocks are there before they are overwritten.
+        // Like the log, the measurement overwrites allocated blocks.
         for at in 0..SYNCS as u64 {
             self.file.write_all_at(&block, at * block.len() as u64)?;
         }
@@ -179,18 +167,18 @@ impl Probe {
         Ok(times)
     }
 
-    /// Whether files are dated by the same clock.
+    /// Whether file timestamps use the system clock.
     fn clock(&self) -> Finding {
         let dated = self.file.write_all_at(b"now", 0).and_then(|()| self.file.metadata()?.modified());
         let now = SystemTime::now();
         match dated {
-            Err(why) => Finding::warn("clock", format!("files have no dates: {why}"), ""),
+            Err(error) => Finding::warn("clock", format!("files have no timestamps: {error}"), ""),
             Ok(dated) => {
                 let apart = now.duration_since(dated).unwrap_or_else(|early| early.duration());
                 if apart > CLOCK_SLACK {
                     let found =
-                        format!("the disk's clock and this machine's differ by {} s", apart.as_secs());
-                    Finding::warn("clock", found, "set both by NTP")
+                        format!("the clocks of the disk and of this machine differ by {} s", apart.as_secs());
+                    Finding::warn("clock", found, "synchronise both with NTP")
                 } else {
                     super::machine::clock()
                 }
@@ -206,15 +194,15 @@ fn judge_syncs(mut times: Vec<Duration>) -> Finding {
     };
     let (half, most) = (at(50), at(99));
     let millis = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
-    let text = format!("{} (half of {}), {} (99 of 100)", millis(half), times.len(), millis(most));
+    let text = format!("p50 {}, p99 {} of {} syncs", millis(half), millis(most), times.len());
     if half < TOO_FAST {
-        let fix = "no disk is that fast: see that it is not memory, and that syncs are not switched off";
+        let fix = "no disk is that fast: check that it is not memory and that syncs are not disabled";
         Finding::warn("sync", text, fix)
     } else if most > SLOW {
         Finding::warn(
             "sync",
             text,
-            "every acknowledgement waits for a sync: a disk with a protected cache is faster",
+            "every acknowledgement waits for a sync: a disk with power-loss protection is faster",
         )
     } else {
         Finding::ok("sync", text)
@@ -227,7 +215,7 @@ mod tests {
     use crate::doctor::Level;
 
     #[test]
-    fn syncs_are_judged_by_their_middle_and_their_end() {
+    fn syncs_are_judged_by_median_and_p99() {
         for (times, level) in [
             (vec![1_000; 200], Level::Ok),
             (vec![1; 200], Level::Warn),
@@ -239,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_directory_that_is_there_is_looked_at() {
+    fn the_nearest_existing_ancestor_is_checked() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(existing(&folder.path().join("a/b")), folder.path());
         assert_eq!(existing(folder.path()), folder.path());

@@ -1,6 +1,6 @@
-//! How far an import came, in a file beside it.
+//! The checkpoint of an import: which records are done or failed.
 //!
-//! What must hold: a line that is written down as done was acknowledged. The file is replaced whole, so that it says one or the other.
+//! A record in it was acknowledged. The file is replaced atomically.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,104 +12,99 @@ use serde_json::{Value, json};
 use super::line_reader::Line;
 use crate::cli_error::CliError;
 
-/// The time between two savings while it works.
-const EVERY: Duration = Duration::from_secs(1);
+/// Time between two writes during an import.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How far an import came.
+/// Progress of an import.
 #[derive(Debug)]
 pub struct State {
-    /// Where it is kept, if anywhere.
+    /// The checkpoint file, if there is one.
     pub path: Option<PathBuf>,
     name: String,
-    /// The lines that are done, or failed.
+    /// Number of the last line that is done or failed.
     pub lines: u64,
-    /// The sum of the hashes of those that are done.
+    /// Sum of the hashes of the records that are done.
     pub sum: u64,
-    /// Those that failed, and why.
+    /// Failed lines and their errors.
     pub failed: BTreeMap<u64, String>,
     saved: Instant,
 }
 
 impl State {
-    /// Nothing is done.
     pub fn new(path: Option<PathBuf>, name: String) -> Self {
         Self { path, name, lines: 0, sum: 0, failed: BTreeMap::new(), saved: Instant::now() }
     }
 
-    /// What is written down, if anything.
+    /// Loads the checkpoint, if it exists.
     pub fn load(path: Option<PathBuf>, name: String) -> Result<Self> {
         let mut state = Self::new(path, name);
         let Some(path) = &state.path else { return Ok(state) };
         let text = match std::fs::read_to_string(path) {
-            Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(state),
-            text => text.map_err(|why| unusable(&state, why.into()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(state),
+            text => text.map_err(|error| unusable(&state, error.into()))?,
         };
-        let value: Value = serde_json::from_str(&text).map_err(|why| unusable(&state, why.into()))?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| unusable(&state, error.into()))?;
         let number = |name: &str| {
-            value[name].as_u64().ok_or_else(|| unusable(&state, anyhow!("{name} is not a number in it")))
+            value[name].as_u64().ok_or_else(|| unusable(&state, anyhow!("{name} is not a number")))
         };
         if value["name"].as_str() != Some(&state.name) {
-            return Err(unusable(
-                &state,
-                anyhow!("it is of an import with another --name: {}", value["name"]),
-            ));
+            return Err(unusable(&state, anyhow!("it belongs to the import named {}", value["name"])));
         }
         let (lines, sum) = (number("lines")?, number("sum")?);
         let failed = value["failed"].as_object().into_iter().flatten();
         let failed = failed
-            .map(|(line, why)| Ok((line.parse()?, why.as_str().unwrap_or_default().to_owned())))
+            .map(|(line, error)| Ok((line.parse()?, error.as_str().unwrap_or_default().to_owned())))
             .collect::<Result<_>>()
-            .map_err(|why| unusable(&state, why))?;
+            .map_err(|error| unusable(&state, error))?;
         (state.lines, state.sum, state.failed) = (lines, sum, failed);
         Ok(state)
     }
 
-    /// A line that was acknowledged, or asks for nothing.
+    /// Records an acknowledged or empty record.
     pub fn done(&mut self, line: &Line) {
         self.failed.remove(&line.number);
         self.lines = self.lines.max(line.number);
         self.sum = self.sum.wrapping_add(line.hash());
     }
 
-    /// A line that will not be counted as it is.
-    pub fn fail(&mut self, line: &Line, why: String) {
+    /// Records a permanent error of a record.
+    pub fn fail(&mut self, line: &Line, error: String) {
         self.lines = self.lines.max(line.number);
-        self.failed.insert(line.number, why);
+        self.failed.insert(line.number, error);
     }
 
-    /// Writes it down, if it was not done for a while.
-    pub fn save_now_and_then(&mut self) -> Result<()> {
-        if self.saved.elapsed() < EVERY { Ok(()) } else { self.save() }
+    /// Saves at most once per interval.
+    pub fn save_periodically(&mut self) -> Result<()> {
+        if self.saved.elapsed() < INTERVAL { Ok(()) } else { self.save() }
     }
 
-    /// Writes it down.
     pub fn save(&mut self) -> Result<()> {
         self.saved = Instant::now();
         let Some(path) = &self.path else { return Ok(()) };
         let failed: serde_json::Map<String, Value> =
-            self.failed.iter().map(|(line, why)| (line.to_string(), json!(why))).collect();
+            self.failed.iter().map(|(line, error)| (line.to_string(), json!(error))).collect();
         let text = json!({ "name": self.name, "lines": self.lines, "sum": self.sum, "failed": failed });
         let mut new = path.clone().into_os_string();
         new.push(".new");
         let written = std::fs::write(&new, format!("{text}\n"))
             .and_then(|()| std::fs::File::open(&new)?.sync_all())
             .and_then(|()| std::fs::rename(&new, path));
-        written.map_err(|why| {
-            let what = format!("how far the import came cannot be written to {}", path.display());
+        written.map_err(|error| {
+            let what = format!("the checkpoint {} was not written", path.display());
             CliError::of(
-                why,
+                error,
                 what,
-                "name another file with --state, or make room; what was counted is remembered by the server",
+                "name another file with --state, or free disk space; the server remembers the applied ids",
             )
         })
     }
 }
 
-fn unusable(state: &State, why: anyhow::Error) -> anyhow::Error {
+fn unusable(state: &State, cause: anyhow::Error) -> anyhow::Error {
     let path = state.path.as_ref().map_or(String::new(), |path| path.display().to_string());
     CliError::of(
-        why,
-        format!("{path} does not say how far this import came"),
+        cause,
+        format!("{path} is not a checkpoint of this import"),
         "name the right one with --state, or send all lines with --again",
     )
 }
@@ -119,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_is_loaded_and_order_does_not_matter() {
+    fn a_checkpoint_is_loaded_and_order_does_not_matter() {
         let folder = tempfile::tempdir().unwrap();
         let path = Some(folder.path().join("state"));
         let line = |number: u64| Line { number, text: format!("line {number}") };

@@ -1,4 +1,4 @@
-//! Lines on their way: sent together, answered together, and sent again under the same ids when an answer does not come.
+//! Sends records in pipelined batches and retries those without a definite reply, with the same ids.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,25 +15,25 @@ use crate::cli_error::CliError;
 use crate::server_client::{AddResult, Resp, ServerArgs, lost};
 use crate::table;
 
-/// Lines that are sent together.
-const ROUND: usize = 512;
+/// Records per batch.
+const BATCH: usize = 512;
 
-/// The pause before lines are sent again.
+/// Pause before a retry.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a server may be away or busy before the import gives up; what was done is written down.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the server may be unavailable before the import stops.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The longest part of a made id that comes from the name of the import.
+/// Maximum characters of the import name in a derived id.
 const NAME_CHARS: usize = 100;
 
-/// What became of the lines.
+/// Numbers of records by status.
 #[derive(Debug, Default)]
 pub struct ImportCounts {
     pub applied: u64,
     pub replayed: u64,
     pub refused: u64,
-    /// How long the table remembers ids that were made here, if any were.
+    /// Opaque window of the table, if ids were derived.
     pub opaque_window: Option<String>,
 }
 
@@ -43,14 +43,14 @@ impl ImportCounts {
     }
 }
 
-/// Lines on their way.
+/// Records in flight.
 pub struct ImportPipeline<'a> {
     server: &'a ServerArgs,
     connection: Option<Resp>,
     name: String,
     waiting: Vec<(Line, Vec<u8>)>,
-    tally: ImportCounts,
-    /// What goes before an opaque id in each table that takes some.
+    counts: ImportCounts,
+    /// Prefix of opaque ids by table.
     tags: HashMap<String, &'static str>,
 }
 
@@ -62,36 +62,36 @@ impl<'a> ImportPipeline<'a> {
             connection,
             name,
             waiting: Vec::new(),
-            tally: ImportCounts::default(),
+            counts: ImportCounts::default(),
             tags: HashMap::new(),
         })
     }
 
-    pub fn tally(&self) -> &ImportCounts {
-        &self.tally
+    pub fn counts(&self) -> &ImportCounts {
+        &self.counts
     }
 
-    /// Takes a line, and sends the round if it is full.
-    pub fn take(&mut self, reader: &mut Reader, line: Line, state: &mut State) -> Result<()> {
+    /// Adds a record and sends the batch if it is full.
+    pub fn push(&mut self, reader: &mut Reader, line: Line, state: &mut State) -> Result<()> {
         match reader.read(&line)? {
             Ok(None) => state.done(&line),
-            Err(why) => state.fail(&line, why),
+            Err(reason) => state.fail(&line, reason),
             Ok(Some(record)) => {
                 let bytes = self.command(&line, &record)?;
                 self.waiting.push((line, bytes));
             }
         }
-        if self.waiting.len() < ROUND {
+        if self.waiting.len() < BATCH {
             return Ok(());
         }
         self.finish(state)?;
-        state.save_now_and_then()
+        state.save_periodically()
     }
 
     fn command(&mut self, line: &Line, record: &Record) -> Result<Vec<u8>> {
         let id = match &record.id {
             Some(id) => id.clone(),
-            None => self.made_id(line, record)?,
+            None => self.derived_id(line, record)?,
         };
         let mut bytes = Vec::new();
         let delta = record.delta.to_string();
@@ -99,8 +99,8 @@ impl<'a> ImportPipeline<'a> {
         Ok(bytes)
     }
 
-    /// The id of a line that has none: the same whenever this line of this import is read.
-    fn made_id(&mut self, line: &Line, record: &Record) -> Result<String> {
+    /// The id of a record without one: the same in every run.
+    fn derived_id(&mut self, line: &Line, record: &Record) -> Result<String> {
         let table = record.key.split_once('/').map_or("default", |(table, _)| table);
         let tag = match self.tags.get(table) {
             Some(tag) => tag,
@@ -111,61 +111,61 @@ impl<'a> ImportPipeline<'a> {
         Ok(format!("{tag}{name}:{}:{text:016x}", line.number))
     }
 
-    /// What goes before an opaque id in a table, if it takes some at all.
+    /// Prefix of opaque ids in a table. Fails if it does not accept opaque ids.
     fn tag(&mut self, table: &str, line: &Line) -> Result<&'static str> {
         let fix = format!(
-            "give each line an id; or import into a table of its own that takes made ones: jeton table create NAME --format opaque \
-             --opaque-window 30d (here: {table})"
+            "add an id to each line, or import into a table that accepts derived ids: jeton table create NAME --format \
+             opaque --opaque-window 30d (this table: {table})"
         );
         let what = format!("line {} has no id", line.number);
         let found = table::find(self.server, table)
-            .map_err(|why| {
-                CliError::of(anyhow!("whether {table} takes made ids cannot be asked: {why:#}"), &what, &fix)
+            .map_err(|error| {
+                CliError::of(anyhow!("the settings of {table} are unknown: {error:#}"), &what, &fix)
             })?
             .ok_or_else(|| {
-                let fix = format!("make it: jeton table create {table} --format opaque");
+                let fix = format!("create it: jeton table create {table} --format opaque");
                 CliError::of(anyhow!("there is no table {table}"), &what, fix)
             })?;
         let settings = &found["settings"];
         let formats: Vec<&str> =
             settings["formats"].as_array().into_iter().flatten().filter_map(|one| one.as_str()).collect();
         if !formats.contains(&"opaque") {
-            let why = anyhow!(
-                "the table {table} takes only {} ids, and none of these can be made of a line",
+            let reason = anyhow!(
+                "the table {table} accepts only {} ids, which cannot be derived from a line",
                 formats.join(", ")
             );
-            return Err(CliError::of(why, what, fix));
+            return Err(CliError::of(reason, what, fix));
         }
-        self.tally.opaque_window = settings["opaque_window"].as_str().map(str::to_owned);
+        self.counts.opaque_window = settings["opaque_window"].as_str().map(str::to_owned);
         let tag = if formats.len() > 1 { "opaque:" } else { "" };
         self.tags.insert(table.to_owned(), tag);
         Ok(tag)
     }
 
-    /// Sends what waits until all of it is answered.
+    /// Sends the batch until every record has a definite reply.
     pub fn finish(&mut self, state: &mut State) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + RETRY_TIMEOUT;
         loop {
-            let trouble = match self.round(state) {
+            let error = match self.send_batch(state) {
                 Ok(()) if self.waiting.is_empty() => return Ok(()),
                 Ok(()) => anyhow!("the server is busy"),
-                Err(why) => why,
+                Err(error) => error,
             };
             if Instant::now() >= deadline {
                 state.save()?;
-                let what = "the server stopped answering in the middle of the import";
+                let what = "the server became unavailable during the import";
                 return Err(CliError::of(
-                    anyhow!("{trouble:#}"),
+                    anyhow!("{error:#}"),
                     what,
-                    "run the same again: it goes on, and nothing counts twice",
+                    "run the same command again: it continues, and nothing is applied twice",
                 ));
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Sends what waits, once. What was not answered for good waits on.
-    fn round(&mut self, state: &mut State) -> Result<()> {
+    /// Sends the batch once. Records without a definite reply stay in it.
+    fn send_batch(&mut self, state: &mut State) -> Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -174,44 +174,44 @@ impl<'a> ImportPipeline<'a> {
             None => Resp::connect(self.server)?,
         };
         let bytes: Vec<u8> = self.waiting.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
-        connection.send(&bytes).map_err(|why| lost(&why))?;
-        let mut later = Vec::new();
+        connection.send(&bytes).map_err(|error| lost(&error))?;
+        let mut retry = Vec::new();
         let mut waiting = std::mem::take(&mut self.waiting).into_iter();
         while let Some((line, bytes)) = waiting.next() {
-            let answer = match connection.receive() {
-                Ok(answer) => answer,
-                Err(why) => {
-                    later.push((line, bytes));
-                    later.extend(waiting);
-                    self.waiting = later;
-                    return Err(lost(&why));
+            let reply = match connection.receive() {
+                Ok(reply) => reply,
+                Err(error) => {
+                    retry.push((line, bytes));
+                    retry.extend(waiting);
+                    self.waiting = retry;
+                    return Err(lost(&error));
                 }
             };
-            match answer {
+            match reply {
                 Value::Error(text) => {
                     let text = String::from_utf8_lossy(&text).into_owned();
                     if ["BUSY", "LOADING", "MISCONF"].iter().any(|code| text.starts_with(code)) {
-                        later.push((line, bytes));
+                        retry.push((line, bytes));
                     } else {
                         state.fail(&line, text);
                     }
                 }
-                answer => {
-                    self.count(&AddResult::of(&answer)?);
+                reply => {
+                    self.count(&AddResult::of(&reply)?);
                     state.done(&line);
                 }
             }
         }
-        self.waiting = later;
+        self.waiting = retry;
         self.connection = Some(connection);
         Ok(())
     }
 
-    fn count(&mut self, answered: &AddResult) {
-        match answered.status.as_str() {
-            "applied" => self.tally.applied += 1,
-            "refused" | "refused-replayed" => self.tally.refused += 1,
-            _ => self.tally.replayed += 1,
+    fn count(&mut self, result: &AddResult) {
+        match result.status.as_str() {
+            "applied" => self.counts.applied += 1,
+            "refused" | "refused-replayed" => self.counts.refused += 1,
+            _ => self.counts.replayed += 1,
         }
     }
 }

@@ -1,17 +1,17 @@
-//! What a line asks for.
+//! Parses records: NDJSON and CSV.
 
 use anyhow::Result;
 use serde_json::Value;
 
-use super::csv;
+use super::csv_line;
 use super::line_reader::Line;
 use crate::cli_error::CliError;
 use crate::config::nearest;
 
-/// The fields that mean something.
+/// Known fields.
 const FIELDS: [&str; 5] = ["key", "table", "row", "delta", "id"];
 
-/// What a line asks for.
+/// An operation of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// `table/row`, or a row of the default table.
@@ -20,18 +20,18 @@ pub struct Record {
     pub id: Option<String>,
 }
 
-/// Reads lines.
+/// Parses the records of a file.
 pub struct Reader {
     is_csv: bool,
-    /// The names of the columns, once they have come.
+    /// Names of the columns, after the header was read.
     columns: Option<Vec<String>>,
     table: Option<String>,
     others_allowed: bool,
 }
 
-/// The texts of the fields that were there.
+/// The fields of a record as text.
 #[derive(Default)]
-struct Found {
+struct Fields {
     key: Option<String>,
     table: Option<String>,
     row: Option<String>,
@@ -39,8 +39,8 @@ struct Found {
     id: Option<String>,
 }
 
-impl Found {
-    fn place(&mut self, name: &str) -> Option<&mut Option<String>> {
+impl Fields {
+    fn field_mut(&mut self, name: &str) -> Option<&mut Option<String>> {
         Some(match name {
             "key" => &mut self.key,
             "table" => &mut self.table,
@@ -57,49 +57,49 @@ impl Reader {
         Self { is_csv, columns: None, table, others_allowed }
     }
 
-    /// Takes the names of the columns, if the line has them; says whether it does.
-    pub fn look(&mut self, line: &Line) -> Result<bool> {
+    /// Reads the header if this is the first line of a CSV file. Returns whether it is.
+    pub fn read_header(&mut self, line: &Line) -> Result<bool> {
         if !self.is_csv || self.columns.is_some() {
             return Ok(false);
         }
-        // Some programs begin a file with a mark of its encoding.
-        let names = csv::fields(line.text.trim_start_matches('\u{feff}')).unwrap_or_default();
+        // Some programs write a byte order mark.
+        let names = csv_line::fields(line.text.trim_start_matches('\u{feff}')).unwrap_or_default();
         let names: Vec<String> = names.iter().map(|name| name.trim().to_ascii_lowercase()).collect();
-        let wrong = match names.iter().find(|name| !FIELDS.contains(&name.as_str())) {
+        let invalid = match names.iter().find(|name| !FIELDS.contains(&name.as_str())) {
             Some(name) if !self.others_allowed => Some(unknown(name)),
             _ if !names.iter().any(|name| name == "key" || name == "row") => {
                 Some("no column is named key or row".into())
             }
             _ => None,
         };
-        if let Some(why) = wrong {
+        if let Some(reason) = invalid {
             return Err(CliError::of(
-                anyhow::anyhow!(why),
-                "the first line does not name the columns",
-                "begin the file with a line as key,delta,id; other columns are let pass by --other-fields",
+                anyhow::anyhow!(reason),
+                "the header of the CSV file is invalid",
+                "start the file with a header such as key,delta,id; --other-fields ignores other columns",
             ));
         }
         self.columns = Some(names);
         Ok(true)
     }
 
-    /// Reads a line. Nothing, if it asks for nothing.
+    /// Parses a record. `None` for a header or an empty line.
     pub fn read(&mut self, line: &Line) -> Result<Result<Option<Record>, String>> {
-        if self.look(line)? || line.text.trim().is_empty() {
+        if self.read_header(line)? || line.text.trim().is_empty() {
             return Ok(Ok(None));
         }
-        let found = if self.is_csv { self.of_csv(&line.text) } else { self.of_json(&line.text) };
+        let found = if self.is_csv { self.parse_csv(&line.text) } else { self.parse_json(&line.text) };
         Ok(found.and_then(|found| self.record(found)).map(Some))
     }
 
-    fn of_csv(&self, text: &str) -> Result<Found, String> {
-        let (fields, columns) = (csv::fields(text)?, self.columns.as_deref().unwrap_or_default());
+    fn parse_csv(&self, text: &str) -> Result<Fields, String> {
+        let (fields, columns) = (csv_line::fields(text)?, self.columns.as_deref().unwrap_or_default());
         if fields.len() != columns.len() {
-            return Err(format!("{} fields where the first line has {}", fields.len(), columns.len()));
+            return Err(format!("{} fields where the header has {}", fields.len(), columns.len()));
         }
-        let mut found = Found::default();
+        let mut found = Fields::default();
         for (name, field) in columns.iter().zip(fields) {
-            if let Some(place) = found.place(name)
+            if let Some(place) = found.field_mut(name)
                 && !field.is_empty()
             {
                 *place = Some(field);
@@ -108,12 +108,12 @@ impl Reader {
         Ok(found)
     }
 
-    fn of_json(&self, text: &str) -> Result<Found, String> {
-        let value: Value = serde_json::from_str(text).map_err(|why| format!("not JSON: {why}"))?;
+    fn parse_json(&self, text: &str) -> Result<Fields, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
         let Value::Object(fields) = value else { return Err("not an object".into()) };
-        let mut found = Found::default();
+        let mut found = Fields::default();
         for (name, value) in fields {
-            let Some(place) = found.place(&name) else {
+            let Some(place) = found.field_mut(&name) else {
                 if self.others_allowed {
                     continue;
                 }
@@ -123,30 +123,29 @@ impl Reader {
                 Value::Null => None,
                 Value::String(text) => Some(text),
                 Value::Number(number) => Some(number.to_string()),
-                _ => return Err(format!("{name} is neither a text nor a number")),
+                _ => return Err(format!("{name} is not a string or a number")),
             };
         }
         Ok(found)
     }
 
-    fn record(&self, found: Found) -> Result<Record, String> {
+    fn record(&self, found: Fields) -> Result<Record, String> {
         let key = match (found.key, found.table.or_else(|| self.table.clone()), found.row) {
             (Some(key), _, None) => key,
             (None, Some(table), Some(row)) => format!("{table}/{row}"),
             (None, None, Some(row)) => row,
-            (Some(_), _, Some(_)) => return Err("it has a key and a row; one of them says it".into()),
-            (None, _, None) => return Err("it has no key, and no row".into()),
+            (Some(_), _, Some(_)) => return Err("it has both key and row".into()),
+            (None, _, None) => return Err("it has neither key nor row".into()),
         };
         let delta = found.delta.as_deref().unwrap_or("1");
-        let delta =
-            delta.trim().parse().map_err(|_| format!("delta is {delta:?}, not a whole number of 64 bits"))?;
+        let delta = delta.trim().parse().map_err(|_| format!("delta is {delta:?}, not a 64-bit integer"))?;
         Ok(Record { key, delta, id: found.id })
     }
 }
 
 fn unknown(name: &str) -> String {
-    let near = nearest(name, FIELDS).map_or(String::new(), |near| format!("; is {near} meant?"));
-    format!("{name:?} is none of key, table, row, delta, id{near} (--other-fields lets it pass)")
+    let near = nearest(name, FIELDS).map_or(String::new(), |near| format!("; did you mean {near}?"));
+    format!("unknown field {name:?}{near} (--other-fields ignores it)")
 }
 
 #[cfg(test)]
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn json_lines_say_which_counter_in_each_way() {
+    fn json_records_have_key_or_row() {
         let mut reader = Reader::new(false, Some("t".into()), false);
         for (text, expected) in [
             (r#"{"key": "clicks/home", "delta": 5, "id": "x"}"#, record("clicks/home", 5, Some("x"))),
@@ -176,30 +175,30 @@ mod tests {
         for (text, words) in [
             ("{", "not JSON"),
             ("[]", "not an object"),
-            (r#"{"delta": 1}"#, "no key"),
-            (r#"{"key": "a", "row": "b"}"#, "a key and a row"),
-            (r#"{"key": "a", "detla": 1}"#, "is delta meant?"),
-            (r#"{"key": "a", "delta": 1.5}"#, "not a whole number"),
-            (r#"{"key": "a", "delta": 9223372036854775808}"#, "not a whole number"),
-            (r#"{"key": ["a"]}"#, "neither a text"),
+            (r#"{"delta": 1}"#, "neither key nor row"),
+            (r#"{"key": "a", "row": "b"}"#, "both key and row"),
+            (r#"{"key": "a", "detla": 1}"#, "did you mean delta?"),
+            (r#"{"key": "a", "delta": 1.5}"#, "not a 64-bit integer"),
+            (r#"{"key": "a", "delta": 9223372036854775808}"#, "not a 64-bit integer"),
+            (r#"{"key": ["a"]}"#, "not a string or a number"),
         ] {
-            let told = read(&mut reader, text).unwrap_err();
-            assert!(told.contains(words), "{text}: {told}");
+            let error = read(&mut reader, text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
         }
     }
 
     #[test]
-    fn csv_lines_are_read_by_the_names_of_the_first() {
+    fn csv_records_use_the_header() {
         let mut reader = Reader::new(true, None, false);
         assert_eq!(read(&mut reader, "\u{feff}Key, delta,id"), Ok(None));
         assert_eq!(read(&mut reader, "a/b,3,"), record("a/b", 3, None));
         assert_eq!(read(&mut reader, "\"a/,b\",,x"), record("a/,b", 1, Some("x")));
-        assert!(read(&mut reader, "a,b").unwrap_err().contains("2 fields where the first line has 3"));
+        assert!(read(&mut reader, "a,b").unwrap_err().contains("2 fields where the header has 3"));
         for header in ["delta,id", "key,cuont"] {
             let line = Line { number: 1, text: header.into() };
-            assert!(Reader::new(true, None, false).look(&line).is_err(), "{header}");
+            assert!(Reader::new(true, None, false).read_header(&line).is_err(), "{header}");
         }
         let line = Line { number: 1, text: "key,colour".into() };
-        assert!(Reader::new(true, None, true).look(&line).unwrap());
+        assert!(Reader::new(true, None, true).read_header(&line).unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! What the server tells while it runs: on standard error, so that standard output is for what was asked for.
+//! The log of the server, on standard error. Standard output is for results.
 
 use std::io::{IsTerminal, stderr};
 
@@ -9,19 +9,19 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogFormat, Settings};
 
-/// Begins to tell, as the settings say.
-pub fn begin(settings: &Settings) {
+/// Installs the subscriber with the level and format of the settings.
+pub fn init(settings: &Settings) {
     let level = LevelFilter::from(settings.log_level.0);
-    // It calls an error what is its daily work: a member that is away. What matters of it is told by our own.
-    let of_raft = if level >= LevelFilter::DEBUG { level } else { LevelFilter::OFF };
-    let wanted = Targets::new().with_default(level).with_target("openraft", of_raft);
+    // openraft logs an unreachable member as an error. Important events are logged by our own code.
+    let raft_level = if level >= LevelFilter::DEBUG { level } else { LevelFilter::OFF };
+    let filter = Targets::new().with_default(level).with_target("openraft", raft_level);
     let log = tracing_subscriber::fmt::layer()
         .with_writer(stderr)
         .with_target(false)
         .with_ansi(stderr().is_terminal());
     let registry = tracing_subscriber::registry();
     match settings.log_format {
-        LogFormat::Text => registry.with(log.with_filter(wanted)).init(),
-        LogFormat::Json => registry.with(log.json().with_filter(wanted)).init(),
+        LogFormat::Text => registry.with(log.with_filter(filter)).init(),
+        LogFormat::Json => registry.with(log.json().with_filter(filter)).init(),
     }
 }

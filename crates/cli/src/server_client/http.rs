@@ -1,30 +1,31 @@
-//! HTTP, asked: one request on a connection, and a response that is read as it comes.
+//! A blocking HTTP client: one request per connection, with streaming responses.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::ServerArgs;
 use super::error_text::lost;
 use super::transport::{self, Stream};
 
-/// The longest line of a head.
+/// Maximum length of a header line.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// The longest body that is read whole.
+/// Maximum length of a buffered body.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// Asks a server.
+/// A client of one server.
 pub struct Http<'a>(pub &'a ServerArgs);
 
-/// A response whose head has come.
+/// A response whose headers were read.
 pub struct Response {
     pub status: u16,
     pub body: Body,
 }
 
-/// A body, read as it comes.
+/// A streaming body.
 pub struct Body {
     stream: BufReader<Box<dyn Stream>>,
     rest: Rest,
@@ -32,15 +33,15 @@ pub struct Body {
 
 enum Rest {
     Bytes(u64),
-    /// What is left of the present chunk; the next follows.
+    /// Remaining bytes of the current chunk.
     Chunk(u64),
     Over,
 }
 
 impl Http<'_> {
-    /// Asks for something that has no end, from a server that says something at least so often.
-    pub fn listen(&self, path: &str, silence: Duration) -> Result<Response> {
-        self.send("GET", path, &[], None, silence)
+    /// Requests an endless response.
+    pub fn listen(&self, path: &str, read_timeout: Duration) -> Result<Response> {
+        self.send("GET", path, &[], None, read_timeout)
     }
 
     fn send(
@@ -49,15 +50,20 @@ impl Http<'_> {
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&str>,
-        silence: Duration,
+        read_timeout: Duration,
     ) -> Result<Response> {
         let (server, address) = (self.0, self.0.http());
-        let mut stream =
-            transport::connect(&address, "--http", server.tls_ca().as_deref(), server.timeout(), silence)?;
+        let mut stream = transport::connect(
+            &address,
+            "--http",
+            server.tls_ca().as_deref(),
+            server.timeout(),
+            read_timeout,
+        )?;
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
         if let Some(token) = server.token()? {
             if token.bytes().any(|byte| !byte.is_ascii_graphic()) {
-                return Err(anyhow!("the token has characters that no token has"));
+                return Err(anyhow!("the token contains invalid characters"));
             }
             head += &format!("authorization: Bearer {token}\r\n");
         }
@@ -71,56 +77,56 @@ impl Http<'_> {
             head += &format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
         }
         let request = format!("{head}\r\n{}", body.unwrap_or_default());
-        stream.write_all(request.as_bytes()).and_then(|()| stream.flush()).map_err(|why| lost(&why))?;
-        read_head(BufReader::new(stream)).map_err(|why| lost(&why))
+        stream.write_all(request.as_bytes()).and_then(|()| stream.flush()).map_err(|error| lost(&error))?;
+        read_head(BufReader::new(stream)).map_err(|error| lost(&error))
     }
 
-    /// Sends a request, and reads the whole response.
+    /// Sends a request and reads the whole response.
     pub fn ask(&self, method: &str, path: &str, body: Option<&str>) -> Result<(u16, String)> {
         self.ask_within(method, path, body, self.0.timeout())
     }
 
-    /// Sends a request that takes the server so much time at most, and reads the whole response.
+    /// Like `ask`, with another read timeout.
     pub fn ask_within(
         &self,
         method: &str,
         path: &str,
         body: Option<&str>,
-        silence: Duration,
+        read_timeout: Duration,
     ) -> Result<(u16, String)> {
-        self.ask_with(method, path, &[], body, silence)
+        self.ask_with(method, path, &[], body, read_timeout)
     }
 
-    /// The same, with these headers.
+    /// Like `ask_within`, with headers.
     pub fn ask_with(
         &self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&str>,
-        silence: Duration,
+        read_timeout: Duration,
     ) -> Result<(u16, String)> {
-        let Response { status, body } = self.send(method, path, headers, body, silence)?;
+        let Response { status, body } = self.send(method, path, headers, body, read_timeout)?;
         let mut text = String::new();
-        body.take(BODY_BYTES_MAX).read_to_string(&mut text).map_err(|why| lost(&why))?;
+        body.take(BODY_BYTES_MAX).read_to_string(&mut text).map_err(|error| lost(&error))?;
         Ok((status, text))
     }
 }
 
 fn read_head(mut stream: BufReader<Box<dyn Stream>>) -> io::Result<Response> {
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "this is no server over HTTP");
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the server does not speak HTTP");
     let first = line(&mut stream)?;
     let status =
-        first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse().ok()).ok_or_else(wrong)?;
+        first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse().ok()).ok_or_else(invalid)?;
     let mut rest = Rest::Over;
     loop {
         let line = line(&mut stream)?;
         if line.is_empty() {
             break;
         }
-        let (name, value) = line.split_once(':').ok_or_else(wrong)?;
+        let (name, value) = line.split_once(':').ok_or_else(invalid)?;
         match name.to_ascii_lowercase().as_str() {
-            "content-length" => rest = Rest::Bytes(value.trim().parse().map_err(|_| wrong())?),
+            "content-length" => rest = Rest::Bytes(value.trim().parse().map_err(|_| invalid())?),
             "transfer-encoding" => rest = Rest::Chunk(0),
             _ => {}
         }
@@ -140,15 +146,15 @@ fn line(stream: &mut impl BufRead) -> io::Result<String> {
 
 impl Read for Body {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "a chunk without a length");
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a chunk without a length");
         if let Rest::Chunk(0) = self.rest {
             let mut length = line(&mut self.stream)?;
-            // The end of the chunk before is an empty line.
+            // The previous chunk ends with an empty line.
             if length.is_empty() {
                 length = line(&mut self.stream)?;
             }
             let length = length.split(';').next().unwrap_or_default();
-            self.rest = match u64::from_str_radix(length, 16).map_err(|_| wrong())? {
+            self.rest = match u64::from_str_radix(length, 16).map_err(|_| invalid())? {
                 0 => Rest::Over,
                 length => Rest::Chunk(length),
             };
@@ -170,27 +176,27 @@ impl Read for Body {
     }
 }
 
-/// A part of a path, so that nothing in it is taken for something else.
-pub fn escaped(part: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    part.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Percent-encodes a path segment.
+pub fn escaped(segment: &str) -> String {
+    utf8_percent_encode(segment, RESERVED).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    struct Said(io::Cursor<Vec<u8>>);
+    struct Canned(io::Cursor<Vec<u8>>);
 
-    impl Read for Said {
+    impl Read for Canned {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             self.0.read(buffer)
         }
     }
 
-    impl io::Write for Said {
+    impl io::Write for Canned {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             Ok(bytes.len())
         }
@@ -201,7 +207,7 @@ mod tests {
     }
 
     fn body_of(text: &str) -> io::Result<(u16, String)> {
-        let stream: Box<dyn Stream> = Box::new(Said(io::Cursor::new(text.as_bytes().to_vec())));
+        let stream: Box<dyn Stream> = Box::new(Canned(io::Cursor::new(text.as_bytes().to_vec())));
         let mut response = read_head(BufReader::new(stream))?;
         let mut body = String::new();
         response.body.read_to_string(&mut body)?;
@@ -223,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_path_stay_parts() {
+    fn path_segments_are_percent_encoded() {
         assert_eq!(escaped("a/b c?%"), "a%2Fb%20c%3F%25");
     }
 }

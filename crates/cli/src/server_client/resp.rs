@@ -1,4 +1,4 @@
-//! The Redis protocol, asked.
+//! A blocking client of the Redis protocol.
 
 use std::io::{self, ErrorKind};
 
@@ -7,10 +7,10 @@ use jeton_resp::command;
 use jeton_resp::reply_parser::{Limits, Parser, Progress, Value};
 
 use super::ServerArgs;
-use super::error_text::failure_of;
+use super::error_text::{failure_of, lost};
 use super::transport::{self, Stream};
 
-/// Bytes that are read at a time.
+/// Size of a read.
 const READ_BYTES: usize = 64 << 10;
 
 /// A connection over the Redis protocol.
@@ -18,13 +18,13 @@ pub struct Resp {
     stream: Box<dyn Stream>,
     parser: Parser,
     input: Vec<u8>,
-    /// How much of the input was consumed.
+    /// Consumed bytes of the input.
     start: usize,
     chunk: Box<[u8]>,
 }
 
 impl Resp {
-    /// Connects, and shows the token if there is one.
+    /// Connects and authenticates if there is a token.
     pub fn connect(server: &ServerArgs) -> Result<Self> {
         let stream = transport::connect(
             &server.resp(),
@@ -41,11 +41,10 @@ impl Resp {
             chunk: vec![0; READ_BYTES].into(),
         };
         if let Some(token) = server.token()? {
-            let answer =
-                resp.ask(&[b"AUTH", token.as_bytes()]).map_err(|why| super::error_text::lost(&why))?;
-            if let Value::Error(text) = answer {
+            let reply = resp.ask(&[b"AUTH", token.as_bytes()]).map_err(|error| lost(&error))?;
+            if let Value::Error(text) = reply {
                 let text = String::from_utf8_lossy(&text).into_owned();
-                // A server without tokens takes everybody, also those who have one.
+                // A server without tokens accepts every client.
                 if !text.contains("without any password") {
                     return Err(failure_of(&text));
                 }
@@ -54,7 +53,7 @@ impl Resp {
         Ok(resp)
     }
 
-    /// Sends one command and waits for its answer.
+    /// Sends one command and returns its reply.
     pub fn ask(&mut self, arguments: &[&[u8]]) -> io::Result<Value> {
         let mut bytes = Vec::new();
         command(&mut bytes, arguments);
@@ -62,25 +61,25 @@ impl Resp {
         self.receive()
     }
 
-    /// Sends one command, waits for its answer, and takes an error of the server for one.
+    /// Sends one command. An error reply is an error.
     pub fn demand(&mut self, arguments: &[&[u8]]) -> Result<Value> {
-        match self.ask(arguments).map_err(|why| super::error_text::lost(&why))? {
+        match self.ask(arguments).map_err(|error| lost(&error))? {
             Value::Error(text) => Err(failure_of(&String::from_utf8_lossy(&text))),
             value => Ok(value),
         }
     }
 
-    /// Sends commands.
+    /// Sends encoded commands.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)?;
         self.stream.flush()
     }
 
-    /// Waits for the next answer.
+    /// Waits for the next reply.
     pub fn receive(&mut self) -> io::Result<Value> {
         loop {
             let progress = self.parser.next(&self.input[self.start..]);
-            match progress.map_err(|why| io::Error::new(ErrorKind::InvalidData, format!("{why:?}")))? {
+            match progress.map_err(|error| io::Error::new(ErrorKind::InvalidData, format!("{error:?}")))? {
                 Progress::Value { value, consumed } => {
                     self.start += consumed;
                     return Ok(value.without_attributes());
@@ -97,7 +96,7 @@ impl Resp {
     }
 }
 
-/// What became of an operation with an id.
+/// The result of an operation with an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddResult {
     pub value: Option<i64>,
@@ -106,12 +105,12 @@ pub struct AddResult {
 }
 
 impl AddResult {
-    /// Reads the answer to `JADD`.
+    /// Parses the reply to `JADD`.
     pub fn of(value: &Value) -> Result<Self> {
-        let Value::Array(parts) = value else { return Err(anyhow!("not an answer to JADD: {value:?}")) };
+        let Value::Array(parts) = value else { return Err(anyhow!("not a reply to JADD: {value:?}")) };
         let status =
             parts.get(1).and_then(Value::as_bytes).map(|word| String::from_utf8_lossy(word).into_owned());
-        let status = status.ok_or_else(|| anyhow!("an answer to JADD without a status"))?;
+        let status = status.ok_or_else(|| anyhow!("the reply to JADD has no status"))?;
         Ok(Self { value: parts.first().and_then(Value::as_integer), status })
     }
 }

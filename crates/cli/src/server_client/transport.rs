@@ -1,4 +1,4 @@
-//! A connection to a server: TCP, or TLS on it.
+//! Connections to a server: TCP or TLS.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -13,34 +13,34 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::cli_error::CliError;
 
-/// Something to read from and write to.
+/// A byte stream.
 pub trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
 
-/// Connects, or says why not. `flag` is how the address is given; `silence` is how long the other end may say nothing.
+/// Connects. `flag` names the address in errors; `read_timeout` is the longest time without data.
 pub fn connect(
     address: &str,
     flag: &str,
     ca: Option<&Path>,
     timeout: Duration,
-    silence: Duration,
+    read_timeout: Duration,
 ) -> Result<Box<dyn Stream>> {
-    let stream = reach(address, timeout).map_err(|why| {
-        let fix = match why.kind() {
+    let stream = reach(address, timeout).map_err(|error| {
+        let fix = match error.kind() {
             io::ErrorKind::ConnectionRefused => {
-                format!("start one (jeton serve), or say where it is with {flag} ADDRESS")
+                format!("start one (jeton serve), or name its address with {flag} ADDRESS")
             }
-            _ => format!("say where it is with {flag}, as in {flag} 127.0.0.1:6380"),
+            _ => format!("name its address, such as {flag} 127.0.0.1:6380"),
         };
-        // Told as text: a broken connection is never mistaken for a closed output.
-        CliError::of(anyhow!("{why}"), format!("no server answers at {address}"), fix)
+        // As text: `main` must not take it for a closed standard output.
+        CliError::of(anyhow!("{error}"), format!("no server responds at {address}"), fix)
     })?;
     let set = stream
         .set_nodelay(true)
-        .and_then(|()| stream.set_read_timeout(Some(silence)))
+        .and_then(|()| stream.set_read_timeout(Some(read_timeout)))
         .and_then(|()| stream.set_write_timeout(Some(timeout)));
-    set.map_err(|why| anyhow!("{why}"))?;
+    set.map_err(|error| anyhow!("{error}"))?;
     match ca {
         None => Ok(Box::new(stream)),
         Some(ca) => Ok(Box::new(secure(stream, address, ca)?)),
@@ -49,8 +49,8 @@ pub fn connect(
 
 fn reach(address: &str, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for place in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&place, timeout) {
+    for resolved in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&resolved, timeout) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -59,34 +59,34 @@ fn reach(address: &str, timeout: Duration) -> io::Result<TcpStream> {
 }
 
 fn secure(stream: TcpStream, address: &str, ca: &Path) -> Result<StreamOwned<ClientConnection, TcpStream>> {
-    let unusable = |why: String| {
-        let what = format!("the certificates in {} cannot be used", ca.display());
+    let unusable = |reason: String| {
+        let what = format!("the certificates in {} are not usable", ca.display());
         CliError::of(
-            anyhow!(why),
+            anyhow!(reason),
             what,
             "name a PEM file with the certificate of the server or of its issuer",
         )
     };
     let mut roots = RootCertStore::empty();
-    for cert in CertificateDer::pem_file_iter(ca).map_err(|why| unusable(why.to_string()))? {
-        let cert = cert.map_err(|why| unusable(why.to_string()))?;
-        roots.add(cert).map_err(|why| unusable(why.to_string()))?;
+    for cert in CertificateDer::pem_file_iter(ca).map_err(|error| unusable(error.to_string()))? {
+        let cert = cert.map_err(|error| unusable(error.to_string()))?;
+        roots.add(cert).map_err(|error| unusable(error.to_string()))?;
     }
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|why| unusable(why.to_string()))?
+        .map_err(|error| unusable(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
-    let name = ServerName::try_from(host.to_owned()).map_err(|why| unusable(why.to_string()))?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| unusable(error.to_string()))?;
     let connection =
-        ClientConnection::new(Arc::new(config), name).map_err(|why| unusable(why.to_string()))?;
+        ClientConnection::new(Arc::new(config), name).map_err(|error| unusable(error.to_string()))?;
     let mut stream = StreamOwned::new(connection, stream);
-    // Now, so that what is wrong is told as what it is.
-    stream.conn.complete_io(&mut stream.sock).map_err(|why| {
-        let what = format!("there is no trust in the server at {address}");
+    // The handshake runs now, so that its errors are reported as such.
+    stream.conn.complete_io(&mut stream.sock).map_err(|error| {
+        let what = format!("the certificate of the server at {address} is not trusted");
         CliError::of(
-            anyhow!("{why}"),
+            anyhow!("{error}"),
             what,
             "name the certificate of the server or of its issuer with --tls-ca, and a TLS address",
         )

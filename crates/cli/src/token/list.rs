@@ -1,4 +1,4 @@
-//! The tokens of a file, for people and for programs; without secrets, which are not in there.
+//! Lists the tokens of a file. The file contains no secrets.
 
 use anyhow::Result;
 use jeton_auth::{Entry, TableRule, TokenFile};
@@ -6,21 +6,20 @@ use serde_json::{Value, json};
 
 use crate::{date, id, output};
 
-/// Lists the tokens of a file.
 pub fn print(file: &TokenFile, as_json: bool) -> Result<()> {
-    let book = file.read().map_err(|why| {
-        super::failed(why, "the file of tokens cannot be read", "make a token: jeton token create --help")
+    let tokens = file.read().map_err(|error| {
+        super::failed(error, "the token file cannot be read", "create a token: jeton token create --help")
     })?;
     if as_json {
-        let tokens: Vec<Value> = book.entries().iter().map(entry_json).collect();
+        let tokens: Vec<Value> = tokens.entries().iter().map(entry_json).collect();
         return output::json(&json!({ "tokens": tokens }));
     }
-    if book.entries().is_empty() {
+    if tokens.entries().is_empty() {
         return output::line(
-            "There are no tokens: nobody may do anything. Make one: jeton token create --help",
+            "There are no tokens, so no client has any right. Create one: jeton token create --help",
         );
     }
-    let rows: Vec<[String; 5]> = book.entries().iter().map(row).collect();
+    let rows: Vec<[String; 5]> = tokens.entries().iter().map(row).collect();
     let heading = ["NAME", "ID", "MAY", "LIMITS", "EXPIRES"].map(String::from);
     for line in output::columns(&heading, &rows) {
         output::line(&line)?;
@@ -28,7 +27,7 @@ pub fn print(file: &TokenFile, as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// A moment as a date.
+/// RFC 3339 timestamp of milliseconds since 1970.
 pub fn date(millis: u64) -> String {
     date::text(millis)
 }
@@ -43,13 +42,13 @@ fn row(entry: &Entry) -> [String; 5] {
     if grant.server {
         may.push("administer the server".into());
     }
-    // Only those that still work: the others are of no use to anybody.
+    // Expired secrets are not listed.
     let now = id::millis();
     let ids = entry.secrets.iter().filter(|secret| entry.end_of(secret).is_none_or(|end| end > now));
     let ids: Vec<String> = ids.map(|secret| secret.id.to_string()).collect();
     let expires = match grant.expires {
         None => "never".into(),
-        Some(moment) if moment <= now => format!("has expired ({})", date(moment)),
+        Some(moment) if moment <= now => format!("expired ({})", date(moment)),
         Some(moment) => date(moment),
     };
     let limits = [
@@ -78,7 +77,10 @@ fn entry_json(entry: &Entry) -> Value {
         .secrets
         .iter()
         .map(|secret| {
-            json!({ "id": secret.id.to_string(), "created": date(secret.created), "until": entry.end_of(secret).map(date) })
+            json!({
+                "id": secret.id.to_string(), "created": date(secret.created),
+                "until": entry.end_of(secret).map(date),
+            })
         })
         .collect();
     json!({

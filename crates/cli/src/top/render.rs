@@ -1,4 +1,4 @@
-//! One picture of a server, as lines of text.
+//! Renders a sample as lines of text.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use super::sample::{Sample, label};
 use crate::number_format;
 use crate::output;
 
-/// Outcomes that are always told; the others only if there were any.
+/// Outcomes that are always shown; others only if they occurred.
 const ALWAYS: [&str; 3] = ["applied", "replayed", "refused"];
 
-/// The picture. With a sample from before, numbers that grow are told as rates.
+/// Renders a sample. With a previous sample, counters are shown as rates.
 pub fn frame(address: &str, before: Option<&Sample>, now: &Sample, passed: Duration) -> Vec<String> {
     let rate = |name: &str, labels: &str| {
         let grown = now.labelled(name, labels) - before.map_or(0.0, |before| before.labelled(name, labels));
         let per = if before.is_some() { passed.as_secs_f64().max(1e-3) } else { 1.0 };
         (grown.max(0.0) / per).round() as u64
     };
-    let unit = if before.is_some() { "a second" } else { "so far" };
+    let unit = if before.is_some() { "per second" } else { "so far" };
     let mut lines = vec![format!("jeton at {address}"), String::new(), format!("operations {unit}")];
     for (labels, _) in now.all("jeton_operations_total") {
         let outcome = label(labels, "outcome").unwrap_or(labels);
@@ -43,12 +43,9 @@ pub fn frame(address: &str, before: Option<&Sample>, now: &Sample, passed: Durat
         bytes("jeton_log_bytes_total")
     ));
     for (name, text) in [
-        (
-            "jeton_trouble",
-            "TROUBLE         nothing can be stored: see the log of the server, and jeton doctor there",
-        ),
-        ("jeton_upkeep_trouble", "TROUBLE         nothing can be tidied up: see the log of the server"),
-        ("jeton_index_damaged", "TROUBLE         the index of ids is damaged: see the log of the server"),
+        ("jeton_trouble", "ERROR           storage error: see the log of the server, and jeton doctor there"),
+        ("jeton_upkeep_trouble", "ERROR           maintenance error: see the log of the server"),
+        ("jeton_index_damaged", "ERROR           the id index is damaged: see the log of the server"),
     ] {
         if now.get(name) > 0.0 {
             lines.push(text.into());
@@ -64,7 +61,7 @@ fn tables(now: &Sample) -> Vec<String> {
         .all("jeton_filter_bytes")
         .map(|(labels, bytes)| {
             let of = |name: &str| now.labelled(name, labels);
-            let pressure = if of("jeton_filter_pressure") > 0.0 { " (cannot keep its target)" } else { "" };
+            let pressure = if of("jeton_filter_pressure") > 0.0 { " (above its target)" } else { "" };
             [
                 label(labels, "table").unwrap_or("-").to_owned(),
                 label(labels, "ids").unwrap_or("-").to_owned(),
@@ -91,21 +88,17 @@ mod tests {
         jeton_filter_error{table=\"clicks\",ids=\"dated\"} 0.0001\njeton_filter_error_target{table=\"clicks\",ids=\"dated\"} 0.001\n";
 
     #[test]
-    fn a_picture_has_rates_tables_and_trouble() {
+    fn a_frame_has_rates_tables_and_errors() {
         let before = Sample::of(TEXT);
         let now = Sample::of(&TEXT.replace("} 100\n", "} 700\n"));
         let text = frame("here", Some(&before), &now, Duration::from_secs(2)).join("\n");
-        for words in [
-            "jeton at here",
-            "applied                 300",
-            "3 RESP, 0 HTTP",
-            "nothing can be stored",
-            "clicks",
-        ] {
+        for words in
+            ["jeton at here", "applied                 300", "3 RESP, 0 HTTP", "storage error", "clicks"]
+        {
             assert!(text.contains(words), "{words:?} is not in:\n{text}");
         }
         assert!(text.contains("1,234") && text.contains("4 kB") && text.contains("0.01 % (0.1 %)"), "{text}");
-        assert!(!text.contains("busy"), "what never happened is not told:\n{text}");
+        assert!(!text.contains("busy"), "an outcome that never occurred is not shown:\n{text}");
         let once = frame("here", None, &now, Duration::ZERO).join("\n");
         assert!(once.contains("so far") && once.contains("700"), "{once}");
     }

@@ -1,13 +1,13 @@
-//! The metrics of a server at one moment.
+//! The metrics of a server at one time.
 
 use std::collections::BTreeMap;
 
-/// What was counted, by name and label.
+/// Values by name and labels.
 #[derive(Debug, Clone, Default)]
 pub struct Sample(BTreeMap<(String, String), f64>);
 
 impl Sample {
-    /// Reads the text that Prometheus reads.
+    /// Parses the Prometheus text format.
     pub fn of(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         Self(lines.filter_map(entry).collect())
@@ -18,12 +18,12 @@ impl Sample {
         self.labelled(name, "")
     }
 
-    /// A value with these labels, as they are written.
+    /// A value with exactly these labels, as written.
     pub fn labelled(&self, name: &str, labels: &str) -> f64 {
         self.0.get(&(name.to_owned(), labels.to_owned())).copied().unwrap_or(0.0)
     }
 
-    /// All labels under a name, with their values.
+    /// All label sets of a name, with their values.
     pub fn all(&self, name: &str) -> impl Iterator<Item = (&str, f64)> {
         let from = (name.to_owned(), String::new());
         let under = self.0.range(from..).take_while(move |((known, _), _)| known == name);
@@ -40,7 +40,7 @@ fn entry(line: &str) -> Option<((String, String), f64)> {
     Some(((name.to_owned(), labels.to_owned()), value.parse().ok()?))
 }
 
-/// The value of one label among several.
+/// The value of one label of a label set.
 pub fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
     labels.split(',').find_map(|one| one.strip_prefix(name)?.strip_prefix("=\"")?.strip_suffix('"'))
 }

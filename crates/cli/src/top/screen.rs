@@ -1,4 +1,4 @@
-//! The screen: drawn again and again until somebody presses q.
+//! Redraws the screen until the user presses q.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,28 +9,30 @@ use ratatui::widgets::Paragraph;
 
 use crate::terminal::{Screen, StopSignal};
 
-/// The longest time until a signal is heard.
-const LOOK: Duration = Duration::from_millis(100);
+/// Longest delay until a signal is handled.
+const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
-/// Shows what `lines` gives, anew every so often.
+/// Shows the result of `lines`, refreshed after each interval.
 pub fn show(every: Duration, mut lines: impl FnMut() -> Vec<String>) -> io::Result<()> {
     let stopped = StopSignal::new()?;
     let mut screen = Screen::take()?;
     loop {
         let mut text = lines();
-        text.extend([String::new(), "q ends it".into()]);
+        text.extend([String::new(), "q quits".into()]);
         let text: Text<'_> = text.into_iter().map(Line::from).collect();
         screen.0.draw(|frame| frame.render_widget(Paragraph::new(text), frame.area()))?;
         let until = Instant::now() + every;
         while Instant::now() < until {
-            if is_quit(until.saturating_duration_since(Instant::now()).min(LOOK))? || stopped.received() {
+            if is_quit(until.saturating_duration_since(Instant::now()).min(SIGNAL_POLL))?
+                || stopped.received()
+            {
                 return Ok(());
             }
         }
     }
 }
 
-/// Waits for a key; whether it is one to leave by.
+/// Waits for a key. Whether it is q, Esc or Ctrl-C.
 fn is_quit(wait: Duration) -> io::Result<bool> {
     if !event::poll(wait)? {
         return Ok(false);

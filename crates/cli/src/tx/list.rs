@@ -1,4 +1,4 @@
-//! What is in doubt, and what stands about a transaction, for people.
+//! Prints branches in doubt and the status of a transaction.
 
 use std::time::Duration;
 
@@ -15,18 +15,22 @@ fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The branches in doubt, and the databases that could not be asked.
+/// Prints the branches in doubt and the unreachable databases.
 pub fn print(found: &Value) -> Result<()> {
     let branches = items(found, "branches");
     if branches.is_empty() {
         output::line("Nothing is in doubt.")?;
     } else {
         let rows: Vec<[String; 8]> = branches.iter().map(row).collect();
-        let heading = ["DATABASE", "ID", "TRY", "AGE", "DECIDED", "EXECUTOR", "SIGN", "LOCKS"];
+        let heading = ["DATABASE", "ID", "ATTEMPT", "AGE", "DECISION", "COORDINATOR", "STATUS", "LOCKS"];
         output::columns(&heading.map(String::from), &rows).iter().try_for_each(|line| output::line(line))?;
     }
-    for silent in items(found, "silent") {
-        output::line(&format!("{} could not be asked: {}", text(silent, "database"), text(silent, "why")))?;
+    for unreachable in items(found, "silent") {
+        output::line(&format!(
+            "{} is unreachable: {}",
+            text(unreachable, "database"),
+            text(unreachable, "why")
+        ))?;
     }
     Ok(())
 }
@@ -45,7 +49,7 @@ fn row(branch: &Value) -> [String; 8] {
     ]
 }
 
-/// How long ago, in its largest unit.
+/// Formats an age in the largest unit.
 fn age(millis: u64) -> String {
     let seconds = Duration::from_millis(millis).as_secs();
     match seconds {
@@ -56,36 +60,35 @@ fn age(millis: u64) -> String {
     }
 }
 
-/// What stands about a transaction.
-pub fn print_story(story: &Value) -> Result<()> {
-    let state = match text(story, "state") {
-        "ended" => "it has its answer",
-        "under-way" => "it is under way on this server",
-        "undecided" => {
-            "nothing is decided: it is not under way on this server, and may be on another, or never have been asked for"
-        }
-        "forgotten" => "forgotten: it was acknowledged, or is older than the window",
+/// Prints the status of a transaction.
+pub fn print_status(status: &Value) -> Result<()> {
+    let state = match text(status, "state") {
+        "ended" => "completed",
+        "under-way" => "running on this server",
+        "undecided" => "no decision: it may be running on another server, or was never requested",
+        "forgotten" => "forgotten: acknowledged by the client, or older than the window",
         other => other,
     };
-    output::line(&format!("{}  {state}", text(story, "id")))?;
-    let answer = &story["answer"];
-    if !answer.is_null() {
-        let told = if answer["result"].is_null() { &answer["reason"] } else { &answer["result"] };
-        output::line(&format!("  answer  {}: {told}", text(answer, "outcome")))?;
+    output::line(&format!("{}  {state}", text(status, "id")))?;
+    let response = &status["answer"];
+    if !response.is_null() {
+        let result = if response["result"].is_null() { &response["reason"] } else { &response["result"] };
+        output::line(&format!("  result     {}: {result}", text(response, "outcome")))?;
     }
-    for tried in items(story, "tries") {
-        let place = text(tried, "kept_in");
-        let by = tried["executor"].as_str().map_or(String::new(), |executor| format!(", by {executor}"));
-        let databases: Vec<String> = items(tried, "databases").iter().map(Value::to_string).collect();
+    for attempt in items(status, "tries") {
+        let store = text(attempt, "kept_in");
+        let by =
+            attempt["executor"].as_str().map_or(String::new(), |coordinator| format!(", by {coordinator}"));
+        let databases: Vec<String> = items(attempt, "databases").iter().map(Value::to_string).collect();
         let databases = if databases.is_empty() {
             String::new()
         } else {
-            format!(", in the databases {}", databases.join(", "))
+            format!(", databases {}", databases.join(", "))
         };
         output::line(&format!(
-            "  try {}   {}{by}{databases}; kept in {place}",
-            tried["number"],
-            text(tried, "decision")
+            "  attempt {}  {}{by}{databases}; decision store: {store}",
+            attempt["number"],
+            text(attempt, "decision")
         ))?;
     }
     Ok(())
@@ -96,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_have_a_unit_that_fits() {
+    fn ages_use_the_largest_unit() {
         for (millis, expected) in [
             (0, "0.0s"),
             (1_250, "1.2s"),

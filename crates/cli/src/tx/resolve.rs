@@ -1,4 +1,4 @@
-//! `jeton tx resolve`: ends a transaction that is stuck.
+//! `jeton tx resolve`: resolves a transaction that is stuck.
 
 use std::io::{self, BufRead};
 use std::time::Duration;
@@ -12,25 +12,26 @@ use crate::cli_error::CliError;
 use crate::output;
 use crate::server_client::{Http, ServerArgs};
 
-/// How long a server may take: for each branch it waits half a minute.
-const RESOLVING_MAX: Duration = Duration::from_secs(300);
+/// Time limit of the server, which waits up to 30 s per branch.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// End a transaction that is stuck
+/// Resolve a transaction that is stuck
 ///
-/// No database is told anything before it is written in the registers (or in the database that keeps the decision) how the transaction ends. If nothing is written there yet,
-/// it is written that the try is void, and its branches are rolled back; if something is, that is carried out, and this cannot change it. So nobody can make the databases
-/// differ with this command, whenever it is used: the worst it does is to cost somebody who is still at work a try. Never commit or roll back a branch in the database
-/// by hand: that can.
+/// The decision is written to the decision store (registers or a database) before any branch is changed.
+/// Without a recorded decision the attempt is aborted and its branches are rolled back; a recorded decision
+/// is executed and cannot be changed. This command therefore never makes databases differ: at worst it costs
+/// a running coordinator one attempt. Never commit or roll back a branch in the database by hand: that can
+/// make databases differ.
 #[derive(Args)]
 pub struct Resolve {
-    /// The id of the transaction
+    /// Id of the transaction
     id: String,
 
-    /// Do not ask whether it is meant
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -44,12 +45,12 @@ impl Resolve {
             self.confirm()?;
         }
         let path = format!("{}/resolve", path(&self.id));
-        let patience = self.server.timeout().max(RESOLVING_MAX);
-        let resolved = match Http(&self.server).ask_within("POST", &path, Some("{}"), patience)? {
+        let timeout = self.server.timeout().max(RESOLVE_TIMEOUT);
+        let resolved = match Http(&self.server).ask_within("POST", &path, Some("{}"), timeout)? {
             (200, body) => parse(&body)?,
             (status, body) => return Err(problem(status, &body)),
         };
-        self.tell(&resolved)
+        self.print(&resolved)
     }
 
     fn confirm(&self) -> Result<()> {
@@ -59,32 +60,32 @@ impl Resolve {
             branches.retain(|branch| branch["id"] == json!(id));
         }
         list::print(&found)?;
-        output::aside(&format!("End the transaction {}? [y/N]", self.id));
+        output::aside(&format!("Resolve the transaction {}? [y/N]", self.id));
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer)?;
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             return Ok(());
         }
-        let fix = "answer y, or say --yes if nobody is there to be asked";
-        Err(CliError::of(anyhow!("it was not confirmed"), "nothing was done", fix))
+        let fix = "answer y, or use --yes in scripts";
+        Err(CliError::of(anyhow!("the user did not confirm"), "nothing was done", fix))
     }
 
-    fn tell(&self, resolved: &Value) -> Result<()> {
+    fn print(&self, resolved: &Value) -> Result<()> {
         let branches = resolved["branches"].as_array().cloned().unwrap_or_default();
         if self.json {
             output::json(resolved)?;
         } else if branches.is_empty() {
-            output::line("Nothing of it is prepared in a database that answers.")?;
+            output::line("No reachable database has a prepared branch of it.")?;
         }
         let mut open = Vec::new();
         for branch in &branches {
             let text = |name: &str| branch[name].as_str().unwrap_or("?");
             let ended = match text("ended") {
-                "commit" => "committed, as was decided",
+                "commit" => "committed, as decided",
                 "abort" => "rolled back",
                 _ => {
                     open.push(format!("{}: {}", text("database"), text("why")));
-                    "still open"
+                    "still prepared"
                 }
             };
             if !self.json {
@@ -94,7 +95,7 @@ impl Resolve {
         if open.is_empty() {
             return Ok(());
         }
-        let fix = "see that the database answers; servers go on trying by themselves: jeton tx list";
-        Err(CliError::of(anyhow!("{}", open.join("; ")), "not all of it has ended", fix))
+        let fix = "check the database; the servers keep trying: jeton tx list";
+        Err(CliError::of(anyhow!("{}", open.join("; ")), "not all branches are resolved", fix))
     }
 }

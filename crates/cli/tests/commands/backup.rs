@@ -22,7 +22,7 @@ fn a_copy_is_complete_and_can_be_served() {
 
     let restored = run(&["restore", "copy", "again/data"]);
     assert_eq!(restored.code, Some(0), "{}", restored.err);
-    has(&restored.out, &["is restored and was opened", "default", "jeton serve --data again/data"]);
+    has(&restored.out, &["is restored and opens", "default", "jeton serve --data again/data"]);
     let server = Server::start(&folder.path().join("again"), &[]);
     assert_eq!(server.must(&["get", "home"]), "41");
 }
@@ -34,21 +34,21 @@ fn a_running_server_is_asked_for_the_copy_and_goes_on() {
     server.must(&["add", "home", "41"]);
     let made = server.must(&["backup", "data/../copy", "--data", "data"]);
     has(&made, &["is a complete copy of data"]);
-    // Told as it is where the copy is not made by asking.
+    // The error of the server is part of the message.
     let again = server.run(&["backup", "copy", "--data", "data"]);
     assert_eq!(again.code, Some(1));
     has(&again.err, &["is in use by", &format!("process {}", server.pid()), "is not empty"]);
-    // Nobody gets a copy of another store than the one that was named.
+    // A server with another store makes no copy.
     std::fs::create_dir(folder.path().join("other")).unwrap();
     let other = Server::start(&folder.path().join("other"), &[]);
     other.must(&["add", "home", "7"]);
     let wrong = server.run(&["backup", "wrong", "--data", "other/data"]);
     assert_eq!(wrong.code, Some(1));
     has(&wrong.err, &["this server has its store in", "other/data"]);
-    // Nor is one made if nobody answers.
-    let nobody = server.run(&["backup", "wrong", "--data", "data", "--http", "127.0.0.1:1"]);
-    assert_eq!(nobody.code, Some(1));
-    has(&nobody.err, &["at 127.0.0.1:1", "fix: ", "--http"]);
+    // Without a server there is no copy.
+    let unreachable = server.run(&["backup", "wrong", "--data", "data", "--http", "127.0.0.1:1"]);
+    assert_eq!(unreachable.code, Some(1));
+    has(&unreachable.err, &["at 127.0.0.1:1", "fix: ", "--http"]);
     assert!(!folder.path().join("wrong").exists(), "something was begun");
 
     server.must(&["add", "home", "1"]);
@@ -60,15 +60,15 @@ fn a_running_server_is_asked_for_the_copy_and_goes_on() {
 }
 
 #[test]
-fn what_is_no_complete_copy_is_not_restored_and_nothing_is_overwritten() {
+fn restore_rejects_incomplete_copies_and_full_targets() {
     let folder = folder();
     let run = |arguments: &[&str]| run_in(folder.path(), &[], arguments);
     std::fs::create_dir_all(folder.path().join("half/log")).unwrap();
     std::fs::write(folder.path().join("half/INCOMPLETE"), "").unwrap();
     std::fs::create_dir_all(folder.path().join("full/log")).unwrap();
     for (arguments, words) in [
-        (&["restore", "half", "new"][..], "never completed"),
-        (&["restore", "nothing", "new"], "this is no backup"),
+        (&["restore", "half", "new"][..], "is an incomplete copy"),
+        (&["restore", "nothing", "new"], "there is no backup"),
         (&["restore", "full", "half"], "half is not empty"),
         (&["backup", "new", "--data", "nothing"], "there is nothing to copy"),
     ] {

@@ -46,5 +46,5 @@ fn a_mistyped_key_ends_every_command_that_reads_it() {
         has(&run.err, &["jeton.toml line 1", "why: there is no setting \"adress\"", "fix: "]);
     }
     std::fs::write(folder.path().join("jeton.toml"), "dta = \"x\"\n").unwrap();
-    has(&run_in(folder.path(), &[], &["config"]).err, &["write data, if that is meant"]);
+    has(&run_in(folder.path(), &[], &["config"]).err, &["did you mean data?"]);
 }

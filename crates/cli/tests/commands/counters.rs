@@ -29,7 +29,7 @@ fn new_ids_are_taken_and_each_counts() {
 }
 
 #[test]
-fn an_id_counts_once_and_every_outcome_is_told() {
+fn an_id_counts_once_and_every_status_is_printed() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     assert_eq!(server.must(&["table", "create", "clicks"]).lines().next(), Some("clicks"));
@@ -58,12 +58,12 @@ fn an_id_counts_once_and_every_outcome_is_told() {
     assert_eq!((&json["value"], &json["exists"]), (&0.into(), &false.into()));
 
     for (arguments, words) in [
-        (&["add", "nowhere/x"][..], "there is no such table"),
-        (&["add", "clicks/x", ID, "not-a-uuid"], "does not take such an id"),
-        (&["add", "clicks/"], "is no key"),
+        (&["add", "nowhere/x"][..], "the table does not exist"),
+        (&["add", "clicks/x", ID, "not-a-uuid"], "does not accept this id format"),
+        (&["add", "clicks/"], "is not a valid key"),
         (
             &["add", "clicks/home", ID, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"],
-            "older than the table remembers",
+            "older than the window of the table",
         ),
     ] {
         let run = server.run(arguments);
@@ -73,11 +73,11 @@ fn an_id_counts_once_and_every_outcome_is_told() {
 }
 
 #[test]
-fn without_a_server_it_says_so_and_without_an_answer_how_to_ask_again() {
+fn add_reports_a_missing_server_and_an_unknown_outcome() {
     let folder = folder();
     let door = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = door.local_addr().unwrap().to_string();
-    // Takes connections and closes each as soon as it has heard a command: whether it counted, nobody knows.
+    // Accepts connections and closes each after one command: the outcome is unknown.
     let deaf = std::thread::spawn(move || {
         let hear = |stream: std::io::Result<std::net::TcpStream>| {
             let mut stream = BufReader::new(stream.unwrap());
@@ -91,14 +91,14 @@ fn without_a_server_it_says_so_and_without_an_answer_how_to_ask_again() {
     let arguments = ["add", "clicks/home", "5", "--min", "-3", "--resp", &address, "--timeout", "300ms"];
     let run = run_in(folder.path(), &[], &arguments);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["whether it was counted is not known", "jeton add clicks/home 5 --id 0", "--min -3"]);
+    has(&run.err, &["the outcome is unknown", "jeton add clicks/home 5 --id 0", "--min -3"]);
     let heard = deaf.join().unwrap();
     assert!(heard[0].contains("JADD\r\n") && heard[0].contains("MIN\r\n$2\r\n-3"), "{heard:?}");
     assert_eq!(heard[0], heard[1], "the second attempt is the first again, with its id");
 
     let run = run_in(folder.path(), &[], &["get", "home", "--resp", &address]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &[&format!("no server answers at {address}"), "jeton serve"]);
+    has(&run.err, &[&format!("no server responds at {address}"), "jeton serve"]);
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn a_watcher_sees_changes_as_they_are_made() {
     let mut out = String::new();
     watch.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     assert_eq!(watch.wait().unwrap().code(), Some(0));
-    let told: Vec<&str> = out.lines().map(|line| line.split_once("  ").unwrap().1).collect();
-    assert_eq!(told, ["default/home  5", "default/house  -7"]);
+    let changes: Vec<&str> = out.lines().map(|line| line.split_once("  ").unwrap().1).collect();
+    assert_eq!(changes, ["default/home  5", "default/house  -7"]);
 
     let run = server.run(&["watch", "nowhere"]);
     assert_eq!(run.code, Some(1));
@@ -147,7 +147,7 @@ fn tables_are_made_shown_and_changed() {
     );
     let run = server.run(&["table", "create", "clicks"]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["there is a table clicks already", "jeton table set clicks"]);
+    has(&run.err, &["the table clicks already exists", "jeton table set clicks"]);
     let changed = server.must(&["table", "set", "clicks", "--durability", "relaxed"]);
     has(&changed, &["relaxed", "2h", "uuid7, ulid"]);
     server.must(&["table", "set", "clicks", "--mode", "probabilistic", "--target", "0.001"]);

@@ -11,9 +11,18 @@ fn a_good_machine_gets_a_good_report_and_is_left_as_it_was() {
     let folder = folder();
     let run = run_in(folder.path(), &[], &[&["doctor"][..], &PORTS].concat());
     assert_eq!(run.code, Some(0), "{}{}", run.out, run.err);
-    for about in
-        ["settings", "data", "room", "file system", "sync", "clock", "tokens", "resp", "http", "open files"]
-    {
+    for about in [
+        "settings",
+        "data",
+        "free space",
+        "file system",
+        "sync",
+        "clock",
+        "tokens",
+        "resp",
+        "http",
+        "open files",
+    ] {
         assert!(run.out.lines().any(|line| line[6..].starts_with(about)), "{about} is not in:\n{}", run.out);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
@@ -51,7 +60,7 @@ fn a_server_that_runs_is_no_trouble() {
     let (resp, http) = (server.resp(), server.http());
     let run = run_in(folder.path(), &[], &["doctor", "--data", "data", "--resp", &resp, "--http", &http]);
     assert_eq!(run.code, Some(0), "{}", run.out);
-    has(&run.out, &[&format!("process {}", server.pid()), "as by a server that runs"]);
+    has(&run.out, &[&format!("process {}", server.pid()), "is in use by the running server"]);
     let run = run_in(folder.path(), &[], &["doctor", "--data", "other", "--resp", &resp, "--http", &http]);
-    assert_eq!(run.code, Some(1), "somebody else has the address:\n{}", run.out);
+    assert_eq!(run.code, Some(1), "another process has the address:\n{}", run.out);
 }

@@ -1,4 +1,4 @@
-//! What every command says about itself.
+//! The help of every command.
 
 use crate::program::jeton;
 
@@ -11,7 +11,7 @@ const COMMANDS: &[&[&str]] = &[
     &["table", "set"],
     &["table", "show"],
     &["table", "list"],
-    &["tx", "issue"],
+    &["tx", "run"],
     &["tx", "list"],
     &["tx", "show"],
     &["tx", "resolve"],
@@ -29,7 +29,7 @@ const COMMANDS: &[&[&str]] = &[
 ];
 
 #[test]
-fn every_command_tells_what_it_takes() {
+fn every_command_has_help() {
     for command in COMMANDS {
         let run = jeton(&[command, &["--help"][..]].concat());
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{command:?}");
@@ -37,9 +37,8 @@ fn every_command_tells_what_it_takes() {
     }
 }
 
-/// Whoever asks a server is asked for the same things everywhere.
 #[test]
-fn every_command_that_asks_a_server_takes_the_same_flags() {
+fn every_client_command_has_the_server_flags() {
     for command in ["add", "get", "watch", "import", "top", "bench"] {
         let help = jeton(&[command, "--help"]).out;
         for flag in ["--resp", "--http", "--token-file", "--tls-ca", "--timeout", "JETON_TOKEN"] {

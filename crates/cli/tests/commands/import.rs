@@ -46,7 +46,7 @@ fn a_file_is_counted_once_however_often_it_is_imported() {
     write(folder.path(), "orders.ndjson", &text.replacen("\"delta\": 7,", "\"delta\": 8,", 1));
     let run = server.run(&["import", "orders.ndjson"]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["is not what was imported before", "--again"]);
+    has(&run.err, &["has changed since the checkpoint", "--again"]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn lines_without_ids_get_the_same_ones_each_time() {
     write(folder.path(), "strict.csv", "key\nstrict/x\n");
     let run = server.run(&["import", "strict.csv"]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["line 2 has no id", "takes only uuid7", "--format opaque"]);
+    has(&run.err, &["line 2 has no id", "accepts only uuid7", "--format opaque"]);
 }
 
 #[test]
@@ -87,12 +87,12 @@ fn lines_that_fail_are_named_and_only_they_are_sent_again() {
     let run = server.run(&["import", "mixed.ndjson"]);
     assert_eq!(run.code, Some(1));
     has(&run.out, &["2 applied", "2 failed"]);
-    has(&run.err, &["line 2: not JSON", "line 4: NOTABLE", "2 lines were not counted"]);
+    has(&run.err, &["line 2: not JSON", "line 4: NOTABLE", "2 lines were not applied"]);
 
-    let mended = text
+    let corrected = text
         .replace("nonsense", "{\"key\": \"sales/a\", \"delta\": 5, \"id\": \"4\"}")
         .replace("nowhere", "sales");
-    write(folder.path(), "mixed.ndjson", &mended);
+    write(folder.path(), "mixed.ndjson", &corrected);
     has(&server.must(&["import", "mixed.ndjson"]), &["2 applied, 0 replayed", "3 done before", "0 failed"]);
     assert_eq!(server.must(&["get", "sales/a"]), "8");
     let json: serde_json::Value =
@@ -101,7 +101,7 @@ fn lines_that_fail_are_named_and_only_they_are_sent_again() {
 }
 
 #[test]
-fn a_pipe_can_be_imported_and_a_wrong_file_is_not_tried_to_its_end() {
+fn import_reads_a_pipe_and_stops_at_a_wrong_file() {
     let folder = folder();
     let server = with_table(folder.path());
     let (resp, http) = (server.resp(), server.http());

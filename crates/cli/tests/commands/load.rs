@@ -25,7 +25,7 @@ fn a_load_is_borne_and_counted_right_and_seen_from_above() {
     assert_eq!(number("operations"), number("applied") + number("replayed"));
     has(
         &server.must(&["bench", "--duration", "50ms", "--connections", "1"]),
-        &["hold exactly what was acknowledged"],
+        &["equal the acknowledged operations"],
     );
 
     let top = server.must(&["top", "--once"]);
@@ -41,10 +41,10 @@ fn a_load_is_borne_and_counted_right_and_seen_from_above() {
             "dated",
         ],
     );
-    assert!(!top.contains("TROUBLE"), "{top}");
+    assert!(!top.contains("ERROR  "), "{top}");
 
     let run = run_in(folder.path(), &[], &["top", "--once", "--http", "127.0.0.1:1"]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["no server answers at 127.0.0.1:1"]);
-    has(&server.run(&["bench", "--table", "nowhere"]).err, &["there is no such table"]);
+    has(&run.err, &["no server responds at 127.0.0.1:1"]);
+    has(&server.run(&["bench", "--table", "nowhere"]).err, &["the table does not exist"]);
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use crate::program::command;
-use crate::server::{PATIENCE, Server, folder, has, run_in};
+use crate::server::{Server, TIMEOUT, folder, has, run_in};
 
 #[test]
 fn a_first_start_says_how_to_try_it_and_what_was_counted_stays() {
@@ -90,10 +90,7 @@ fn a_path_that_is_no_directory_and_a_damaged_log_say_what_to_do() {
     let ports = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let run = run_in(folder.path(), &[], &[&["serve", "--data", "file"][..], &ports].concat());
     assert_eq!(run.code, Some(1));
-    has(
-        &run.err,
-        &["the store in file cannot be opened", "fix: there is a file where a directory should be"],
-    );
+    has(&run.err, &["the store in file cannot be opened", "fix: the path is a file, not a directory"]);
 
     let server = Server::start(folder.path(), &[]);
     server.must(&["add", "home", "1"]);
@@ -117,7 +114,7 @@ fn other_machines_are_not_let_in_without_tokens() {
     for flag in ["--resp", "--http"] {
         let run = run_in(folder.path(), &[], &["serve", flag, "0.0.0.0:0"]);
         assert_eq!(run.code, Some(1));
-        has(&run.err, &["would let everybody in", "--insecure", "jeton token create"]);
+        has(&run.err, &["would accept every client", "--insecure", "jeton token create"]);
     }
     let server = Server::start(folder.path(), &["--resp", "0.0.0.0:0", "--insecure"]);
     assert!(server.resp().starts_with("0.0.0.0:"));
@@ -128,7 +125,7 @@ fn an_idle_connection_does_not_hold_the_end() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     let mut stream = TcpStream::connect(server.resp()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(b"PING\r\n").unwrap();
     let mut answer = [0; 7];
     stream.read_exact(&mut answer).unwrap();
@@ -142,7 +139,7 @@ fn an_idle_connection_does_not_hold_the_end() {
 fn a_second_signal_ends_it_at_once() {
     let folder = folder();
     let mut server = Server::start(folder.path(), &[]);
-    // A request that is never completed holds the end.
+    // An incomplete request delays the shutdown.
     let mut stream = TcpStream::connect(server.http()).unwrap();
     stream
         .write_all(
@@ -151,20 +148,20 @@ fn a_second_signal_ends_it_at_once() {
         )
         .unwrap();
     let mut answer = [0; 12];
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 100", "the server waits for the body");
     let mut err = server.stderr();
     server.signal(Signal::TERM);
-    let mut told = String::new();
-    while !told.contains("a second signal") {
-        assert!(err.read_line(&mut told).unwrap() > 0, "{told}");
+    let mut log = String::new();
+    while !log.contains("a second signal") {
+        assert!(err.read_line(&mut log).unwrap() > 0, "{log}");
     }
     server.signal(Signal::TERM);
     assert_eq!(server.wait().code, Some(128 + 15));
 }
 
-/// The binary, started by a shell that lets it open so many files, and raise that to so many.
+/// The binary with a soft and a hard limit of open files, set by a shell.
 #[cfg(target_os = "linux")]
 fn limited(soft: u32, hard: u32, arguments: &[&str]) -> Command {
     let script = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
@@ -195,12 +192,12 @@ fn as_many_files_may_be_open_as_the_system_lets_it() {
     let jeton = |arguments: &[&str]| limited(300, 700, arguments);
     let mut server = Server::start_by(jeton, folder.path(), &["--connections-max", "5000"]);
     assert_eq!(open_files(server.pid()), ("700".into(), "700".into()));
-    let mut told = String::new();
+    let mut log = String::new();
     let mut err = server.stderr();
-    while !told.contains("5000 connections") {
-        assert!(err.read_line(&mut told).unwrap() > 0, "it is not said that they do not fit: {told}");
+    while !log.contains("5000 connections") {
+        assert!(err.read_line(&mut log).unwrap() > 0, "no warning: {log}");
     }
-    has(&told, &["WARN", "700"]);
+    has(&log, &["WARN", "700"]);
     // And the doctor goes by what a server will have, not by what the shell has.
     let doctor = |connections: &str| {
         let mut doctor = jeton(&["doctor", "--data", "new", "--connections-max", connections]);

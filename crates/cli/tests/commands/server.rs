@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::program::{Run, command};
 
 /// Nothing that is awaited takes as long as this, whatever else the machine does.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A directory of a test's own.
 pub fn folder() -> TempDir {
@@ -29,7 +29,7 @@ pub fn run_in(folder: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> 
         .spawn()
         .expect("the binary starts");
     let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     // What should end and does not is a failure, and not a test that never ends.
     while child.try_wait().expect("it is ours").is_none() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
@@ -141,7 +141,7 @@ impl Server {
         kill_process(pid, signal).expect("it is there");
     }
 
-    /// The pipe of what it tells while it runs.
+    /// Standard error of the server.
     pub fn stderr(&mut self) -> BufReader<std::process::ChildStderr> {
         BufReader::new(self.child.stderr.take().expect("not taken yet"))
     }
@@ -180,7 +180,7 @@ fn is_new(greeting: &[String]) -> bool {
 
 /// Tries until it is so.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !so() {
         assert!(Instant::now() < deadline, "never: {what}");
         std::thread::sleep(Duration::from_millis(20));

@@ -12,7 +12,7 @@ fn certificate(folder: &Path, name: &str) {
 }
 
 #[test]
-fn both_protocols_speak_tls_and_take_a_new_certificate_while_they_run() {
+fn both_protocols_use_tls_and_reload_the_certificate() {
     let folder = folder();
     certificate(folder.path(), "server");
     certificate(folder.path(), "other");
@@ -38,7 +38,7 @@ fn both_protocols_speak_tls_and_take_a_new_certificate_while_they_run() {
     has(&ask("first.pem", &["table", "list"]).out, &["default"]);
     let run = ask("other.pem", &["get", "home"]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["there is no trust in the server", "fix: "]);
+    has(&run.err, &["is not trusted", "fix: "]);
     assert_eq!(ask("first.pem", &["get", "home", "--resp", &server.resp(), "--timeout", "2s"]).code, Some(1));
 
     certificate(folder.path(), "server");

@@ -28,12 +28,12 @@ fn rights_hold_and_tokens_come_and_go_while_the_server_runs() {
 
     let run = server.run(&["add", "home"]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["the server wants a token", "fix: set JETON_TOKEN"]);
+    has(&run.err, &["the server requires a token", "fix: set JETON_TOKEN"]);
     let with = |secret: &str, arguments: &[&str]| server.run_with(&[("JETON_TOKEN", secret)], arguments);
     assert_eq!(with(&adder, &["add", "home"]).out, "1 applied\n");
     let run = with(&adder, &["get", "home"]);
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["does not give this right", "\"read\""]);
+    has(&run.err, &["does not have this right", "\"read\""]);
     std::fs::write(folder.path().join("secret"), format!("{adder}\n")).unwrap();
     assert_eq!(server.run(&["add", "home", "--token-file", "secret"]).out, "2 applied\n");
 
@@ -107,7 +107,7 @@ fn what_a_token_has_created_outlives_the_server() {
     assert_eq!(add(&server, "c").out, "1 applied\n");
     let run = add(&server, "d");
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["the token may create no more", "this token may create 3 counters"]);
+    has(&run.err, &["the quota of the token is used up", "this token may create 3 counters"]);
     assert_eq!(add(&server, "a").out, "2 applied\n");
     server.stop();
 
@@ -120,11 +120,11 @@ fn what_a_token_has_created_outlives_the_server() {
     let serve = ["serve", "--data", "data", "--tokens", "jeton-tokens.json"];
     let run = run_in(folder.path(), &[], &[&serve[..], &ports].concat());
     assert_eq!(run.code, Some(1));
-    has(&run.err, &["what tokens have created so far is not known", "tokens-used.json", "fix: mend"]);
+    has(&run.err, &["the usage of tokens is not readable", "tokens-used.json", "fix: repair"]);
 }
 
 #[test]
-fn mistakes_are_told_with_what_to_do() {
+fn errors_of_the_user_name_a_fix() {
     let folder = folder();
     let token = |arguments: &[&str]| run_in(folder.path(), &[], &[&["token"][..], arguments].concat());
     for (arguments, code, words) in [

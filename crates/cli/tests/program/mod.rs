@@ -14,7 +14,7 @@ pub struct Run {
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jeton"));
     command.args(arguments);
-    // What is set on the machine of whoever runs the tests is not part of them.
+    // Tests do not depend on the environment of the machine.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("JETON_") {
             command.env_remove(name);

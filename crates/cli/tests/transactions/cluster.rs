@@ -208,7 +208,7 @@ impl Cluster {
         run.out
     }
 
-    /// What each server has told.
+    /// The log of each server.
     pub fn logs(&self) -> Vec<String> {
         self.folders.iter().map(|folder| fs::read_to_string(folder.join("log")).unwrap()).collect()
     }

@@ -9,7 +9,8 @@ use crate::http_client::id;
 use crate::in_doubt::leave_behind;
 use crate::until;
 
-/// Two that were given the same number, by mistake. The second would look for its decisions among those of the first.
+/// Two that were given the same number, by mistake. The second would look for its decisions among those of
+/// the first.
 pub fn a_second_deployment_of_the_same_number_is_refused(bank: &Bank) {
     let first = Cluster::start(bank, &Setup::default());
     let second = Cluster::lay_out(bank, &Setup::default(), first.number);
@@ -21,7 +22,7 @@ pub fn a_second_deployment_of_the_same_number_is_refused(bank: &Bank) {
     // The first one has noticed nothing.
     let account = bank.account();
     let (from, to) = (format!("from={account}"), format!("to={account}"));
-    first.must(&["tx", "issue", "transfer", &from, &to, "amount=1"]);
+    first.must(&["tx", "run", "transfer", &from, &to, "amount=1"]);
     assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
 }
 
@@ -37,25 +38,25 @@ pub fn registers_of_another_cluster_are_refused(bank: &Bank) {
     second.must(&["init"]);
     let refused = second.serve_in_vain();
     let expected = format!("the registers belong to cluster {}", first.number);
-    assert!(refused.contains(&expected) && refused.contains("registers of its own"), "{refused}");
+    assert!(refused.contains(&expected) && refused.contains("its own registers"), "{refused}");
 }
 
-/// A branch of strangers who have the same number, in a database of the same MariaDB say.
-pub fn branches_of_strangers_are_left_alone(bank: &Bank) {
-    let cluster = Cluster::start(bank, &Setup { more: "sweep_every = \"20ms\"", ..Setup::default() });
+/// A branch of another deployment with the same cluster number, for example in another database of the same MariaDB.
+pub fn foreign_branches_are_left_alone(bank: &Bank) {
+    let cluster = Cluster::start(bank, &Setup { more: "recovery_interval = \"20ms\"", ..Setup::default() });
     let ours = bank.cluster(cluster.number);
-    let strangers = Identity { deployment: ours.deployment ^ 1, ..ours };
+    let foreign = Identity { deployment: ours.deployment ^ 1, ..ours };
     let (account, theirs) = (bank.account(), id(0));
-    assert_eq!(leave_behind(bank, strangers, &theirs, account), 2);
+    assert_eq!(leave_behind(bank, foreign, &theirs, account), 2);
     assert_eq!(cluster.must(&["tx", "list"]), "Nothing is in doubt.\n");
     let resolved = cluster.must(&["tx", "resolve", &theirs, "--yes"]);
-    assert_eq!(resolved, "Nothing of it is prepared in a database that answers.\n");
+    assert_eq!(resolved, "No reachable database has a prepared branch of it.\n");
     // What is left of our own is swept up meanwhile, so sweeps have come across both.
     leave_behind(bank, ours, &id(0), bank.account());
     until("our own are ended", || bank.prepared(cluster.number) == 2);
     bank.runtime.block_on(async {
-        let postgres = Postgres::new(&bank.postgres.url(), Settings::new("ledger", strangers, 0)).unwrap();
-        let mariadb = MariaDb::new(&bank.mariadb.url(), Settings::new("vault", strangers, 1)).unwrap();
+        let postgres = Postgres::new(&bank.postgres.url(), Settings::new("ledger", foreign, 0)).unwrap();
+        let mariadb = MariaDb::new(&bank.mariadb.url(), Settings::new("vault", foreign, 1)).unwrap();
         for database in [&postgres as &dyn Resource, &mariadb] {
             let [left] = &database.prepared().await.unwrap()[..] else { panic!("it was ended") };
             database.decide(&left.name, Outcome::Commit).await.unwrap();

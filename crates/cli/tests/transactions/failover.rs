@@ -1,4 +1,4 @@
-//! Several servers: one is killed at work, and the client has its one answer from another.
+//! Failover: a server is killed during a transaction, and another returns the one result.
 
 use std::time::Duration;
 
@@ -32,13 +32,13 @@ pub fn the_one_answer_comes_from_another_server(bank: &Bank) {
     let issue = session.execute("slow", &json!({"account": account}));
     let id = issue.id().clone();
     let asking = bank.runtime.spawn(issue.into_future());
-    until("a server is at work", || sleepers(bank) == 1);
+    until("a server is executing", || sleepers(bank) == 1);
     cluster.kill(0);
     let outcome = bank.runtime.block_on(asking).unwrap();
     assert_eq!(outcome, Ok(Outcome::Done(json!({"left": OPENING - 1}))));
     assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
 
-    // The same answer, from those who are left, and under the same id nothing else.
+    // The remaining servers return the same result, and reject another request under the same id.
     let again = transactions.execute_with_id(id.clone(), "slow", &json!({"account": account}));
     assert_eq!(bank.runtime.block_on(again.into_future()), outcome);
     let other = transactions.execute_with_id(id, "slow", &json!({"account": account + 1}));
@@ -54,11 +54,12 @@ pub fn the_one_answer_comes_from_another_server(bank: &Bank) {
 }
 
 pub fn sweeps_and_acknowledgements_do_not_meet(bank: &Bank) {
-    let setup = Setup { servers: 2, registers: "postgres", more: "sweep_every = \"1ms\"" };
+    let setup = Setup { servers: 2, registers: "postgres", more: "recovery_interval = \"1ms\"" };
     let cluster = Cluster::start(bank, &setup);
     let account = bank.account();
     let session = client(&cluster).session();
-    // One after the other: each acknowledges the one before, just when the other server may be looking into it.
+    // One after the other: each acknowledges the one before, just when the other server may be looking into
+    // it.
     for _ in 0..60 {
         let issue = session.execute("transfer", &json!({"from": account, "to": account, "amount": 1}));
         assert!(bank.runtime.block_on(issue.into_future()).unwrap().is_done());

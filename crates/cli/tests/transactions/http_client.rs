@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 
 /// What a server answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Answer {
 /// Asks; nothing if there is no whole answer.
 pub fn ask(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(TIMEOUT)).ok()?;
     let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
     for (name, value) in headers {
         request += &format!("{name}: {value}\r\n");
@@ -54,7 +54,7 @@ pub fn post(address: &str, procedure: &str, id: &str, headers: &[(&str, &str)], 
     ask(address, "POST", &format!("/v1/transactions/{procedure}"), &all, parameters).expect("an answer")
 }
 
-/// A UUID of version 7 that is so many seconds old; no two are the same.
+/// A unique UUIDv7 with this age in seconds.
 pub fn id(age_seconds: i64) -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);

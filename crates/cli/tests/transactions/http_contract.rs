@@ -31,7 +31,7 @@ pub fn a_transfer_is_done_once_and_answered_the_same(bank: &Bank) {
     assert_eq!(again, first);
     assert_eq!(bank.balances(account), (60, 140));
 
-    // A refusal is an answer like any other, for ever.
+    // A refusal is a permanent result.
     let answer = transfer(&cluster, &refused, account, 61);
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json(), json!({"id": refused, "outcome": "refused", "reason": "not enough money"}));
@@ -106,8 +106,8 @@ pub fn what_is_old_has_left_every_place(bank: &Bank) {
     let cluster = Cluster::start(bank, &setup);
     let (account, transfer, deposit) = (bank.account(), id(0), id(0));
     let (from, to) = (format!("from={account}"), format!("to={account}"));
-    cluster.must(&["tx", "issue", "transfer", &from, &to, "amount=40", "--id", &transfer]);
-    cluster.must(&["tx", "issue", "deposit", &to, "amount=1", "--id", &deposit]);
+    cluster.must(&["tx", "run", "transfer", &from, &to, "amount=40", "--id", &transfer]);
+    cluster.must(&["tx", "run", "deposit", &to, "amount=1", "--id", &deposit]);
     let number = cluster.number;
     let marks = format!("SELECT gid FROM etx_commit_marker WHERE gid LIKE 'etx1:{number:08x}%'");
     let decisions = format!("SELECT attempt FROM etx_decision WHERE cluster = {number}");
@@ -118,33 +118,33 @@ pub fn what_is_old_has_left_every_place(bank: &Bank) {
         (counts, registers, bank.ask_mariadb(&marks).len())
     };
     until("everything is gone", || left() == ([0; 2], 0, 0));
-    let refused = cluster.run(&["tx", "issue", "transfer", &from, &to, "amount=40", "--id", &transfer]);
+    let refused = cluster.run(&["tx", "run", "transfer", &from, &to, "amount=40", "--id", &transfer]);
     assert!(refused.code == Some(1) && refused.err.contains("older than the window"), "{}", refused.err);
     assert_eq!(bank.balances(account), (OPENING - 39, OPENING + 40));
 }
 
-pub fn commands_ask_and_tell(bank: &Bank) {
+pub fn tx_commands_run_show_and_list(bank: &Bank) {
     let cluster = Cluster::start(bank, &Setup::default());
     let (account, id) = (bank.account(), id(0));
     let (from, to) = (format!("from={account}"), format!("to={account}"));
-    let issue = ["tx", "issue", "transfer", &from, &to, "amount=40", "--id", &id];
+    let command = ["tx", "run", "transfer", &from, &to, "amount=40", "--id", &id];
     for _ in 0..2 {
-        assert_eq!(cluster.must(&issue), "{\"amount\":40,\"left\":60}\n");
+        assert_eq!(cluster.must(&command), "{\"amount\":40,\"left\":60}\n");
     }
     assert_eq!(bank.balances(account), (60, 140));
     let shown = cluster.must(&["tx", "show", &id]);
     for word in [
-        "it has its answer",
-        "answer  done: {\"amount\":40,\"left\":60}",
-        "try 1   commit, by server 1",
-        "kept in registers",
+        "completed",
+        "result     done: {\"amount\":40,\"left\":60}",
+        "attempt 1  commit, by server 1",
+        "decision store: registers",
     ] {
         assert!(shown.contains(word), "{shown}");
     }
-    let refused = cluster.run(&["tx", "issue", "transfer", &from, &to, "amount=4000"]);
+    let refused = cluster.run(&["tx", "run", "transfer", &from, &to, "amount=4000"]);
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
     assert!(refused.err.contains("id 0") && refused.err.contains("not enough money"), "{}", refused.err);
-    let wrong = cluster.run(&["tx", "issue", "transfer", &from, &to, "amount=many"]);
+    let wrong = cluster.run(&["tx", "run", "transfer", &from, &to, "amount=many"]);
     assert!(wrong.err.contains("amount") && wrong.err.contains("fix: "), "{}", wrong.err);
     assert_eq!(cluster.must(&["tx", "list"]), "Nothing is in doubt.\n");
     assert_eq!(cluster.must(&["tx", "list", "--json"]), "{\"branches\":[],\"silent\":[]}\n");

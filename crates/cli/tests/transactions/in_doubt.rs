@@ -1,4 +1,4 @@
-//! What is left behind: shown, and ended by whoever is asked to.
+//! Branches in doubt: `jeton tx list`, `show` and `resolve`.
 
 use jeton_etx::{
     AttemptId, AttemptNumber, CoordinatorId, DecisionLocation, RequestId, Resource, Value, Vote,
@@ -10,7 +10,8 @@ use crate::bank::{Bank, OPENING};
 use crate::cluster::{Cluster, Setup};
 use crate::http_client::id;
 
-/// Prepares a branch in each database, as servers that then die. How many of them heard that it is prepared: a sweep may be faster.
+/// Prepares a branch in each database, as servers that then die. How many of them heard that it is prepared:
+/// a sweep may be faster.
 pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account: i64) -> usize {
     let session = u128::from_str_radix(&id.replace('-', ""), 16).unwrap();
     let attempt = |work| AttemptId {
@@ -37,7 +38,7 @@ pub fn leave_behind(bank: &Bank, cluster: jeton_etx::Cluster, id: &str, account:
 }
 
 pub fn a_branch_left_behind_is_listed_and_resolved(bank: &Bank) {
-    let setup = Setup { more: "sweep_every = \"1h\"", ..Setup::default() };
+    let setup = Setup { more: "recovery_interval = \"1h\"", ..Setup::default() };
     let cluster = Cluster::start(bank, &setup);
     let (account, id) = (bank.account(), id(0));
     assert_eq!(leave_behind(bank, bank.cluster(cluster.number), &id, account), 2);
@@ -48,9 +49,9 @@ pub fn a_branch_left_behind_is_listed_and_resolved(bank: &Bank) {
     assert_eq!(lines.len(), 3, "{listed}");
     for (line, database) in lines[1..].iter().zip(["ledger", "vault"]) {
         for word in [database, &id, "none", "server 9, life dead, work ", "gone", "account"] {
-            // MariaDB does not tell which locks are those of a branch whose session is gone.
-            let is_untold = database == "vault" && word == "account";
-            assert!(is_untold || line.contains(word), "{word:?} is not in:\n{listed}");
+            // MariaDB does not report the locks of a branch without a session.
+            let is_unknown = database == "vault" && word == "account";
+            assert!(is_unknown || line.contains(word), "{word:?} is not in:\n{listed}");
         }
     }
     let json: Json = serde_json::from_str(&cluster.must(&["tx", "list", "--json"])).unwrap();
@@ -62,7 +63,7 @@ pub fn a_branch_left_behind_is_listed_and_resolved(bank: &Bank) {
         );
     }
 
-    // Nobody is there to confirm it.
+    // Without input there is no confirmation.
     let run = cluster.run(&["tx", "resolve", &id]);
     assert_eq!(run.code, Some(1));
     assert!(
@@ -72,21 +73,21 @@ pub fn a_branch_left_behind_is_listed_and_resolved(bank: &Bank) {
     );
     assert_eq!(bank.prepared(cluster.number), 2);
 
-    let told = cluster.must(&["tx", "resolve", &id, "--yes"]);
-    assert_eq!(told, "ledger: rolled back\nvault: rolled back\n");
+    let output = cluster.must(&["tx", "resolve", &id, "--yes"]);
+    assert_eq!(output, "ledger: rolled back\nvault: rolled back\n");
     assert_eq!(bank.prepared(cluster.number), 0);
     assert_eq!(bank.balances(account), (OPENING, OPENING));
     assert_eq!(cluster.must(&["tx", "list"]), "Nothing is in doubt.\n");
     // The register was written first.
     let shown = cluster.must(&["tx", "show", &id]);
-    assert!(shown.contains("nothing is decided") && shown.contains("try 1   abort"), "{shown}");
+    assert!(shown.contains("no decision") && shown.contains("attempt 1  abort"), "{shown}");
     let again = cluster.must(&["tx", "resolve", &id, "--yes"]);
-    assert_eq!(again, "Nothing of it is prepared in a database that answers.\n");
+    assert_eq!(again, "No reachable database has a prepared branch of it.\n");
 
-    // The request itself goes on with the next try.
+    // The request itself continues with the next attempt.
     let (from, to) = (format!("from={account}"), format!("to={account}"));
-    cluster.must(&["tx", "issue", "transfer", &from, &to, "amount=1", "--id", &id]);
+    cluster.must(&["tx", "run", "transfer", &from, &to, "amount=1", "--id", &id]);
     assert_eq!(bank.balances(account), (OPENING - 1, OPENING + 1));
     let shown = cluster.must(&["tx", "show", &id]);
-    assert!(shown.contains("try 1   abort") && shown.contains("try 2   commit"), "{shown}");
+    assert!(shown.contains("attempt 1  abort") && shown.contains("attempt 2  commit"), "{shown}");
 }

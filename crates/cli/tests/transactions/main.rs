@@ -1,5 +1,6 @@
-//! Transactions as their users have them: real servers, real databases, the clients and the commands. The databases are started once, and the scenarios are played on them one after
-//! the other: `cargo test -p jeton-cli --test transactions -- WORD` plays those with the word in their names.
+//! Transactions as their users have them: real servers, real databases, the clients and the commands. The
+//! databases are started once, and the scenarios are played on them one after the other: `cargo test -p
+//! jeton-cli --test transactions -- WORD` plays those with the word in their names.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bank;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 use bank::Bank;
 
 /// Nothing that is awaited takes as long as this, whatever else the machine does.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Scenario = fn(&Bank);
 
@@ -34,11 +35,11 @@ const SCENES: &[(&str, Scenario)] = scenarios![
     http_contract::what_cannot_be_is_refused,
     http_contract::what_was_acknowledged_is_forgotten,
     http_contract::what_is_old_has_left_every_place,
-    http_contract::commands_ask_and_tell,
+    http_contract::tx_commands_run_show_and_list,
     in_doubt::a_branch_left_behind_is_listed_and_resolved,
     deployments::a_second_deployment_of_the_same_number_is_refused,
     deployments::registers_of_another_cluster_are_refused,
-    deployments::branches_of_strangers_are_left_alone,
+    deployments::foreign_branches_are_left_alone,
     failover::the_one_answer_comes_from_another_server,
     failover::sweeps_and_acknowledgements_do_not_meet,
     failover::registers_in_raft_do_a_transfer,
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
 
 /// Tries until it is so.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !so() {
         assert!(Instant::now() < deadline, "never: {what}");
         std::thread::sleep(Duration::from_millis(10));

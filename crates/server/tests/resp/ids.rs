@@ -218,7 +218,7 @@ fn what_became_of_an_id() {
     assert_eq!(client.ask("JADD any/a 5 ID 2 MAX 7"), "[5 refused]");
     let told = client.ask("JOP 1 TABLE any");
     let millis = told.strip_prefix("[applied [5] ").and_then(|rest| rest.strip_suffix(']')).expect("a time");
-    assert!((before..=server.millis()).contains(&millis.parse().unwrap()), "{told}");
+    assert!((before..=server.millis()).contains(&millis.parse::<u64>().unwrap()), "{told}");
     assert!(client.ask("JOP 2 TABLE any").starts_with("[refused [5] "));
     assert_eq!(client.ask("JMADD ID 3 any/{x}1 1 any/{x}2 2"), "[[1 2] applied]");
     assert!(client.ask("jop 3 table any").starts_with("[applied [1 2] "));

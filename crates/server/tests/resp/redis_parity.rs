@@ -83,7 +83,9 @@ fn compare(pair: &mut Pair, line: &str) -> Result<(), String> {
         let (tolerance, asked) = rest.split_once(' ').expect("a number and a command");
         let [redis, jeton] = pair.ask(&command(&split(asked)));
         let near = match (integer(&redis), integer(&jeton)) {
-            (Some(redis), Some(jeton)) => redis.abs_diff(jeton) <= tolerance.parse().expect("a number"),
+            (Some(redis), Some(jeton)) => {
+                redis.abs_diff(jeton) <= tolerance.parse::<u64>().expect("a number")
+            }
             _ => false,
         };
         return if near { Ok(()) } else { shown(&redis, &jeton) };

@@ -1,4 +1,4 @@
-//! `jeton tx issue`: asks for a transaction, once.
+//! `jeton tx run`: executes a transaction once.
 
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -9,24 +9,25 @@ use crate::cli_error::CliError;
 use crate::server_client::{Http, ServerArgs, escaped};
 use crate::{id, output};
 
-/// Ask for a transaction
+/// Run a transaction
 ///
-/// It takes effect once in all databases, or in none. If there is no answer, ask again with the id that was printed: what was done is not done again, and its
-/// answer is told.
+/// It takes effect once in all databases, or in none. If there is no response, run the command again with the
+/// printed id: an executed transaction is not executed again, and its result is printed.
 #[derive(Args)]
-pub struct Issue {
-    /// The procedure, as the configuration file of the server has it
+pub struct Run {
+    /// Name of the procedure in the configuration file of the server
     procedure: String,
 
-    /// A parameter; the value is JSON if it can be read as JSON, and else a text
+    /// A parameter; the value is parsed as JSON, or taken as text if it is not JSON
     #[arg(value_name = "NAME=VALUE")]
     parameters: Vec<String>,
 
-    /// The id, for asking again: a UUID of version 7, which may be followed by a colon and a number [default: a new one]
+    /// Id of the transaction, for a retry: a UUIDv7, optionally followed by a colon and a number [default: a
+    /// new id]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 
-    /// Tell it as JSON, for programs
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -34,14 +35,14 @@ pub struct Issue {
     server: ServerArgs,
 }
 
-impl Issue {
+impl Run {
     pub fn run(&self) -> Result<()> {
         let body = Value::Object(parameters(&self.parameters)?).to_string();
         let id = match &self.id {
             Some(id) => id.clone(),
             None => id::uuid7()?,
         };
-        // Before anything is sent: whoever hears nothing after this needs it.
+        // Printed before the request is sent: the user needs it for a retry.
         output::aside(&format!("id {id}"));
         let path = format!("/v1/transactions/{}", escaped(&self.procedure));
         let key = format!("\"{id}\"");
@@ -49,51 +50,52 @@ impl Issue {
         if self.id.is_none() {
             headers.push(("jeton-first-time", "true"));
         }
-        let asked = Http(&self.server).ask_with("POST", &path, &headers, Some(&body), self.server.timeout());
-        let (status, body) = asked.map_err(|why| unknown(why, &id))?;
+        let sent = Http(&self.server).ask_with("POST", &path, &headers, Some(&body), self.server.timeout());
+        let (status, body) = sent.map_err(|error| unknown(error, &id))?;
         match status {
-            200 => self.tell(&parse(&body)?),
+            200 => self.print(&parse(&body)?),
             409 | 500.. => Err(unknown(problem(status, &body), &id)),
             _ => Err(problem(status, &body)),
         }
     }
 
-    fn tell(&self, answer: &Value) -> Result<()> {
-        let outcome = answer["outcome"].as_str().unwrap_or("?");
+    fn print(&self, response: &Value) -> Result<()> {
+        let outcome = response["outcome"].as_str().unwrap_or("?");
         if self.json {
-            output::json(answer)?;
+            output::json(response)?;
         } else if outcome == "done" {
-            output::json(&answer["result"])?;
+            output::json(&response["result"])?;
         }
         let what = match outcome {
             "done" => return Ok(()),
-            "refused" => "it was refused, for good",
-            "failed" => "it can never work",
-            _ => "every try failed, and it was given up",
+            "refused" => "the transaction was refused; a retry returns the same",
+            "failed" => "the transaction can never succeed",
+            _ => "all attempts failed",
         };
-        let reason = answer["reason"].as_str().unwrap_or("no reason was given").to_owned();
-        let fix = "nothing has taken effect; to try again, ask under a new id";
+        let reason = response["reason"].as_str().unwrap_or("the server gave no reason").to_owned();
+        let fix = "nothing has taken effect; to try again, use a new id";
         Err(CliError::of(anyhow!("{reason}"), what, fix))
     }
 }
 
-fn unknown(why: anyhow::Error, id: &str) -> anyhow::Error {
-    let why = why.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
-    let fix = format!("ask again with --id {id}: it takes effect once");
-    CliError::of(anyhow!("{why}"), "there is no answer, and it may take effect all the same", fix)
+/// The outcome is unknown: no response, or one that does not say it.
+fn unknown(error: anyhow::Error, id: &str) -> anyhow::Error {
+    let cause = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let fix = format!("run it again with --id {id}: it takes effect once");
+    CliError::of(anyhow!("{cause}"), "the outcome is unknown: the transaction may take effect", fix)
 }
 
 fn parameters(given: &[String]) -> Result<Map<String, Value>> {
     let mut read = Map::new();
     for text in given {
-        let wrong = |why: &str| {
-            let what = format!("{text:?} is no parameter");
-            CliError::of(anyhow!("{why}"), what, "write it as name=value")
+        let invalid = |reason: &str| {
+            let what = format!("{text:?} is not a parameter");
+            CliError::of(anyhow!("{reason}"), what, "write it as name=value")
         };
-        let (name, value) = text.split_once('=').ok_or_else(|| wrong("there is no = in it"))?;
+        let (name, value) = text.split_once('=').ok_or_else(|| invalid("it contains no ="))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         if read.insert(name.to_owned(), value).is_some() {
-            return Err(wrong("it is given twice"));
+            return Err(invalid("it is given twice"));
         }
     }
     Ok(read)

@@ -1,16 +1,15 @@
-//! The databases that take part.
+//! The databases that participate in transactions.
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
 use jeton_etx::{Cluster, Resource, ResourceError};
 use jeton_participants::{Jeton, MariaDb, Postgres, Settings};
 use jeton_procedures::Database;
 
-use super::config::{DatabaseKind, DeclaredDatabase, TransactionsConfig, said};
-use crate::cli_error::CliError;
+use super::config::{DatabaseConfig, DatabaseKind, TransactionsConfig, value_or_variable};
+use crate::node::NodeError;
 
-/// A database, and how to make it ready.
+/// A configured database.
 #[derive(Clone)]
 pub enum OpenedDatabase {
     Postgres(Arc<Postgres>),
@@ -19,28 +18,28 @@ pub enum OpenedDatabase {
 }
 
 impl OpenedDatabase {
-    fn new(name: &str, declared: &DeclaredDatabase, cluster: Cluster) -> Result<Self> {
-        let fail = |why: String| {
-            let what = format!("the database {name:?} of the configuration file cannot be used");
-            CliError::of(anyhow!("{why}"), what, "mend its section: see docs/transactions.md")
+    fn new(name: &str, config: &DatabaseConfig, cluster: Cluster) -> Result<Self, NodeError> {
+        let invalid = |reason: String| {
+            let what = format!("the database {name:?} of the configuration file is not usable");
+            NodeError::with_cause(reason, what, "correct its section: see docs/transactions.md")
         };
-        let url = said(declared.url.as_ref(), declared.url_variable.as_ref()).map_err(fail)?;
-        let mut settings = Settings::new(name, cluster, declared.number);
-        if let Some(branches_max) = declared.branches_max {
+        let url = value_or_variable(config.url.as_ref(), config.url_variable.as_ref()).map_err(invalid)?;
+        let mut settings = Settings::new(name, cluster, config.number);
+        if let Some(branches_max) = config.branches_max {
             settings.branches_max = branches_max.max(1);
         }
-        let token = match &declared.token_variable {
-            Some(_) => Some(said(None, declared.token_variable.as_ref()).map_err(fail)?),
+        let token = match &config.token_variable {
+            Some(_) => Some(value_or_variable(None, config.token_variable.as_ref()).map_err(invalid)?),
             None => None,
         };
-        let opened = match declared.kind {
+        let opened = match config.kind {
             DatabaseKind::Postgres => Postgres::new(&url, settings).map(|one| Self::Postgres(Arc::new(one))),
             DatabaseKind::Jeton => {
                 Jeton::new(&url, token.as_deref(), settings).map(|one| Self::Jeton(Arc::new(one)))
             }
             DatabaseKind::Mariadb => MariaDb::new(&url, settings).map(|one| Self::MariaDb(Arc::new(one))),
         };
-        opened.map_err(|why| fail(why.to_string()))
+        opened.map_err(|error| invalid(error.to_string()))
     }
 
     pub fn resource(&self) -> Arc<dyn Resource> {
@@ -51,46 +50,45 @@ impl OpenedDatabase {
         }
     }
 
-    /// Makes what is missing, and tries out whether it can take part. What should be known of it.
+    /// Creates missing tables and checks that the database can prepare a branch. Returns warnings.
     pub async fn ensure_schema(&self) -> Result<Vec<String>, ResourceError> {
         match self {
             Self::Postgres(database) => database.ensure_schema().await,
             Self::MariaDb(database) => database.ensure_schema().await,
-            // It has what it needs; only that it is there is seen.
+            // A Jeton server needs no schema, only a connection.
             Self::Jeton(database) => database.check().await.map(|()| Vec::new()),
         }
     }
 
-    /// Makes sure that no other deployment has our number here.
+    /// Fails if another deployment uses the same cluster number in this database.
     pub async fn claim(&self) -> Result<(), ResourceError> {
         match self {
             Self::Postgres(database) => database.claim().await,
             Self::MariaDb(database) => database.claim().await,
-            // It keeps nothing by that number.
+            // A Jeton server stores nothing under the cluster number.
             Self::Jeton(_) => Ok(()),
         }
     }
 }
 
-/// All databases, in the order of their numbers. Nothing is connected yet.
-pub fn open(declared: &TransactionsConfig, cluster: Cluster) -> Result<Vec<OpenedDatabase>> {
-    let mut sorted: Vec<_> = declared.databases.iter().collect();
+/// Creates the databases in the order of their numbers. Does not connect.
+pub fn open(config: &TransactionsConfig, cluster: Cluster) -> Result<Vec<OpenedDatabase>, NodeError> {
+    let mut sorted: Vec<_> = config.databases.iter().collect();
     sorted.sort_by_key(|(_, database)| database.number);
     for (at, (name, database)) in sorted.iter().enumerate() {
         if usize::from(database.number) != at {
-            let why =
-                anyhow!("the database {name:?} has the number {}, where {at} is expected", database.number);
-            let fix =
-                "number the databases from 0 on, without a gap; never give a number to another database";
-            return Err(CliError::of(why, "the numbers of the databases are not in order", fix));
+            let reason =
+                format!("the database {name:?} has the number {}, expected was {at}", database.number);
+            let fix = "number the databases from 0 without gaps; never reuse a number for another database";
+            return Err(NodeError::with_cause(reason, "the numbers of the databases have gaps", fix));
         }
     }
     sorted.iter().map(|(name, database)| OpenedDatabase::new(name, database, cluster)).collect()
 }
 
-/// The databases as procedures name them.
-pub fn named(opened: &[OpenedDatabase]) -> Vec<Database> {
-    let of = |(database, number): (&OpenedDatabase, u8)| {
+/// The databases under the names that procedures use.
+pub fn by_name(opened: &[OpenedDatabase]) -> Vec<Database> {
+    let describe = |(database, number): (&OpenedDatabase, u8)| {
         let resource = database.resource();
         Database {
             name: resource.name().to_owned(),
@@ -99,5 +97,5 @@ pub fn named(opened: &[OpenedDatabase]) -> Vec<Database> {
             keeps_decisions: resource.keeps_decisions(),
         }
     };
-    opened.iter().zip(0_u8..).map(of).collect()
+    opened.iter().zip(0_u8..).map(describe).collect()
 }

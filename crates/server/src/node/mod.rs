@@ -1,0 +1,178 @@
+//! A server process: store, listeners, transactions and background tasks, from configuration to shutdown.
+//!
+//! Order of start: tokens and certificate, signal handlers, sockets (bound, not listening), store,
+//! transactions, reloader, listeners. An address in use is therefore reported before a long recovery, and
+//! clients connect only to a store that is open. Shutdown is the reverse.
+
+mod error;
+mod listeners;
+mod open_store;
+mod peers;
+mod reloader;
+mod shutdown;
+mod transactions;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jeton_auth::{Access, UsageFile};
+use jeton_engine::Engine;
+use tokio::sync::watch;
+
+pub use self::error::NodeError;
+pub use self::listeners::ListenProtocol;
+use self::listeners::{BoundSockets, Listeners};
+pub use self::open_store::{explain_open_error, open_store};
+use self::reloader::Reloader;
+pub use self::transactions::{
+    ClusterConfig, DatabaseConfig, DatabaseKind, RegistersBackend, TransactionsConfig, init_transactions,
+};
+use crate::tls::Tls;
+use crate::{Service, Transactions};
+
+/// The configuration of a server process.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// Directory of the store. Created if it does not exist.
+    pub data: PathBuf,
+    /// Addresses to listen on. At least one.
+    pub listen: Vec<(ListenProtocol, SocketAddr)>,
+    /// Token file. Without one, every client has all rights.
+    pub tokens: Option<PathBuf>,
+    /// Certificate chain in PEM.
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate in PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Listen on non-loopback addresses without tokens.
+    pub insecure: bool,
+    /// Options of the engine. `runtime` is overwritten.
+    pub engine: jeton_engine::Options,
+    /// Options of the service.
+    pub service: crate::Options,
+    /// Number of this server in the cluster, from 1.
+    pub server_number: u16,
+    /// Databases and procedures, if transactions are configured.
+    pub transactions: Option<TransactionsConfig>,
+}
+
+/// A server that listens.
+pub struct Node {
+    is_new: bool,
+    listeners: Listeners,
+    service: Arc<Service>,
+    tls: Option<Arc<Tls>>,
+    engine: Arc<Engine>,
+    reloader: Reloader,
+    shutdown: watch::Receiver<bool>,
+}
+
+impl Node {
+    /// Opens the store and starts to listen. Clients are accepted once [`Node::run`] is called.
+    ///
+    /// Must be called inside a multi-threaded Tokio runtime.
+    pub async fn start(config: NodeConfig) -> Result<Self, NodeError> {
+        let access = Arc::new(open_access(&config)?);
+        let tls = open_tls(&config)?.map(Arc::new);
+        let shutdown = shutdown::on_signal()?;
+        let sockets =
+            BoundSockets::bind(&config.listen, access.has_tokens(), tls.is_some(), config.insecure)?;
+        let is_new = open_store::is_new(&config.data);
+        let (folder, mut options) = (config.data.clone(), config.engine.clone());
+        // Shards run on the threads of the connections, which saves a wake-up per request.
+        options.runtime = Some(tokio::runtime::Handle::current());
+        let opened = tokio::task::spawn_blocking(move || open_store(&folder, options)).await;
+        let engine = Arc::new(opened.map_err(|error| {
+            NodeError::with_cause(error, "the store was not opened", "report this with the log output above")
+        })??);
+        let default_table = config.service.default_table.clone();
+        let service = Service::new(engine.clone(), access.clone(), config.service.clone());
+        let service = service.map_err(|error| {
+            let what = format!("the default table {default_table:?} was not created");
+            NodeError::with_cause(error, what, "choose another name with --default-table")
+        })?;
+        let transactions = match &config.transactions {
+            Some(declared) => {
+                let service = Transactions::to_come();
+                transactions::start(declared, config.server_number, &config.data, service.clone()).await?;
+                service
+            }
+            None => Transactions::none(),
+        };
+        let service = Arc::new(service.with_transactions(transactions));
+        let usage = restore_usage(&config, &access)?;
+        let reloader = reloader::start(access, tls.clone(), engine.clone(), usage)?;
+        let listeners = sockets.listen()?;
+        Ok(Self { is_new, listeners, service, tls, engine, reloader, shutdown })
+    }
+
+    /// Whether the store was created by this start.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// The addresses in use. Port 0 is replaced by the port that the system chose.
+    pub fn addresses(&self) -> Vec<(ListenProtocol, SocketAddr)> {
+        self.listeners.addresses()
+    }
+
+    /// Serves until SIGTERM or SIGINT, completes the requests in flight and closes the store.
+    pub async fn run(self) -> Result<(), NodeError> {
+        self.listeners.serve(&self.service, self.tls, &self.shutdown).await?;
+        self.reloader.stop();
+        let engine = self.engine;
+        let closed = tokio::task::spawn_blocking(move || engine.close()).await;
+        closed.map_err(|error| {
+            NodeError::with_cause(error, "the store was not closed", "start the server again: it recovers")
+        })?;
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+fn open_access(config: &NodeConfig) -> Result<Access, NodeError> {
+    let Some(file) = &config.tokens else { return Ok(Access::open_to_all()) };
+    Access::from_file(file).map_err(|error| {
+        let what = format!("the token file {} is not usable", file.display());
+        let fix = format!(
+            "create a token: jeton token create --tokens {} --name NAME --table TABLE --right read",
+            file.display()
+        );
+        NodeError::with_cause(error, what, fix)
+    })
+}
+
+/// Restores what each token has created so far. Called after the store is open, which locks the directory.
+fn restore_usage(config: &NodeConfig, access: &Access) -> Result<Option<UsageFile>, NodeError> {
+    if !access.has_tokens() {
+        return Ok(None);
+    }
+    let path = config.data.join(UsageFile::NAME);
+    let file = UsageFile::new(&path);
+    let usage = file.read().map_err(|error| {
+        let fix = format!(
+            "repair {}, or remove it: the limits on tables and counters then start from zero",
+            path.display()
+        );
+        NodeError::with_cause(error, "the usage of tokens is not readable", fix)
+    })?;
+    for used in &usage {
+        // The usage of a deleted token is dropped.
+        let _exists = access.set_used(used);
+    }
+    Ok(Some(file))
+}
+
+fn open_tls(config: &NodeConfig) -> Result<Option<Tls>, NodeError> {
+    match (&config.tls_cert, &config.tls_key) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Tls::open(cert, key).map(Some).map_err(|error| {
+            let fix = "name a certificate and its key in PEM with --tls-cert and --tls-key";
+            NodeError::with_cause(error, "the certificate is not usable", fix)
+        }),
+        _ => Err(NodeError::new(
+            "a certificate and its key are two settings, and only one is given",
+            "give both: --tls-cert FILE and --tls-key FILE",
+        )),
+    }
+}

@@ -1,0 +1,122 @@
+//! Opening a store, with advice for every error.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use jeton_engine::{Engine, OpenError, Options};
+use jeton_register::embedded;
+
+use super::NodeError;
+
+/// Whether the directory contains no store yet.
+pub fn is_new(folder: &Path) -> bool {
+    std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none())
+}
+
+/// Opens the store in a directory, or creates it.
+pub fn open_store(folder: &Path, options: Options) -> Result<Engine, NodeError> {
+    Engine::open(folder, options).map_err(|error| explain_open_error(folder, error))
+}
+
+/// Adds what to do to an error of [`Engine::open`].
+pub fn explain_open_error(folder: &Path, error: OpenError) -> NodeError {
+    let path = folder.display();
+    let (what, fix) = match &error {
+        OpenError::Log(embedded::OpenError::Locked { by, pid }) => (
+            format!("the store in {path} is in use by {by} (process {pid})"),
+            format!("stop that process (kill {pid}), or choose another directory with --data"),
+        ),
+        OpenError::Log(embedded::OpenError::Damaged { .. }) => (
+            format!("the log of the store in {path} is damaged"),
+            "keep the directory unchanged, check the disk, and restore a backup: jeton restore BACKUP NEW-DIR"
+                .into(),
+        ),
+        OpenError::Log(embedded::OpenError::Version { .. }) => (
+            format!("the store in {path} was written by another version of jeton"),
+            "use that version, or restore a backup that this version can read".into(),
+        ),
+        OpenError::Options(_) | OpenError::Log(embedded::OpenError::Options(_)) => (
+            "the engine settings are invalid".into(),
+            "list them with jeton config, and change the one that is named".into(),
+        ),
+        OpenError::Incomplete(_) => (
+            format!("{path} is a backup that was not completed"),
+            "make the backup again, or remove the directory".into(),
+        ),
+        OpenError::ClockAhead(_) => (
+            format!("the clock of this machine is far ahead of the store in {path}"),
+            "set the clock; if the store was not used for that long, raise --clock-ahead-max".into(),
+        ),
+        _ => (format!("the store in {path} cannot be opened"), advice_for_io(folder, &error)),
+    };
+    NodeError::with_cause(error, what, fix)
+}
+
+fn advice_for_io(folder: &Path, error: &OpenError) -> String {
+    let path = folder.display();
+    match io_error_kind(error) {
+        Some(ErrorKind::PermissionDenied) => format!(
+            "give this user write access (ls -ld {path}; chown), or choose another directory with --data"
+        ),
+        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            format!("free disk space (df -h {path}), or choose another directory with --data")
+        }
+        Some(ErrorKind::ReadOnlyFilesystem) => {
+            "the file system is read-only: choose another directory with --data".into()
+        }
+        Some(ErrorKind::NotADirectory | ErrorKind::AlreadyExists) => {
+            "the path is a file, not a directory: choose another directory with --data".into()
+        }
+        _ => "run jeton doctor, or choose another directory with --data".into(),
+    }
+}
+
+/// The kind of the I/O error in the chain of sources, if there is one.
+fn io_error_kind(error: &OpenError) -> Option<ErrorKind> {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error.kind());
+        }
+        next = error.source();
+    }
+    // Some libraries keep only the text.
+    let text = error.to_string();
+    let code = text.rsplit_once("(os error ")?.1.split(')').next()?.parse().ok()?;
+    Some(io::Error::from_raw_os_error(code).kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_own_advice() {
+        let system = |kind: ErrorKind| OpenError::System { what: "w".into(), source: kind.into() };
+        for (error, words) in [
+            (system(ErrorKind::PermissionDenied), "write access"),
+            (system(ErrorKind::StorageFull), "free disk space"),
+            (system(ErrorKind::ReadOnlyFilesystem), "read-only"),
+            (system(ErrorKind::NotADirectory), "the path is a file"),
+            (system(ErrorKind::Other), "jeton doctor"),
+            (OpenError::Log(embedded::OpenError::Locked { by: "jeton".into(), pid: 7 }), "kill 7"),
+            (
+                OpenError::Log(embedded::OpenError::Damaged { file: "f".into(), offset: 1, why: "w".into() }),
+                "jeton restore",
+            ),
+            (
+                OpenError::Log(embedded::OpenError::Io {
+                    what: "w".into(),
+                    source: ErrorKind::StorageFull.into(),
+                }),
+                "free disk space",
+            ),
+            (OpenError::Options("shards".into()), "jeton config"),
+        ] {
+            let error = explain_open_error(Path::new("/d"), error);
+            let text = format!("{error} | {}", error.fix);
+            assert!(text.contains(words), "{words:?} is not in {text}");
+        }
+    }
+}
