@@ -1,4 +1,4 @@
-//! Tests of the reply parser.
+//! Unit tests of the reply parser.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of the request parser.
+//! Unit tests of the request parser.
 
 use super::*;
 

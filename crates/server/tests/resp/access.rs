@@ -1,4 +1,4 @@
-//! Who may do what: tokens, rights in tables, rates.
+//! Access tokens, rights in tables, quotas and rate limits.
 
 use jeton_auth::{Access, Grant, Limits, RANDOM_BYTES, Rate, TableRule, TokenStore};
 use jeton_server::Options;
@@ -19,28 +19,28 @@ fn grant(name: &str, rules: &[(&str, &str)]) -> Grant {
     }
 }
 
-/// A server with these tokens, as they are shown.
+/// A server with access tokens for these grants.
 fn guarded(grants: &[Grant]) -> (Server, Vec<String>) {
-    let mut book = TokenStore::new();
+    let mut store = TokenStore::new();
     let tokens = grants.iter().enumerate().map(|(number, grant)| {
         let random: [u8; RANDOM_BYTES] = std::array::from_fn(|place| (place * 7 + number * 31 + 1) as u8);
-        book.add(grant.clone(), &random, NOW).unwrap().reveal()
+        store.add(grant.clone(), &random, NOW).unwrap().reveal()
     });
     let tokens = tokens.collect();
     let options = Options { allow_flush: true, ..Options::default() };
-    let server = Server::with_access(options, Access::from_book(&book));
+    let server = Server::with_access(options, Access::from_book(&store));
     server.table("other", opaque());
     (server, tokens)
 }
 
-fn known(server: &Server, token: &str) -> Client {
+fn authenticated(server: &Server, token: &str) -> Client {
     let mut client = server.client();
     assert_eq!(client.ask(&format!("AUTH {token}")), "OK");
     client
 }
 
 #[test]
-fn strangers_may_say_who_they_are_and_nothing_else() {
+fn unauthenticated_clients_may_only_authenticate() {
     let (server, tokens) = guarded(&[grant("all", &[("*", "read add admin")])]);
     let mut client = server.client();
     for asked in [
@@ -64,13 +64,13 @@ fn strangers_may_say_who_they_are_and_nothing_else() {
     }
     assert_eq!(client.ask("GET a"), "-NOAUTH Authentication required.");
     assert!(client.ask("FOO").starts_with("-ERR unknown command"));
-    // A stranger's commands are short.
-    let mut greedy = server.client();
-    greedy.send(b"*11\r\n");
-    assert_eq!(greedy.read_to_end(), b"-ERR Protocol error: unauthenticated multibulk length\r\n");
-    let mut greedy = server.client();
-    greedy.send(b"*2\r\n$4\r\nAUTH\r\n$20000\r\n");
-    assert_eq!(greedy.read_to_end(), b"-ERR Protocol error: unauthenticated bulk length\r\n");
+    // Unauthenticated clients have lower limits.
+    let mut flooder = server.client();
+    flooder.send(b"*11\r\n");
+    assert_eq!(flooder.read_to_end(), b"-ERR Protocol error: unauthenticated multibulk length\r\n");
+    let mut flooder = server.client();
+    flooder.send(b"*2\r\n$4\r\nAUTH\r\n$20000\r\n");
+    assert_eq!(flooder.read_to_end(), b"-ERR Protocol error: unauthenticated bulk length\r\n");
 
     assert_eq!(client.ask(&format!("AUTH {}", tokens[0])), "OK");
     assert_eq!(client.ask("INCR a"), "1");
@@ -79,13 +79,13 @@ fn strangers_may_say_who_they_are_and_nothing_else() {
     assert!(client.ask(&format!("HELLO 3 AUTH default {} SETNAME me", tokens[0])).starts_with('{'));
     assert_eq!(client.ask("CLIENT GETNAME"), "\"me\"");
     assert_eq!(client.ask("INCR a"), "2");
-    // A wrong one does not take away what the right one gave.
+    // A failed AUTH keeps the present authentication.
     assert!(client.ask("AUTH wrong").starts_with("-WRONGPASS "));
     assert_eq!(client.ask("INCR a"), "3");
 }
 
 #[test]
-fn who_says_who_it_is_may_say_more_in_the_same_breath() {
+fn auth_applies_to_later_commands_of_a_pipeline() {
     let (server, tokens) = guarded(&[grant("all", &[("*", "read add admin")])]);
     let mut client = server.client();
     let keys: Vec<String> = (0..30).map(|number| format!("k{number}")).collect();
@@ -102,30 +102,30 @@ fn who_says_who_it_is_may_say_more_in_the_same_breath() {
 }
 
 #[test]
-fn a_token_creates_no_more_counters_than_it_may() {
+fn counter_quota_limits_creation() {
     let all = [("*", "read add admin")];
     let limits = Limits { counters: Some(3), ..Limits::default() };
     let (server, tokens) = guarded(&[Grant { limits, ..grant("few", &all) }, grant("free", &all)]);
-    let (mut few, mut free) = (known(&server, &tokens[0]), known(&server, &tokens[1]));
+    let (mut few, mut free) = (authenticated(&server, &tokens[0]), authenticated(&server, &tokens[1]));
     let used =
         || server.service().access.used().into_iter().find(|used| used.name == "few").unwrap().counters;
     assert_eq!(few.ask("INCR {t}a"), "1");
     assert_eq!(few.ask("INCR {t}a"), "2");
     assert_eq!(few.ask("GET {t}b"), "nil");
-    // What a bound refuses, or cannot be, creates nothing.
+    // Refused and rejected operations create nothing.
     assert_eq!(few.ask("JADD other/x 1 ID i1 MIN 5"), "[0 refused]");
     assert_eq!(few.ask("JADD other/x 1 ID i1 MIN 5"), "[0 refused-replayed]");
     assert!(few.ask("JADD other/x 1 ID i1").starts_with("-IDMISMATCH "));
     assert_eq!(used(), 1);
-    // Of what comes together the first pass, and one counter is charged once.
+    // Within a pipeline the first commands pass, and one counter is charged once.
     let together = ["INCR {t}b", "INCR {t}b", "INCR {t}c", "INCR {t}d", "INCR {t}a", "GET {t}d"].map(words);
     few.send(&together.concat());
-    let told: Vec<String> = (0..6).map(|_| show(&few.read())).collect();
-    assert_eq!(told[..3], ["1", "2", "1"]);
+    let reply: Vec<String> = (0..6).map(|_| show(&few.read())).collect();
+    assert_eq!(reply[..3], ["1", "2", "1"]);
     let refused = "-QUOTA this token may create 3 counters, and these would be more";
-    assert_eq!(told[3..], [refused, "3", "nil"]);
+    assert_eq!(reply[3..], [refused, "3", "nil"]);
     assert_eq!(used(), 3);
-    // There is no other way to make one,
+    // No other command can create a counter,
     for asked in [
         "SET {t}d 1",
         "SET {t}d text",
@@ -145,13 +145,13 @@ fn a_token_creates_no_more_counters_than_it_may() {
     assert_eq!(few.ask("INCR {t}d"), "QUEUED");
     assert_eq!(few.ask("EXEC"), refused);
     assert_eq!(free.ask("EXISTS {t}d {t}e d e other/d other/{t}d"), "0");
-    // nor by deleting one first, in the same breath or not.
+    // also not after deleting one, in the same pipeline or later.
     few.send(&[words("JDEL {t}c"), words("INCR {t}c")].concat());
     few.read();
     assert_eq!(show(&few.read()), refused);
     assert_eq!(few.ask("DEL {t}b"), "1");
     assert_eq!(few.ask("INCR {t}b"), refused);
-    // What others made can be changed, and a retry gets its answer.
+    // Existing counters of others can be changed.
     assert_eq!(free.ask("INCR {t}d"), "1");
     assert_eq!(few.ask("INCR {t}d"), "2");
     assert_eq!(few.ask("SET {t}a 9"), "OK");
@@ -161,14 +161,14 @@ fn a_token_creates_no_more_counters_than_it_may() {
 }
 
 #[test]
-fn each_verb_needs_its_right() {
+fn each_command_needs_its_right() {
     let (server, tokens) = guarded(&[
         grant("reader", &[("default", "read")]),
         grant("adder", &[("default", "add")]),
         grant("admin", &[("default", "admin")]),
         grant("elsewhere", &[("other", "read add admin")]),
     ]);
-    let mut clients: Vec<Client> = tokens.iter().map(|token| known(&server, token)).collect();
+    let mut clients: Vec<Client> = tokens.iter().map(|token| authenticated(&server, token)).collect();
     let read = "GET a;JGET a;MGET a b;EXISTS a;TTL a;PTTL a;EXPIRETIME a;TYPE a;STRLEN a;GETRANGE a 0 1;TOUCH a;SCAN 0;DBSIZE;\
                 JOP 01980000-0000-7000-8000-000000000000";
     let add = "INCR a;DECR a;INCRBY a 1;DECRBY a 1;INCREX a;JADD a 1;JMADD ID x a 1";
@@ -185,7 +185,7 @@ fn each_verb_needs_its_right() {
     for client in &mut clients {
         assert_eq!(client.ask("PING"), "PONG");
     }
-    // In a transaction as well, and none of it is made.
+    // A transaction without the right has no effect.
     let adder = &mut clients[1];
     for (asked, answer) in [("MULTI", "OK"), ("INCR {t}a", "QUEUED"), ("GET {t}a", "QUEUED")] {
         assert_eq!(adder.ask(asked), answer);
@@ -193,44 +193,44 @@ fn each_verb_needs_its_right() {
     assert!(adder.ask("EXEC").starts_with("-NOPERM "));
     assert_eq!(clients[0].ask("GET {t}a"), "nil");
     assert_eq!(clients[3].ask("INCR other/a"), "1");
-    // Whether there is such a table, nobody learns who has no right to it.
+    // A client without a right does not learn whether a table exists.
     assert_eq!(clients[0].ask("GET other/a"), clients[0].ask("GET none/a"));
     assert!(clients[0].ask("GET none/a").starts_with("-NOPERM "));
 }
 
 #[test]
-fn a_token_has_a_rate() {
+fn rate_limit_applies_per_command() {
     let rate = Some(Rate { per_second: 1, burst: 20 });
     let limits = Limits { operations: rate, ..Limits::default() };
     let (server, tokens) = guarded(&[
         Grant { limits, ..grant("slow", &[("*", "read add admin")]) },
         grant("free", &[("*", "read add admin")]),
     ]);
-    let mut free = known(&server, &tokens[1]);
-    let mut client = known(&server, &tokens[0]);
+    let mut free = authenticated(&server, &tokens[1]);
+    let mut client = authenticated(&server, &tokens[0]);
     for number in 1..=5 {
         assert_eq!(client.ask("INCR {t}a"), number.to_string());
     }
-    // More at once than there will ever be.
+    // More operations than the burst size.
     let keys: Vec<String> = (0..21).map(|number| format!("{{t}}{number}")).collect();
     for verb in ["MGET", "DEL", "EXISTS"] {
         let answer = client.ask(&format!("{verb} {}", keys.join(" ")));
         assert!(answer.starts_with("-BUSY ") && answer.contains("at most 20"), "{verb}: {answer}");
     }
-    // A transaction costs what is in it, and is given up if that is too much.
+    // A transaction costs the sum of its commands and is discarded above the limit.
     assert_eq!(client.ask("MULTI"), "OK");
     (0..30).for_each(|_| assert_eq!(client.ask("INCR {t}a"), "QUEUED"));
     assert!(client.ask("EXEC").starts_with("-BUSY "));
     assert_eq!(client.ask("EXEC"), "-ERR EXEC without MULTI");
     assert_eq!(free.ask("GET {t}a"), "\"5\"");
-    // Commands that come together are spent for one by one: the first of them pass.
+    // Commands of a pipeline are charged one by one: the first pass.
     client.send(&words("INCR {t}a").repeat(30));
-    let told: Vec<bool> = (0..30).map(|_| client.read().as_integer().is_some()).collect();
-    let passed = told.iter().filter(|passed| **passed).count();
-    assert!((10..30).contains(&passed), "{told:?}");
-    assert!(told[..10].iter().all(|passed| *passed) && !told[29], "{told:?}");
+    let reply: Vec<bool> = (0..30).map(|_| client.read().as_integer().is_some()).collect();
+    let passed = reply.iter().filter(|passed| **passed).count();
+    assert!((10..30).contains(&passed), "{reply:?}");
+    assert!(reply[..10].iter().all(|passed| *passed) && !reply[29], "{reply:?}");
     assert_eq!(free.ask(&format!("DECRBY {{t}}a {passed}")), "5");
-    // The rest of the burst, and then no more; but what needs no counters goes on, and transactions begin.
+    // The rest of the burst is used up. Commands without keys still work, and so does MULTI.
     let mut made = 0;
     let refused = loop {
         match client.ask("INCR {t}a") {

@@ -1,4 +1,4 @@
-//! Commands that look before they change, and transactions: each is done at one instant, however many do them.
+//! Conditional commands and transactions are atomic under concurrency.
 
 use std::thread;
 
@@ -10,8 +10,8 @@ use crate::server::Server;
 const CLIENTS: i64 = 8;
 const ROUNDS: i64 = 60;
 
-/// Does something as long as others are faster.
-fn insist(client: &mut Client, act: impl Fn(&mut Client) -> Value) -> Value {
+/// Repeats a command while the server replies `BUSY`.
+fn retry_busy(client: &mut Client, act: impl Fn(&mut Client) -> Value) -> Value {
     loop {
         match act(client) {
             Value::Error(text) if text.starts_with(b"BUSY ") => {}
@@ -30,11 +30,11 @@ fn each_client(server: &Server, act: impl Fn(&mut Client, i64) + Sync) {
 }
 
 #[test]
-fn transactions_of_many_are_one_after_the_other() {
+fn concurrent_transactions_are_serialized() {
     let server = Server::start();
     each_client(&server, |client, number| {
         for _ in 0..ROUNDS {
-            let said = insist(client, |client| {
+            let reply = retry_busy(client, |client| {
                 client.send(
                     &[
                         words("MULTI"),
@@ -48,13 +48,13 @@ fn transactions_of_many_are_one_after_the_other() {
                 (0..4).for_each(|_| drop(client.read()));
                 client.read()
             });
-            let Value::Array(said) = said else { panic!("{said:?}") };
-            let [Value::Integer(a), Value::Integer(b), Value::Bulk(read)] = &said[..] else {
-                panic!("{said:?}")
+            let Value::Array(reply) = reply else { panic!("{reply:?}") };
+            let [Value::Integer(a), Value::Integer(b), Value::Bulk(read)] = &reply[..] else {
+                panic!("{reply:?}")
             };
             assert_eq!(*b, 2 * a, "client {number}");
             assert_eq!(*read, a.to_string().into_bytes());
-            // What only looks is of one instant too.
+            // A read-only transaction is atomic too.
             client.send(&[words("MULTI"), words("GET {t}b"), words("GET {t}a"), words("EXEC")].concat());
             (0..3).for_each(|_| drop(client.read()));
             let Value::Array(read) = client.read() else { panic!("two values") };
@@ -67,13 +67,13 @@ fn transactions_of_many_are_one_after_the_other() {
 }
 
 #[test]
-fn nothing_is_lost_when_many_take_and_leave() {
+fn concurrent_getset_loses_nothing() {
     let server = Server::start();
     let taken = std::sync::atomic::AtomicI64::new(0);
     each_client(&server, |client, _| {
         for _ in 0..ROUNDS {
             client.ask("INCRBY pot 3");
-            let old = insist(client, |client| client.call(&["GETSET", "pot", "0"]));
+            let old = retry_busy(client, |client| client.call(&["GETSET", "pot", "0"]));
             let old: i64 = show(&old).trim_matches('"').parse().unwrap();
             taken.fetch_add(old, std::sync::atomic::Ordering::Relaxed);
         }
@@ -83,26 +83,26 @@ fn nothing_is_lost_when_many_take_and_leave() {
 }
 
 #[test]
-fn only_one_is_the_first() {
+fn only_one_client_creates_a_key() {
     let server = Server::start();
     let first = std::sync::atomic::AtomicI64::new(0);
     each_client(&server, |client, number| {
         for round in 0..ROUNDS {
-            let said = match round % 3 {
-                0 => insist(client, |client| {
+            let reply = match round % 3 {
+                0 => retry_busy(client, |client| {
                     client.call(&["SETNX", &format!("k{round}"), &number.to_string()])
                 }),
-                1 => insist(client, |client| {
+                1 => retry_busy(client, |client| {
                     client.call(&["SET", &format!("k{round}"), &number.to_string(), "NX"])
                 }),
-                _ => insist(client, |client| client.call(&["DEL", &format!("k{}", round - 1)])),
+                _ => retry_busy(client, |client| client.call(&["DEL", &format!("k{}", round - 1)])),
             };
-            if matches!(said, Value::Integer(1) | Value::Simple(_)) {
+            if matches!(reply, Value::Integer(1) | Value::Simple(_)) {
                 first.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
         }
     });
-    // Keys that are set again after they were deleted are set by somebody once more, and deleted once more or still there.
+    // A key that is set again after a delete is deleted again or still present.
     let keys: i64 = server.client().ask("DBSIZE").parse().unwrap();
     let count = first.into_inner();
     assert_eq!(
@@ -113,11 +113,11 @@ fn only_one_is_the_first() {
 }
 
 #[test]
-fn appending_by_many_loses_nothing() {
+fn concurrent_append_loses_nothing() {
     let server = Server::start();
     each_client(&server, |client, number| {
         for _ in 0..ROUNDS {
-            insist(client, |client| client.call(&["APPEND", "text", &number.to_string()]));
+            retry_busy(client, |client| client.call(&["APPEND", "text", &number.to_string()]));
         }
     });
     let mut client = server.client();

@@ -1,4 +1,4 @@
-//! A client that keeps the bytes of what it is answered.
+//! A client that returns replies together with their bytes.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jeton_resp::reply_parser::{Limits, Parser, Progress, Value};
 
-/// No answer takes so long, unless something hangs.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a reply.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection.
 pub struct Client {
@@ -21,8 +21,8 @@ impl Client {
     pub fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         Self { stream, parser: Parser::new(Limits::default()), input: Vec::new() }
     }
 
@@ -31,7 +31,7 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// The next answer, with its bytes. Nothing at the end.
+    /// The next reply with its bytes; `None` at the end of the stream.
     pub fn try_read(&mut self) -> Option<(Value, Vec<u8>)> {
         let mut raw = Vec::new();
         loop {
@@ -50,24 +50,24 @@ impl Client {
             match self.stream.read(&mut chunk) {
                 Ok(0) => return None,
                 Ok(bytes) => self.input.extend_from_slice(&chunk[..bytes]),
-                // Closed with something of ours unread.
+                // The server closed the connection with unread input.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("no answer: {error}"),
+                Err(error) => panic!("no reply: {error}"),
             }
         }
     }
 
-    /// The next answer.
+    /// The next reply.
     pub fn read(&mut self) -> Value {
-        self.try_read().expect("an answer, not the end").0
+        self.try_read().expect("the server sends a reply").0
     }
 
-    /// The bytes of the next answer.
+    /// The bytes of the next reply.
     pub fn read_raw(&mut self) -> Vec<u8> {
-        self.try_read().expect("an answer, not the end").1
+        self.try_read().expect("the server sends a reply").1
     }
 
-    /// Everything until the other end closes.
+    /// All bytes until the server closes the connection.
     pub fn read_to_end(&mut self) -> Vec<u8> {
         let mut all = std::mem::take(&mut self.input);
         let mut chunk = [0; 64 << 10];
@@ -81,25 +81,25 @@ impl Client {
         }
     }
 
-    /// Asks, and is answered.
+    /// Sends a command and returns the reply.
     pub fn call<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
         self.send(&command(arguments));
         self.read()
     }
 
-    /// Asks with words, and the answer as people write it.
+    /// Sends the words of a line as a command and returns the reply as [`show`] formats it.
     pub fn ask(&mut self, words: &str) -> String {
         let words: Vec<&str> = words.split_whitespace().collect();
         show(&self.call(&words))
     }
 
-    /// Says that nothing more comes.
+    /// Shuts down the write side.
     pub fn end(&mut self) {
-        let _gone_perhaps = self.stream.shutdown(Shutdown::Write);
+        let _may_be_closed = self.stream.shutdown(Shutdown::Write);
     }
 }
 
-/// A command as its bytes.
+/// Encodes a command.
 pub fn command<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let arguments: Vec<&[u8]> = arguments.iter().map(AsRef::as_ref).collect();
@@ -107,12 +107,12 @@ pub fn command<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     bytes
 }
 
-/// Words as a command.
+/// Encodes the words of a line as a command.
 pub fn words(words: &str) -> Vec<u8> {
     command(&words.split_whitespace().collect::<Vec<_>>())
 }
 
-/// An answer as people write it: `7`, `nil`, `OK`, `"bytes"`, `-ERR ...`, `[1 applied]`.
+/// Formats a reply: `7`, `nil`, `OK`, `"bytes"`, `-ERR ...`, `[1 applied]`.
 pub fn show(value: &Value) -> String {
     let list = |open: &str, values: &[Value], close: &str| {
         let inside: Vec<String> = values.iter().map(show).collect();

@@ -1,10 +1,10 @@
-//! Keys that come to their end while somebody waits.
+//! Keys that expire during a test.
 
 use crate::redis::Both;
 use crate::server::eventually;
 
 #[test]
-fn a_key_is_gone_at_its_end() {
+fn a_key_is_absent_after_its_expiry_time() {
     let both = Both::start();
     let mut pair = both.pair(2);
     for (set, asked, gone) in [
@@ -24,7 +24,7 @@ fn a_key_is_gone_at_its_end() {
             } else {
                 eventually(asked, || client.ask(asked) == gone);
             }
-            // What comes after it begins anew, and has no end.
+            // A new value has no expiry time.
             client.ask("DEL {t}a");
             assert_eq!(client.ask("INCR {t}a"), "1");
             assert_eq!(client.ask("TTL {t}a"), "-1");
@@ -34,11 +34,11 @@ fn a_key_is_gone_at_its_end() {
 }
 
 #[test]
-fn counting_goes_on_after_an_end() {
+fn writes_after_expiry_start_from_an_empty_key() {
     let both = Both::start();
     let mut pair = both.pair(2);
     pair.each(|client| {
-        // A counter of a moment, as limits of rates have it.
+        // A short-lived counter, as used by rate limiters.
         assert_eq!(client.ask("SET a 100 PX 20"), "OK");
         eventually("a new counter", || client.ask("INCR a").parse::<i64>().unwrap() < 100);
         assert_eq!(client.ask("TTL a"), "-1");

@@ -1,4 +1,4 @@
-//! Every answer that an operation with an id can have, before and after a restart.
+//! Every reply to an operation with an id, before and after a restart.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use jeton_server::Options;
 use crate::client::{Client, command, show};
 use crate::server::{Server, eventually, opaque, uuid};
 
-/// Asks, and expects an error with this code. What it says after the code.
+/// Sends a command, expects an error with this code, and returns its message.
 fn refused(client: &mut Client, asked: &str, code: &str) -> String {
     let answer = client.ask(asked);
     let rest = answer.strip_prefix(&format!("-{code} "));
@@ -29,7 +29,7 @@ fn an_id_counts_once_whatever_comes_between() {
             server.restart();
             client = server.client();
         }
-        // The first answer, not the present value.
+        // The first result, not the present value.
         assert_eq!(client.ask(&format!("JADD a 5 ID {id}")), "[5 replayed]");
         assert_eq!(client.ask(&format!("jadd a 5 id {}", id.to_uppercase())), "[5 replayed]");
         refused(&mut client, &format!("JADD a 6 ID {id}"), "IDMISMATCH");
@@ -44,7 +44,7 @@ fn an_id_counts_once_whatever_comes_between() {
 }
 
 #[test]
-fn bounds_refuse_for_good() {
+fn a_refusal_by_a_bound_is_permanent() {
     let mut server = Server::start();
     server.table("any", opaque());
     let mut client = server.client();
@@ -60,7 +60,7 @@ fn bounds_refuse_for_good() {
             server.restart();
             client = server.client();
         }
-        // There would be room now; but it was refused, and stays so.
+        // The bound would allow it now, but the id was refused.
         assert_eq!(client.ask("JADD any/a 6 ID 2 MAX 10"), "[5 refused-replayed]");
         assert_eq!(client.ask("JADD any/a -6 ID 3 MIN 0"), "[5 refused-replayed]");
         refused(&mut client, "JADD any/a 6 ID 2 MAX 11", "IDMISMATCH");
@@ -71,7 +71,7 @@ fn bounds_refuse_for_good() {
 }
 
 #[test]
-fn what_cannot_be_made_is_not_remembered() {
+fn rejected_operations_are_not_stored() {
     let server = Server::start();
     server.table("any", opaque());
     let mut client = server.client();
@@ -104,13 +104,13 @@ fn what_cannot_be_made_is_not_remembered() {
     }
     assert_eq!(client.ask("JADD any/a"), "-ERR wrong number of arguments for 'jadd' command");
     assert_eq!(client.ask("JADD any/a 1 ID 7 MIN x"), "-ERR value is not an integer or out of range");
-    // Without an id, where the table takes that.
+    // Without an id, if the table allows it.
     assert_eq!(client.ask("JADD any/a 1"), "[3 applied]");
     assert_eq!(client.ask("JADD any/a 1"), "[4 applied]");
 }
 
 #[test]
-fn ids_are_of_the_present() {
+fn ids_outside_the_window_are_rejected() {
     let mut server = Server::start();
     let settings = TableSettings { dated_window: Duration::from_secs(3600), ..TableSettings::default() };
     server.table("dated", settings);
@@ -123,12 +123,12 @@ fn ids_are_of_the_present() {
             server.restart();
             client = server.client();
         }
-        let told = refused(&mut client, &format!("JADD dated/a 1 ID {old}"), "IDEXPIRED");
-        assert!(told.contains("3600s") && told.contains("not counted"), "{told}");
-        let told = refused(&mut client, &format!("JADD dated/a 1 ID {future}"), "IDFUTURE");
-        assert!(told.contains("60s"), "{told}");
-        let told = refused(&mut client, "JADD dated/a 1", "IDREQUIRED");
-        assert!(told.contains("wants an id"), "{told}");
+        let reply = refused(&mut client, &format!("JADD dated/a 1 ID {old}"), "IDEXPIRED");
+        assert!(reply.contains("3600s") && reply.contains("not counted"), "{reply}");
+        let reply = refused(&mut client, &format!("JADD dated/a 1 ID {future}"), "IDFUTURE");
+        assert!(reply.contains("60s"), "{reply}");
+        let reply = refused(&mut client, "JADD dated/a 1", "IDREQUIRED");
+        assert!(reply.contains("wants an id"), "{reply}");
         refused(&mut client, "INCR dated/a", "IDREQUIRED");
         refused(&mut client, "SET dated/a 1", "IDREQUIRED");
         refused(&mut client, "SET dated/a 1 NX", "IDREQUIRED");
@@ -136,8 +136,8 @@ fn ids_are_of_the_present() {
         refused(&mut client, "MSET dated/a 1", "IDREQUIRED");
         refused(&mut client, "JADD dated/a 1 ID hello", "IDFORMAT");
         refused(&mut client, "JADD dated/a 1 ID 936da01f-9abd-4d9d-80c7-02af85c822a8", "IDFORMAT");
-        let told = client.call(&[b"JADD", &b"dated/a"[..], b"1", b"ID", b"\xff"]);
-        assert!(crate::client::show(&told).starts_with("-IDFORMAT "), "{told:?}");
+        let reply = client.call(&[b"JADD", &b"dated/a"[..], b"1", b"ID", b"\xff"]);
+        assert!(crate::client::show(&reply).starts_with("-IDFORMAT "), "{reply:?}");
         assert_eq!(client.ask("JGET dated/a"), "nil");
         assert_eq!(client.ask("GET dated/a"), "nil");
         assert_eq!(client.ask(&format!("JOP {old} TABLE dated")), "[forgotten]");
@@ -145,7 +145,7 @@ fn ids_are_of_the_present() {
 }
 
 #[test]
-fn sessions_number_their_operations() {
+fn sequenced_ids_of_a_session() {
     let mut server = Server::start();
     let formats = Formats::only(Format::Sequenced).and(Format::Opaque);
     server.table("many", TableSettings { formats, ..opaque() });
@@ -160,7 +160,7 @@ fn sessions_number_their_operations() {
         }
         assert_eq!(client.ask("JADD many/a 1 ID sequenced:me/5/300"), "[2 replayed]");
         refused(&mut client, "JADD many/a 2 ID sequenced:me/5/300", "IDMISMATCH");
-        // Of a session the last 256 are remembered.
+        // The last 256 operations of a session are stored.
         refused(&mut client, "JADD many/a 1 ID sequenced:me/5/1", "IDEXPIRED");
         refused(&mut client, "JADD many/a 1 ID sequenced:me/4/301", "FENCED");
         refused(&mut client, "JADD many/a 1 ID sequenced:me/99999999999999/1", "NOSESSION");
@@ -191,7 +191,7 @@ fn many_counters_under_one_id() {
     let answer = client.ask("JMADD ID 2 any/{t}a 1 any/{t}d 1");
     assert_eq!(answer, "-ERR increment or decrement would overflow");
     assert_eq!(client.ask("MGET any/{t}a any/{t}b any/{t}d"), "[\"4\" \"-2\" \"9223372036854775807\"]");
-    // One partition has them all, and one table.
+    // All keys must be in one table and partition.
     let answer = client.ask("JMADD ID 2 any/1 1 any/2 1 any/3 1 any/4 1 any/5 1 any/6 1 any/7 1 any/8 1");
     assert!(answer.starts_with("-CROSSSLOT "), "{answer}");
     let answer = client.ask("JMADD ID 2 any/{t}a 1 default/{t}a 1");
@@ -208,7 +208,7 @@ fn many_counters_under_one_id() {
 }
 
 #[test]
-fn what_became_of_an_id() {
+fn jop_reports_the_status_of_an_id() {
     let server = Server::start();
     server.table("any", opaque());
     let mut client = server.client();
@@ -216,13 +216,13 @@ fn what_became_of_an_id() {
     assert_eq!(client.ask("JOP 1 TABLE any"), "[unknown]");
     assert_eq!(client.ask("JADD any/a 5 ID 1"), "[5 applied]");
     assert_eq!(client.ask("JADD any/a 5 ID 2 MAX 7"), "[5 refused]");
-    let told = client.ask("JOP 1 TABLE any");
-    let millis = told.strip_prefix("[applied [5] ").and_then(|rest| rest.strip_suffix(']')).expect("a time");
-    assert!((before..=server.millis()).contains(&millis.parse::<u64>().unwrap()), "{told}");
+    let reply = client.ask("JOP 1 TABLE any");
+    let millis = reply.strip_prefix("[applied [5] ").and_then(|rest| rest.strip_suffix(']')).expect("a time");
+    assert!((before..=server.millis()).contains(&millis.parse::<u64>().unwrap()), "{reply}");
     assert!(client.ask("JOP 2 TABLE any").starts_with("[refused [5] "));
     assert_eq!(client.ask("JMADD ID 3 any/{x}1 1 any/{x}2 2"), "[[1 2] applied]");
     assert!(client.ask("jop 3 table any").starts_with("[applied [1 2] "));
-    // The same id on rows of several partitions is several operations; on rows of one it is a mistake.
+    // The same id on rows of several partitions is several operations; within one partition it is a mismatch.
     let mut applied = 0;
     for row in 0..20 {
         match client.ask(&format!("JADD any/{row} 1 ID 4")) {
@@ -231,9 +231,9 @@ fn what_became_of_an_id() {
         }
     }
     assert!(applied > 2);
-    let told = client.ask("JOP 4 TABLE any");
-    assert!(told.starts_with("[[applied [1] "), "{told}");
-    assert_eq!(told.matches("applied").count(), applied, "{told}");
+    let reply = client.ask("JOP 4 TABLE any");
+    assert!(reply.starts_with("[[applied [1] "), "{reply}");
+    assert_eq!(reply.matches("applied").count(), applied, "{reply}");
     // In the default table.
     let id = uuid(server.millis(), 9);
     assert_eq!(client.ask(&format!("JOP {id}")), "[unknown]");
@@ -246,27 +246,27 @@ fn what_became_of_an_id() {
 }
 
 #[test]
-fn what_is_in_doubt_is_asked_again_with_the_same_id() {
+fn an_unknown_outcome_is_retried_with_the_same_id() {
     let mut server = Server::with(Options { request_timeout: Duration::ZERO, ..Options::default() });
     server.table("any", opaque());
     let mut client = server.client();
-    // It may be in time once in a while: a timer has its grain.
+    // Some requests may complete in time, because timers are coarse.
     let mut rounds = 0;
     eventually("one is too late", || {
         let first = rounds * 1000;
         rounds += 1;
         let round = (first..first + 1000).map(|id| command(&["JADD", "any/a", "1", "ID", &id.to_string()]));
         client.send(&round.collect::<Vec<_>>().concat());
-        let told: Vec<String> = (0..1000).map(|_| show(&client.read())).collect();
-        told.iter().any(|told| told.starts_with("-IDBUSY ") && told.ends_with("retry with the same id"))
+        let reply: Vec<String> = (0..1000).map(|_| show(&client.read())).collect();
+        reply.iter().any(|reply| reply.starts_with("-IDBUSY ") && reply.ends_with("retry with the same id"))
     });
     assert_eq!(client.ask("PING"), "PONG");
     drop(client);
     server.restart_with(Options::default());
     let mut client = server.client();
     for id in 0..rounds * 1000 {
-        let told = client.ask(&format!("JADD any/a 1 ID {id}"));
-        assert!(told.ends_with(" replayed]") || told.ends_with(" applied]"), "{told}");
+        let reply = client.ask(&format!("JADD any/a 1 ID {id}"));
+        assert!(reply.ends_with(" replayed]") || reply.ends_with(" applied]"), "{reply}");
     }
     assert_eq!(client.ask("GET any/a"), format!("\"{}\"", rounds * 1000));
 }

@@ -1,4 +1,4 @@
-//! Limits, and clients that are slow, silent or greedy.
+//! Limits, and clients that are slow, silent or do not read.
 
 use std::io::{ErrorKind, Write};
 use std::thread;
@@ -8,17 +8,17 @@ use jeton_resp::reply_parser::Value;
 use jeton_server::{Metric, Options, resp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::client::{Client, PATIENCE, words};
+use crate::client::{Client, TIMEOUT, words};
 use crate::server::{Server, eventually};
 
-/// How long slow clients are waited for here.
-const WORD: Duration = Duration::from_millis(300);
+/// Read timeout of the servers in these tests.
+const READ_TIMEOUT: Duration = Duration::from_millis(300);
 
-fn impatient() -> Server {
-    Server::with(Options { request_read_timeout: WORD, ..Options::default() })
+fn short_timeout_server() -> Server {
+    Server::with(Options { request_read_timeout: READ_TIMEOUT, ..Options::default() })
 }
 
-/// Waits for the end of a connection, and how long that took.
+/// Waits until the server closes the connection and returns the time it took.
 fn closed(client: &mut Client) -> Duration {
     let start = Instant::now();
     assert_eq!(client.read_to_end(), b"");
@@ -26,10 +26,10 @@ fn closed(client: &mut Client) -> Duration {
 }
 
 #[test]
-fn what_is_too_long_is_told_at_once() {
+fn oversized_requests_are_rejected_at_their_header() {
     let server = Server::with(Options { request_bytes_max: 100_000, ..Options::default() });
     for (sent, expected) in [
-        // Told before the rest of it came.
+        // Rejected before the rest arrives.
         ("*2\r\n$4\r\nECHO\r\n$100001\r\n".to_string(), "-ERR Protocol error: too big request\r\n"),
         ("*50000\r\n".into(), "-ERR Protocol error: too big request\r\n"),
         ("*1048577\r\n".into(), "-ERR Protocol error: invalid multibulk length\r\n"),
@@ -54,21 +54,21 @@ fn what_is_too_long_is_told_at_once() {
 }
 
 #[test]
-fn a_client_that_still_sends_hears_why_it_is_closed() {
+fn lingering_close_delivers_the_last_reply() {
     let server = Server::start();
-    for (sent, told) in [
+    for (sent, reply) in [
         (&b"*2\r\n$4\r\nECHO\r\n$90000000\r\n"[..], "-ERR Protocol error: invalid bulk length\r\n"),
         (b"QUIT\r\n", "+OK\r\n"),
     ] {
-        // Not over TCP: some systems throw away what was told when a connection is closed on somebody who still sends, and this one does not.
+        // Not over TCP: whether a reset discards the last reply depends on the system.
         let (mut client, stream) = tokio::io::duplex(1000);
         let serving = resp::serve_connection(server.service().clone(), stream, "nobody".into());
         server.block_on(async move {
             let serving = tokio::spawn(serving);
             client.write_all(sent).await.unwrap();
-            let mut heard = Vec::new();
-            client.read_to_end(&mut heard).await.unwrap();
-            assert_eq!(String::from_utf8(heard).unwrap(), told);
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.unwrap();
+            assert_eq!(String::from_utf8(received).unwrap(), reply);
             client.write_all(&[b'x'; 100_000]).await.expect("somebody takes it");
             drop(client);
             serving.await.unwrap();
@@ -77,7 +77,7 @@ fn a_client_that_still_sends_hears_why_it_is_closed() {
 }
 
 #[test]
-fn a_transaction_has_an_end() {
+fn transactions_have_at_most_1024_commands() {
     let server = Server::start();
     let mut client = server.client();
     client.send(&words("MULTI"));
@@ -90,22 +90,22 @@ fn a_transaction_has_an_end() {
 }
 
 #[test]
-fn a_transaction_is_not_a_way_to_fill_the_memory() {
+fn queued_commands_are_bounded_in_bytes_and_keys() {
     let server = Server::with(Options { request_bytes_max: 500_000, ..Options::default() });
     let mut client = server.client();
-    for (asked, told) in [
+    for (asked, reply) in [
         (format!("SET {{t}}a {}", "x".repeat(60_000)), "-ERR a transaction has at most 500000 bytes"),
         (format!("MGET{}", " {t}a".repeat(1000)), "-ERR a transaction names at most 4096 keys"),
     ] {
         assert_eq!(client.ask("MULTI"), "OK");
-        let refused = (0..20).map(|_| client.ask(&asked)).find(|told| told != "QUEUED");
-        assert_eq!(refused.as_deref(), Some(told));
+        let refused = (0..20).map(|_| client.ask(&asked)).find(|reply| reply != "QUEUED");
+        assert_eq!(refused.as_deref(), Some(reply));
         assert!(client.ask("EXEC").starts_with("-EXECABORT "));
     }
 }
 
 #[test]
-fn too_many_connections_are_turned_away() {
+fn connections_above_the_limit_are_rejected() {
     let server = Server::with(Options { connections_max: 3, ..Options::default() });
     let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));
@@ -122,96 +122,96 @@ fn too_many_connections_are_turned_away() {
 }
 
 #[test]
-fn who_says_nothing_or_half_a_word_is_closed() {
-    let server = impatient();
+fn incomplete_commands_time_out() {
+    let server = short_timeout_server();
     // Nothing at all; half a command; half a line; a command and half of another.
     for sent in ["", "*2\r\n$4\r\nECHO\r\n$5\r\nhe", "PI", "*"] {
         let mut client = server.client();
         client.send(sent.as_bytes());
         let took = closed(&mut client);
-        assert!(took >= WORD / 2, "{sent:?} was closed after {took:?}");
+        assert!(took >= READ_TIMEOUT / 2, "{sent:?} was closed after {took:?}");
     }
     let mut client = server.client();
     client.send(b"PING\r\nPI");
     assert_eq!(client.read_raw(), b"+PONG\r\n");
     closed(&mut client);
-    // Whoever has said something whole may be silent.
+    // A connection may be idle after a complete command.
     let mut idle = server.client();
     assert_eq!(idle.ask("PING"), "PONG");
-    thread::sleep(WORD * 2);
+    thread::sleep(READ_TIMEOUT * 2);
     assert_eq!(idle.ask("PING"), "PONG");
     eventually("all others are gone", || server.service().metrics.get(Metric::RespOpen) == 1);
 }
 
 #[test]
-fn a_byte_now_and_then_is_not_a_word() {
-    let server = impatient();
+fn single_bytes_do_not_extend_the_timeout() {
+    let server = short_timeout_server();
     let mut client = server.client();
     let start = Instant::now();
     let mut bytes = words("ECHO 0123456789012345678901234567890123456789").into_iter().cycle();
     let ended = loop {
         let byte = bytes.next().unwrap();
         match client.stream.write_all(&[byte]) {
-            // The first word is never ended.
-            Ok(()) if byte != b'9' => thread::sleep(WORD / 10),
+            // The first command is never completed.
+            Ok(()) if byte != b'9' => thread::sleep(READ_TIMEOUT / 10),
             Ok(()) => {}
             Err(_) => break true,
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             break false;
         }
     };
-    assert!(ended, "a connection was held for {PATIENCE:?} by a command without end");
+    assert!(ended, "a connection was held for {TIMEOUT:?} by a command without end");
 }
 
 #[test]
-fn who_does_not_read_is_closed() {
-    let server = impatient();
+fn clients_that_do_not_read_are_closed() {
+    let server = short_timeout_server();
     let mut client = server.client();
     assert_eq!(client.ask(&format!("SET big {}", "x".repeat(60_000))), "OK");
-    let mut greedy = server.client();
-    greedy.stream.set_write_timeout(Some(WORD)).unwrap();
+    let mut flooder = server.client();
+    flooder.stream.set_write_timeout(Some(READ_TIMEOUT)).unwrap();
     let start = Instant::now();
     let ended = loop {
-        match greedy.stream.write(&words("GET big").repeat(100)) {
+        match flooder.stream.write(&words("GET big").repeat(100)) {
             Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(_) => break true,
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             break false;
         }
     };
-    assert!(ended, "still open after {PATIENCE:?}");
+    assert!(ended, "still open after {TIMEOUT:?}");
     assert_eq!(client.ask("PING"), "PONG");
 }
 
 #[test]
-fn the_greedy_cost_little() {
-    let server = impatient();
+fn clients_that_do_not_read_cost_little_memory() {
+    let server = short_timeout_server();
     let mut client = server.client();
     assert_eq!(client.ask(&format!("SET big {}", "x".repeat(20_000))), "OK");
     let before = most_resident_bytes();
-    // A large command makes room for many small ones behind it, all of which are there at once; and nothing is ever read.
+    // A large command grows the buffer, so that many small ones arrive at once. The client reads nothing.
     let large = words(&format!("PING {} {}", "x".repeat(500_000), "x".repeat(60_000)));
     for asked in ["GET big\r\n".repeat(60_000), "COMMAND\r\n".repeat(60_000)] {
-        let (mut greedy, stream) = tokio::io::duplex(4 << 20);
+        let (mut flooder, stream) = tokio::io::duplex(4 << 20);
         let serving = resp::serve_connection(server.service().clone(), stream, "nobody".into());
         server.block_on(async {
-            greedy.write_all(&large).await.unwrap();
-            greedy.write_all(asked.as_bytes()).await.unwrap();
-            tokio::time::timeout(PATIENCE, serving).await.expect("whoever does not read is closed");
+            flooder.write_all(&large).await.unwrap();
+            flooder.write_all(asked.as_bytes()).await.unwrap();
+            tokio::time::timeout(TIMEOUT, serving).await.expect("whoever does not read is closed");
         });
-        drop(greedy);
+        drop(flooder);
     }
-    // Or in one command.
-    let told = client.ask(&format!("MGET{}", " big".repeat(20_000)));
-    assert_eq!(told, "-ERR the answer is longer than 67108864 bytes: ask for fewer keys at a time");
+    // The same with one command.
+    let reply = client.ask(&format!("MGET{}", " big".repeat(20_000)));
+    assert_eq!(reply, "-ERR the answer is longer than 67108864 bytes: ask for fewer keys at a time");
     let grown = most_resident_bytes().saturating_sub(before);
     assert!(grown < 250 << 20, "{} MiB more", grown >> 20);
 }
 
-/// The most memory that this process ever had. What other tests of it took at the same time is in it as well.
+/// Peak memory of this process, other tests included.
 fn most_resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -219,7 +219,7 @@ fn most_resident_bytes() -> usize {
 }
 
 #[test]
-fn the_idle_do_not_disturb_the_active() {
+fn idle_connections_do_not_delay_active_ones() {
     let server = Server::start();
     let mut idle: Vec<Client> = (0..500).map(|_| server.client()).collect();
     let mut active = server.client();

@@ -39,7 +39,8 @@ fn expiry_and_append_do_not_log_the_value() {
     }
 }
 
-/// Inside a transaction the present value is a condition: it is logged once, and not a second time as the new value.
+/// Inside a transaction the present value is a condition: it is logged once, and not a second time as the new
+/// value.
 #[test]
 fn expiry_in_a_transaction_logs_the_value_once() {
     let server = Server::start();

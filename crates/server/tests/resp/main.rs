@@ -1,6 +1,6 @@
-//! The protocol of Redis from outside: the same commands to Redis and to us, and what only we have.
+//! The RESP server from outside: comparison with a real Redis, and the commands that only Jeton has.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod access;
 mod atomic;

@@ -1,18 +1,18 @@
-//! What clients ask about commands: what Redis says of its own, we say of ours of the same name.
+//! `COMMAND` reports the same metadata as Redis for commands of the same name.
 
 use jeton_resp::reply_parser::Value;
 
 use crate::client::show;
 use crate::redis::Both;
 
-/// Ours alone, or newer than the Redis that we compare ourselves with.
+/// Commands of Jeton only, or newer than the Redis used for comparison.
 const OURS: &[&str] = &["increx", "jadd", "jdel", "jget", "jmadd", "jop", "jreset", "jset"];
 
 /// Name, arity, flags, first key, last key, step, categories.
 const FIELDS: usize = 7;
 
 #[test]
-fn commands_are_described_as_redis_describes_them() {
+fn command_metadata_matches_redis() {
     let both = Both::start();
     for version in [2, 3] {
         let mut pair = both.pair(version);
@@ -44,11 +44,11 @@ fn commands_are_described_as_redis_describes_them() {
         let Value::Array(all) = pair.jeton.call(&["COMMAND"]) else { panic!("a list") };
         assert_eq!(all.len(), names.len());
         let docs = pair.jeton.call(&["COMMAND", "DOCS", "jadd", "get", "nothing"]);
-        let told = match docs {
+        let reply = match docs {
             Value::Array(flat) => flat.len() / 2,
             Value::Map(pairs) => pairs.len(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(told, 2);
+        assert_eq!(reply, 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Many commands at once, and one command in many pieces.
+//! Pipelines, and commands that arrive in pieces.
 
 use std::thread;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn ten_thousand_commands_in_one_write() {
             _ => words("DEL {t}b"),
         })
         .collect();
-    // While the answers are read, so that neither end waits for the other for ever.
+    // Sent while replies are read, so that client and server do not deadlock.
     let mut sending = client.stream.try_clone().unwrap();
     thread::scope(|scope| {
         scope.spawn(move || std::io::Write::write_all(&mut sending, &commands).unwrap());
@@ -43,7 +43,7 @@ fn commands_in_single_bytes() {
     let bytes = [words("SET a 5"), words("INCRBY a 7"), b"GET a\r\n".to_vec(), words("ECHO hello")].concat();
     for byte in bytes {
         client.send(&[byte]);
-        // Each in a packet of its own.
+        // One byte per packet.
         thread::sleep(Duration::from_micros(200));
     }
     assert_eq!(client.read(), Value::Simple(b"OK".into()));
@@ -53,10 +53,10 @@ fn commands_in_single_bytes() {
 }
 
 #[test]
-fn each_answer_is_in_the_version_of_its_command() {
+fn replies_use_the_version_of_their_command() {
     let server = Server::start();
     let mut client = server.client();
-    // The version changes between commands that came together.
+    // The version changes within one pipeline.
     let greeting =
         [words("GET none"), words("HELLO 3"), words("GET none"), words("RESET"), words("GET none")].concat();
     client.send(&greeting);
@@ -68,7 +68,7 @@ fn each_answer_is_in_the_version_of_its_command() {
 }
 
 #[test]
-fn commands_of_a_connection_are_done_in_their_order() {
+fn commands_of_a_connection_run_in_order() {
     let server = Server::start();
     let mut client = server.client();
     for round in 0..50 {
@@ -86,8 +86,8 @@ fn commands_of_a_connection_are_done_in_their_order() {
         ];
         let bytes: Vec<u8> = all.iter().flat_map(|one| command(one)).collect();
         client.send(&bytes);
-        let said: Vec<String> = all.iter().map(|_| crate::client::show(&client.read())).collect();
-        assert_eq!(said, ["OK", "2", "2", "25", "\"25\"", "1", "1", "0", "1"]);
+        let replies: Vec<String> = all.iter().map(|_| crate::client::show(&client.read())).collect();
+        assert_eq!(replies, ["OK", "2", "2", "25", "\"25\"", "1", "1", "0", "1"]);
     }
 }
 

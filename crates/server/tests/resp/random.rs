@@ -1,4 +1,4 @@
-//! Random commands to Redis and to us, in pipelines of random length: the answers are the same bytes.
+//! Sends random pipelines to Redis and to Jeton: the replies must be the same bytes.
 //!
 //! `JETON_RESP_SEED` repeats a run that failed.
 
@@ -11,7 +11,7 @@ use crate::redis_parity::integer;
 const COMMANDS: usize = 6000;
 const PIPELINE_MAX: u64 = 40;
 
-/// Numbers that look random, the same for the same seed.
+/// Deterministic random numbers (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
 }
 
 #[test]
-fn random_commands_are_answered_as_by_redis() {
+fn random_commands_match_redis() {
     let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 86_400;
     let seeds = match std::env::var("JETON_RESP_SEED") {
         Ok(seed) => vec![seed.parse().expect("a number")],
@@ -64,12 +64,12 @@ fn random_commands_are_answered_as_by_redis() {
     }
 }
 
-/// The same bytes; or, where the time is told, times that are near to each other.
+/// Equal bytes, or times that are close to each other.
 fn alike(name: &[u8], redis: &[u8], jeton: &[u8]) -> bool {
     let slack = match name {
         b"TTL" | b"EXPIRETIME" => 2,
         b"PTTL" | b"PEXPIRETIME" => 2000,
-        // What was told in a transaction is told in one answer.
+        // The replies of a transaction are in one array.
         b"EXEC" => {
             let lines =
                 |raw: &[u8]| String::from_utf8_lossy(raw).lines().map(str::to_owned).collect::<Vec<_>>();
@@ -87,7 +87,7 @@ fn alike(name: &[u8], redis: &[u8], jeton: &[u8]) -> bool {
 
 fn near(redis: &[u8], jeton: &[u8], slack: u64) -> bool {
     match (integer(redis), integer(jeton)) {
-        // Small numbers are no times.
+        // Small numbers are not times.
         (Some(redis), Some(jeton)) => redis > 100 && jeton > 100 && redis.abs_diff(jeton) <= slack,
         _ => false,
     }
@@ -96,7 +96,8 @@ fn near(redis: &[u8], jeton: &[u8], slack: u64) -> bool {
 struct Grammar {
     random: Random,
     in_transaction: bool,
-    /// Ends that are told as times to live are each later than the one before: were two the same, it would be chance which is later.
+    /// Makes each time to live longer than the one before: equal ones would make `GT` and `LT` depend on
+    /// timing.
     later: u64,
 }
 
@@ -127,7 +128,7 @@ impl Grammar {
         .into_bytes()
     }
 
-    /// A time to live in seconds, far off.
+    /// A time to live in the far future, or an invalid one.
     fn life(&mut self, unit: u64) -> Vec<u8> {
         self.later += 1;
         match self.random.below(10) {
@@ -139,7 +140,7 @@ impl Grammar {
         }
     }
 
-    /// An end, far off or long past.
+    /// An expiry time in the far future or the past.
     fn end(&mut self, unit: u64) -> Vec<u8> {
         match self.random.below(8) {
             0 => b"1".to_vec(),
@@ -226,7 +227,7 @@ impl Grammar {
         let name = self.random.pick(&names);
         words.push(word(name));
         if self.random.one_in(60) {
-            // Too few arguments, mostly.
+            // Usually too few arguments.
             return words;
         }
         match name {

@@ -1,4 +1,4 @@
-//! Redis itself, for as long as a test runs.
+//! A real redis-server for the duration of a test.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ pub struct Redis {
 
 impl Redis {
     pub fn start() -> Self {
-        // Between finding a free port and taking it, somebody else may.
+        // Another process may take the free port before redis-server does.
         for _ in 0..10 {
             if let Some(redis) = Self::try_start() {
                 return redis;
@@ -32,7 +32,7 @@ impl Redis {
         let folder = tempfile::tempdir().unwrap();
         let mut process = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            // One database, as we have.
+            // One database, as in Jeton.
             .args(["--databases", "1", "--dir"])
             .arg(folder.path())
             .stdin(Stdio::null())
@@ -40,12 +40,12 @@ impl Redis {
             .stderr(Stdio::null())
             .spawn()
             .expect("redis-server is installed: `cargo xtask test` does it");
-        let output = process.stdout.take().expect("it is piped");
+        let output = process.stdout.take().expect("stdout is piped");
         let redis = Self { process, port, _folder: folder };
         let mut lines = BufReader::new(output).lines();
         let ready =
             lines.by_ref().map_while(Result::ok).any(|line| line.contains("Ready to accept connections"));
-        // It may say more, and must not wait for somebody to read it.
+        // Drains further output, so that redis-server does not block on a full pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         ready.then_some(redis)
     }
@@ -57,7 +57,7 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        let _gone_perhaps = self.process.kill();
+        let _may_have_exited = self.process.kill();
         let _reaped = self.process.wait();
     }
 }
@@ -83,13 +83,13 @@ impl Both {
         pair
     }
 
-    /// No keys in either.
+    /// Deletes all keys of both servers.
     pub fn flush(&self) {
         self.pair(2).each(|client| assert_eq!(client.ask("FLUSHALL"), "OK"));
     }
 }
 
-/// A connection to each.
+/// A connection to each server.
 pub struct Pair {
     pub redis: Client,
     pub jeton: Client,
@@ -101,7 +101,7 @@ impl Pair {
         act(&mut self.jeton);
     }
 
-    /// Asks both, and what each answers, as it is: first Redis, then we.
+    /// Sends bytes to both servers and returns the raw replies, of Redis first.
     pub fn ask(&mut self, bytes: &[u8]) -> [Vec<u8>; 2] {
         self.each(|client| client.send(bytes));
         [self.redis.read_raw(), self.jeton.read_raw()]

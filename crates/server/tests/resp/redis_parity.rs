@@ -1,16 +1,16 @@
-//! The same commands, line by line, to Redis and to us: the answers are the same bytes.
+//! Sends the same commands to Redis and to Jeton: the replies must be the same bytes.
 //!
-//! The cases are in texts, one command a line:
+//! The cases are text files with one command per line:
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `== title` | all keys are gone, and the connection is a new one |
+//! | `== title` | deletes all keys and opens a new connection |
 //! | `SET a "b c"` | a command; in quotes are `\n`, `\r`, `\t`, `\\`, `\"` and `\xff` |
-//! | `~5 TTL a` | a number that may differ by so much |
-//! | `! reason; SET a b` | must differ, for this reason |
-//! | `% text` | these bytes as they are, with the same escapes; then one answer |
-//! | `%% text` | these bytes as they are, and everything until the connection is closed |
-//! | `a*70000` in a command | so many bytes |
+//! | `~5 TTL a` | a number that may differ by at most 5 |
+//! | `! reason; SET a b` | the replies must differ, for this reason |
+//! | `% text` | sends these bytes with escapes; compares one reply |
+//! | `%% text` | sends these bytes with escapes; compares all bytes until the connection is closed |
+//! | `a*70000` in a command | the byte repeated 70000 times |
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ const CASES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_answer_is_that_of_redis() {
+fn replies_match_redis() {
     let both = Both::start();
     let mut wrong = String::new();
     let mut compared = 0;
@@ -94,12 +94,12 @@ fn compare(pair: &mut Pair, line: &str) -> Result<(), String> {
     if redis == jeton { Ok(()) } else { shown(&redis, &jeton) }
 }
 
-/// The number of an answer that is one.
+/// The number of an integer reply.
 pub fn integer(raw: &[u8]) -> Option<i64> {
     std::str::from_utf8(raw.strip_prefix(b":")?).ok()?.trim_end().parse().ok()
 }
 
-/// The words of a line; what is in quotes is one.
+/// Splits a line into words; a quoted text is one word.
 fn split(line: &str) -> Vec<Vec<u8>> {
     let mut words = Vec::new();
     let mut rest = line.trim();

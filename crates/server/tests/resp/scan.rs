@@ -1,4 +1,4 @@
-//! Walks through all keys, while they come and go.
+//! Scans over all keys during concurrent writes.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use jeton_server::Options;
 use crate::client::{Client, command, words};
 use crate::server::Server;
 
-/// A page of a walk: the next cursor, and the keys.
+/// A page of a scan: the next cursor and the keys.
 fn page(client: &mut Client, cursor: &str, options: &str) -> (String, Vec<String>) {
     client.send(&words(&format!("SCAN {cursor} {options}")));
     let Value::Array(parts) = client.read() else { panic!("a cursor and keys") };
@@ -17,7 +17,7 @@ fn page(client: &mut Client, cursor: &str, options: &str) -> (String, Vec<String
     (text(cursor), keys.iter().map(text).collect())
 }
 
-fn walk(client: &mut Client, options: &str) -> Vec<String> {
+fn scan_all(client: &mut Client, options: &str) -> Vec<String> {
     let (mut cursor, mut all) = page(client, "0", options);
     while cursor != "0" {
         let (next, keys) = page(client, &cursor, options);
@@ -34,7 +34,7 @@ fn set_all(client: &mut Client, keys: impl Iterator<Item = String>) {
 }
 
 #[test]
-fn a_walk_tells_every_key_that_is_there_throughout() {
+fn a_scan_reports_every_key_that_stays() {
     let server = Server::start();
     let mut client = server.client();
     let (mut stay, mut go) = (BTreeSet::new(), BTreeSet::new());
@@ -46,12 +46,12 @@ fn a_walk_tells_every_key_that_is_there_throughout() {
     assert_eq!(client.ask("DBSIZE"), "6000");
 
     let mut other = server.client();
-    let (mut cursor, mut told) = page(&mut client, "0", "COUNT 50");
+    let (mut cursor, mut reply) = page(&mut client, "0", "COUNT 50");
     let mut leaving = go.iter();
     let mut come = 0;
     let mut gone = BTreeSet::new();
     while cursor != "0" {
-        // Others delete and add between the pages.
+        // Another client deletes and adds keys between the pages.
         for key in leaving.by_ref().take(40) {
             assert_eq!(other.ask(&format!("DEL {key}")), "1");
             gone.insert(key.clone());
@@ -62,25 +62,25 @@ fn a_walk_tells_every_key_that_is_there_throughout() {
         let (next, keys) = page(&mut client, &cursor, "COUNT 50");
         assert!(keys.len() <= 50);
         for key in &keys {
-            assert!(!before.contains(key), "{key} was gone before");
+            assert!(!before.contains(key), "{key} was deleted before");
         }
-        told.extend(keys);
+        reply.extend(keys);
         cursor = next;
     }
-    let told: BTreeSet<String> = told.into_iter().collect();
+    let reply: BTreeSet<String> = reply.into_iter().collect();
     for key in &stay {
-        assert!(told.contains(key), "{key} is there all the time and was not told");
+        assert!(reply.contains(key), "{key} was not reported");
     }
     assert!(gone.len() > 1000 && come > 1000, "{} {come}", gone.len());
     let now = 6000 - gone.len() + come;
     assert_eq!(client.ask("DBSIZE"), now.to_string());
-    let all = walk(&mut client, "COUNT 4000");
+    let all = scan_all(&mut client, "COUNT 4000");
     assert_eq!(all.len(), now);
-    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), now, "none twice");
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), now, "no key twice");
 }
 
 #[test]
-fn patterns_and_kinds_choose() {
+fn match_and_type_filter_keys() {
     let server = Server::start();
     server.table("other", crate::server::opaque());
     let mut client = server.client();
@@ -88,40 +88,40 @@ fn patterns_and_kinds_choose() {
     set_all(&mut client, (0..50).map(|number| format!("item[{number}]")));
     set_all(&mut client, (0..9).map(|number| format!("other/{number}")));
     assert_eq!(client.ask("DBSIZE"), "350");
-    assert_eq!(walk(&mut client, "MATCH user:* COUNT 7").len(), 300);
-    assert_eq!(walk(&mut client, "MATCH user:1?").len(), 10);
-    assert_eq!(walk(&mut client, "MATCH *:1 COUNT 1000"), ["user:1"]);
-    assert_eq!(walk(&mut client, "MATCH user:7"), ["user:7"]);
-    assert_eq!(walk(&mut client, "MATCH item\\[1\\] COUNT 20"), ["item[1]"]);
-    assert_eq!(walk(&mut client, "MATCH [i]tem* COUNT 20").len(), 50);
-    assert_eq!(walk(&mut client, "TYPE string").len(), 350);
-    assert_eq!(walk(&mut client, "TYPE hash").len(), 0);
-    assert_eq!(walk(&mut client, "MATCH nothing*").len(), 0);
-    assert_eq!(walk(&mut client, "MATCH other*").len(), 0);
-    // What is over is not told.
+    assert_eq!(scan_all(&mut client, "MATCH user:* COUNT 7").len(), 300);
+    assert_eq!(scan_all(&mut client, "MATCH user:1?").len(), 10);
+    assert_eq!(scan_all(&mut client, "MATCH *:1 COUNT 1000"), ["user:1"]);
+    assert_eq!(scan_all(&mut client, "MATCH user:7"), ["user:7"]);
+    assert_eq!(scan_all(&mut client, "MATCH item\\[1\\] COUNT 20"), ["item[1]"]);
+    assert_eq!(scan_all(&mut client, "MATCH [i]tem* COUNT 20").len(), 50);
+    assert_eq!(scan_all(&mut client, "TYPE string").len(), 350);
+    assert_eq!(scan_all(&mut client, "TYPE hash").len(), 0);
+    assert_eq!(scan_all(&mut client, "MATCH nothing*").len(), 0);
+    assert_eq!(scan_all(&mut client, "MATCH other*").len(), 0);
+    // Expired keys are not reported.
     assert_eq!(client.ask("PEXPIREAT user:7 1"), "1");
-    assert_eq!(walk(&mut client, "MATCH user:7").len(), 0);
-    let told = client.ask("SCAN 123456789");
-    assert_eq!(told, "-ERR invalid cursor: the walk is forgotten; begin again at 0");
+    assert_eq!(scan_all(&mut client, "MATCH user:7").len(), 0);
+    let reply = client.ask("SCAN 123456789");
+    assert_eq!(reply, "-ERR invalid cursor: the walk is forgotten; begin again at 0");
 }
 
 #[test]
-fn what_a_walk_tells_is_a_name_of_the_key() {
+fn reported_names_resolve_to_their_keys() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(client.ask("MSET default/a/b 1 deep 2"), "OK");
     for options in ["", "MATCH d*", "MATCH default/*", "MATCH default/a*", "MATCH *"] {
-        let all = walk(&mut client, options);
+        let all = scan_all(&mut client, options);
         assert!(all.contains(&"default/a/b".to_string()), "{options}: {all:?}");
         for key in all {
             assert_eq!(client.ask(&format!("EXISTS {key}")), "1");
         }
     }
-    assert_eq!(walk(&mut client, "MATCH a*").len(), 0);
+    assert_eq!(scan_all(&mut client, "MATCH a*").len(), 0);
 }
 
 #[test]
-fn everything_is_deleted_only_where_that_is_allowed() {
+fn flush_needs_the_option() {
     let server = Server::with(Options::default());
     let mut client = server.client();
     assert_eq!(client.ask("SET a 1"), "OK");
@@ -136,6 +136,6 @@ fn everything_is_deleted_only_where_that_is_allowed() {
     assert_eq!(client.ask("SET other/a 1"), "OK");
     assert_eq!(client.ask("FLUSHALL"), "OK");
     assert_eq!(client.ask("DBSIZE"), "0");
-    assert_eq!(walk(&mut client, "").len(), 0);
+    assert_eq!(scan_all(&mut client, "").len(), 0);
     assert_eq!(client.ask("GET other/a"), "\"1\"");
 }

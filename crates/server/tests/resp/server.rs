@@ -1,4 +1,4 @@
-//! Our server, in this process.
+//! A Jeton server in the test process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{Client, TIMEOUT};
 
-/// A server on a free port, with a store of its own.
+/// A server on a free port with its own store.
 pub struct Server {
     folder: TempDir,
     runtime: Runtime,
@@ -32,7 +32,7 @@ struct Running {
 }
 
 impl Server {
-    /// With what most tests want.
+    /// Starts a server with flushing allowed.
     pub fn start() -> Self {
         Self::with(Options { allow_flush: true, ..Options::default() })
     }
@@ -63,57 +63,57 @@ impl Server {
         let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let port = listener.local_addr().unwrap().port();
         let until = async move {
-            let _told_or_dropped = stopped.await;
+            let _sent_or_dropped = stopped.await;
         };
         let serving = self.runtime.spawn(resp::serve(service.clone(), listener, until));
         self.running = Some(Running { service, port, stop, serving });
     }
 
-    /// Tells it to stop, and what to wait for until it has.
-    pub fn tell_to_stop(&mut self) -> impl FnOnce(&Self) + use<> {
-        let Running { service, stop, serving, .. } = self.running.take().expect("it runs");
-        let _gone_perhaps = stop.send(());
+    /// Begins a shutdown. The returned function waits for its end.
+    pub fn begin_stop(&mut self) -> impl FnOnce(&Self) + use<> {
+        let Running { service, stop, serving, .. } = self.running.take().expect("the server is running");
+        let _may_be_stopped = stop.send(());
         move |server: &Self| {
             server.runtime.block_on(serving).unwrap().unwrap();
             service.engine.close();
         }
     }
 
-    /// Stops it, and starts it again on the same store.
+    /// Restarts the server on the same store.
     pub fn restart(&mut self) {
-        self.tell_to_stop()(self);
+        self.begin_stop()(self);
         self.run();
     }
 
-    /// Stops it, and starts it again on the same store with other options.
+    /// Restarts the server on the same store with other options.
     pub fn restart_with(&mut self, options: Options) {
         self.options = options;
         self.restart();
     }
 
     pub fn port(&self) -> u16 {
-        self.running.as_ref().expect("it runs").port
+        self.running.as_ref().expect("the server is running").port
     }
 
     pub fn service(&self) -> &Arc<Service> {
-        &self.running.as_ref().expect("it runs").service
+        &self.running.as_ref().expect("the server is running").service
     }
 
     pub fn client(&self) -> Client {
         Client::connect(self.port())
     }
 
-    /// Does something where the server runs.
+    /// Runs a future on the runtime of the server.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
 
-    /// Makes a table.
+    /// Creates a table.
     pub fn table(&self, name: &str, settings: TableSettings) {
         self.service().engine.create_table(name, settings).unwrap();
     }
 
-    /// The time as the store sees it, in milliseconds.
+    /// The time of the engine, in milliseconds since 1970.
     pub fn millis(&self) -> u64 {
         self.service().millis()
     }
@@ -122,12 +122,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.running.is_some() {
-            self.tell_to_stop()(self);
+            self.begin_stop()(self);
         }
     }
 }
 
-/// Takes any text as an id, and writes without one.
+/// Settings that accept opaque ids and writes without an id.
 pub fn opaque() -> TableSettings {
     TableSettings {
         formats: Formats::only(Format::Opaque),
@@ -136,18 +136,18 @@ pub fn opaque() -> TableSettings {
     }
 }
 
-/// A UUID of version 7 of a time, told apart by a number.
+/// A UUIDv7 of this time, unique by `number`.
 pub fn uuid(millis: u64, number: u64) -> String {
     let bits = u128::from(millis) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number);
     let hex = format!("{bits:032x}");
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(start.elapsed() < TIMEOUT, "not within {TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -1,4 +1,4 @@
-//! A server that is told to stop.
+//! Shutdown of the server.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::client::words;
 use crate::server::Server;
 
 #[test]
-fn what_is_under_way_is_answered_and_nothing_else_is_done() {
+fn requests_in_flight_are_answered() {
     let mut server = Server::start();
     const CLIENTS: usize = 4;
     let port = server.port();
@@ -19,7 +19,7 @@ fn what_is_under_way_is_answered_and_nothing_else_is_done() {
                     let mut client = crate::client::Client::connect(port);
                     let mut acknowledged = 0;
                     loop {
-                        // The connection ends at any moment; what is under way then is answered first.
+                        // The connection closes at any moment, after the requests in flight are answered.
                         if std::io::Write::write_all(&mut client.stream, &words("INCR a").repeat(20)).is_err()
                         {
                             return acknowledged;
@@ -44,12 +44,12 @@ fn what_is_under_way_is_answered_and_nothing_else_is_done() {
         counting.into_iter().map(|one| one.join().unwrap()).sum()
     });
     let count: i64 = server.client().ask("GET a").trim_matches('"').parse().unwrap();
-    assert_eq!(count, acknowledged, "what was done was told, and what was told was done");
+    assert_eq!(count, acknowledged, "exactly the acknowledged increments are applied");
     assert!(acknowledged > 400);
 }
 
 #[test]
-fn the_idle_are_closed() {
+fn idle_connections_are_closed() {
     let mut server = Server::start();
     let mut idle: Vec<_> = (0..20).map(|_| server.client()).collect();
     idle.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));

@@ -1,4 +1,4 @@
-//! Tables beside the default one, and what they promise less.
+//! Tables other than the default, and tables with weaker guarantees.
 
 use jeton_core::{Durability, Mode, TableSettings};
 
@@ -32,7 +32,7 @@ fn a_slash_names_a_table() {
     assert_eq!(client.ask("GET any/"), "-ERR the row is empty");
     assert_eq!(client.ask("MGET a none/a"), client.ask("GET none/a"));
     assert_eq!(client.ask("PING"), "PONG");
-    // A transaction is in one table.
+    // A transaction is limited to one table.
     for asked in ["MULTI", "INCR {t}a", "INCR any/{t}a"] {
         client.ask(asked);
     }
@@ -65,7 +65,7 @@ fn two_names_of_a_key_are_one_key() {
 }
 
 #[test]
-fn tables_that_promise_less_say_so() {
+fn replies_report_weaker_guarantees() {
     let mut server = Server::start();
     server.table("relaxed", TableSettings { durability: Durability::Relaxed, ..opaque() });
     server.table("probably", TableSettings { mode: Mode::Probabilistic { target: 1e-6 }, ..opaque() });
@@ -92,10 +92,10 @@ fn tables_that_promise_less_say_so() {
 }
 
 #[test]
-fn a_transaction_that_is_too_large_says_so() {
+fn oversized_transactions_are_rejected() {
     let server = Server::start();
     let mut client = server.client();
-    // An operation has 256 changes: two for each of these, and three where it is given an end.
+    // An operation has at most 256 changes: two per key, and three with an expiry time.
     for (keys, ends, fits) in
         [(128, "", true), (129, "", false), (85, " EX 100", true), (86, " EX 100", false)]
     {
@@ -103,13 +103,13 @@ fn a_transaction_that_is_too_large_says_so() {
         for key in 0..keys {
             assert_eq!(client.ask(&format!("SET {{t}}{key} v{ends}")), "QUEUED");
         }
-        let told = client.ask("EXEC");
+        let reply = client.ask("EXEC");
         if fits {
-            assert_eq!(told.matches("OK").count(), keys, "{told}");
+            assert_eq!(reply.matches("OK").count(), keys, "{reply}");
             let all: Vec<String> = (0..keys).map(|key| format!("{{t}}{key}")).collect();
             assert_eq!(client.ask(&format!("DEL {}", all.join(" "))), keys.to_string());
         } else {
-            assert!(told.starts_with("-ERR too much to change at once: "), "{keys}: {told}");
+            assert!(reply.starts_with("-ERR too much to change at once: "), "{keys}: {reply}");
             assert_eq!(client.ask("EXISTS {t}0 {t}1"), "0");
         }
     }
