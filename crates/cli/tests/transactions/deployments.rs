@@ -16,7 +16,7 @@ pub fn a_second_deployment_of_the_same_number_is_refused(bank: &Bank) {
     let second = Cluster::lay_out(bank, &Setup::default(), first.number);
     second.must(&["init"]);
     let refused = second.serve_in_vain();
-    for words in ["cluster", "is deployment", "another number of cluster", "DELETE FROM etx_deployment"] {
+    for words in ["cluster", "is deployment", "another cluster number", "DELETE FROM etx_deployment"] {
         assert!(refused.contains(words), "{words:?} is not in:\n{refused}");
     }
     // The first one has noticed nothing.
