@@ -35,7 +35,7 @@ from jeton._transactions.retry import AnsweredBy, SendTo, FanOutRetryState, Tran
 from jeton._transactions.wire import AckWatermark, Problem, parse, read, whole
 
 DONE = (200, {"id": "x", "outcome": "done", "result": {"left": 60}})
-NOT_YET = (409, {"type": "/problems/no-answer-yet", "detail": "ask again"})
+NOT_YET = (409, {"type": "/problems/outcome-unknown", "detail": "ask again"})
 BUSY = (503, {"type": "/problems/busy", "detail": "too much"})
 #: Reads the request, and never says anything.
 KEEP = None

@@ -106,7 +106,7 @@ error_codes! {
         "/openapi.json and the page at / describe the paths. In a path, a slash within a row is written %2F.";
     MethodNotAllowed, "method-not-allowed", None, 405, false, false, "The path does not support this method",
         "The header Allow lists the supported methods. /openapi.json describes them.";
-    OutcomeUnknown, "no-answer-yet", Some("IDBUSY"), 409, true, true, "The outcome is not known yet",
+    OutcomeUnknown, "outcome-unknown", Some("IDBUSY"), 409, true, true, "The outcome is not known yet",
         "The server did not complete the operation within the request timeout. It may still take effect. Retry \
          with the same id after the seconds in Retry-After: the response is then the first result, and the \
          operation counts once.";

@@ -224,7 +224,7 @@ impl Rejection {
             Self::CellTooLarge => ErrorCode::CellTooLarge,
             Self::Overflow => ErrorCode::Overflow,
             Self::NotACounter => ErrorCode::NotACounter,
-            Self::Held => ErrorCode::Prepared,
+            Self::Reserved => ErrorCode::Prepared,
             Self::Bound { .. } => ErrorCode::BeyondBound,
             Self::Capacity { .. } => ErrorCode::Busy,
         }

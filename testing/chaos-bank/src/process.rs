@@ -50,7 +50,7 @@ impl Process {
         Self {
             number,
             address,
-            ready: format!("/v1/works/{:032x}:0/1", 0),
+            ready: format!("/v1/internal/transactions/{:032x}:0/attempts/1", 0),
             program: program.to_owned(),
             config: config.to_owned(),
             data: folder.join(format!("server-{number}")),

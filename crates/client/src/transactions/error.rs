@@ -28,7 +28,7 @@ pub enum Problem {
     Unauthorized,
     /// `forbidden`: the token lacks the right.
     Forbidden,
-    /// `outcome-unknown`, `no-answer-yet`: the transaction is in flight and has no outcome yet.
+    /// `outcome-unknown`: the transaction is in flight and has no outcome yet.
     OutcomeUnknown,
     /// `busy`, `not-ready`, `full`, `throttled`: the server did not start the transaction.
     Busy,

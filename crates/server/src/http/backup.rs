@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::error_mapping::LATER;
 use super::json;
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 use super::server::Peer;
 use crate::Service;
@@ -70,7 +70,7 @@ pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> 
     if asked.service().options.backup_dir.is_none() && !is_here {
         let detail =
             "copies are asked for on the server's own machine, unless it is started with --backup-dir";
-        return Err(Problem::new(Kind::Forbidden, detail));
+        return Err(Problem::new(ErrorCode::Forbidden, detail));
     }
     let body: BackupBody = asked.json().await?;
     let done = asked.app.aside(move |service| copy(service, &body)).await??;
@@ -81,7 +81,7 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
     // Two at once would take twice the disk, and mostly are one that somebody asked for again.
     let _alone = match service.copying.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            return Err(Problem::new(Kind::Busy, "a copy is being made already").again_after(LATER));
+            return Err(Problem::new(ErrorCode::Busy, "a copy is being made already").retry_in(LATER));
         }
         Ok(alone) => alone,
         Err(TryLockError::Poisoned(alone)) => alone.into_inner(),
@@ -92,21 +92,22 @@ fn copy(service: &Service, body: &BackupBody) -> Result<BackupDone, Problem> {
         && Path::new(of) != store
     {
         let detail = format!("this server has its store in {}, not in {of}", store.display());
-        return Err(Problem::new(Kind::BackupTarget, detail));
+        return Err(Problem::new(ErrorCode::BackupTarget, detail));
     }
     let target = target(Path::new(&body.to), &store, service.options.backup_dir.as_deref())?;
     let report = service.engine.checkpoint(&target).map_err(|error| match &error {
-        BackupError::NotEmpty(_) => Problem::new(Kind::BackupTarget, error.to_string()),
-        BackupError::Io { path, .. } if path.starts_with(&target) => {
-            Problem::new(Kind::BackupTarget, format!("{error}; what there is of the copy cannot be opened"))
-        }
-        _ => Problem::new(Kind::Storage, format!("{error}; what there is of the copy cannot be opened")),
+        BackupError::NotEmpty(_) => Problem::new(ErrorCode::BackupTarget, error.to_string()),
+        BackupError::Io { path, .. } if path.starts_with(&target) => Problem::new(
+            ErrorCode::BackupTarget,
+            format!("{error}; what there is of the copy cannot be opened"),
+        ),
+        _ => Problem::new(ErrorCode::Storage, format!("{error}; what there is of the copy cannot be opened")),
     })?;
     if service.access.has_tokens() {
         // What tokens have created is in the copy as well: otherwise restoring it would be a way around their limits.
         let file = UsageFile::new(target.join(UsageFile::NAME));
         file.write(&service.access.used())
-            .map_err(|error| Problem::new(Kind::BackupTarget, error.to_string()))?;
+            .map_err(|error| Problem::new(ErrorCode::BackupTarget, error.to_string()))?;
     }
     tracing::info!(to = %target.display(), files = report.files, "a copy of the store was made");
     Ok(BackupDone { to: target.display().to_string(), files: report.files, log_entries: report.entries })
@@ -117,9 +118,9 @@ fn target(to: &Path, store: &Path, root: Option<&Path>) -> Result<PathBuf, Probl
     if !to.is_absolute() || to.components().any(|part| part == Component::ParentDir) {
         let detail =
             "`to` is an absolute path, without `..`: what it is relative to would be the server's affair";
-        return Err(Problem::new(Kind::BadRequest, detail));
+        return Err(Problem::new(ErrorCode::BadRequest, detail));
     }
-    let refused = |why: String| Err(Problem::new(Kind::BackupTarget, why));
+    let refused = |why: String| Err(Problem::new(ErrorCode::BackupTarget, why));
     let target = resolved(to).map_err(|error| unusable(to, &error))?;
     if target.starts_with(store) {
         return refused(format!("{} is in the store itself", to.display()));
@@ -147,7 +148,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Problem {
-    Problem::new(Kind::BackupTarget, format!("{} cannot be used: {error}", path.display()))
+    Problem::new(ErrorCode::BackupTarget, format!("{} cannot be used: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -166,7 +167,7 @@ mod tests {
         std::fs::write(here.join("file"), "").unwrap();
         let (store, root) = (here.join("store"), here.join("root"));
         let kind = |to: &str, root: Option<&Path>| {
-            target(&here.join(to), &store, root).map_err(|problem| problem.kind)
+            target(&here.join(to), &store, root).map_err(|problem| problem.code)
         };
 
         assert_eq!(kind("new/er", None), Ok(here.join("new/er")));
@@ -183,12 +184,12 @@ mod tests {
             ("root/link", Some(&root)),
             ("root/link/below", Some(&root)),
         ] {
-            assert_eq!(kind(to, root.map(PathBuf::as_path)), Err(Kind::BackupTarget), "{to}");
+            assert_eq!(kind(to, root.map(PathBuf::as_path)), Err(ErrorCode::BackupTarget), "{to}");
         }
-        assert_eq!(kind("root/../new", Some(&root)), Err(Kind::BadRequest));
+        assert_eq!(kind("root/../new", Some(&root)), Err(ErrorCode::BadRequest));
         assert_eq!(
-            target(Path::new("new"), &store, None).map_err(|problem| problem.kind),
-            Err(Kind::BadRequest)
+            target(Path::new("new"), &store, None).map_err(|problem| problem.code),
+            Err(ErrorCode::BadRequest)
         );
     }
 }

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::change_body::ChangeBody;
 use super::json;
 use super::outcome_body::{Outcome, OutcomeList, ReplySource};
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
 /// The most operations of a request.
@@ -71,7 +71,7 @@ pub fn check_number(number: usize) -> Result<(), Problem> {
     let detail = format!(
         "a request has at most {ITEMS_MAX} operations, not {number}: send several, or use the import"
     );
-    Err(Problem::new(Kind::TooLarge, detail).with("limit", ITEMS_MAX))
+    Err(Problem::new(ErrorCode::TooLarge, detail).with("limit", ITEMS_MAX))
 }
 
 /// Does many operations, independent of each other.
@@ -97,7 +97,8 @@ pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> 
 
 fn plan(asked: &RequestContext, item: &RawValue) -> PlannedOperation {
     let mut step: ChangeBody = json::object(item.get().as_bytes())?;
-    let table = step.table.take().ok_or_else(|| Problem::new(Kind::BadJson, "missing member `table`"))?;
+    let table =
+        step.table.take().ok_or_else(|| Problem::new(ErrorCode::BadJson, "missing member `table`"))?;
     asked.may(&table, step.op.right())?;
     let table = asked.service().engine.table(&table)?;
     let operation = operation(asked, &table, step)?;

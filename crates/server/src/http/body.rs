@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use hyper::body::{Body as _, Frame};
 use tokio::sync::mpsc;
 
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 
 /// Pieces of a response that may wait for a slow reader.
 const WAITING_MAX: usize = 16;
@@ -28,14 +28,14 @@ pub async fn next(body: &mut Body, timeout: Duration) -> Result<Option<Bytes>, P
                 }
                 Some(Err(error)) => {
                     let detail = format!("the body broke off: {error}");
-                    return Err(Problem::new(Kind::BadRequest, detail));
+                    return Err(Problem::new(ErrorCode::BadRequest, detail));
                 }
             }
         }
     };
     tokio::time::timeout(timeout, read).await.unwrap_or_else(|_| {
         let detail = format!("the body did not go on within {timeout:?}");
-        Err(Problem::new(Kind::BadRequest, detail))
+        Err(Problem::new(ErrorCode::BadRequest, detail))
     })
 }
 
@@ -43,7 +43,7 @@ pub async fn next(body: &mut Body, timeout: Duration) -> Result<Option<Bytes>, P
 pub async fn whole(body: &mut Body, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!("the body has more than {limit} bytes, which is the most that is taken here");
-        Problem::new(Kind::TooLarge, detail).with("limit", limit)
+        Problem::new(ErrorCode::TooLarge, detail).with("limit", limit)
     };
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());

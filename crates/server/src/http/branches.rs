@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use super::change_body::{ChangeBody, ChangeKind};
 use super::error_mapping::SOON;
 use super::json;
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
 /// The most branches that are listed.
@@ -109,10 +109,11 @@ pub async fn put(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
 }
 
 fn addition(asked: &RequestContext, mut step: ChangeBody) -> Result<Addition, Problem> {
-    let table = step.table.take().ok_or_else(|| Problem::new(Kind::BadJson, "missing member `table`"))?;
+    let table =
+        step.table.take().ok_or_else(|| Problem::new(ErrorCode::BadJson, "missing member `table`"))?;
     asked.may(&table, Right::Add)?;
     if step.op != ChangeKind::Add || step.id.is_some() {
-        return Err(Problem::new(Kind::BadJson, "a branch only adds, and its name is the only id"));
+        return Err(Problem::new(ErrorCode::BadJson, "a branch only adds, and its name is the only id"));
     }
     let table = asked.service().engine.table(&table)?;
     let row = step.row()?;
@@ -168,7 +169,7 @@ async fn settle(asked: &RequestContext, ending: BranchOutcome) -> Result<Respons
         (FinishResult::Unknown, _) => {
             let detail =
                 "the branch is not held, or not all of it, and was not committed as far as is remembered";
-            Err(Problem::new(Kind::UnknownBranch, detail))
+            Err(Problem::new(ErrorCode::UnknownBranch, detail))
         }
     }
 }
@@ -225,7 +226,7 @@ async fn work<T: Send + 'static>(
         Ok(Err(_)) => Err(EngineError::Closed.into()),
         Err(_) => {
             let detail = "there was no answer within the time allowed; what became of the branch is not known here: ask again";
-            Err(Problem::new(Kind::NoAnswerYet, detail).again_after(SOON))
+            Err(Problem::new(ErrorCode::OutcomeUnknown, detail).retry_in(SOON))
         }
     }
 }
@@ -239,5 +240,5 @@ fn settled(ending: BranchOutcome) -> Problem {
         BranchOutcome::Commit => ("commit", "the branch was committed"),
         BranchOutcome::Abort => ("abort", "the branch was aborted, perhaps before it was ever held"),
     };
-    Problem::new(Kind::BranchSettled, detail).with("ending", name)
+    Problem::new(ErrorCode::BranchFinished, detail).with("ending", name)
 }

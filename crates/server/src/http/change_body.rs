@@ -8,7 +8,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::json::JsonInteger;
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 
 /// What can be done to a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema, Default)]
@@ -151,7 +151,7 @@ pub struct ParsedChange {
 }
 
 fn wrong(detail: impl Into<String>) -> Problem {
-    Problem::new(Kind::BadJson, detail)
+    Problem::new(ErrorCode::BadJson, detail)
 }
 
 /// A column as text; none is the unnamed one.

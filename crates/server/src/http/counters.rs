@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::change_body::{AddBody, ChangeKind, ParsedChange, PlainBody, PutBody, SetBody, column};
 use super::outcome_body::{Outcome, durability};
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::query::Query;
 use super::request_context::{RequestContext, decoded};
 use super::{date, json, list_counters};
@@ -132,7 +132,7 @@ pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> 
     let Some((row, verb)) = found else {
         let detail =
             "what to do with a counter is said at the end of its path: :add, :set, :reset, :delete or :put";
-        return Err(Problem::new(Kind::NotFound, detail));
+        return Err(Problem::new(ErrorCode::NotFound, detail));
     };
     let row = decoded(row)?;
     let table = asked.table(verb.right())?;
@@ -178,7 +178,7 @@ fn single(
         (status = 401, body = ProblemBody, content_type = "application/problem+json", description = "No valid token."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "The token lacks the right `add`."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "no-answer-yet (retry with the same id), unknown-session, fenced, overflow, not-a-counter."),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "outcome-unknown (retry with the same id), unknown-session, fenced, overflow, not-a-counter."),
         (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "id-expired: it is not known any more whether this id was counted, and it is not counted now."),
         (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: the id was used for another operation."),
         (status = 429, body = ProblemBody, content_type = "application/problem+json", description = "throttled: more than the rate of the token."),
@@ -286,13 +286,13 @@ pub async fn many(asked: RequestContext) -> Result<Response<Body>, Problem> {
     }
     if rows.len() > ROWS_MAX {
         let detail = format!("at most {ROWS_MAX} rows are read at a time, not {}", rows.len());
-        return Err(Problem::new(Kind::BadRequest, detail));
+        return Err(Problem::new(ErrorCode::BadRequest, detail));
     }
     for name in ["prefix", "limit", "after"] {
         if query.one(name)?.is_some() {
             let detail =
                 format!("`{name}` is for listing, and `row` for reading given rows: use one of them");
-            return Err(Problem::new(Kind::BadRequest, detail));
+            return Err(Problem::new(ErrorCode::BadRequest, detail));
         }
     }
     asked.spend(rows.len())?;

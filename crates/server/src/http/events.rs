@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::batch::{self, check_number};
 use super::json::JsonInteger;
 use super::outcome_body::{Outcome, OutcomeList};
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 use super::{date, json, percent};
 
@@ -56,7 +56,7 @@ struct Data {
 }
 
 fn wrong(detail: impl Into<String>) -> Problem {
-    Problem::new(Kind::BadJson, detail)
+    Problem::new(ErrorCode::BadJson, detail)
 }
 
 /// What an event adds.
@@ -104,7 +104,7 @@ fn in_headers(headers: &HeaderMap) -> Result<Event<'static>, Problem> {
         let text = value.to_str().ok().and_then(|text| percent::decode(text).ok());
         let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
         text.map(Some).ok_or_else(|| {
-            Problem::new(Kind::BadRequest, format!("the header {name} is not percent-encoded UTF-8"))
+            Problem::new(ErrorCode::BadRequest, format!("the header {name} is not percent-encoded UTF-8"))
         })
     };
     Ok(Event {

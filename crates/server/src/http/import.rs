@@ -19,7 +19,7 @@ use super::batch;
 use super::body::{self, Lines, Writer};
 use super::change_body::ChangeBody;
 use super::json;
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::{RequestContext, throttled};
 
 const NDJSON: &str = "application/x-ndjson";
@@ -184,7 +184,7 @@ impl Import {
             }
             if read.is_err() {
                 let detail = format!("line {} is longer than a request may be", self.line + 1);
-                return Err(Problem::new(Kind::TooLarge, detail).into());
+                return Err(Problem::new(ErrorCode::TooLarge, detail).into());
             }
         }
         self.take(&lines.end()).await?;
@@ -215,11 +215,14 @@ impl Import {
     fn operation(&self, line: &[u8]) -> Result<Operation, Problem> {
         let step: ChangeBody = json::object(line)?;
         if step.table.is_some() {
-            return Err(Problem::new(Kind::BadJson, "`table` is in the path, and the same for all lines"));
+            return Err(Problem::new(
+                ErrorCode::BadJson,
+                "`table` is in the path, and the same for all lines",
+            ));
         }
         if step.id.is_none() {
             let detail = "a line of an import needs an `id`: without it, importing again would count again";
-            return Err(Problem::new(Kind::IdRequired, detail));
+            return Err(Problem::new(ErrorCode::IdRequired, detail));
         }
         self.asked.may(&self.table.name, step.op.right())?;
         batch::operation(&self.asked, &self.table, step)
@@ -266,7 +269,7 @@ impl Import {
                     Ok(outcome) if outcome.fate.replayed => self.progress.replayed += 1,
                     Ok(outcome) if outcome.fate.applied => self.progress.applied += 1,
                     Ok(_) => self.progress.refused += 1,
-                    Err(problem) if passes(problem.kind) && since.elapsed() < patience => {
+                    Err(problem) if passes(problem.code) && since.elapsed() < patience => {
                         again.push((line, operation))
                     }
                     Err(problem) => self.fail(line, problem),
@@ -346,12 +349,12 @@ impl Import {
 }
 
 /// Whether waiting may help.
-fn passes(kind: Kind) -> bool {
-    matches!(kind, Kind::Busy | Kind::Full | Kind::NoAnswerYet)
+fn passes(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Busy | ErrorCode::Full | ErrorCode::OutcomeUnknown)
 }
 
 fn closing() -> Problem {
-    Problem::new(Kind::Closing, "the server is closing: run the import again, the same lines count once")
+    Problem::new(ErrorCode::Closing, "the server is closing: run the import again, the same lines count once")
 }
 
 fn text(progress: &Progress) -> Vec<u8> {

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::suggestion::nearest;
 
 /// A response with this as its body.
@@ -31,14 +31,14 @@ pub fn response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
 
 /// Reads a body.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
-    serde_json::from_slice(text).map_err(|error| Problem::new(Kind::BadJson, explain(&error)))
+    serde_json::from_slice(text).map_err(|error| Problem::new(ErrorCode::BadJson, explain(&error)))
 }
 
 /// Reads a body that is an object. Serde would take a list of its values as well, and nobody would know what that means.
 pub fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
     match text.trim_ascii_start().first() {
         None | Some(b'{') => read(text),
-        Some(_) => Err(Problem::new(Kind::BadJson, "a JSON object is expected here: {...}")),
+        Some(_) => Err(Problem::new(ErrorCode::BadJson, "a JSON object is expected here: {...}")),
     }
 }
 

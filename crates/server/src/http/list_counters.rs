@@ -6,7 +6,7 @@ use jeton_core::{Cell, Column, Table};
 use jeton_engine::Ask;
 
 use super::counters::{Counter, Counters, ROWS_MAX, value};
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::query::Query;
 use super::request_context::RequestContext;
 use crate::Service;
@@ -24,7 +24,10 @@ pub async fn page(
     query: &Query,
 ) -> Result<Counters, Problem> {
     if query.one("column")?.is_some() {
-        return Err(Problem::new(Kind::BadRequest, "`column` goes with `row`; a listing shows all columns"));
+        return Err(Problem::new(
+            ErrorCode::BadRequest,
+            "`column` goes with `row`; a listing shows all columns",
+        ));
     }
     let limit = query.number("limit", PAGE, ROWS_MAX)?;
     let prefix = query.one("prefix")?.unwrap_or_default().to_vec();
@@ -67,7 +70,7 @@ pub async fn page(
 fn read_cursor(service: &Service, table: &Table, prefix: &[u8], cursor: &str) -> Result<Cell, Problem> {
     let wrong = || {
         let detail = "`after` is not `next` of a page of this table with this prefix; begin without it";
-        Problem::new(Kind::BadRequest, detail)
+        Problem::new(ErrorCode::BadRequest, detail)
     };
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| wrong())?;
     let cell = Cell::from_bytes(&bytes).map_err(|_| wrong())?;

@@ -19,7 +19,7 @@
 //! | `POST /v1/transactions/{procedure}` | a transaction over databases, once | `add` in `transaction.{procedure}` |
 //! | `GET /v1/transactions/{id}` | what stands about one | `read` in `transaction.*` |
 //! | `GET /v1/transactions`, `POST /v1/transactions/{id}/resolve` | what is in doubt, and the end of it | to administer the server |
-//! | `GET /v1/works/{id}/{try}` | who works on a try, for the other servers | `read` in `transaction.*` |
+//! | `GET /v1/internal/transactions/{id}/attempts/{n}` | whether this server executes an attempt, for the other servers | `read` in `transaction.*` |
 //! | `POST /v1/admin/backup` | copies the store | to administer the server |
 //! | `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/problems/..`, `/` | for machines and people | none |
 //!
@@ -41,13 +41,13 @@ mod idempotency_key;
 mod import;
 mod json;
 mod list_counters;
+mod metrics_text;
 mod openapi;
 mod operations;
 mod outcome_body;
 mod pages;
 mod percent;
 mod problem;
-mod problem_kind;
 mod query;
 mod request_context;
 mod routes;
@@ -56,6 +56,7 @@ mod settings;
 mod state;
 mod suggestion;
 mod tables;
+mod transaction_bodies;
 mod transactions;
 mod watch;
 mod write_timeout;

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::change_body::{ChangeBody, ChangeKind};
 use super::json;
 use super::outcome_body::{OutcomeBody, Outcomes};
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
 /// Several changes under one id, all or none.
@@ -91,7 +91,7 @@ fn change(
     for (member, is_there) in [("table", step.table.is_some()), ("id", step.id.is_some())] {
         if is_there {
             let detail = format!("`{member}` belongs to the operation, not to one of its changes");
-            return Err(Problem::new(Kind::BadJson, detail));
+            return Err(Problem::new(ErrorCode::BadJson, detail));
         }
     }
     let row = step.row()?;

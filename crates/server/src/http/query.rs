@@ -1,7 +1,7 @@
 //! The query of a request: names and bytes, some of them more than once.
 
 use super::percent;
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::suggestion::nearest;
 
 /// The query of a request.
@@ -22,12 +22,12 @@ impl Query {
                 };
                 let detail =
                     format!("The query has `{name}`, which is not known here{hint} Known are: {known_ones}.");
-                return Err(Problem::new(Kind::BadRequest, detail));
+                return Err(Problem::new(ErrorCode::BadRequest, detail));
             };
             let value = value.map_err(|_| {
                 let detail =
                     format!("In the query, `{name}` has a % that two hexadecimal digits do not follow.");
-                Problem::new(Kind::BadRequest, detail)
+                Problem::new(ErrorCode::BadRequest, detail)
             })?;
             pairs.push(((*name).to_owned(), value));
         }
@@ -44,14 +44,14 @@ impl Query {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (first, None) => Ok(first),
-            _ => Err(Problem::new(Kind::BadRequest, format!("The query has `{name}` more than once."))),
+            _ => Err(Problem::new(ErrorCode::BadRequest, format!("The query has `{name}` more than once."))),
         }
     }
 
     /// The only value of a name, as text.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
         let text = |value| std::str::from_utf8(value);
-        let wrong = |_| Problem::new(Kind::BadRequest, format!("In the query, `{name}` is not UTF-8."));
+        let wrong = |_| Problem::new(ErrorCode::BadRequest, format!("In the query, `{name}` is not UTF-8."));
         self.one(name)?.map(text).transpose().map_err(wrong)
     }
 
@@ -63,7 +63,7 @@ impl Query {
             _ => {
                 let detail =
                     format!("In the query, `{name}` must be a whole number from 1 to {max}, not {text:?}.");
-                Err(Problem::new(Kind::BadRequest, detail))
+                Err(Problem::new(ErrorCode::BadRequest, detail))
             }
         }
     }

@@ -10,7 +10,7 @@ use jeton_auth::{AuthContext, AuthError, Right, Throttled};
 use jeton_core::{Formats, OpId, Table};
 use serde::de::DeserializeOwned;
 
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::query::Query;
 use super::state::App;
 use super::{body, idempotency_key, json, percent};
@@ -36,7 +36,7 @@ impl FromRequest<App> for RequestContext {
         // A browser says so if the page that makes it write is of another site. Nobody on that page was asked.
         let cross_site = parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
         if cross_site && parts.method != Method::GET {
-            return Err(Problem::new(Kind::Forbidden, "web pages of other sites may not write here"));
+            return Err(Problem::new(ErrorCode::Forbidden, "web pages of other sites may not write here"));
         }
         let pass = enter(&app.service, &parts.headers)?;
         Ok(Self { app: app.clone(), pass, parts, body: Mutex::new(body) })
@@ -61,23 +61,26 @@ fn enter(service: &Service, headers: &HeaderMap) -> Result<AuthContext, Problem>
 pub fn denied(service: &Service, why: AuthError) -> Problem {
     service.metrics.add(Metric::Denied, 1);
     match why {
-        AuthError::NoToken => {
-            Problem::new(Kind::Unauthorized, "this server wants a token: Authorization: Bearer jeton_...")
-                .challenging("Bearer realm=\"jeton\"")
+        AuthError::NoToken => Problem::new(
+            ErrorCode::Unauthorized,
+            "this server wants a token: Authorization: Bearer jeton_...",
+        )
+        .with_challenge("Bearer realm=\"jeton\""),
+        why if why.is_about_the_token() => Problem::new(ErrorCode::TokenInvalid, why.to_string())
+            .with_challenge("Bearer realm=\"jeton\", error=\"invalid_token\""),
+        AuthError::Right(right) => {
+            Problem::new(ErrorCode::Forbidden, why.to_string()).with("right", right.name())
         }
-        why if why.is_about_the_token() => Problem::new(Kind::Unauthorized, why.to_string())
-            .challenging("Bearer realm=\"jeton\", error=\"invalid_token\""),
-        AuthError::Right(right) => Problem::new(Kind::Forbidden, why.to_string()).with("right", right.name()),
-        why => Problem::new(Kind::Forbidden, why.to_string()),
+        why => Problem::new(ErrorCode::Forbidden, why.to_string()),
     }
 }
 
 /// The problem of somebody who is too fast.
 pub fn throttled(service: &Service, why: Throttled) -> Problem {
     service.metrics.add(Metric::Throttled, 1);
-    let problem = Problem::new(Kind::Throttled, why.to_string());
+    let problem = Problem::new(ErrorCode::Throttled, why.to_string());
     match why.retry_after() {
-        Some(time) => problem.again_after(time),
+        Some(time) => problem.retry_in(time),
         None => problem,
     }
 }
@@ -127,7 +130,7 @@ impl RequestContext {
 
     /// A part of the path, as text.
     pub fn text_part(&self, at: usize) -> Result<String, Problem> {
-        let wrong = |_| Problem::new(Kind::BadRequest, "a part of the path is not UTF-8");
+        let wrong = |_| Problem::new(ErrorCode::BadRequest, "a part of the path is not UTF-8");
         String::from_utf8(self.part(at)?).map_err(wrong)
     }
 
@@ -187,20 +190,20 @@ impl RequestContext {
             "" => format!("the request does not say what its body is: send Content-Type: {wanted}"),
             found => format!("the body is said to be {found}: send Content-Type: {wanted}"),
         };
-        Err(Problem::new(Kind::MediaType, detail))
+        Err(Problem::new(ErrorCode::MediaType, detail))
     }
 
     /// The id of the operation: from the body, or from the header `Idempotency-Key`.
     pub fn id(&self, in_body: Option<String>, formats: Formats) -> Result<Option<OpId>, Problem> {
         let in_header = idempotency_key::read(&self.parts.headers).map_err(|why| {
-            Problem::new(Kind::IdInvalid, format!("the header Idempotency-Key cannot be read: {why}"))
+            Problem::new(ErrorCode::IdInvalid, format!("the header Idempotency-Key cannot be read: {why}"))
         })?;
         let text = match (in_body, in_header) {
             (Some(body), Some(header)) if body != header => {
                 let detail = format!(
                     "the body has the id {body:?} and the header Idempotency-Key {header:?}: send one, or the same in both"
                 );
-                return Err(Problem::new(Kind::IdConflict, detail));
+                return Err(Problem::new(ErrorCode::IdConflict, detail));
             }
             (body, header) => body.or(header),
         };
@@ -211,7 +214,7 @@ impl RequestContext {
     pub fn no_key(&self) -> Result<(), Problem> {
         if self.parts.headers.contains_key(idempotency_key::NAME) {
             let detail = "here every item has an id of its own, as its member \"id\": the header Idempotency-Key would name them all alike";
-            return Err(Problem::new(Kind::BadRequest, detail));
+            return Err(Problem::new(ErrorCode::BadRequest, detail));
         }
         Ok(())
     }
@@ -221,7 +224,7 @@ impl RequestContext {
 pub fn decoded(part: &str) -> Result<Vec<u8>, Problem> {
     percent::decode(part).map_err(|_| {
         Problem::new(
-            Kind::BadRequest,
+            ErrorCode::BadRequest,
             "a % in the path is not followed by two hexadecimal digits; the % itself is %25",
         )
     })

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper::Request;
@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::problem::{ErrorCode, Problem};
 use super::routes;
 use super::state::App;
 use super::write_timeout::WriteTimeout;
@@ -31,10 +32,16 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// How much longer than a request may take everybody has to end, once the server is closing.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Told to those for whom there is no place.
-const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-connection: close\r\ncontent-length: 134\r\n\r\n{\"type\":\"/problems/busy\",\"title\":\"Too much is under way\",\"status\":503,\
-\"detail\":\"too many connections are open: try again in a second\"}";
+/// The response to a connection above the limit.
+static TOO_MANY_CONNECTIONS: LazyLock<String> = LazyLock::new(|| {
+    let problem = Problem::new(ErrorCode::Busy, "too many connections are open; retry in a second");
+    let (status, body) = (problem.status(), serde_json::to_string(&problem.into_body()).unwrap_or_default());
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+});
 
 /// A server over HTTP.
 pub struct Server {
@@ -101,7 +108,7 @@ impl Server {
     fn welcome(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
         let Some(place) = self.place() else {
             // As far as it goes without waiting: who cannot be served must not cost anything.
-            let _told = stream.try_write(TURNED_AWAY);
+            let _best_effort = stream.try_write(TOO_MANY_CONNECTIONS.as_bytes());
             return;
         };
         connections.spawn(async move { self.serve_connection(place, stream, peer).await });
@@ -153,18 +160,5 @@ impl Server {
             tracing::debug!(%peer, %error, "a connection broke");
         }
         drop(place);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::TURNED_AWAY;
-
-    #[test]
-    fn what_is_told_to_those_turned_away_is_whole() {
-        let text = std::str::from_utf8(TURNED_AWAY).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{} bytes", body.len());
-        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{body}");
     }
 }

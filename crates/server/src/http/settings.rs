@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::json::JsonInteger;
 use super::outcome_body;
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::suggestion::nearest;
 
 /// The settings of a table. What is left out takes its default.
@@ -81,7 +81,7 @@ pub struct Settings {
 }
 
 fn wrong(setting: &'static str, why: impl std::fmt::Display) -> Problem {
-    Problem::new(Kind::BadSettings, format!("{setting}: {why}")).with("setting", setting)
+    Problem::new(ErrorCode::BadSettings, format!("{setting}: {why}")).with("setting", setting)
 }
 
 /// One of a few words.

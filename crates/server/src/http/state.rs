@@ -11,7 +11,7 @@ use jeton_engine::{Ask, EngineError, OperationOutcome, Response};
 use tokio::sync::watch;
 
 use super::error_mapping::SOON;
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use crate::Service;
 
 /// What all requests share.
@@ -54,7 +54,8 @@ impl App {
     pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Problem> {
         let request_timeout = self.service.options.request_timeout;
         tokio::time::timeout(request_timeout, work).await.map_err(|_| {
-            Problem::new(Kind::Busy, "the store did not answer within the time allowed").again_after(SOON)
+            Problem::new(ErrorCode::Busy, "the store did not respond within the request timeout")
+                .retry_in(SOON)
         })
     }
 
@@ -80,5 +81,5 @@ impl App {
 
 fn no_answer_yet() -> Problem {
     let detail = "there was no answer within the time allowed; whether it takes effect is not known here: ask again with the same id";
-    Problem::new(Kind::NoAnswerYet, detail).again_after(SOON)
+    Problem::new(ErrorCode::OutcomeUnknown, detail).retry_in(SOON)
 }

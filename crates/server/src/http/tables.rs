@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::json;
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 use super::settings::{Settings, SettingsBody};
 use crate::Service;
@@ -160,7 +160,7 @@ fn make(
         let table = if same { table } else { engine.change_table(name, settings)? };
         return Ok((StatusCode::OK, table));
     }
-    let exhausted = |error: Exhausted| Problem::new(Kind::Quota, error.to_string());
+    let exhausted = |error: Exhausted| Problem::new(ErrorCode::Quota, error.to_string());
     pass.take(Quota::Tables, 1).map_err(exhausted)?;
     match engine.create_table(name, settings.clone()) {
         Ok(table) => Ok((StatusCode::CREATED, table)),

@@ -157,7 +157,7 @@ fn counter_quota_limits_creation() {
     assert_eq!(few.ask("SET {t}a 9"), "OK");
     assert_eq!(few.ask("MSET {t}a 1 {t}d 2"), "OK");
     assert_eq!(used(), 3);
-    assert!(server.service().metrics.get(jeton_server::Metric::Quota) >= 10);
+    assert!(server.service().metrics.errors(jeton_core::ErrorCode::Quota) >= 10);
 }
 
 #[test]
