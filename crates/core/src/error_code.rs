@@ -1,9 +1,10 @@
 //! The table of every rejection and error that a client can receive.
 //!
 //! Server, clients, CLI, metrics and `docs/errors.md` use this table. What must hold:
-//! - A `code` names one row. It is the last part of the `type` of an HTTP problem and the `outcome` label of metrics.
-//! - Several rows may share a RESP prefix. [`ErrorCode::from_resp_prefix`] then returns the most general row, which
-//!   is the first one.
+//! - A `code` names one row. It is the last part of the `type` of an HTTP problem and the `outcome` label of
+//!   metrics.
+//! - Several rows may share a RESP prefix. [`ErrorCode::from_resp_prefix`] then returns the most general row,
+//!   which is the first one.
 //! - `may_have_applied` is about the request that got the error, not about earlier attempts with the same id.
 
 /// Declares the enum and the table from one list, so that neither can lack a row of the other.
@@ -221,8 +222,8 @@ impl ErrorCode {
         self.row().action
     }
 
-    /// The error that a RESP error line starts with. `None` for `ERR`, which many errors share, and for prefixes that
-    /// only Redis defines.
+    /// The error that a RESP error line starts with. `None` for `ERR`, which many errors share, and for
+    /// prefixes that only Redis defines.
     pub fn from_resp_prefix(prefix: &str) -> Option<Self> {
         if prefix == GENERIC_PREFIX {
             return None;
@@ -230,7 +231,8 @@ impl ErrorCode {
         TABLE.iter().find(|row| row.resp_prefix == Some(prefix)).map(|row| row.error)
     }
 
-    /// The error that the `type` of an HTTP problem names: `/problems/busy`, with or without what precedes the code.
+    /// The error that the `type` of an HTTP problem names: `/problems/busy`, with or without what precedes
+    /// the code.
     pub fn from_problem_type(problem_type: &str) -> Option<Self> {
         let code = problem_type.rsplit('/').next().unwrap_or_default();
         TABLE.iter().find(|row| row.code == code).map(|row| row.error)

@@ -49,6 +49,7 @@ mod partition;
 mod prepared;
 mod recompute;
 mod replay;
+pub mod rfc3339;
 mod session;
 mod settings;
 mod store_clock;

@@ -6,8 +6,9 @@ use std::time::Duration;
 /// Buckets with an upper bound; one more counts what is slower than the last bound.
 const BOUNDS: usize = 37;
 
-/// Upper bounds in nanoseconds: 50 us, each following one larger by a factor of about the square root of 2, up to 13 s.
-/// Two buckets an octave bound the error of a quantile by 41 %, or 19 % if the bucket is interpolated.
+/// Upper bounds in nanoseconds: 50 us, each following one larger by a factor of about the square root of 2,
+/// up to 13 s. Two buckets an octave bound the error of a quantile by 41 %, or 19 % if the bucket is
+/// interpolated.
 const BOUNDS_NANOS: [u64; BOUNDS] = {
     let mut bounds = [0; BOUNDS];
     let mut at = 0;
@@ -35,7 +36,8 @@ impl Default for LatencyHistogram {
 /// The counts of a histogram at one time.
 #[derive(Debug, PartialEq)]
 pub struct Snapshot {
-    /// The upper bound of each bucket in seconds and its own count, not cumulative. The last bound is infinite.
+    /// The upper bound of each bucket in seconds and its own count, not cumulative. The last bound is
+    /// infinite.
     pub buckets: Vec<(f64, u64)>,
     /// The sum of all buckets.
     pub count: u64,

@@ -1,8 +1,8 @@
 //! Counters, gauges and latency histograms of the service.
 //!
-//! All of them are atomics, updated without locks; `http/metrics_text.rs` writes them in the text format. What must
-//! hold: the set of labels is bounded, whatever clients send. Unknown commands share one label, and so do unknown
-//! paths and methods.
+//! All of them are atomics, updated without locks; `http/metrics_text.rs` writes them in the text format.
+//! What must hold: the set of labels is bounded, whatever clients send. Unknown commands share one label, and
+//! so do unknown paths and methods.
 
 use std::collections::BTreeMap;
 use std::sync::RwLock;
@@ -146,7 +146,8 @@ impl Metrics {
         }
     }
 
-    /// Counts the operations and reads of a batch. Applied operations and reads, the most frequent, are added once.
+    /// Counts the operations and reads of a batch. Applied operations and reads, the most frequent, are added
+    /// once.
     pub fn add_responses(&self, responses: &[Response]) {
         let (mut applied, mut read) = (0, 0);
         for response in responses {
@@ -160,8 +161,8 @@ impl Metrics {
         self.add(Metric::Read, read);
     }
 
-    /// Counts the commands of a pipeline batch and their latency, and empties the list. A client receives the replies
-    /// of a batch together, so each command has the latency of the batch.
+    /// Counts the commands of a pipeline batch and their latency, and empties the list. A client receives the
+    /// replies of a batch together, so each command has the latency of the batch.
     pub fn observe_batch(&self, batch: &mut BatchCommands) {
         let Some(started) = batch.started.take() else { return };
         let latency = started.elapsed();
@@ -186,8 +187,8 @@ impl Metrics {
         &self.commands[command.map_or(unknown, position)]
     }
 
-    /// Counts the time until the head of the response to an HTTP request. `route` is the pattern of the path, not the
-    /// path itself; `None` if no route matches.
+    /// Counts the time until the head of the response to an HTTP request. `route` is the pattern of the path,
+    /// not the path itself; `None` if no route matches.
     pub fn observe_http(&self, method: &str, route: Option<&str>, latency: Duration) {
         let method = METHODS.iter().position(|known| *known == method).unwrap_or(METHODS.len() - 1);
         let route = route.unwrap_or(UNKNOWN_ROUTE);
@@ -227,7 +228,8 @@ impl Metrics {
     }
 }
 
-/// The commands of a pipeline batch: runs of the same command, and the time at which the first one was parsed.
+/// The commands of a pipeline batch: runs of the same command, and the time at which the first one was
+/// parsed.
 #[derive(Debug, Default)]
 pub struct BatchCommands {
     started: Option<Instant>,

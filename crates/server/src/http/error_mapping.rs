@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use jeton_core::rfc3339;
 use jeton_core::units;
 use jeton_core::{AddressError, BranchError, IdError, OperationError, Rejection, SettingsError, Timestamp};
 use jeton_engine::{EngineError, PrepareError, TableError};
 
-use super::date;
 use super::problem::{ErrorCode, Problem};
 use crate::error_code::engine_error_code;
 
@@ -17,7 +17,7 @@ pub const SOON: Duration = Duration::from_secs(1);
 pub const LATER: Duration = Duration::from_secs(10);
 
 fn time(moment: Timestamp) -> String {
-    date::format(moment.as_nanos() / 1_000_000)
+    rfc3339::format(moment.as_nanos() / 1_000_000)
 }
 
 impl From<Rejection> for Problem {

@@ -1,4 +1,4 @@
-//! Pages for people: what this is, and what a problem means.
+//! HTML pages: the start page and the descriptions of problems.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,8 @@ use super::problem::{ErrorCode, Problem};
 
 const START: &str = include_str!("start.html");
 
-/// What a browser may do with the pages: run the script and use the style that are in them, ask this server, and nothing else.
+/// The content security policy: the inline script and style of the pages, requests to this server, and
+/// nothing else.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     let hash = |tag: &str| {
         let inside =
@@ -43,7 +44,7 @@ pub async fn start() -> Response<Body> {
     page(START.to_owned())
 }
 
-/// The style of the first page, for the others: by its hash the same is allowed there.
+/// The style of the start page, which the policy allows by its hash on the other pages too.
 fn style() -> &'static str {
     let inside = START.split_once("<style>").and_then(|(_, rest)| rest.split_once("</style>"));
     inside.map_or("", |(style, _)| style)
@@ -91,11 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_asks_nobody_else() {
+    fn the_page_loads_nothing_from_other_hosts() {
         for elsewhere in ["http://", "https://", "src=", "@import", "url("] {
             assert!(!START.contains(elsewhere), "{elsewhere}");
         }
-        // A script or style that is written into a tag is not in the hash, and would not work.
+        // The hash does not cover inline attributes, so browsers would block them.
         for inline in [" style=", " onclick=", " onload=", " onsubmit="] {
             assert!(!START.contains(inline), "{inline}");
         }

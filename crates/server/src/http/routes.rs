@@ -17,10 +17,10 @@ use super::{
 };
 use crate::Metric;
 
-/// What a browser may do with a page from here: nothing, unless a page says otherwise.
+/// The default content security policy: a browser may load nothing.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
 
-/// The addresses of a service.
+/// The routes of a service.
 pub fn router(app: App) -> Router {
     Router::new()
         .route("/v1/tables/{table}/counters", get(counters::many))
@@ -57,12 +57,12 @@ pub fn router(app: App) -> Router {
 }
 
 async fn not_found(request: Request) -> Problem {
-    let detail = format!("there is nothing at {}; what there is, /openapi.json says", request.uri().path());
+    let detail = format!("the path {} does not exist; /openapi.json lists the paths", request.uri().path());
     Problem::new(ErrorCode::NotFound, detail)
 }
 
 async fn method_not_allowed(request: Request) -> Problem {
-    let detail = format!("{} is not asked by {}", request.uri().path(), request.method());
+    let detail = format!("{} does not support {}", request.uri().path(), request.method());
     Problem::new(ErrorCode::MethodNotAllowed, detail)
 }
 

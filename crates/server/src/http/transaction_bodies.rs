@@ -19,9 +19,9 @@ use super::transactions::id_text;
 pub struct TransactionOutcome {
     /// The id that the client sent.
     id: String,
-    /// "done": the transaction has taken effect once in every database. "refused": a guard of the procedure failed.
-    /// "failed": a statement can never succeed. "given-up": every attempt failed. Except for "done", nothing has taken
-    /// effect and nothing will.
+    /// "done": the transaction has taken effect once in every database. "refused": a guard of the procedure
+    /// failed. "failed": a statement can never succeed. "given-up": every attempt failed. Except for "done",
+    /// nothing has taken effect and nothing will.
     outcome: &'static str,
     /// The result of the procedure, if the outcome is "done".
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,8 +76,9 @@ impl TransactionOutcome {
 pub struct TransactionStatusBody {
     /// The id.
     id: String,
-    /// "ended": the transaction has an outcome. "running": this server executes it. "undecided": attempts have failed, or
-    /// this server knows nothing of it. "forgotten": it is older than the window, or was acknowledged.
+    /// "ended": the transaction has an outcome. "running": this server executes it. "undecided": attempts
+    /// have failed, or this server knows nothing of it. "forgotten": it is older than the window, or was
+    /// acknowledged.
     state: &'static str,
     /// The outcome, if the transaction has ended.
     #[serde(skip_serializing_if = "Option::is_none")]

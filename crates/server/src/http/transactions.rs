@@ -1,7 +1,8 @@
 //! Transactions over databases: execute, status, list in doubt, resolve.
 //!
-//! What must hold: the client creates the id before the first attempt and keeps it for every retry; equal parameters
-//! are equal however their JSON is written; and no response of this file reports an outcome that is not decided.
+//! What must hold: the client creates the id before the first attempt and keeps it for every retry; equal
+//! parameters are equal however their JSON is written; and no response of this file reports an outcome that
+//! is not decided.
 
 use std::sync::Arc;
 
@@ -31,9 +32,9 @@ const RIGHTS: &str = "transaction.";
 
 /// Executes a transaction exactly once.
 ///
-/// Requests with the same id take effect once, whichever server of the cluster they reach, and all of them get the same
-/// outcome. A refusal is an outcome too (`outcome: "refused"`) and is stored like any other. Requires the right `add`
-/// in `transaction.{procedure}`.
+/// Requests with the same id take effect once, whichever server of the cluster they reach, and all of them
+/// get the same outcome. A refusal is an outcome too (`outcome: "refused"`) and is stored like any other.
+/// Requires the right `add` in `transaction.{procedure}`.
 #[utoipa::path(
     post, path = "/v1/transactions/{name}", operation_id = "transact", tag = "transactions",
     request_body(content = Object, description = "The parameters of the procedure."),
@@ -128,9 +129,9 @@ pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
 
 /// Resolves a transaction in doubt.
 ///
-/// If an attempt with prepared branches has no decision, the server first decides to abort it. Then it carries out the
-/// decision. The databases stay consistent: at worst a coordinator that is still running has to try again. Requires the
-/// right to administer the server.
+/// If an attempt with prepared branches has no decision, the server first decides to abort it. Then it
+/// carries out the decision. The databases stay consistent: at worst a coordinator that is still running has
+/// to try again. Requires the right to administer the server.
 #[utoipa::path(
     post, path = "/v1/transactions/{id}/resolve", operation_id = "resolveTransaction", tag = "transactions",
     params(("id" = String, Path, description = "The id.")),
@@ -143,7 +144,8 @@ pub async fn resolve(request: RequestContext) -> Result<Response<Body>, Problem>
     Ok(json::response(StatusCode::OK, &TransactionResolved::new(id, branches)))
 }
 
-/// `GET /v1/internal/transactions/{id}/attempts/{n}`: whether this server executes an attempt. Other servers send it.
+/// `GET /v1/internal/transactions/{id}/attempts/{n}`: whether this server executes an attempt. Other servers
+/// send it.
 pub async fn attempt(request: RequestContext) -> Result<Response<Body>, Problem> {
     request.may(RIGHTS, Right::Read)?;
     let id = parse_id(&request.text_part(3)?)?;

@@ -26,7 +26,7 @@ fn a_body_that_is_not_understood_is_told_why() {
             "a member that is there twice: `delta` at line 1 column 20",
         ),
         ("{\"delta\": 1,}".to_owned(), "trailing comma at line 1 column 13"),
-        ("[1]".to_owned(), "a JSON object is expected here: {...}"),
+        ("[1]".to_owned(), "expected a JSON object: {...}"),
         (
             "{\"delta\": 1, \"min\": 2, \"max\": 1}".to_owned(),
             "the bounds exclude every value: min 2 is above max 1",

@@ -79,7 +79,7 @@ fn a_batch_has_an_outcome_for_each() {
         results[2]["detail"].as_str().unwrap().starts_with("`time` is \"yesterday\": a time is written as")
     );
     assert_eq!(results[3]["detail"], "`specversion` is \"0.3\", and only 1.0 is known here");
-    assert_eq!(results[4]["detail"], "the event has no `subject`, which is needed here");
+    assert_eq!(results[4]["detail"], "the event has no `subject`, which is required");
     assert_eq!(results[6]["value"], 3);
 }
 

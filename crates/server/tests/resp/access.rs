@@ -238,7 +238,7 @@ fn rate_limit_applies_per_command() {
             _ => made += 1,
         }
     };
-    assert!(refused.starts_with("-BUSY over the rate of this token, try again in"), "{refused}");
+    assert!(refused.starts_with("-BUSY over the rate limit of this token, try again in"), "{refused}");
     assert!(made <= 20, "{made}");
     assert_eq!(client.ask("PING"), "PONG");
     assert_eq!(client.ask("MULTI"), "OK");
