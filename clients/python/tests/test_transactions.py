@@ -192,6 +192,7 @@ def test_what_may_have_been_done_is_not_acknowledged(client: Any) -> None:
     [
         (400, "bad-parameters", BadParameters),
         (401, "unauthorized", NoAuth),
+        (401, "token-invalid", NoAuth),
         (404, "unknown-procedure", UnknownProcedure),
         (410, "id-expired", IdExpired),
         (422, "id-mismatch", IdMismatch),

@@ -24,7 +24,7 @@ pub enum Problem {
     IdExpired,
     /// `id-mismatch`: the id belongs to another transaction.
     IdMismatch,
-    /// `unauthorized`: the server requires a valid token.
+    /// `unauthorized`, `token-invalid`: the server requires a valid token.
     Unauthorized,
     /// `forbidden`: the token lacks the right.
     Forbidden,

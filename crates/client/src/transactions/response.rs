@@ -138,6 +138,8 @@ mod tests {
             (404, "unknown-procedure", Problem::UnknownProcedure, refused),
             (410, "id-expired", Problem::IdExpired, refused),
             (422, "id-mismatch", Problem::IdMismatch, AttemptResult::NeverApplied),
+            (401, "unauthorized", Problem::Unauthorized, refused),
+            (401, "token-invalid", Problem::Unauthorized, refused),
             (403, "forbidden", Problem::Forbidden, refused),
             (409, "outcome-unknown", Problem::OutcomeUnknown, busy(true)),
             (429, "throttled", Problem::Busy, busy(false)),
