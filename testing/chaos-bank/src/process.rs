@@ -155,7 +155,7 @@ impl Process {
     pub fn failpoints_reached(&self) -> Vec<String> {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(text.get(self.log_from..).unwrap_or_default());
-        let met = text.lines().filter(|line| line.contains("a planned fault"));
+        let met = text.lines().filter(|line| line.contains("failpoint reached"));
         met.filter_map(|line| Some(line.split("point=\"").nth(1)?.split('"').next()?.to_owned())).collect()
     }
 }

@@ -65,8 +65,6 @@ const PENDING: &[&str] = &[
     "crates/filter/benches/",
     "crates/filter/src/",
     "crates/filter/tests/",
-    "crates/participants/src/",
-    "crates/participants/tests/",
     "crates/procedures/src/",
     "crates/register-postgres/src/",
     "crates/register-postgres/tests/",
