@@ -103,7 +103,7 @@ impl Event<'_> {
 fn in_headers(headers: &HeaderMap) -> Result<Event<'static>, Problem> {
     let attribute = |name: &str| -> Result<Option<String>, Problem> {
         let Some(value) = headers.get(name) else { return Ok(None) };
-        let text = value.to_str().ok().and_then(|text| percent_decode(text));
+        let text = value.to_str().ok().and_then(percent_decode);
         let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
         text.map(Some).ok_or_else(|| {
             Problem::new(ErrorCode::BadRequest, format!("the header {name} is not percent-encoded UTF-8"))
