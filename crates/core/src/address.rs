@@ -185,13 +185,7 @@ fn escape(row: &[u8], mut put: impl FnMut(&[u8])) {
 impl fmt::Debug for Cell {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (row, column) = self.row_and_column();
-        write!(
-            out,
-            "{}/{}/{}/{}",
-            self.partition().0,
-            self.table().0,
-            row.escape_ascii(),
-            column.escape_ascii()
-        )
+        let (row, column) = (row.escape_ascii(), column.escape_ascii());
+        write!(out, "{}/{}/{row}/{column}", self.partition().0, self.table().0)
     }
 }

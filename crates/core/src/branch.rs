@@ -74,7 +74,7 @@ pub enum BranchError {
     #[error("the name of a branch has 1 to {BRANCH_NAME_BYTES_MAX} bytes, not {0}")]
     Name(usize),
     /// There is no addition.
-    #[error("a branch without additions is none")]
+    #[error("a branch needs at least one addition")]
     Empty,
     /// There are too many additions.
     #[error("a branch has at most {ADDITIONS_MAX} additions")]
@@ -174,7 +174,7 @@ impl Branch {
         &self.additions
     }
 
-    /// The other partitions with a part, as far as this one knows.
+    /// The other partitions with a part; empty unless this is the home.
     pub fn elsewhere(&self) -> &[PartitionId] {
         &self.elsewhere
     }
@@ -249,7 +249,7 @@ impl Addition {
 }
 
 fn read_name(input: &mut Reader<'_>) -> Result<BranchName, DecodeError> {
-    BranchName::new(input.bytes()?).map_err(|_| DecodeError("a name that no branch has"))
+    BranchName::new(input.bytes()?).map_err(|_| DecodeError("an invalid name of a branch"))
 }
 
 const PREPARED: u8 = 0;
@@ -296,7 +296,7 @@ impl BranchLogItem {
         let (name, generation) = (read_name(input)?, Generation(input.varint()?));
         let count = input.count()?;
         if count > ADDITIONS_MAX || outcome == BranchOutcome::Abort && count > 0 {
-            return Err(DecodeError("more values than a branch can leave"));
+            return Err(DecodeError("more values than the branch has additions"));
         }
         let values = (0..count).map(|_| Value::decode(input)).collect::<Result<_, _>>()?;
         Ok(Self::Finished { name, outcome, values, generation })

@@ -3,6 +3,8 @@
 //! The encoding is on disk and never changes. Decoding never panics, and allocates no more than the input's
 //! length allows.
 
+use std::time::Duration;
+
 /// The bytes are not a valid encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid encoding: {0}")]
@@ -16,6 +18,10 @@ pub trait Write {
     fn put_varint(&mut self, value: u64);
     /// A zigzag varint: small numbers of either sign are short.
     fn put_signed(&mut self, value: i64);
+    /// Nanoseconds as a varint.
+    fn put_duration(&mut self, value: Duration) {
+        self.put_varint(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX));
+    }
     /// Eight bytes, little-endian.
     fn put_u64(&mut self, value: u64);
     /// Sixteen bytes, little-endian.
@@ -94,12 +100,12 @@ impl<'a> Reader<'a> {
 
     /// An error if bytes are left.
     pub fn finish(self) -> Result<(), DecodeError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError("bytes are left over")) }
+        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError("bytes after the end")) }
     }
 
     /// The next `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or(DecodeError("it ends too early"))?;
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(DecodeError("the input ends too early"))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -129,7 +135,26 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(DecodeError("a number without an end"))
+        Err(DecodeError("a number longer than 64 bits"))
+    }
+
+    /// A varint of at most 32 bits.
+    pub fn varint32(&mut self) -> Result<u32, DecodeError> {
+        u32::try_from(self.varint()?).map_err(|_| DecodeError("a number above 32 bits"))
+    }
+
+    /// A duration written by [`Write::put_duration`].
+    pub fn duration(&mut self) -> Result<Duration, DecodeError> {
+        self.varint().map(Duration::from_nanos)
+    }
+
+    /// One byte, 0 or 1.
+    pub fn flag(&mut self) -> Result<bool, DecodeError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(DecodeError("a flag that is neither 0 nor 1")),
+        }
     }
 
     /// A number written by [`Write::put_signed`].
@@ -161,12 +186,13 @@ impl<'a> Reader<'a> {
 
     /// A count of elements that take at least one byte each.
     pub fn count(&mut self) -> Result<usize, DecodeError> {
-        let count = usize::try_from(self.varint()?).map_err(|_| DecodeError("a count beyond memory"))?;
-        if count > self.rest.len() {
-            Err(DecodeError("a count beyond the bytes there are"))
-        } else {
-            Ok(count)
-        }
+        let count = self.varint()?;
+        self.check_count(count)
+    }
+
+    pub(crate) fn check_count(&self, count: u64) -> Result<usize, DecodeError> {
+        let count = usize::try_from(count).map_err(|_| DecodeError("a count beyond memory"))?;
+        if count > self.rest.len() { Err(DecodeError("a count beyond the input")) } else { Ok(count) }
     }
 }
 

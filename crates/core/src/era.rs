@@ -49,20 +49,15 @@ impl Era {
     /// A new era with empty filters.
     pub fn begin(number: u32, settings: TableSettings, floor: Timestamp) -> Result<Self, SettingsError> {
         settings.check()?;
-        let failed = |setting, why: String| SettingsError { setting, why };
-        let carries_time = |format: &Format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
-        let dated = if settings.formats.iter().any(|format| carries_time(&format)) {
-            let filter = settings.dated_filter().build_dated(UNUSED_KEY);
-            Some(filter.map_err(|error| failed("dated_window", error.to_string()))?)
-        } else {
-            None
-        };
-        let opaque = if settings.formats.contains(Format::Opaque) {
-            let filter = settings.opaque_filter().build(UNUSED_KEY);
-            Some(filter.map_err(|error| failed("opaque_window", error.to_string()))?)
-        } else {
-            None
-        };
+        let carries_time = |format| matches!(format, Format::Uuid7 | Format::Ulid | Format::Event);
+        let dated = settings.formats.iter().any(carries_time);
+        let dated = dated.then(|| settings.dated_filter().build_dated(UNUSED_KEY)).transpose();
+        let dated =
+            dated.map_err(|error| SettingsError { setting: "dated_window", why: error.to_string() })?;
+        let opaque = settings.formats.contains(Format::Opaque);
+        let opaque = opaque.then(|| settings.opaque_filter().build(UNUSED_KEY)).transpose();
+        let opaque =
+            opaque.map_err(|error| SettingsError { setting: "opaque_window", why: error.to_string() })?;
         Ok(Self { settings, number, floor, dated, opaque, leaky_until: AtomicU64::new(0) })
     }
 
@@ -129,25 +124,20 @@ impl Era {
 
     /// The generation of the record of an id that is accepted now.
     pub(crate) fn generation(&self, dated: Option<Timestamp>, now: Timestamp) -> Generation {
-        let settings = &self.settings;
+        let TableSettings { dated_window, opaque_window, .. } = self.settings;
         match dated {
-            Some(dated) => Generation::of(dated.after(settings.dated_window), settings.dated_window),
-            None => {
-                Generation::of(now.after(with_clock_drift(settings.opaque_window)), settings.opaque_window)
-            }
+            Some(dated) => Generation::of(dated.after(dated_window), dated_window),
+            None => Generation::of(now.after(with_clock_drift(opaque_window)), opaque_window),
         }
     }
 
     /// The generations that may hold an id of this era, the likeliest first.
     pub(crate) fn candidates(&self, dated: Option<Timestamp>, now: Timestamp) -> Vec<Generation> {
-        let settings = &self.settings;
-        match dated {
-            Some(_) => vec![self.generation(dated, now)],
-            None => {
-                let latest = now.after(with_clock_drift(settings.opaque_window));
-                Generation::between(now, latest, settings.opaque_window).collect()
-            }
+        if dated.is_some() {
+            return vec![self.generation(dated, now)];
         }
+        let window = self.settings.opaque_window;
+        Generation::between(now, now.after(with_clock_drift(window)), window).collect()
     }
 
     /// Drops expired ids.
@@ -162,10 +152,7 @@ impl Era {
 
     /// Status of the filter of dated ids and of that of opaque ids.
     pub fn status(&self) -> (Option<Status>, Option<Status>) {
-        (
-            self.dated.as_ref().map(|filter| filter.status()),
-            self.opaque.as_ref().map(|filter| filter.status()),
-        )
+        (self.dated.as_ref().map(DatedFilter::status), self.opaque.as_ref().map(ForgetfulFilter::status))
     }
 
     /// Bytes of the filters.

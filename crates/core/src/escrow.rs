@@ -178,7 +178,7 @@ impl PreparedBranches {
         input.finish()?;
         let elsewhere = branch.additions().iter().any(|one| one.cell.partition() != partition);
         if branch.name().as_bytes() != name || elsewhere {
-            return Err(DecodeError("the branch of another row"));
+            return Err(DecodeError("a branch of another row"));
         }
         self.missing = self.missing.checked_sub(1).ok_or(DecodeError("a branch that is not prepared"))?;
         self.insert(PreparedBranch { branch, since });

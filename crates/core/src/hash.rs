@@ -24,8 +24,8 @@ pub struct Secret([u8; 16]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdKey(pub u128);
 
-/// 64-bit hash of the changes of an operation, without its id. It tells a retry from another operation under
-/// the same id.
+/// 64-bit hash of the changes of an operation, without its id. It distinguishes a retry from another operation
+/// under the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PayloadHash(pub u64);
 

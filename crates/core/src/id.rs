@@ -112,6 +112,7 @@ impl Format {
     /// ([`OpId::event`] takes any source).
     pub fn parse(self, text: &str) -> Result<OpId, IdError> {
         let invalid = |why| IdError::Invalid { format: self, why };
+        let number = |text, why| number(text).ok_or(invalid(why));
         match self {
             Self::Uuid7 => uuid::parse7(text.as_bytes()).map(OpId::Uuid7).map_err(invalid),
             Self::Ulid => ulid::parse(text).map(OpId::Ulid).map_err(invalid),
@@ -120,17 +121,14 @@ impl Format {
                 let form = "write it as client/epoch/seq";
                 let (rest, seq) = text.rsplit_once('/').ok_or(invalid(form))?;
                 let (client, epoch) = rest.rsplit_once('/').ok_or(invalid(form))?;
-                OpId::sequenced(
-                    client,
-                    number(epoch).ok_or(invalid("the epoch is not a number"))?,
-                    number(seq).ok_or(invalid("the sequence is not a number"))?,
-                )
+                let epoch = number(epoch, "the epoch is not a number")?;
+                OpId::sequenced(client, epoch, number(seq, "the sequence is not a number")?)
             }
             Self::Event => {
                 let form = "write it as millis/source/id";
                 let (millis, rest) = text.split_once('/').ok_or(invalid(form))?;
                 let (source, id) = rest.split_once('/').ok_or(invalid(form))?;
-                OpId::event(source, id, number(millis).ok_or(invalid("the time is not a number"))?)
+                OpId::event(source, id, number(millis, "the time is not a number")?)
             }
         }
     }
@@ -267,31 +265,22 @@ impl OpId {
 
     /// Checks the limits of the id's format.
     pub(crate) fn check(&self) -> Result<(), IdError> {
-        let format = self.format();
-        let invalid = |why| Err(IdError::Invalid { format, why });
-        match self {
-            Self::Uuid7(bits) => match uuid::check7(*bits) {
-                Ok(_) => Ok(()),
-                Err(why) => invalid(why),
+        let why = match self {
+            Self::Uuid7(bits) => uuid::check7(*bits).err(),
+            Self::Ulid(_) => None,
+            Self::Sequenced { client, seq, .. } => match client.len() {
+                0 => Some("the client is empty"),
+                len if len > CLIENT_BYTES_MAX => Some("the client is longer than 64 bytes"),
+                _ => (*seq == 0).then_some("sequence numbers begin at 1"),
             },
-            Self::Ulid(_) => Ok(()),
-            Self::Sequenced { client, .. } if client.is_empty() => invalid("the client is empty"),
-            Self::Sequenced { client, .. } if client.len() > CLIENT_BYTES_MAX => {
-                invalid("the client is longer than 64 bytes")
-            }
-            Self::Sequenced { seq: 0, .. } => invalid("sequence numbers begin at 1"),
-            Self::Sequenced { .. } => Ok(()),
-            Self::Event { source, id, .. } if source.is_empty() || id.is_empty() => {
-                invalid("source and id must not be empty")
-            }
-            Self::Event { source, id, .. } if source.len() > ID_BYTES_MAX || id.len() > ID_BYTES_MAX => {
-                invalid("source and id have at most 255 bytes each")
-            }
-            Self::Event { .. } => Ok(()),
-            Self::Opaque(bytes) if bytes.is_empty() => invalid("it is empty"),
-            Self::Opaque(bytes) if bytes.len() > ID_BYTES_MAX => invalid("it is longer than 255 bytes"),
-            Self::Opaque(_) => Ok(()),
-        }
+            Self::Event { source, id, .. } => match (source.len(), id.len()) {
+                (0, _) | (_, 0) => Some("source and id must not be empty"),
+                (a, b) => (a.max(b) > ID_BYTES_MAX).then_some("source and id have at most 255 bytes each"),
+            },
+            Self::Opaque(bytes) if bytes.is_empty() => Some("it is empty"),
+            Self::Opaque(bytes) => (bytes.len() > ID_BYTES_MAX).then_some("it is longer than 255 bytes"),
+        };
+        why.map_or(Ok(()), |why| Err(IdError::Invalid { format: self.format(), why }))
     }
 
     /// Format of the id.
@@ -345,11 +334,10 @@ impl OpId {
             Format::Sequenced => {
                 Self::Sequenced { client: input.text()?.into(), epoch: input.varint()?, seq: input.varint()? }
             }
-            Format::Event => Self::Event {
-                source: input.text()?.into(),
-                id: input.text()?.into(),
-                millis: input.varint()?,
-            },
+            Format::Event => {
+                let (source, id) = (input.text()?.into(), input.text()?.into());
+                Self::Event { source, id, millis: input.varint()? }
+            }
             Format::Opaque => Self::Opaque(input.bytes()?.into()),
         })
     }

@@ -83,24 +83,6 @@ pub enum LogItem {
     Branch(BranchLogItem),
 }
 
-impl LogItem {
-    /// The operation, if it is one.
-    pub fn operation(self) -> Option<(Operation, OperationDecision)> {
-        match self {
-            Self::Operation(operation, decision) => Some((operation, decision)),
-            Self::Branch(_) => None,
-        }
-    }
-}
-
-/// Appends an item to an entry.
-pub fn push_logged(logged: &LogItem, out: &mut Vec<u8>) {
-    match logged {
-        LogItem::Operation(operation, decision) => push(operation, decision, out),
-        LogItem::Branch(step) => push_branch(step, out),
-    }
-}
-
 /// Begins an entry.
 pub fn begin(step: LogPosition, out: &mut Vec<u8>) {
     out.put_u8(VERSION);
@@ -132,9 +114,7 @@ pub fn push(operation: &Operation, decision: &OperationDecision, out: &mut Vec<u
             out.put_varint(u64::from(era));
             out.put_varint(generation.0);
         }
-        DedupLocation::Session { lease } => {
-            out.put_varint(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX))
-        }
+        DedupLocation::Session { lease } => out.put_duration(lease),
     }
     for effect in effects.into_iter().flatten() {
         match effect {
@@ -168,7 +148,7 @@ impl<'a> Entry<'a> {
         let time = input.varint()?;
         // The results and the log position must have the same time.
         if time != millis(Timestamp::from_millis(time)) {
-            return Err(DecodeError("a time beyond all moments"));
+            return Err(DecodeError("a time out of range"));
         }
         Ok(Self { slot, millis: time, input })
     }
@@ -178,43 +158,39 @@ impl<'a> Entry<'a> {
         LogPosition { slot: self.slot, time: Timestamp::from_millis(self.millis) }
     }
 
-    fn logged(&mut self) -> Result<LogItem, DecodeError> {
-        let flags = self.input.u8()?;
-        if flags & BRANCH != 0 {
-            return Ok(LogItem::Branch(BranchLogItem::decode(flags & !BRANCH, &mut self.input)?));
-        }
-        self.operation(flags).map(|(operation, decision)| LogItem::Operation(operation, decision))
-    }
-
-    fn operation(&mut self, flags: u8) -> Result<(Operation, OperationDecision), DecodeError> {
+    fn item(&mut self) -> Result<LogItem, DecodeError> {
         let input = &mut self.input;
+        let flags = input.u8()?;
+        if flags & BRANCH != 0 {
+            return Ok(LogItem::Branch(BranchLogItem::decode(flags & !BRANCH, input)?));
+        }
         let id = if flags & HAS_ID != 0 { Some(OpId::decode(input)?) } else { None };
         let operation = Operation::decode(id, input)?;
         let answer = OperationResult::decode(self.slot, self.millis, input)?;
         if answer.values.as_slice().len() != operation.len() {
-            return Err(DecodeError("an answer to another operation"));
+            return Err(DecodeError("a result of another operation"));
         }
         if flags & !FLAGS != 0 {
             return Err(DecodeError("unknown flags"));
         }
         let memory = match flags >> MEMORY_SHIFT & MEMORY_MASK {
             0 => DedupLocation::None,
-            1 => DedupLocation::Filter { era: era(input)? },
-            2 => DedupLocation::Index { era: era(input)?, generation: Generation(input.varint()?) },
-            _ => DedupLocation::Session { lease: Duration::from_nanos(input.varint()?) },
+            1 => DedupLocation::Filter { era: input.varint32()? },
+            2 => DedupLocation::Index { era: input.varint32()?, generation: Generation(input.varint()?) },
+            _ => DedupLocation::Session { lease: input.duration()? },
         };
         match (operation.id(), memory) {
             (None, DedupLocation::None) | (Some(OpId::Sequenced { .. }), DedupLocation::Session { .. }) => {}
             (Some(id), DedupLocation::Filter { .. } | DedupLocation::Index { .. })
                 if id.format() != Format::Sequenced => {}
-            _ => return Err(DecodeError("an id that is remembered where ids of its format are not")),
+            _ => return Err(DecodeError("a dedup location that does not match the id")),
         }
         let effects = match flags & HAS_EFFECTS {
             0 => None,
-            _ if operation.keeps() => return Err(DecodeError("what no entry holds")),
+            _ if operation.keeps() => return Err(DecodeError("contents that entries leave out")),
             _ => Some(effects(operation.len(), input)?),
         };
-        Ok((operation, OperationDecision { answer, memory, effects }))
+        Ok(LogItem::Operation(operation, OperationDecision { answer, memory, effects }))
     }
 }
 
@@ -222,7 +198,7 @@ impl Iterator for Entry<'_> {
     type Item = Result<LogItem, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        (!self.input.rest().is_empty()).then(|| self.logged())
+        (!self.input.rest().is_empty()).then(|| self.item())
     }
 }
 
@@ -238,10 +214,6 @@ fn effects(count: usize, input: &mut Reader<'_>) -> Result<Box<[Option<Value>]>,
         });
     }
     Ok(effects.into())
-}
-
-fn era(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
-    u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))
 }
 
 /// A time in whole milliseconds, as in entries.

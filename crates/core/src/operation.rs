@@ -46,8 +46,8 @@ pub enum Check {
     Present,
     /// Holds exactly this value, expiry included.
     Holds(Value),
-    /// Not empty, and expiring at `min..=max`, in milliseconds since 1970. A value without an expiry time counts as
-    /// expiring at `u64::MAX`.
+    /// Not empty, and expiring at `min..=max`, in milliseconds since 1970. A value without an expiry time
+    /// counts as expiring at `u64::MAX`.
     ExpiresWithin {
         /// The earliest expiry time.
         min: u64,
@@ -182,17 +182,13 @@ impl Operation {
     pub fn size_max(&self) -> usize {
         /// Upper bound for the numbers of a change, its result and its effect.
         const NUMBERS: usize = 80;
-        let changes: usize = self
-            .changes()
-            .map(|(cell, change)| {
-                let content = match change {
-                    Change::Put(bytes) | Change::Append(bytes) => bytes.len(),
-                    Change::Check(Check::Holds(value)) => value.size(),
-                    _ => 0,
-                };
-                cell.as_bytes().len() + content + NUMBERS
-            })
-            .sum();
+        let content = |change: &Change| match change {
+            Change::Put(bytes) | Change::Append(bytes) => bytes.len(),
+            Change::Check(Check::Holds(value)) => value.size(),
+            _ => 0,
+        };
+        let size = |(cell, change): &(Cell, Change)| cell.as_bytes().len() + content(change) + NUMBERS;
+        let changes: usize = self.changes().map(size).sum();
         let id = match &self.id {
             None => 0,
             Some(OpId::Uuid7(_) | OpId::Ulid(_)) => size_of::<u128>(),

@@ -67,17 +67,10 @@ impl OperationResult {
 
     pub(crate) fn decode(slot: u64, millis: u64, input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let head = input.varint()?;
-        let count = usize::try_from(head >> 1).map_err(|_| DecodeError("a count beyond memory"))?;
-        if count > input.rest().len() {
-            return Err(DecodeError("a count beyond the bytes there are"));
-        }
+        let count = input.check_count(head >> 1)?;
         let mut values = Vec::with_capacity(count);
         for _ in 0..count {
-            values.push(match input.u8()? {
-                0 => None,
-                1 => Some(input.signed()?),
-                _ => return Err(DecodeError("an unknown kind of value")),
-            });
+            values.push(if input.flag()? { Some(input.signed()?) } else { None });
         }
         Ok(Self { applied: head & 1 != 0, slot, millis, values: Values::from_vec(values) })
     }

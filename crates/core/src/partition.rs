@@ -87,7 +87,7 @@ pub enum Verdict {
     Rejected(Rejection),
 }
 
-/// What a partition knows of an id.
+/// Whether an id was used in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdStatus {
     /// It was not used here within the window.
@@ -221,11 +221,10 @@ impl Partition {
                 }
             };
         }
-        let id = FilteredId { key, dated: id.dated(), payload: hashes.payload };
-        decide_by_filter(step, table, operation, id, reader)
+        decide_by_filter(step, table, operation, (key, id.dated(), hashes.payload), reader)
     }
 
-    /// What the partition knows of an id at this time. Read-only.
+    /// Whether an id was used, as recorded at this time. Read-only.
     pub fn id_status<R: StateReader>(
         &self,
         now: Timestamp,
@@ -252,12 +251,8 @@ impl Partition {
                 FilterAnswer::Unknown | FilterAnswer::Forgotten => forgotten = true,
             }
         }
-        if look_up {
-            let eras = table.living(now).filter(|era| era.settings.mode == Mode::Exact);
-            let candidates = eras.flat_map(|era| era.candidates(dated, now));
-            if let Some(known) = reader.dedup_record(key, candidates)? {
-                return Ok(IdStatus::Yes(known.answer));
-            }
+        if look_up && let Some(known) = reader.dedup_record(key, table.candidates(dated, now))? {
+            return Ok(IdStatus::Yes(known.answer));
         }
         let late = dated.is_some_and(|dated| {
             let window = table.settings().dated_window;
@@ -343,29 +338,19 @@ pub fn restore_dedup<A: StateWriter>(
         DedupLocation::Filter { era } => table.insert_into_filter(era, key, id, time)?,
         DedupLocation::Index { era, generation } => {
             table.insert_into_filter(era, key, id, time)?;
-            writer.record(
-                key,
-                generation,
-                DedupRecord { payload: hashes.payload, answer: decision.answer.clone() },
-            );
+            let record = DedupRecord { payload: hashes.payload, answer: decision.answer.clone() };
+            writer.record(key, generation, record);
         }
     }
     Ok(())
 }
 
-/// A dated or opaque id, which the filter knows.
-struct FilteredId {
-    key: IdKey,
-    dated: Option<Timestamp>,
-    payload: PayloadHash,
-}
-
-/// Decides dated and opaque ids, which the filter knows.
+/// Decides dated and opaque ids, which the filter records.
 fn decide_by_filter<R: StateReader>(
     step: LogPosition,
     table: &Table,
     operation: &Operation,
-    FilteredId { key, dated, payload }: FilteredId,
+    (key, dated, payload): (IdKey, Option<Timestamp>, PayloadHash),
     reader: &mut R,
 ) -> Result<Verdict, R::Error> {
     let (settings, now) = (table.settings(), step.time);
@@ -403,12 +388,8 @@ fn decide_by_filter<R: StateReader>(
             }
         }
     }
-    if look_up {
-        let eras = table.living(now).filter(|era| era.settings.mode == Mode::Exact);
-        let candidates = eras.flat_map(|era| era.candidates(dated, now));
-        if let Some(known) = reader.dedup_record(key, candidates)? {
-            return Ok(known.verdict(payload));
-        }
+    if look_up && let Some(known) = reader.dedup_record(key, table.candidates(dated, now))? {
+        return Ok(known.verdict(payload));
     }
     if probably_seen {
         return Ok(Verdict::ProbablySeen);

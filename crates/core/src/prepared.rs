@@ -8,7 +8,7 @@
 //!   overtake the prepare.
 //! - *A yes vote is binding.* A prepared branch can commit, whatever other writes do to its counters
 //!   ([`escrow`](crate::escrow)).
-//! - The home is finished last: while its part is prepared, it knows the other partitions.
+//! - The home is finished last: while its part is prepared, it records the other partitions.
 //!
 //! An operation is decided as if it came before all prepared branches, and sees nothing of a branch before
 //! its commit. So its own bounds apply to the current counter. But its result must leave enough for all
@@ -54,7 +54,7 @@ pub enum BranchState {
     Prepared,
     /// It is committed or aborted.
     Finished(BranchOutcome),
-    /// Neither, as far as is recorded.
+    /// No outcome is recorded.
     Unknown,
 }
 
@@ -89,12 +89,8 @@ impl Partition {
         reader: &mut R,
     ) -> Result<BranchVerdict, R::Error> {
         if let Some(prepared) = self.branches.get(branch.name()) {
-            let same = prepared.branch == *branch;
-            return Ok(if same {
-                BranchVerdict::Prepared
-            } else {
-                BranchVerdict::Rejected(Rejection::Mismatch)
-            });
+            let mismatch = BranchVerdict::Rejected(Rejection::Mismatch);
+            return Ok(if prepared.branch == *branch { BranchVerdict::Prepared } else { mismatch });
         }
         if let BranchState::Finished(outcome) = self.branch(step.time, branch.name(), key, reader)?
             && !(mutated!(NoTombstones) && outcome == BranchOutcome::Abort)
@@ -122,11 +118,8 @@ impl Partition {
         if !escrow.allows(value) {
             let bounded = one.min.is_some() || one.max.is_some();
             let overflows = number.checked_add(one.delta).is_none();
-            return Err(if bounded && !overflows {
-                Rejection::Bound { value: number }
-            } else {
-                Rejection::Overflow
-            });
+            let bound = Rejection::Bound { value: number };
+            return Err(if bounded && !overflows { bound } else { Rejection::Overflow });
         }
         if let Some(others) = self.branches.escrow(&one.cell) {
             let mut together = others.clone();
@@ -249,9 +242,8 @@ pub fn restore_branch_dedup<A: StateWriter>(
     writer: &mut A,
 ) {
     let BranchLogItem::Finished { outcome, generation, .. } = step else { return };
-    let applied = *outcome == BranchOutcome::Commit;
-    let answer =
-        OperationResult { applied, slot, millis: millis(time), values: Values::from_vec(Vec::new()) };
+    let (applied, values) = (*outcome == BranchOutcome::Commit, Values::from_vec(Vec::new()));
+    let answer = OperationResult { applied, slot, millis: millis(time), values };
     writer.record(key, *generation, DedupRecord { payload: PayloadHash(0), answer });
 }
 

@@ -55,7 +55,7 @@ struct Session {
     answers: VecDeque<(u64, DedupRecord)>,
 }
 
-/// What the sessions know of an operation.
+/// Result of looking up an operation in its session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SessionLookup {
     New,
@@ -77,15 +77,13 @@ impl Session {
     fn low_water(&self) -> u64 {
         self.high.saturating_sub(SESSION_WINDOW - 1).max(1)
     }
-}
 
-impl Session {
     fn encode(&self) -> Vec<u8> {
         let (mut out, mut one) = (Vec::new(), Vec::new());
         out.put_varint(self.epoch);
         out.put_varint(self.high);
         out.put_varint(self.last_used.as_nanos());
-        out.put_varint(u64::try_from(self.lease.as_nanos()).unwrap_or(u64::MAX));
+        out.put_duration(self.lease);
         out.put_varint(self.answers.len() as u64);
         for (seq, record) in &self.answers {
             one.clear();
@@ -100,7 +98,7 @@ impl Session {
         let mut input = Reader::new(row);
         let (epoch, high) = (input.varint()?, input.varint()?);
         let last_used = Timestamp::from_nanos(input.varint()?);
-        let lease = Duration::from_nanos(input.varint()?);
+        let lease = input.duration()?;
         let mut answers: VecDeque<(u64, DedupRecord)> = VecDeque::new();
         for _ in 0..input.count()? {
             let seq = input.varint()?;
@@ -184,7 +182,7 @@ impl Sessions {
             while self.live.len() >= SESSIONS_MAX && self.forget_first(now) {}
             self.live.insert(client.clone(), empty());
         }
-        let Some(session) = self.live.get_mut(&client) else { unreachable!("it was put there just now") };
+        let Some(session) = self.live.get_mut(&client) else { unreachable!("it was inserted above") };
         if epoch > session.epoch || mutated!(IgnoreEpochs) && epoch < session.epoch {
             *session = empty();
         }
@@ -247,11 +245,8 @@ impl Sessions {
     /// The clients whose stored rows are out of date, with their new rows; `None` for an expired one. They
     /// count as stored from now on.
     pub fn take_changed(&mut self) -> Vec<(Client, Option<Vec<u8>>)> {
-        let changed = std::mem::take(&mut self.changed);
-        changed
-            .into_iter()
-            .map(|client| (client.clone(), self.live.get(&client).map(Session::encode)))
-            .collect()
+        let row = |client: &Client| self.live.get(client).map(Session::encode);
+        std::mem::take(&mut self.changed).into_iter().map(|client| (client.clone(), row(&client))).collect()
     }
 
     /// Restores a session from its stored row.
@@ -287,8 +282,7 @@ impl Sessions {
     pub(crate) fn decode_floors(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let mut sessions = Self::default();
         for _ in 0..input.count()? {
-            let table =
-                TableId(u32::try_from(input.varint()?).map_err(|_| DecodeError("a table number too large"))?);
+            let table = TableId(input.varint32()?);
             // Sorted, so that no table occurs twice and a lower floor cannot replace a higher one.
             if sessions.floors.last_key_value().is_some_and(|(before, _)| *before >= table) {
                 return Err(DecodeError("floors out of order"));

@@ -109,10 +109,8 @@ impl TableSettings {
     pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |setting, why: String| Err(SettingsError { setting, why });
         if self.formats.is_empty() && self.without_id == MissingIdPolicy::Refuse {
-            return wrong(
-                "formats",
-                "a table that takes no ids and wants one on every write takes no write".into(),
-            );
+            let why = "a table that accepts no id formats and requires an id accepts no write";
+            return wrong("formats", why.into());
         }
         for (setting, window) in [
             ("dated_window", self.dated_window),
@@ -120,10 +118,8 @@ impl TableSettings {
             ("session_lease", self.session_lease),
         ] {
             if window < WINDOW_MIN || window > WINDOW_MAX {
-                return wrong(
-                    setting,
-                    format!("{window:?} is not between {WINDOW_MIN:?} and {WINDOW_MAX:?}"),
-                );
+                let why = format!("{window:?} is not between {WINDOW_MIN:?} and {WINDOW_MAX:?}");
+                return wrong(setting, why);
             }
         }
         if self.skew > self.dated_window {
@@ -180,7 +176,7 @@ impl TableSettings {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         self.formats.encode(out);
         for duration in [self.dated_window, self.opaque_window, self.skew, self.session_lease] {
-            out.put_varint(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+            out.put_duration(duration);
         }
         match self.mode {
             Mode::Exact => out.put_u8(0),
@@ -197,9 +193,8 @@ impl TableSettings {
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let formats = Formats::decode(input)?;
-        let mut duration = || Ok(Duration::from_nanos(input.varint()?));
-        let (dated_window, opaque_window) = (duration()?, duration()?);
-        let (skew, session_lease) = (duration()?, duration()?);
+        let (dated_window, opaque_window) = (input.duration()?, input.duration()?);
+        let (skew, session_lease) = (input.duration()?, input.duration()?);
         let mode = match input.u8()? {
             0 => Mode::Exact,
             1 => Mode::Probabilistic { target: f64::from_bits(input.u64()?) },
@@ -212,21 +207,13 @@ impl TableSettings {
             skew,
             session_lease,
             mode,
-            durability: if flag(input)? { Durability::Relaxed } else { Durability::Strict },
-            without_id: if flag(input)? { MissingIdPolicy::AtMostOnce } else { MissingIdPolicy::Refuse },
+            durability: if input.flag()? { Durability::Relaxed } else { Durability::Strict },
+            without_id: if input.flag()? { MissingIdPolicy::AtMostOnce } else { MissingIdPolicy::Refuse },
             expected_ids: input.varint()?,
             memory_cap: input.varint()?,
         };
-        settings.check().map_err(|_| DecodeError("table settings that cannot be"))?;
+        settings.check().map_err(|_| DecodeError("invalid table settings"))?;
         Ok(settings)
-    }
-}
-
-fn flag(input: &mut Reader<'_>) -> Result<bool, DecodeError> {
-    match input.u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(DecodeError("neither yes nor no")),
     }
 }
 

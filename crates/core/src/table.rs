@@ -7,11 +7,12 @@ use forgetful_filter::Timestamp;
 use crate::address::TableId;
 use crate::codec::{DecodeError, Reader, Write};
 use crate::era::Era;
+use crate::generation::Generation;
 use crate::hash::IdKey;
 use crate::id::{Format, OpId};
 use crate::limits::TABLE_NAME_BYTES_MAX;
 use crate::replay::ReplayError;
-use crate::settings::{SettingsError, TableSettings};
+use crate::settings::{Mode, SettingsError, TableSettings};
 
 /// Maximum number of eras of a table: limits how often its settings can change within its longest window.
 pub const ERAS_MAX: usize = 16;
@@ -92,6 +93,16 @@ impl Table {
         let living = move |past: &&Past| past.until >= now && !mutated!(PastErasIgnored);
         let past = self.past.iter().filter(living).map(|past| &*past.era);
         std::iter::once(&*self.present).chain(past)
+    }
+
+    /// The generations that may hold the dedup record of an id of this date.
+    pub(crate) fn candidates(
+        &self,
+        dated: Option<Timestamp>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Generation> {
+        let exact = self.living(now).filter(|era| era.settings.mode == Mode::Exact);
+        exact.flat_map(move |era| era.candidates(dated, now))
     }
 
     /// Whether an earlier era may have accepted an id of this date and its record has expired. A later era
@@ -183,7 +194,7 @@ impl Table {
         &self,
         mut fill: impl FnMut(&mut Era) -> Result<(), E>,
     ) -> Result<Self, RefillError<E>> {
-        let mut refill = |era: &Era| -> Result<Arc<Era>, RefillError<E>> {
+        let mut refill = |era: &Era| -> Result<_, RefillError<E>> {
             let mut fresh = Era::begin(era.number, era.settings.clone(), era.floor)?;
             fill(&mut fresh).map_err(RefillError::Fill)?;
             Ok(Arc::new(fresh))
@@ -211,10 +222,9 @@ impl Table {
 
     /// Decodes the table with empty filters.
     pub(crate) fn decode(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let id =
-            TableId(u32::try_from(input.varint()?).map_err(|_| DecodeError("a table number too large"))?);
+        let id = TableId(input.varint32()?);
         let name = input.text()?;
-        check_name(name).map_err(|_| DecodeError("a table name that cannot be"))?;
+        check_name(name).map_err(|_| DecodeError("an invalid table name"))?;
         let mut eras = Vec::new();
         let count = input.count()?;
         // Checked before any era is created: each allocates its filters.
@@ -222,13 +232,12 @@ impl Table {
             return Err(DecodeError("a table without settings, or with too many"));
         }
         for _ in 0..count {
-            let number =
-                u32::try_from(input.varint()?).map_err(|_| DecodeError("an era number too large"))?;
+            let number = input.varint32()?;
             let floor = Timestamp::from_nanos(input.varint()?);
             let until = Timestamp::from_nanos(input.varint()?);
             let settings = TableSettings::decode(input)?;
             let era = Era::begin(number, settings, floor)
-                .map_err(|_| DecodeError("settings without memory for them"))?;
+                .map_err(|_| DecodeError("settings that need more memory than they allow"))?;
             eras.push(Past { era: Arc::new(era), until });
         }
         if eras.windows(2).any(|two| two[1].era.number.checked_add(1) != Some(two[0].era.number)) {

@@ -1,10 +1,9 @@
-//! What the protocol costs for each command: `cargo bench -p jeton-resp --bench parse`.
+//! Cost of the protocol per command: `cargo bench -p jeton-resp --bench parse`.
 //!
-//! Pipelines of fifty, as a busy client sends them. The rounds are taken by turns, so that a machine that is busy
-//! for a moment is busy for all of them; if it is busy all the time, the least says more than the median. A number is
-//! worth something beside the others of its run only.
+//! Each case runs pipelines of fifty commands. The cases are interleaved, so that other load on the machine
+//! affects all of them; under constant load the minimum is more reliable than the median. Numbers are
+//! comparable only within one run.
 
-use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
@@ -15,27 +14,27 @@ use jeton_resp::{command, reply_parser};
 
 /// Commands in a pipeline.
 const PIPELINE: usize = 50;
-/// Pipelines in a round: few, so that most rounds run through without another program in between.
+/// Pipelines in a round: few, so that most rounds are not preempted.
 const BATCH: usize = 100;
-/// Rounds, of which the median and the least are shown.
+/// Rounds, of which the median and the minimum are printed.
 const ROUNDS: usize = 801;
 
-/// A measurement: what it measures, and what does it once for a whole pipeline.
+/// Name of a case, and the function that runs one pipeline.
 type Case = (&'static str, Box<dyn FnMut()>);
 
 fn main() {
     let mut cases: Vec<Case> = vec![
         ("server: parse JADD with an id", Box::new(parse_requests(false))),
-        ("server: the same, a chunk cuts every pipeline", Box::new(parse_requests(true))),
+        ("server: the same, each pipeline in two chunks", Box::new(parse_requests(true))),
         ("server: parse JADD as an inline command", Box::new(parse_inline())),
         ("server: write a small integer", Box::new(write_integers(7))),
         ("server: write a large integer", Box::new(write_integers(1_234_567_890_123))),
         ("  rival: the same with write!", Box::new(write_with_format(1_234_567_890_123))),
-        ("server: write a bulk string of 36 bytes", Box::new(write_bulks())),
-        ("server: write a map of 3 integers", Box::new(write_maps())),
+        ("server: write a bulk string of 36 bytes", Box::new(write_replies(bulk))),
+        ("server: write a map of 3 integers", Box::new(write_replies(map))),
         ("client: encode JADD with an id", Box::new(encode_commands())),
         ("client: parse an integer", Box::new(parse_replies(|out| out.integer(1_234_567)))),
-        ("client: parse a bulk string of 36 bytes", Box::new(parse_replies(|out| out.bulk(&[b'x'; 36])))),
+        ("client: parse a bulk string of 36 bytes", Box::new(parse_replies(bulk))),
         ("client: parse a map of 3 integers", Box::new(parse_replies(map))),
     ];
     let mut times = vec![Vec::new(); cases.len()];
@@ -48,29 +47,24 @@ fn main() {
             times.push(start.elapsed().as_nanos() as f64 / (BATCH * PIPELINE) as f64);
         }
     }
-    println!("| pipelines of {PIPELINE}, {ROUNDS} rounds | median ns each | least |\n|---|--:|--:|");
+    println!("| pipelines of {PIPELINE}, {ROUNDS} rounds | median ns each | minimum |\n|---|--:|--:|");
     for ((name, _), times) in cases.iter().zip(&mut times) {
         times.sort_by(f64::total_cmp);
         println!("| {name} | {:.1} | {:.1} |", times[ROUNDS / 2], times[0]);
     }
 }
 
-/// The arguments of the commands: a counter, an amount, and an id by which it happens once.
+/// Passes the arguments of each command to `take`: a counter, a delta and an operation id.
 fn with_arguments(mut take: impl FnMut(&[&[u8]])) {
-    let (mut counter, mut id) = (String::new(), String::new());
     for number in 0..PIPELINE {
-        counter.clear();
-        id.clear();
-        let _ = write!(counter, "counter-{number:08}");
-        let _ = write!(id, "{number:08x}-0000-4000-8000-{number:012x}");
+        let counter = format!("counter-{number:08}");
+        let id = format!("{number:08x}-0000-4000-8000-{number:012x}");
         take(&[b"JADD", counter.as_bytes(), b"1", b"ID", id.as_bytes()]);
     }
 }
 
-fn requests() -> Vec<u8> {
-    let mut bytes = Vec::new();
-    with_arguments(|arguments| command(&mut bytes, arguments));
-    bytes
+fn parser() -> (request_parser::Parser, Args) {
+    (request_parser::Parser::new(request_parser::Limits::default()), Args::default())
 }
 
 fn parse_all(parser: &mut request_parser::Parser, args: &mut Args, bytes: &[u8]) -> (usize, usize) {
@@ -89,10 +83,10 @@ fn parse_all(parser: &mut request_parser::Parser, args: &mut Args, bytes: &[u8])
 }
 
 fn parse_requests(cut: bool) -> impl FnMut() {
-    let bytes = requests();
-    let (mut parser, mut args) =
-        (request_parser::Parser::new(request_parser::Limits::default()), Args::default());
-    // In the id of the command in the middle.
+    let mut bytes = Vec::new();
+    with_arguments(|arguments| command(&mut bytes, arguments));
+    let (mut parser, mut args) = parser();
+    // Cut inside the id of a command.
     let chunk = if cut { bytes.len() / 2 - 10 } else { bytes.len() };
     move || {
         let (at, first) = parse_all(&mut parser, &mut args, &bytes[..chunk]);
@@ -107,8 +101,7 @@ fn parse_inline() -> impl FnMut() {
         bytes.extend(arguments.join(&b' '));
         bytes.extend(b"\r\n");
     });
-    let (mut parser, mut args) =
-        (request_parser::Parser::new(request_parser::Limits::default()), Args::default());
+    let (mut parser, mut args) = parser();
     move || assert_eq!(parse_all(&mut parser, &mut args, &bytes).1, PIPELINE)
 }
 
@@ -139,12 +132,8 @@ fn write_with_format(value: i64) -> impl FnMut() {
     }
 }
 
-fn write_bulks() -> impl FnMut() {
-    write_replies(|out| out.bulk(black_box(&[b'x'; 36])))
-}
-
-fn write_maps() -> impl FnMut() {
-    write_replies(map)
+fn bulk(out: &mut Writer<'_>) {
+    out.bulk(black_box(&[b'x'; 36]));
 }
 
 fn map(out: &mut Writer<'_>) {

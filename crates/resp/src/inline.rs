@@ -33,8 +33,7 @@ fn take_word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unb
         match rest {
             // Redis skips vertical tabs and form feeds between words, but does not end a word at them.
             [] | [b' ' | b'\n' | b'\r' | b'\t', ..] => return Ok(rest),
-            [b'"', quoted @ ..] => return take_double(quoted, text),
-            [b'\'', quoted @ ..] => return take_single(quoted, text),
+            [quote @ (b'"' | b'\''), quoted @ ..] => return take_quoted(*quote, quoted, text),
             [byte, after @ ..] => {
                 text.push(*byte);
                 rest = after;
@@ -43,45 +42,30 @@ fn take_word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unb
     }
 }
 
-fn take_double<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
+fn take_quoted<'a>(quote: u8, mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
     loop {
-        let (byte, after) = match rest {
-            [] => return Err(Unbalanced),
-            [b'"', after @ ..] => return closed(after),
-            [b'\\', b'x', high, low, after @ ..] if is_hex(*high) && is_hex(*low) => {
+        let (byte, after) = match (quote, rest) {
+            (_, []) => return Err(Unbalanced),
+            (_, [byte, after @ ..]) if *byte == quote => {
+                let closed = after.first().is_none_or(|next| is_blank(*next));
+                return if closed { Ok(after) } else { Err(Unbalanced) };
+            }
+            (b'"', [b'\\', b'x', high, low, after @ ..])
+                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
                 (hex(*high) << 4 | hex(*low), after)
             }
-            [b'\\', escaped, after @ ..] => (unescaped(*escaped), after),
-            [byte, after @ ..] => (*byte, after),
+            (b'"', [b'\\', escaped, after @ ..]) => (unescaped(*escaped), after),
+            (_, [b'\\', b'\'', after @ ..]) => (b'\'', after),
+            (_, [byte, after @ ..]) => (*byte, after),
         };
         text.push(byte);
         rest = after;
     }
-}
-
-fn take_single<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
-    loop {
-        let (byte, after) = match rest {
-            [] => return Err(Unbalanced),
-            [b'\'', after @ ..] => return closed(after),
-            [b'\\', b'\'', after @ ..] => (b'\'', after),
-            [byte, after @ ..] => (*byte, after),
-        };
-        text.push(byte);
-        rest = after;
-    }
-}
-
-fn closed(rest: &[u8]) -> Result<&[u8], Unbalanced> {
-    if rest.first().is_none_or(|next| is_blank(*next)) { Ok(rest) } else { Err(Unbalanced) }
 }
 
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
-}
-
-fn is_hex(byte: u8) -> bool {
-    byte.is_ascii_hexdigit()
 }
 
 fn hex(digit: u8) -> u8 {
@@ -112,9 +96,16 @@ mod tests {
         Ok(ranges.into_iter().map(|range| text[range].to_vec()).collect())
     }
 
+    #[track_caller]
+    fn check(cases: &[(&[u8], &[&[u8]])]) {
+        for (line, expected) in cases {
+            assert_eq!(words(line).unwrap(), *expected, "{}", line.escape_ascii());
+        }
+    }
+
     #[test]
     fn splits_words_at_blanks() {
-        for (line, expected) in [
+        check(&[
             (&b""[..], &[][..]),
             (b" \t\x0b\x0c\r ", &[]),
             (b"PING", &[&b"PING"[..]]),
@@ -122,14 +113,12 @@ mod tests {
             (b"a\x0bb \x0bc", &[b"a\x0bb", b"c"]),
             (b"a\\nb", &[b"a\\nb"]),
             (b"\xff\x00 \x80", &[b"\xff\x00", b"\x80"]),
-        ] {
-            assert_eq!(words(line).unwrap(), expected, "{}", line.escape_ascii());
-        }
+        ]);
     }
 
     #[test]
     fn unescapes_double_quotes() {
-        for (line, expected) in [
+        check(&[
             (&br#""""#[..], &[&b""[..]][..]),
             (br#""a b" c"#, &[b"a b", b"c"]),
             (br#""\n\r\t\b\a""#, &[b"\n\r\t\x08\x07"]),
@@ -138,40 +127,25 @@ mod tests {
             (br#""\"\\\q'""#, &[b"\"\\q'"]),
             (br#"key"in a word""#, &[b"keyin a word"]),
             (b"\"a\"\x0b\"b\"", &[b"a", b"b"]),
-        ] {
-            assert_eq!(words(line).unwrap(), expected, "{}", line.escape_ascii());
-        }
+        ]);
     }
 
     #[test]
     fn single_quotes_have_one_escape() {
-        for (line, expected) in [
+        check(&[
             (&b"''"[..], &[&b""[..]][..]),
             (br"'a b' c", &[b"a b", b"c"]),
             (br#"'\n\x41"'"#, &[br#"\n\x41""#]),
             (br"'it\'s'", &[b"it's"]),
             (br"a'b c'", &[b"ab c"]),
-        ] {
-            assert_eq!(words(line).unwrap(), expected, "{}", line.escape_ascii());
-        }
+        ]);
     }
 
     #[test]
     fn rejects_unbalanced_quotes() {
-        for line in [
-            &br#"""#[..],
-            b"'",
-            br#"a "b"#,
-            b"a 'b",
-            br#""a\""#,
-            br"'a\'",
-            br#""a"b"#,
-            b"'a'b",
-            br#""a""b""#,
-            b"'a'\"b\"",
-            br#""a\"#,
-        ] {
-            assert_eq!(words(line), Err(Unbalanced), "{}", line.escape_ascii());
+        let double = [r#"""#, r#"a "b"#, r#""a\""#, r#""a"b"#, r#""a""b""#, r#""a\"#];
+        for line in double.into_iter().chain(["'", "a 'b", r"'a\'", "'a'b", r#"'a'"b""#]) {
+            assert_eq!(words(line.as_bytes()), Err(Unbalanced), "{line}");
         }
     }
 }

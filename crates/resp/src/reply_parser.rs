@@ -10,8 +10,6 @@
 //! Streamed strings and arrays (`$?`, `*?`), which have no length header, are rejected: servers send them
 //! only on request, and their size is not bounded.
 
-use std::fmt;
-
 use crate::number::{self, Length};
 
 /// Upper bound of [`Limits::depth`]. Values are dropped recursively, which must not overflow the stack.
@@ -37,13 +35,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            depth: 32,
-            elements: 1 << 20,
-            string_bytes: 16 << 20,
-            line_bytes: 64 << 10,
-            reply_bytes: 64 << 20,
-        }
+        let (string_bytes, line_bytes, reply_bytes) = (16 << 20, 64 << 10, 64 << 20);
+        Self { depth: 32, elements: 1 << 20, string_bytes, line_bytes, reply_bytes }
     }
 }
 
@@ -79,7 +72,7 @@ pub enum Value {
     Set(Vec<Value>),
     /// Keys and their values, in the order received.
     Map(Vec<(Value, Value)>),
-    /// A push message, which answers no request.
+    /// A push message, which is no reply to a request.
     Push(Vec<Value>),
     /// A value with attributes.
     Attributed {
@@ -118,44 +111,34 @@ impl Value {
 }
 
 /// Why a reply is invalid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
     /// The type byte is unknown.
+    #[error("invalid reply: unknown type '{}'", .0.escape_ascii())]
     UnknownType(u8),
     /// The reply does not match its type.
+    #[error("invalid reply: {0}")]
     Malformed(&'static str),
     /// A streamed string or array.
+    #[error("invalid reply: streamed strings and arrays are not supported")]
     Streamed,
     /// Above [`Limits::depth`].
+    #[error("invalid reply: arrays are nested too deeply")]
     TooDeep,
     /// Above [`Limits::elements`].
+    #[error("invalid reply: too many elements")]
     TooManyElements,
     /// Above [`Limits::string_bytes`].
+    #[error("invalid reply: a string is too long")]
     TooBigString,
     /// Above [`Limits::line_bytes`].
+    #[error("invalid reply: a line is too long")]
     TooLongLine,
     /// Above [`Limits::reply_bytes`].
+    #[error("invalid reply: the reply is too long")]
     TooBigReply,
 }
-
-impl fmt::Display for ReplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("invalid reply: ")?;
-        match self {
-            Self::UnknownType(byte) => write!(f, "unknown type '{}'", byte.escape_ascii()),
-            Self::Malformed(what) => f.write_str(what),
-            Self::Streamed => f.write_str("streamed strings and arrays are not supported"),
-            Self::TooDeep => f.write_str("arrays are nested too deeply"),
-            Self::TooManyElements => f.write_str("too many elements"),
-            Self::TooBigString => f.write_str("a string is too long"),
-            Self::TooLongLine => f.write_str("a line is too long"),
-            Self::TooBigReply => f.write_str("the reply is too long"),
-        }
-    }
-}
-
-impl std::error::Error for ReplyError {}
 
 /// Result of [`Parser::next`].
 #[derive(Debug, PartialEq)]
@@ -265,11 +248,8 @@ impl Parser {
     }
 
     fn check_bytes(&self, more: usize) -> Result<(), ReplyError> {
-        if self.bytes.saturating_add(more) > self.limits.reply_bytes {
-            Err(ReplyError::TooBigReply)
-        } else {
-            Ok(())
-        }
+        let fits = self.bytes.saturating_add(more) <= self.limits.reply_bytes;
+        if fits { Ok(()) } else { Err(ReplyError::TooBigReply) }
     }
 
     /// Starts an array, map or set. Returns the reply if this completes it.
@@ -417,7 +397,7 @@ fn scalar(kind: u8, line: &[u8]) -> Result<Value, ReplyError> {
     Ok(match (kind, line) {
         (b'+', _) => Value::Simple(line.into()),
         (b'-', _) => Value::Error(line.into()),
-        (b':', _) => Value::Integer(integer(line).ok_or(ReplyError::Malformed("invalid integer"))?),
+        (b':', _) => Value::Integer(text().parse().map_err(|_| ReplyError::Malformed("invalid integer"))?),
         (b'_', []) => Value::Null,
         (b'#', b"t") => Value::Boolean(true),
         (b'#', b"f") => Value::Boolean(false),
@@ -427,10 +407,6 @@ fn scalar(kind: u8, line: &[u8]) -> Result<Value, ReplyError> {
         (b'#', _) => return Err(ReplyError::Malformed("invalid boolean")),
         _ => return Err(ReplyError::Malformed("invalid big number")),
     })
-}
-
-fn integer(line: &[u8]) -> Option<i64> {
-    std::str::from_utf8(line).ok()?.parse().ok()
 }
 
 fn is_integer(line: &[u8]) -> bool {

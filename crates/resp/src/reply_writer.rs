@@ -3,8 +3,6 @@
 //! Invariant: the client can always find the end of a reply. The caller writes as many values as it announced
 //! in a header, and single-line texts never contain a line end.
 
-use std::io::Write as _;
-
 use crate::number::{put_bulk, put_header};
 
 /// Protocol version of a connection: RESP2 until the client sends `HELLO 3`.
@@ -13,12 +11,9 @@ pub enum Version {
     /// Strings, integers, errors and arrays.
     #[default]
     Resp2,
-    /// RESP2 with maps, sets, booleans, doubles and push messages.
+    /// RESP2 with maps, sets, nulls and verbatim strings.
     Resp3,
 }
-
-/// Doubles from here on are written with an exponent.
-const EXPONENT_MIN: f64 = 1e16;
 
 /// Appends replies to a buffer.
 #[derive(Debug)]
@@ -77,14 +72,6 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// Writes a null in place of an array.
-    pub fn null_array(&mut self) {
-        self.out.extend_from_slice(match self.version {
-            Version::Resp2 => b"*-1\r\n",
-            Version::Resp3 => b"_\r\n",
-        });
-    }
-
     /// Writes the header of an array. `len` values must follow.
     pub fn array(&mut self, len: usize) {
         put_header(self.out, b'*', len as i64);
@@ -107,47 +94,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the header of a push message. `len` values must follow, the first of them the kind of the
-    /// message. An array in RESP2, where only subscribed clients expect one.
-    pub fn push(&mut self, len: usize) {
-        match self.version {
-            Version::Resp2 => self.array(len),
-            Version::Resp3 => put_header(self.out, b'>', len as i64),
-        }
-    }
-
-    /// Writes a boolean. The integer 1 or 0 in RESP2.
-    pub fn boolean(&mut self, value: bool) {
-        match self.version {
-            Version::Resp2 => self.integer(i64::from(value)),
-            Version::Resp3 => self.out.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" }),
-        }
-    }
-
-    /// Writes the shortest decimal form that parses to the same double. A bulk string in RESP2.
-    pub fn double(&mut self, value: f64) {
-        self.text(b',', |out| {
-            // Writing into a `Vec` does not fail.
-            let _ = if value.is_nan() {
-                out.write_all(b"nan")
-            } else if value.fract() == 0.0 && value.abs() < EXPONENT_MIN {
-                // Integral values have no decimal point, as in Redis.
-                write!(out, "{value:.0}")
-            } else {
-                // Shortest exact form, with an exponent if very large or very small.
-                write!(out, "{value:?}")
-            };
-        });
-    }
-
-    /// Writes an integer of up to 128 bits. A bulk string in RESP2.
-    pub fn big_number(&mut self, value: i128) {
-        self.text(b'(', |out| {
-            // Writing into a `Vec` does not fail.
-            let _ = write!(out, "{value}");
-        });
-    }
-
     /// Writes a verbatim string with its three-letter format, such as `txt` or `mkd`. A bulk string of the
     /// text in RESP2.
     pub fn verbatim(&mut self, format: [u8; 3], text: &[u8]) {
@@ -158,22 +104,6 @@ impl<'a> Writer<'a> {
                 self.out.extend_from_slice(&format);
                 self.out.push(b':');
                 self.out.extend_from_slice(text);
-                self.out.extend_from_slice(b"\r\n");
-            }
-        }
-    }
-
-    /// Writes a line of type `kind` in RESP3 and a bulk string in RESP2.
-    fn text(&mut self, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
-        match self.version {
-            Version::Resp2 => {
-                let mut text = Vec::new();
-                write(&mut text);
-                self.bulk(&text);
-            }
-            Version::Resp3 => {
-                self.out.push(kind);
-                write(self.out);
                 self.out.extend_from_slice(b"\r\n");
             }
         }
@@ -212,12 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn preformatted_strings_are_unchanged() {
-        check_both(|writer| writer.preformatted(b"+applied\r\n"), r"+applied\r\n");
-    }
-
-    #[test]
     fn types_of_both_versions() {
+        check_both(|out| out.preformatted(b"+applied\r\n"), r"+applied\r\n");
         check_both(|out| out.simple("OK"), r"+OK\r\n");
         check_both(|out| out.error("ERR no such counter"), r"-ERR no such counter\r\n");
         check_both(|out| out.integer(-42), r":-42\r\n");
@@ -225,53 +151,16 @@ mod tests {
         check_both(|out| out.bulk(b""), r"$0\r\n\r\n");
         check_both(|out| out.array(0), r"*0\r\n");
         check_both(|out| out.array(1000), r"*1000\r\n");
+        // Line ends become spaces.
+        check_both(|out| out.error("ERR a\r\nb\rc\nd"), r"-ERR a  b c d\r\n");
+        check_both(|out| out.simple("\n"), r"+ \r\n");
     }
 
     #[test]
     fn types_of_resp3_and_their_resp2_forms() {
         check(|out| out.null(), r"$-1\r\n", r"_\r\n");
-        check(|out| out.null_array(), r"*-1\r\n", r"_\r\n");
         check(|out| out.map(2), r"*4\r\n", r"%2\r\n");
         check(|out| out.set(2), r"*2\r\n", r"~2\r\n");
-        check(|out| out.push(2), r"*2\r\n", r">2\r\n");
-        check(|out| out.boolean(true), r":1\r\n", r"#t\r\n");
-        check(|out| out.boolean(false), r":0\r\n", r"#f\r\n");
-        check(
-            |out| out.big_number(i128::MIN),
-            &format!(r"$40\r\n{}\r\n", i128::MIN),
-            &format!(r"({}\r\n", i128::MIN),
-        );
         check(|out| out.verbatim(*b"txt", b"a\nb"), r"$3\r\na\nb\r\n", r"=7\r\ntxt:a\nb\r\n");
-    }
-
-    #[test]
-    fn doubles_are_short_and_exact() {
-        for (value, text) in [
-            (0.0, "0"),
-            (-0.0, "-0"),
-            (3.0, "3"),
-            (-17.0, "-17"),
-            (0.1, "0.1"),
-            (9_999_999_999_999_998.0, "9999999999999998"),
-            (1e16, "1e16"),
-            (1.5e300, "1.5e300"),
-            (-2.5e-9, "-2.5e-9"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
-            (f64::NAN, "nan"),
-            (-f64::NAN, "nan"),
-        ] {
-            check(
-                |out| out.double(value),
-                &format!(r"${}\r\n{text}\r\n", text.len()),
-                &format!(r",{text}\r\n"),
-            );
-        }
-    }
-
-    #[test]
-    fn line_ends_become_spaces() {
-        check_both(|out| out.error("ERR a\r\nb\rc\nd"), r"-ERR a  b c d\r\n");
-        check_both(|out| out.simple("\n"), r"+ \r\n");
     }
 }

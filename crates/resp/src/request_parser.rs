@@ -76,54 +76,48 @@ impl Default for Limits {
 }
 
 /// Why a request is invalid. The messages are those of Redis, because clients match on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The number of arguments is not a number, or is above [`Limits::arguments`].
+    #[error("Protocol error: invalid multibulk length")]
     InvalidMultibulkLength,
     /// The length of an argument is not a number, is above [`Limits::argument_bytes`], or does not match the
     /// argument.
+    #[error("Protocol error: invalid bulk length")]
     InvalidBulkLength,
     /// An argument starts with this byte and not with `$`.
+    #[error("Protocol error: expected '$', got '{}'", printable(*.0))]
     ExpectedDollar(u8),
     /// The number of arguments is not terminated.
+    #[error("Protocol error: too big mbulk count string")]
     TooBigMultibulkCount,
     /// The length of an argument is not terminated.
+    #[error("Protocol error: too big bulk count string")]
     TooBigBulkCount,
     /// An inline command is above [`Limits::inline_bytes`].
+    #[error("Protocol error: too big inline request")]
     TooBigInline,
     /// An inline command has an unclosed quote.
+    #[error("Protocol error: unbalanced quotes in request")]
     UnbalancedQuotes,
     /// A command of an unauthenticated client is above [`Limits::unauthenticated_arguments`].
+    #[error("Protocol error: unauthenticated multibulk length")]
     UnauthenticatedMultibulkLength,
     /// An argument of an unauthenticated client is above [`Limits::unauthenticated_argument_bytes`].
+    #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedBulkLength,
     /// The command is above [`Limits::command_bytes`]. Redis has no such limit and no message for it.
+    #[error("Protocol error: too big request")]
     TooBigRequest,
 }
 
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Protocol error: ")?;
-        f.write_str(match self {
-            Self::InvalidMultibulkLength => "invalid multibulk length",
-            Self::InvalidBulkLength => "invalid bulk length",
-            // Escaped unless printable: control bytes could corrupt a log or a terminal.
-            Self::ExpectedDollar(byte @ b' '..=b'~') => {
-                return write!(f, "expected '$', got '{}'", char::from(*byte));
-            }
-            Self::ExpectedDollar(byte) => return write!(f, "expected '$', got '{}'", byte.escape_ascii()),
-            Self::TooBigMultibulkCount => "too big mbulk count string",
-            Self::TooBigBulkCount => "too big bulk count string",
-            Self::TooBigInline => "too big inline request",
-            Self::UnbalancedQuotes => "unbalanced quotes in request",
-            Self::UnauthenticatedMultibulkLength => "unauthenticated multibulk length",
-            Self::UnauthenticatedBulkLength => "unauthenticated bulk length",
-            Self::TooBigRequest => "too big request",
-        })
+/// The byte as is if printable: control bytes could corrupt a log or a terminal.
+fn printable(byte: u8) -> String {
+    match byte {
+        b' '..=b'~' => char::from(byte).to_string(),
+        _ => byte.escape_ascii().to_string(),
     }
 }
-
-impl std::error::Error for ProtocolError {}
 
 /// Start and end of an argument, relative to the start of its command.
 #[derive(Debug, Clone, Copy)]
@@ -253,12 +247,9 @@ impl Parser {
     pub fn next<'a>(&mut self, input: &'a [u8], args: &'a mut Args) -> Result<Progress<'a>, ProtocolError> {
         match self.advance(input, args) {
             Ok(Found::Nothing { consumed }) => Ok(Progress::Incomplete { consumed }),
-            Ok(Found::Array { start, consumed }) => {
-                let command = Command { bytes: &input[start..consumed], spans: &args.spans };
-                Ok(Progress::Command { command, consumed })
-            }
-            Ok(Found::Inline { consumed }) => {
-                let command = Command { bytes: &args.words, spans: &args.spans };
+            Ok(Found::Command { start, consumed }) => {
+                let bytes = start.map_or(&args.words[..], |start| &input[start..consumed]);
+                let command = Command { bytes, spans: &args.spans };
                 Ok(Progress::Command { command, consumed })
             }
             Err(error) => {
@@ -297,7 +288,7 @@ impl Parser {
                     // The parser reuses the allocation of the previous command.
                     std::mem::swap(&mut self.spans, &mut args.spans);
                     self.stage = Stage::Start;
-                    return Ok(Found::Array { start, consumed: start + used });
+                    return Ok(Found::Command { start: Some(start), consumed: start + used });
                 }
                 Stage::Inline { searched } => {
                     let Some(end) = self.line_end(frame, searched)? else {
@@ -307,7 +298,7 @@ impl Parser {
                     start += end + 1;
                     self.words(&frame[..end], args)?;
                     if !args.spans.is_empty() {
-                        return Ok(Found::Inline { consumed: start });
+                        return Ok(Found::Command { start: None, consumed: start });
                     }
                 }
                 Stage::Failed(error) => return Err(error),
@@ -343,18 +334,14 @@ impl Parser {
         mut pending_len: Option<usize>,
     ) -> Result<Option<usize>, ProtocolError> {
         while missing > 0 {
-            let len = match pending_len {
-                Some(len) => len,
-                None => match self.argument_header(frame, at, missing)? {
-                    Some((len, used)) => {
-                        at += used;
-                        len
-                    }
-                    None => {
-                        self.stage = Stage::Array { missing, at, len: None };
-                        return Ok(None);
-                    }
-                },
+            let len = if let Some(len) = pending_len.take() {
+                len
+            } else if let Some((len, used)) = self.argument_header(frame, at, missing)? {
+                at += used;
+                len
+            } else {
+                self.stage = Stage::Array { missing, at, len: None };
+                return Ok(None);
             };
             let end = at + len;
             match frame.get(end..end + 2) {
@@ -369,7 +356,6 @@ impl Parser {
             self.spans.push(Span { start: at as u32, end: end as u32 });
             at = end + 2;
             missing -= 1;
-            pending_len = None;
         }
         Ok(Some(at))
     }
@@ -426,23 +412,19 @@ impl Parser {
     #[inline]
     fn check_count(&self, count: usize) -> Result<(), ProtocolError> {
         if count > self.limits.arguments {
-            Err(ProtocolError::InvalidMultibulkLength)
-        } else if !self.authenticated && count > self.limits.unauthenticated_arguments {
-            Err(ProtocolError::UnauthenticatedMultibulkLength)
-        } else {
-            Ok(())
+            return Err(ProtocolError::InvalidMultibulkLength);
         }
+        let allowed = self.authenticated || count <= self.limits.unauthenticated_arguments;
+        if allowed { Ok(()) } else { Err(ProtocolError::UnauthenticatedMultibulkLength) }
     }
 
     #[inline]
     fn check_len(&self, len: usize) -> Result<(), ProtocolError> {
         if len > self.limits.argument_bytes {
-            Err(ProtocolError::InvalidBulkLength)
-        } else if !self.authenticated && len > self.limits.unauthenticated_argument_bytes {
-            Err(ProtocolError::UnauthenticatedBulkLength)
-        } else {
-            Ok(())
+            return Err(ProtocolError::InvalidBulkLength);
         }
+        let allowed = self.authenticated || len <= self.limits.unauthenticated_argument_bytes;
+        if allowed { Ok(()) } else { Err(ProtocolError::UnauthenticatedBulkLength) }
     }
 
     /// Whether a command of `bytes` so far and `arguments` more must be above the limit.
@@ -462,9 +444,14 @@ impl Parser {
 
 /// Result of [`Parser::advance`].
 enum Found {
-    Nothing { consumed: usize },
-    Array { start: usize, consumed: usize },
-    Inline { consumed: usize },
+    Nothing {
+        consumed: usize,
+    },
+    /// `start` is the position of an array in the input; an inline command is in [`Args::words`].
+    Command {
+        start: Option<usize>,
+        consumed: usize,
+    },
 }
 
 #[cfg(test)]

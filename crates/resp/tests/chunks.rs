@@ -2,27 +2,21 @@
 
 mod common;
 
-use common::{Arguments, cut, replies, requests};
+use common::{Arguments, cut, fuzzed, replies, requests};
 use jeton_resp::{command, reply_parser, request_parser};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// A command and its encoding, preceded by empty lines or empty commands.
 fn any_command() -> impl Strategy<Value = (Arguments, Vec<u8>)> {
-    let empty = prop_oneof![
-        3 => Just(&b""[..]),
-        1 => Just(&b"\r\n"[..]),
-        1 => Just(&b" \n"[..]),
-        1 => Just(&b"*0\r\n"[..]),
-        1 => Just(&b"*-1\r\n"[..]),
-    ];
+    let empty = prop::sample::select(vec!["", "", "", "\r\n", " \n", "*0\r\n", "*-1\r\n"]);
     let argument = prop_oneof![
         3 => vec(any::<u8>(), 0..12),
-        1 => vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b'$'), Just(b'*'), Just(b'1')], 0..12),
+        1 => vec(prop::sample::select(b"\r\n$*1".to_vec()), 0..12),
         1 => vec(any::<u8>(), 90..300),
     ];
     (vec(argument, 1..8), empty, any::<bool>()).prop_map(|(arguments, empty, inline)| {
-        let mut bytes = empty.to_vec();
+        let mut bytes = empty.as_bytes().to_vec();
         if inline {
             for argument in &arguments {
                 bytes.push(b'"');
@@ -87,18 +81,7 @@ proptest! {
         small: bool,
         authenticated: bool,
     ) {
-        let limits = if small {
-            request_parser::Limits {
-                arguments: 3,
-                argument_bytes: 4,
-                command_bytes: 30,
-                inline_bytes: 10,
-                unauthenticated_arguments: 2,
-                unauthenticated_argument_bytes: 3,
-            }
-        } else {
-            request_parser::Limits::default()
-        };
+        let limits = if small { fuzzed::SMALL_REQUEST } else { request_parser::Limits::default() };
         let one_chunk = requests(&limits, authenticated, [&bytes[..]]);
         prop_assert_eq!(requests(&limits, authenticated, chunks(&bytes, &positions)), one_chunk);
     }
@@ -109,11 +92,7 @@ proptest! {
         positions in cut_positions(),
         small: bool,
     ) {
-        let limits = if small {
-            reply_parser::Limits { depth: 3, elements: 6, string_bytes: 5, line_bytes: 3, reply_bytes: 40 }
-        } else {
-            reply_parser::Limits::default()
-        };
+        let limits = if small { fuzzed::SMALL_REPLY } else { reply_parser::Limits::default() };
         let one_chunk = replies(&limits, [&bytes[..]]);
         prop_assert_eq!(replies(&limits, chunks(&bytes, &positions)), one_chunk);
     }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use jeton_core::codec::Reader;
 use jeton_core::{
     BranchLogItem, Catalog, Cell, Change, Client, Column, DedupLocation, DedupRecord, Entry, Format, Formats,
-    Generation, Hashes, LogItem, OpId, Operation, OperationDecision, OperationResult, Partition, PartitionId,
-    Secret, TableId, TableSettings, Timestamp, Value, Values, complete, log_entry,
+    Generation, Hashes, LogItem, LogPosition, OpId, Operation, OperationDecision, OperationResult, Partition,
+    PartitionId, Secret, TableId, TableSettings, Timestamp, Value, Values, complete, log_entry,
 };
 
-#[allow(clippy::duplicate_mod, reason = "the fuzz target has no other tests beside it to take it from")]
-#[path = "../common/store.rs"]
+#[allow(clippy::duplicate_mod, reason = "the fuzz targets have no other source of it")]
+#[path = "../core/common/store.rs"]
 mod store;
 
 use store::Store;
@@ -29,7 +29,7 @@ pub fn every_format() -> Formats {
 /// format, and from a log entry.
 pub fn id(data: &[u8]) {
     if let Ok(id) = OpId::opaque(data) {
-        survives_the_log(&id);
+        assert_in_log_round_trips(&id);
     }
     let Ok(text) = std::str::from_utf8(data) else { return };
     let all = every_format();
@@ -48,41 +48,36 @@ pub fn id(data: &[u8]) {
             let shown = id.to_string();
             assert_eq!(format.parse(&shown).as_ref(), Ok(&id), "{shown}");
         }
-        survives_the_log(&id);
+        assert_in_log_round_trips(&id);
     }
 }
 
 /// An entry with the id round-trips.
-fn survives_the_log(id: &OpId) {
-    let (step, operation, decision) = counted(id);
-    let mut bytes = Vec::new();
-    log_entry::begin(step, &mut bytes);
-    log_entry::push(&operation, &decision, &mut bytes);
-    let read: Result<Vec<_>, _> = Entry::read(step.slot, &bytes).expect("an entry").collect();
-    assert_eq!(read, Ok(vec![LogItem::Operation(operation, decision)]));
-}
-
-fn counted(id: &OpId) -> (jeton_core::LogPosition, Operation, OperationDecision) {
+fn assert_in_log_round_trips(id: &OpId) {
     let cell = Cell::new(&SECRET, TABLE, b"row", &Column::unnamed()).expect("a cell");
     let operation = Operation::single(Some(id.clone()), cell, Change::Add(1)).expect("an operation");
     let memory = match id.format() {
         Format::Sequenced => DedupLocation::Session { lease: Duration::from_secs(60) },
         _ => DedupLocation::Index { era: 1, generation: Generation(3) },
     };
-    let step = jeton_core::LogPosition { slot: 1, time: Timestamp::from_millis(1_700_000_000_000) };
-    let answer =
-        OperationResult { applied: true, slot: 1, millis: 1_700_000_000_000, values: Values::One(Some(1)) };
-    (step, operation, OperationDecision { answer, memory, effects: None })
+    let (slot, millis) = (1, 1_700_000_000_000);
+    let answer = OperationResult { applied: true, slot, millis, values: Values::One(Some(1)) };
+    let decision = OperationDecision { answer, memory, effects: None };
+    let mut bytes = Vec::new();
+    log_entry::begin(LogPosition { slot, time: Timestamp::from_millis(millis) }, &mut bytes);
+    log_entry::push(&operation, &decision, &mut bytes);
+    let read: Result<Vec<_>, _> = Entry::read(slot, &bytes).expect("an entry").collect();
+    assert_eq!(read, Ok(vec![LogItem::Operation(operation, decision)]));
 }
 
 /// Bytes of a log or a store, decoded as an entry, a result, a value, a partition, a session or a catalogue.
 /// Decoded data encodes to the same bytes, and a decoded entry can be applied.
 pub fn entry(data: &[u8]) {
     entry_of_a_log(data);
-    if let Ok(remembered) = DedupRecord::decode(data) {
+    if let Ok(record) = DedupRecord::decode(data) {
         let mut bytes = Vec::new();
-        remembered.encode(&mut bytes);
-        assert_eq!(DedupRecord::decode(&bytes), Ok(remembered));
+        record.encode(&mut bytes);
+        assert_eq!(DedupRecord::decode(&bytes), Ok(record));
     }
     if let Ok(value) = Value::decode(&mut Reader::new(data)) {
         let mut bytes = Vec::new();
@@ -102,7 +97,7 @@ pub fn entry(data: &[u8]) {
     branch(data);
     if let Ok(catalog) = Catalog::decode(data) {
         let bytes = catalog.encode();
-        let again = Catalog::decode(&bytes).expect("a catalogue that was read once");
+        let again = Catalog::decode(&bytes).expect("a catalogue that was encoded");
         assert_eq!(again.encode(), bytes);
     }
 }
@@ -110,7 +105,7 @@ pub fn entry(data: &[u8]) {
 fn session(data: &[u8]) {
     let client = Client { table: TABLE, name: "client".into() };
     let mut partition = Partition::new(PartitionId(3));
-    if partition.sessions().restore(client.clone(), data).is_ok() {
+    if partition.sessions().restore(client, data).is_ok() {
         assert_eq!(partition.sessions().len(), 1);
         // As the client's next operation does, and as maintenance does.
         partition.sessions().forget_idle(Timestamp::from_millis(1_700_000_000_000));
@@ -128,9 +123,9 @@ fn branch(data: &[u8]) {
     }
 }
 
-/// The partition of a log item, as far as it is known.
-fn partition_of(logged: &LogItem) -> Option<PartitionId> {
-    match logged {
+/// The partition of a log item, if the item determines it.
+fn partition_of(item: &LogItem) -> Option<PartitionId> {
+    match item {
         LogItem::Operation(operation, _) => Some(operation.partition()),
         LogItem::Branch(BranchLogItem::Prepared(branch)) => {
             Some(branch.additions().first()?.cell.partition())
@@ -142,49 +137,47 @@ fn partition_of(logged: &LogItem) -> Option<PartitionId> {
 fn entry_of_a_log(data: &[u8]) {
     let Ok(read) = Entry::read(1, data) else { return };
     let step = read.step();
-    let Ok(decided) = read.collect::<Result<Vec<_>, _>>() else { return };
+    let Ok(items) = read.collect::<Result<Vec<_>, _>>() else { return };
     let mut bytes = Vec::new();
     log_entry::begin(step, &mut bytes);
-    decided.iter().for_each(|logged| log_entry::push_logged(logged, &mut bytes));
+    for item in &items {
+        match item {
+            LogItem::Operation(operation, decision) => log_entry::push(operation, decision, &mut bytes),
+            LogItem::Branch(step) => log_entry::push_branch(step, &mut bytes),
+        }
+    }
     let again = Entry::read(1, &bytes).and_then(|read| read.collect::<Result<Vec<_>, _>>());
-    assert_eq!(again.as_ref(), Ok(&decided));
+    assert_eq!(again.as_ref(), Ok(&items));
 
     // As recovery does.
-    let Some(first) = decided.iter().find_map(partition_of) else { return };
-    let settings = TableSettings {
-        formats: every_format(),
-        expected_ids: 100,
-        memory_cap: 1 << 22,
-        ..TableSettings::default()
-    };
+    let Some(first) = items.iter().find_map(partition_of) else { return };
+    let filters = TableSettings { expected_ids: 100, memory_cap: 1 << 22, ..TableSettings::default() };
+    let settings = TableSettings { formats: every_format(), ..filters };
     let catalog = Catalog::default().create("clicks", settings).expect("a table");
     let mut partition = Partition::new(first);
     let mut store = Store::default();
     partition.advance(step).expect("slot 1 of an empty partition");
-    for logged in &decided {
-        let (operation, decision) = match logged {
-            LogItem::Operation(operation, decision) => (operation, decision),
-            LogItem::Branch(step) => {
-                // A step that does not follow from the state is an error.
-                let key = SECRET.branch_key(step.name());
-                let _follows = partition.apply_branch(step, key, &mut store);
-                continue;
+    // An item that contradicts the values, the catalogue or an earlier item is an error, never a panic.
+    for item in &items {
+        match item {
+            LogItem::Operation(operation, decision) => {
+                let mut decision = decision.clone();
+                let Some(table) = catalog.get(operation.table()) else { continue };
+                if complete(operation, &mut decision, &mut store).is_ok() {
+                    let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
+                    let _ = partition.apply(table, operation, hashes, &decision, &mut store);
+                }
             }
-        };
-        let mut decision = decision.clone();
-        let Some(table) = catalog.get(operation.table()) else { continue };
-        // An entry that contradicts the values, the catalogue or an earlier entry is an error, never a panic.
-        if complete(operation, &mut decision, &mut store).is_err() {
-            continue;
+            LogItem::Branch(step) => {
+                let _ = partition.apply_branch(step, SECRET.branch_key(step.name()), &mut store);
+            }
         }
-        let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
-        let _ = partition.apply(table, operation, hashes, &decision, &mut store);
     }
     // The partition continues from there.
     let row = partition.encode();
     if let Ok(mut again) = Partition::decode(first, &row) {
         for (client, row) in partition.sessions().take_changed() {
-            let row = row.expect("nobody has forgotten it");
+            let row = row.expect("no session has expired");
             again.sessions().restore(client, &row).expect("a session that was written");
         }
         for (name, row) in partition.branches().take_changed() {
@@ -193,8 +186,8 @@ fn entry_of_a_log(data: &[u8]) {
         }
         assert_eq!(again.branches().restored(), Ok(()));
         let next = again.next_step(step.time);
-        for logged in &decided {
-            let LogItem::Operation(operation, _) = logged else { continue };
+        for item in &items {
+            let LogItem::Operation(operation, _) = item else { continue };
             let Some(table) = catalog.get(operation.table()) else { continue };
             if operation.partition() == first {
                 let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());

@@ -42,10 +42,7 @@ fn parses_every_type() {
         (b",-1e-3\r\n", Double(-0.001)),
         (b",inf\r\n", Double(f64::INFINITY)),
         (b",-inf\r\n", Double(f64::NEG_INFINITY)),
-        (
-            b"(-3492890328409238509324850943850943825024385\r\n",
-            BigNumber("-3492890328409238509324850943850943825024385".into()),
-        ),
+        (b"(-34928903284092385093248\r\n", BigNumber("-34928903284092385093248".into())),
         (b"!5\r\nERR a\r\n", Error(b"ERR a".into())),
         (b"=8\r\ntxt:a\r\nb\r\n", Verbatim { format: *b"txt", text: b"a\r\nb".into() }),
         (b"*0\r\n", Array(vec![])),
@@ -126,38 +123,35 @@ fn rejects_malformed_replies() {
 #[test]
 fn limits_are_inclusive() {
     let limits = Limits { depth: 2, elements: 4, string_bytes: 5, line_bytes: 6, reply_bytes: 30 };
-    for (input, error, text) in [
-        (&b"*1\r\n*1\r\n:1\r\n"[..], None, ""),
-        (b"*1\r\n*1\r\n*0\r\n", Some(ReplyError::TooDeep), "arrays are nested too deeply"),
-        (b"|0\r\n|0\r\n:1\r\n", None, ""),
-        (b"|0\r\n|0\r\n|0\r\n", Some(ReplyError::TooDeep), "arrays are nested too deeply"),
-        (b"*2\r\n*2\r\n_\r\n_\r\n_\r\n", None, ""),
-        (b"*2\r\n*3\r\n", Some(ReplyError::TooManyElements), "too many elements"),
-        (b"%3\r\n", Some(ReplyError::TooManyElements), "too many elements"),
-        (b"*999999999999999999\r\n", Some(ReplyError::TooManyElements), "too many elements"),
-        (b"%999999999999999999\r\n", Some(ReplyError::TooManyElements), "too many elements"),
-        (b"$5\r\n12345\r\n", None, ""),
-        (b"$6\r\n", Some(ReplyError::TooBigString), "a string is too long"),
-        (b"+123456\r\n", None, ""),
-        (b"+1234567", Some(ReplyError::TooLongLine), "a line is too long"),
-        (b"*3\r\n+12345\r\n+12345\r\n$4\r\n1234\r\n", None, ""),
-        (b"*3\r\n+12345\r\n+12345\r\n$5\r\n", Some(ReplyError::TooBigReply), "the reply is too long"),
-        (b"*4\r\n+12345\r\n+12345\r\n+123\r\n+1\r\n", None, ""),
+    for (input, error) in [
+        (&b"*1\r\n*1\r\n:1\r\n"[..], None),
+        (b"*1\r\n*1\r\n*0\r\n", Some((ReplyError::TooDeep, "arrays are nested too deeply"))),
+        (b"|0\r\n|0\r\n:1\r\n", None),
+        (b"|0\r\n|0\r\n|0\r\n", Some((ReplyError::TooDeep, "arrays are nested too deeply"))),
+        (b"*2\r\n*2\r\n_\r\n_\r\n_\r\n", None),
+        (b"*2\r\n*3\r\n", Some((ReplyError::TooManyElements, "too many elements"))),
+        (b"%3\r\n", Some((ReplyError::TooManyElements, "too many elements"))),
+        (b"*999999999999999999\r\n", Some((ReplyError::TooManyElements, "too many elements"))),
+        (b"%999999999999999999\r\n", Some((ReplyError::TooManyElements, "too many elements"))),
+        (b"$5\r\n12345\r\n", None),
+        (b"$6\r\n", Some((ReplyError::TooBigString, "a string is too long"))),
+        (b"+123456\r\n", None),
+        (b"+1234567", Some((ReplyError::TooLongLine, "a line is too long"))),
+        (b"*3\r\n+12345\r\n+12345\r\n$4\r\n1234\r\n", None),
+        (b"*3\r\n+12345\r\n+12345\r\n$5\r\n", Some((ReplyError::TooBigReply, "the reply is too long"))),
+        (b"*4\r\n+12345\r\n+12345\r\n+123\r\n+1\r\n", None),
         (
             b"*4\r\n+12345\r\n+12345\r\n+1234\r\n+1\r\n",
-            Some(ReplyError::TooBigReply),
-            "the reply is too long",
+            Some((ReplyError::TooBigReply, "the reply is too long")),
         ),
     ] {
-        match error {
-            None => {
-                assert!(matches!(parse_with(limits.clone(), input), Ok(Some(_))), "{}", input.escape_ascii())
-            }
-            Some(error) => {
-                assert_eq!(parse_with(limits.clone(), input), Err(error), "{}", input.escape_ascii());
-                assert_eq!(error.to_string(), format!("invalid reply: {text}"));
-            }
-        }
+        let result = parse_with(limits.clone(), input);
+        let Some((error, text)) = error else {
+            assert!(matches!(result, Ok(Some(_))), "{}", input.escape_ascii());
+            continue;
+        };
+        assert_eq!(result, Err(error), "{}", input.escape_ascii());
+        assert_eq!(error.to_string(), format!("invalid reply: {text}"));
     }
     let deep = Limits { depth: usize::MAX, ..Limits::default() };
     assert_eq!(parse_with(deep.clone(), &b"*1\r\n".repeat(DEPTH_MAX)), Ok(None));

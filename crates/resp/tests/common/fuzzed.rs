@@ -7,7 +7,7 @@ use super::{cut, replies, requests};
 use jeton_resp::reply_parser::Value;
 use jeton_resp::{reply_parser, request_parser};
 
-const SMALL_REQUEST: request_parser::Limits = request_parser::Limits {
+pub const SMALL_REQUEST: request_parser::Limits = request_parser::Limits {
     arguments: 5,
     argument_bytes: 12,
     command_bytes: 60,
@@ -16,7 +16,7 @@ const SMALL_REQUEST: request_parser::Limits = request_parser::Limits {
     unauthenticated_argument_bytes: 8,
 };
 
-const SMALL_REPLY: reply_parser::Limits =
+pub const SMALL_REPLY: reply_parser::Limits =
     reply_parser::Limits { depth: 3, elements: 8, string_bytes: 12, line_bytes: 10, reply_bytes: 60 };
 
 /// Requests: chunks do not matter, commands are within the limits, and they parse again after being

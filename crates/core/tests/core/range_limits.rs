@@ -1,14 +1,7 @@
 //! Limits of every range: times, windows, skews, eras; and invalid rows.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use jeton_core::codec::Write;
-use jeton_core::{
-    Catalog, ERAS_MAX, Entry, Format, Mode, OpId, Partition, PartitionId, TABLES_MAX, TableSettings,
-    Timestamp, WINDOW_MAX, WINDOW_MIN, log_entry,
-};
 
 /// The last whole millisecond of a `Timestamp`.
 const LAST: u64 = u64::MAX / 1_000_000;
@@ -19,16 +12,8 @@ fn extreme_settings() -> Vec<TableSettings> {
         for opaque_window in [WINDOW_MIN, WINDOW_MAX] {
             for skew in [ms(0), dated_window] {
                 for mode in [Mode::Exact, Mode::Probabilistic { target: 1e-6 }] {
-                    let session_lease = opaque_window;
-                    all.push(TableSettings {
-                        dated_window,
-                        opaque_window,
-                        skew,
-                        mode,
-                        session_lease,
-                        expected_ids: 1,
-                        ..settings()
-                    });
+                    let windows = TableSettings { dated_window, opaque_window, skew, mode, ..settings() };
+                    all.push(TableSettings { session_lease: opaque_window, expected_ids: 1, ..windows });
                 }
             }
         }
@@ -43,22 +28,14 @@ fn ids_count_once_at_the_limits_of_time() {
             let mut world = World::new(settings.clone());
             let mut counted: Vec<OpId> = Vec::new();
             let window = settings.dated_window.as_millis() as u64;
-            for now in
-                [begin, begin.saturating_add(1).min(LAST), begin.saturating_add(window).min(LAST), LAST]
-            {
+            for later in [0, 1, window, LAST] {
+                let now = begin.saturating_add(later).min(LAST);
                 world.now = Timestamp::from_millis(now);
-                let times = [
-                    0,
-                    now.saturating_sub(window),
-                    now,
-                    now.saturating_add(window),
-                    LAST,
-                    (1 << 48) - 1,
-                    u64::MAX,
-                ];
+                let (before, after) = (now.saturating_sub(window), now.saturating_add(window));
+                let times = [0, before, now, after, LAST, (1 << 48) - 1, u64::MAX];
                 let ids = times.iter().enumerate().flat_map(|(number, time)| {
                     let event = OpId::event("source", "id", *time).unwrap();
-                    let uuid = minted_at((*time).min((1 << 48) - 1), number as u64);
+                    let uuid = uuid7_at((*time).min((1 << 48) - 1), number as u64);
                     [event, uuid, sequenced("till", *time, 1), sequenced("other", *time, u64::MAX)]
                 });
                 let ids: Vec<OpId> = ids.chain([opaque("order")]).collect();
@@ -85,7 +62,7 @@ fn a_short_era_at_the_end_of_time_counts() {
     let short =
         TableSettings { dated_window: WINDOW_MIN, opaque_window: WINDOW_MAX, skew: ms(0), ..settings() };
     let mut world = World::new(short.clone());
-    let id = minted_at(LAST - 2_000_000, 1);
+    let id = uuid7_at(LAST - 2_000_000, 1);
     world.now = Timestamp::from_millis(LAST - 2_000_000);
     world.add(&id, 1).applied();
     world.change(TableSettings { dated_window: WINDOW_MAX, ..short });
@@ -117,18 +94,14 @@ fn the_last_era_refuses_a_change() {
 /// Each era and each table allocates filters: their number is checked before any is created.
 #[test]
 fn too_many_eras_or_tables_are_refused_early() {
-    let (mut bytes, _) = catalogue();
-    bytes.put_varint(ERAS_MAX as u64 + 1);
-    bytes.extend_from_slice(&[0; 100]);
-    let error = Catalog::decode(&bytes).unwrap_err();
-    assert!(error.to_string().contains("too many"), "{error}");
-
-    let mut bytes = Catalog::default().encode();
-    bytes.pop();
-    bytes.put_varint(TABLES_MAX as u64 + 1);
-    bytes.extend_from_slice(&[0; 2 * TABLES_MAX]);
-    let error = Catalog::decode(&bytes).unwrap_err();
-    assert!(error.to_string().contains("too many"), "{error}");
+    let mut no_tables = Catalog::default().encode();
+    no_tables.pop();
+    for (mut bytes, count) in [(catalogue().0, ERAS_MAX + 1), (no_tables, TABLES_MAX + 1)] {
+        bytes.put_varint(count as u64);
+        bytes.extend_from_slice(&[0; 2 * TABLES_MAX]);
+        let error = Catalog::decode(&bytes).unwrap_err();
+        assert!(error.to_string().contains("too many"), "{error}");
+    }
 }
 
 /// An invalid partition row is refused, or the entries after it replay from it.
@@ -138,9 +111,7 @@ fn a_decoded_partition_continues() {
     for slot in [0, 1, u64::MAX - 1, u64::MAX] {
         for nanos in [0, 1, 999_999, 1_000_000, LAST * 1_000_000, u64::MAX] {
             let mut row = Vec::new();
-            row.put_varint(slot);
-            row.put_varint(nanos);
-            row.put_varint(0);
+            [slot, nanos, 0].into_iter().for_each(|number| row.put_varint(number));
             let Ok(mut partition) = Partition::decode(id, &row) else {
                 assert!(slot == u64::MAX || nanos % 1_000_000 != 0, "slot {slot} at {nanos} is refused");
                 continue;
@@ -151,9 +122,8 @@ fn a_decoded_partition_continues() {
                     break;
                 }
                 let step = partition.next_step(now);
-                let mut bytes = Vec::new();
-                log_entry::begin(step, &mut bytes);
                 partition.advance(step).unwrap();
+                let bytes = entry_of(step, |_| ());
                 before.advance(Entry::read(step.slot, &bytes).unwrap().step()).unwrap();
                 assert_eq!(before, partition, "slot {slot} at {nanos}");
             }

@@ -1,16 +1,14 @@
 //! Helpers of the tests: ids, rows, settings, an in-memory store, and a *world*: one store with its
 //! catalogue, partitions, logs and time.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::convert::Infallible;
 
-use jeton_core::{
-    Branch, BranchName, BranchOutcome, BranchVerdict, Catalog, Cell, Change, Client, Column, DedupLocation,
-    Entry, Era, Format, Formats, Generation, Hashes, IdKey, LogItem, MissingIdPolicy, Mode, OpId, Operation,
-    OperationDecision, OperationResult, Partition, PartitionId, Rejection, Secret, Table, TableId,
-    TableSettings, Timestamp, Value, Verdict, complete, log_entry,
-};
+pub use std::time::Duration;
+
+pub use jeton_core::limits::*;
+pub use jeton_core::*;
+pub use proptest::prelude::*;
 
 mod store;
 
@@ -24,6 +22,12 @@ pub const START: u64 = 1_700_000_000_000;
 /// Clock readings of concurrent threads differ by less than this.
 pub const SLACK: u64 = 60_000;
 
+/// Both windows and the session lease of `settings()`, in milliseconds.
+pub const WINDOW: u64 = 60_000;
+
+/// The skew of `settings()`, in milliseconds.
+pub const SKEW: u64 = 5_000;
+
 pub const TABLE: TableId = TableId(1);
 
 pub const fn ms(millis: u64) -> Duration {
@@ -36,13 +40,18 @@ pub const fn at(millis: u64) -> Timestamp {
 }
 
 /// A UUIDv7 dated `millis` milliseconds after the start of the world.
-pub fn minted(millis: u64, number: u64) -> OpId {
-    minted_at(START + millis, number)
+pub fn uuid7(millis: u64, number: u64) -> OpId {
+    uuid7_at(START + millis, number)
 }
 
 /// A UUIDv7 dated `unix_millis` milliseconds after 1970.
-pub fn minted_at(unix_millis: u64, number: u64) -> OpId {
+pub fn uuid7_at(unix_millis: u64, number: u64) -> OpId {
     OpId::uuid7_from(unix_millis, number.into())
+}
+
+/// A UUIDv7 with the version and variant set in arbitrary bits.
+pub fn any_uuid7() -> impl Strategy<Value = OpId> {
+    any::<u128>().prop_map(|bits| OpId::uuid7(bits & !(0xf << 76 | 3 << 62) | 7 << 76 | 2 << 62).unwrap())
 }
 
 pub fn opaque(text: &str) -> OpId {
@@ -62,6 +71,13 @@ pub fn column(row: &str, column: &str) -> Cell {
     Cell::new(&SECRET, TABLE, row.as_bytes(), &Column::parse(column.as_bytes()).unwrap()).unwrap()
 }
 
+/// Two rows of different partitions.
+pub fn apart() -> (Cell, Cell) {
+    let first = cell("0");
+    let other = (1..).map(|n: u32| cell(&n.to_string())).find(|cell| cell.partition() != first.partition());
+    (first, other.unwrap())
+}
+
 pub fn every_format() -> Formats {
     Format::ALL.into_iter().fold(Formats::NONE, Formats::and)
 }
@@ -70,10 +86,10 @@ pub fn every_format() -> Formats {
 pub fn settings() -> TableSettings {
     TableSettings {
         formats: every_format(),
-        dated_window: ms(60_000),
-        opaque_window: ms(60_000),
-        skew: ms(5_000),
-        session_lease: ms(60_000),
+        dated_window: ms(WINDOW),
+        opaque_window: ms(WINDOW),
+        skew: ms(SKEW),
+        session_lease: ms(WINDOW),
         without_id: MissingIdPolicy::AtMostOnce,
         expected_ids: 100,
         memory_cap: 1 << 24,
@@ -89,10 +105,45 @@ pub fn within(delta: i64, min: Option<i64>, max: Option<i64>) -> Change {
     Change::AddWithin { delta, min, max }
 }
 
-impl Store {
-    /// Drops expired generations, as a store on disk would.
-    pub fn forget(&mut self, now: Timestamp) {
-        self.answers.retain(|(generation, _), _| !generation.expired(now));
+pub fn put(text: &str) -> Change {
+    Change::Put(text.as_bytes().into())
+}
+
+pub fn append(text: &str) -> Change {
+    Change::Append(text.as_bytes().into())
+}
+
+pub fn bytes(text: &str) -> Value {
+    Value::Bytes(text.as_bytes().into())
+}
+
+pub fn hashes(operation: &Operation) -> Hashes {
+    Hashes::of(operation, &SECRET, &mut Vec::new())
+}
+
+/// The entry of `step` with one item.
+pub fn entry_of(step: LogPosition, push: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    log_entry::begin(step, &mut bytes);
+    push(&mut bytes);
+    bytes
+}
+
+/// Applies an entry, as a recovery does.
+pub fn replay(table: &Table, partition: &mut Partition, store: &mut Store, slot: u64, entry: &[u8]) {
+    let entry = Entry::read(slot, entry).unwrap();
+    partition.advance(entry.step()).unwrap();
+    for item in entry {
+        match item.unwrap() {
+            LogItem::Operation(operation, mut decision) => {
+                complete(&operation, &mut decision, store).unwrap();
+                partition.apply(table, &operation, hashes(&operation), &decision, store).unwrap();
+            }
+            LogItem::Branch(step) => {
+                let key = SECRET.branch_key(step.name()).in_partition(partition.id());
+                partition.apply_branch(&step, key, store).unwrap();
+            }
+        }
     }
 }
 
@@ -114,9 +165,20 @@ struct Checkpoint {
     log: usize,
     store: Store,
     partitions: Vec<(PartitionId, Vec<u8>)>,
-    sessions: BTreeMap<(PartitionId, Client), Vec<u8>>,
-    branches: BTreeMap<(PartitionId, BranchName), Vec<u8>>,
+    sessions: Rows<Client>,
+    branches: Rows<BranchName>,
     filters: HashMap<u32, Vec<u8>>,
+}
+
+type Rows<K> = BTreeMap<(PartitionId, K), Vec<u8>>;
+
+fn update_rows<K: Ord>(rows: &mut Rows<K>, id: PartitionId, changed: Vec<(K, Option<Vec<u8>>)>) {
+    for (key, row) in changed {
+        match row {
+            Some(row) => rows.insert((id, key), row),
+            None => rows.remove(&(id, key)),
+        };
+    }
 }
 
 /// The filters of an era as bytes.
@@ -124,6 +186,11 @@ pub fn filters_of(era: &Era) -> Vec<u8> {
     let mut bytes = Vec::new();
     era.write_filters(&mut bytes).unwrap();
     bytes
+}
+
+/// A world with `settings()`.
+pub fn world() -> World {
+    World::new(settings())
 }
 
 impl World {
@@ -154,17 +221,21 @@ impl World {
 
     /// Changes the table's settings.
     pub fn change(&mut self, settings: TableSettings) {
-        self.catalog = self.catalog.replaced(self.table().change(settings, self.now).unwrap());
+        self.try_change(settings).unwrap();
+    }
+
+    pub fn try_change(&mut self, settings: TableSettings) -> Result<(), SettingsError> {
+        self.catalog = self.catalog.replaced(self.table().change(settings, self.now)?);
+        Ok(())
     }
 
     /// Decides an operation now; nothing changes.
     pub fn decide(&mut self, operation: &Operation) -> Verdict {
         let now = self.now;
-        let step = self.partition(&operation.changes().next().unwrap().0).next_step(now);
+        let step = self.partition(operation.first_cell()).next_step(now);
         let table = self.catalog.get(TABLE).unwrap();
-        let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
         let partition = &self.partitions[&operation.partition()];
-        let Ok(verdict) = partition.decide(step, table, operation, hashes, &mut self.store);
+        let Ok(verdict) = partition.decide(step, table, operation, hashes(operation), &mut self.store);
         verdict
     }
 
@@ -172,29 +243,27 @@ impl World {
     pub fn submit(&mut self, operation: &Operation) -> Verdict {
         let verdict = self.decide(operation);
         if let Verdict::Fresh(decision) = &verdict {
-            let id = operation.partition();
-            let partition = self.partitions.get_mut(&id).unwrap();
-            let step = partition.next_step(self.now);
-            let mut bytes = Vec::new();
-            log_entry::begin(step, &mut bytes);
-            log_entry::push(operation, decision, &mut bytes);
-            self.log.push((id, step.slot, bytes));
-            partition.advance(step).unwrap();
+            self.write(operation.partition(), |out| log_entry::push(operation, decision, out));
+            let partition = self.partitions.get_mut(&operation.partition()).unwrap();
             let table = self.catalog.get(TABLE).unwrap();
-            let hashes = Hashes::of(operation, &SECRET, &mut Vec::new());
-            partition.apply(table, operation, hashes, decision, &mut self.store).unwrap();
+            partition.apply(table, operation, hashes(operation), decision, &mut self.store).unwrap();
         }
         verdict
     }
 
+    /// Writes an entry with one item to the log of a partition.
+    fn write(&mut self, id: PartitionId, push: impl FnOnce(&mut Vec<u8>)) {
+        let partition = self.partitions.get_mut(&id).unwrap();
+        let step = partition.next_step(self.now);
+        self.log.push((id, step.slot, entry_of(step, push)));
+        partition.advance(step).unwrap();
+    }
+
     /// Prepares a branch in an entry of its own.
     pub fn prepare(&mut self, branch: &Branch, of: &Cell) -> BranchVerdict {
-        let (now, id) = (self.now, of.partition());
-        let key = SECRET.branch_key(branch.name()).in_partition(id);
-        self.partition(of);
-        let partition = &self.partitions[&id];
-        let Ok(verdict) = partition.decide_prepare(partition.next_step(now), branch, key, &mut self.store);
-        self.log_branch(id, key, verdict)
+        self.submit_branch(branch.name(), of, |partition, step, key, store| {
+            partition.decide_prepare(step, branch, key, store)
+        })
     }
 
     /// Commits or aborts a branch in an entry of its own.
@@ -205,26 +274,25 @@ impl World {
         outcome: BranchOutcome,
         others_finished: bool,
     ) -> BranchVerdict {
-        let (now, id) = (self.now, of.partition());
-        let key = SECRET.branch_key(name).in_partition(id);
-        self.partition(of);
-        let partition = &self.partitions[&id];
-        let step = partition.next_step(now);
-        let Ok(verdict) =
-            partition.decide_finish(step, (name, key), outcome, others_finished, &mut self.store);
-        self.log_branch(id, key, verdict)
+        self.submit_branch(name, of, |partition, step, key, store| {
+            partition.decide_finish(step, (name, key), outcome, others_finished, store)
+        })
     }
 
-    fn log_branch(&mut self, id: PartitionId, key: IdKey, verdict: BranchVerdict) -> BranchVerdict {
-        if let BranchVerdict::Fresh(branch_step) = &verdict {
+    fn submit_branch(
+        &mut self,
+        name: &BranchName,
+        of: &Cell,
+        decide: impl FnOnce(&Partition, LogPosition, IdKey, &mut Store) -> Result<BranchVerdict, Infallible>,
+    ) -> BranchVerdict {
+        let (now, id) = (self.now, of.partition());
+        let key = SECRET.branch_key(name).in_partition(id);
+        let step = self.partition(of).next_step(now);
+        let Ok(verdict) = decide(&self.partitions[&id], step, key, &mut self.store);
+        if let BranchVerdict::Fresh(item) = &verdict {
+            self.write(id, |out| log_entry::push_branch(item, out));
             let partition = self.partitions.get_mut(&id).unwrap();
-            let step = partition.next_step(self.now);
-            let mut bytes = Vec::new();
-            log_entry::begin(step, &mut bytes);
-            log_entry::push_branch(branch_step, &mut bytes);
-            self.log.push((id, step.slot, bytes));
-            partition.advance(step).unwrap();
-            partition.apply_branch(branch_step, key, &mut self.store).unwrap();
+            partition.apply_branch(item, key, &mut self.store).unwrap();
         }
         verdict
     }
@@ -237,14 +305,9 @@ impl World {
         self.change_cell(id, &cell(row), change)
     }
 
-    /// Adds to the counter `row`.
-    pub fn add_to(&mut self, row: &str, id: &OpId, delta: i64) -> Verdict {
-        self.change_row(id, row, Change::Add(delta))
-    }
-
-    /// Adds to the default counter.
+    /// Adds to the counter `a`.
     pub fn add(&mut self, id: &OpId, delta: i64) -> Verdict {
-        self.add_to("a", id, delta)
+        self.change_row(id, "a", Change::Add(delta))
     }
 
     pub fn batch(&mut self, id: &OpId, changes: &[(Cell, Change)]) -> Verdict {
@@ -282,18 +345,8 @@ impl World {
         checkpoint.partitions.clear();
         for (id, partition) in &mut self.partitions {
             checkpoint.partitions.push((*id, partition.encode()));
-            for (client, row) in partition.sessions().take_changed() {
-                match row {
-                    Some(row) => checkpoint.sessions.insert((*id, client), row),
-                    None => checkpoint.sessions.remove(&(*id, client)),
-                };
-            }
-            for (name, row) in partition.branches().take_changed() {
-                match row {
-                    Some(row) => checkpoint.branches.insert((*id, name), row),
-                    None => checkpoint.branches.remove(&(*id, name)),
-                };
-            }
+            update_rows(&mut checkpoint.sessions, *id, partition.sessions().take_changed());
+            update_rows(&mut checkpoint.branches, *id, partition.branches().take_changed());
         }
         let table = self.catalog.get(TABLE).unwrap();
         checkpoint.filters = table.eras().map(|era| (era.number, filters_of(era))).collect();
@@ -334,31 +387,40 @@ impl World {
             log: self.log.clone(),
             checkpoint: checkpoint.clone(),
         };
+        let table = world.catalog.get(TABLE).unwrap();
         for (id, slot, bytes) in &self.log[checkpoint.log..] {
             let partition = world.partitions.entry(*id).or_insert_with(|| Partition::new(*id));
-            let entry = Entry::read(*slot, bytes).unwrap();
-            partition.advance(entry.step()).unwrap();
-            for one in entry {
-                let (operation, mut decision) = match one.unwrap() {
-                    LogItem::Operation(operation, decision) => (operation, decision),
-                    LogItem::Branch(step) => {
-                        let key = SECRET.branch_key(step.name()).in_partition(*id);
-                        partition.apply_branch(&step, key, &mut world.store).unwrap();
-                        continue;
-                    }
-                };
-                complete(&operation, &mut decision, &mut world.store).unwrap();
-                let table = world.catalog.get(TABLE).unwrap();
-                let hashes = Hashes::of(&operation, &SECRET, &mut Vec::new());
-                partition.apply(table, &operation, hashes, &decision, &mut world.store).unwrap();
-            }
+            replay(table, partition, &mut world.store, *slot, bytes);
         }
         world
     }
+
+    pub fn maintain(&mut self, maintenance: Maintenance) {
+        match maintenance {
+            Maintenance::Tidy => self.tidy(),
+            Maintenance::Checkpoint => self.checkpoint(),
+            Maintenance::Crash => *self = self.recovered(),
+            Maintenance::CrashWithoutCheckpoint => *self = self.replayed(),
+        }
+    }
+}
+
+/// Events that must not change any verdict.
+#[derive(Debug, Clone, Copy)]
+pub enum Maintenance {
+    Tidy,
+    Checkpoint,
+    Crash,
+    CrashWithoutCheckpoint,
+}
+
+pub fn any_maintenance() -> impl Strategy<Value = Maintenance> {
+    use Maintenance::*;
+    prop_oneof![4 => Just(Tidy), 2 => Just(Checkpoint), 1 => Just(Crash), 1 => Just(CrashWithoutCheckpoint)]
 }
 
 /// Assertions on a verdict.
-pub trait Judged: Sized {
+pub trait VerdictExt: Sized {
     /// The operation is new and its changes are made.
     fn fresh(self) -> OperationDecision;
     /// A retry.
@@ -366,6 +428,7 @@ pub trait Judged: Sized {
     fn rejected(self) -> Rejection;
 
     /// The counter after the only change, which is made.
+    #[track_caller]
     fn applied(self) -> i64 {
         let answer = self.fresh().answer;
         assert!(answer.applied, "a bound refused it: {answer:?}");
@@ -373,6 +436,7 @@ pub trait Judged: Sized {
     }
 
     /// The counters in a refusal by a bound.
+    #[track_caller]
     fn refused(self) -> Vec<Option<i64>> {
         let answer = self.fresh().answer;
         assert!(!answer.applied, "no bound refused it: {answer:?}");
@@ -380,41 +444,27 @@ pub trait Judged: Sized {
     }
 }
 
-impl Judged for Verdict {
+impl VerdictExt for Verdict {
     #[track_caller]
     fn fresh(self) -> OperationDecision {
-        match self {
-            Self::Fresh(decision) => decision,
-            other => panic!("not new, but {other:?}"),
-        }
+        let Self::Fresh(decision) = self else { panic!("not new, but {self:?}") };
+        decision
     }
 
     #[track_caller]
     fn replayed(self) -> OperationResult {
-        match self {
-            Self::Replay(answer) => answer,
-            other => panic!("not a replay, but {other:?}"),
-        }
+        let Self::Replay(answer) = self else { panic!("not a replay, but {self:?}") };
+        answer
     }
 
     #[track_caller]
     fn rejected(self) -> Rejection {
-        match self {
-            Self::Rejected(rejection) => rejection,
-            other => panic!("not rejected, but {other:?}"),
-        }
+        let Self::Rejected(rejection) = self else { panic!("not rejected, but {self:?}") };
+        rejection
     }
 }
 
 /// Whether the operation was accepted as new.
 pub fn is_fresh(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Fresh(_))
-}
-
-/// The generation of the dedup record in the id index, if there is one.
-pub fn generation(decision: &OperationDecision) -> Option<Generation> {
-    match decision.memory {
-        DedupLocation::Index { generation, .. } => Some(generation),
-        _ => None,
-    }
 }

@@ -1,52 +1,32 @@
 //! Clients that number their operations: order, windows, epochs, leases, and nothing applied twice.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::*;
-use jeton_core::limits::{SESSION_WINDOW, SESSIONS_MAX};
-use jeton_core::{Client, Format, Formats, Partition, Rejection, TableSettings, Verdict};
-use proptest::prelude::*;
+use crate::common::*;
 
 /// The lease of `settings()`.
-const LEASE: u64 = 60_000;
+const LEASE: u64 = WINDOW;
 
-/// The skew of `settings()`.
-const SKEW: u64 = 5_000;
-
-fn world() -> World {
-    World::new(settings())
-}
-
+/// Asserts that the session is unknown and returns the floor.
 #[track_caller]
-fn unknown_session(verdict: Verdict) -> u64 {
-    match verdict.rejected() {
-        Rejection::UnknownSession { floor } => floor,
-        other => panic!("{other:?}"),
-    }
+fn floor(verdict: Verdict) -> u64 {
+    let rejection = verdict.rejected();
+    let Rejection::UnknownSession { floor } = rejection else { panic!("{rejection:?}") };
+    floor
 }
 
 #[test]
 fn operations_count_in_any_order_and_each_once() {
     let mut world = world();
-    for (at, seq) in [1, 2, 3, 9, 7, 8, 4].into_iter().enumerate() {
-        assert_eq!(world.add(&sequenced("till", 1, seq), 1).applied(), at as i64 + 1);
+    let numbers = [1, 2, 3, 9, 7, 8, 4];
+    for (seq, count) in numbers.into_iter().zip(1..) {
+        assert_eq!(world.add(&sequenced("till", 1, seq), 1).applied(), count);
     }
-    for (at, seq) in [1, 2, 3, 9, 7, 8, 4].into_iter().enumerate() {
+    for (seq, count) in numbers.into_iter().zip(1..) {
         let answer = world.add(&sequenced("till", 1, seq), 1).replayed();
-        assert_eq!((answer.slot, answer.values.as_slice()), (at as u64 + 1, &[Some(at as i64 + 1)][..]));
+        assert_eq!((answer.slot, answer.values.as_slice()), (count as u64, &[Some(count)][..]));
     }
     assert_eq!(world.counter("a"), 7);
-}
-
-#[test]
-fn a_sequence_number_names_one_operation() {
-    let mut world = world();
-    world.add(&sequenced("till", 1, 1), 1).applied();
-    assert_eq!(world.add(&sequenced("till", 1, 1), 2).rejected(), Rejection::Mismatch);
-    assert_eq!(world.counter("a"), 1);
 }
 
 #[test]
@@ -68,11 +48,10 @@ fn the_window_ends_exactly_at_its_low_water_mark() {
 #[test]
 fn the_largest_sequence_numbers_work() {
     let mut world = world();
-    let epoch = START + SKEW;
+    let (epoch, low_water) = (START + SKEW, u64::MAX - SESSION_WINDOW + 1);
     world.add(&sequenced("till", epoch, u64::MAX), 1).applied();
     world.add(&sequenced("till", epoch, u64::MAX), 1).replayed();
-    world.add(&sequenced("till", epoch, u64::MAX - SESSION_WINDOW + 1), 1).applied();
-    let low_water = u64::MAX - SESSION_WINDOW + 1;
+    world.add(&sequenced("till", epoch, low_water), 1).applied();
     let below = world.add(&sequenced("till", epoch, low_water - 1), 1).rejected();
     assert_eq!(below, Rejection::Superseded { low_water });
 }
@@ -85,7 +64,7 @@ fn an_epoch_is_at_most_now_plus_skew() {
         assert_eq!(rejection, Rejection::EpochAhead { latest: START + SKEW });
         assert!(rejection.to_string().contains(&(START + SKEW).to_string()), "{rejection}");
     }
-    assert!(world.partition(&cell("a")).sessions().is_empty(), "nothing is remembered");
+    assert!(world.partition(&cell("a")).sessions().is_empty(), "no session is recorded");
     world.add(&sequenced("till", START + SKEW, 1), 1).applied();
     // Also for a known client, and the attempt changes nothing.
     let ahead = world.at(10).add(&sequenced("till", START + SKEW + 11, 1), 1).rejected();
@@ -102,22 +81,22 @@ fn one_client_cannot_lock_out_others() {
         world.add(&sequenced("hostile", epoch, 1), 1);
     }
     world.at(LEASE + 1).tidy();
-    let late = unknown_session(world.add(&sequenced("honest", 1, 1), 1));
-    assert_eq!(late, START + SKEW, "the floor is told");
-    world.add(&sequenced("honest", late + 1, 1), 1).applied();
+    let floor = floor(world.add(&sequenced("honest", 1, 1), 1));
+    assert_eq!(floor, START + SKEW);
+    world.add(&sequenced("honest", floor + 1, 1), 1).applied();
     world.add(&sequenced("another", START + LEASE + 1, 1), 1).applied();
 }
 
 #[test]
 fn now_is_above_the_floor_for_any_lease_and_skew() {
-    // By its lease alone it would expire long before the current time reaches the epoch.
+    // By its lease alone the session would expire long before the current time reaches its epoch.
     let mut world = World::new(TableSettings { session_lease: ms(1), ..settings() });
     world.add(&sequenced("early", START + SKEW, 1), 1).applied();
     for later in [2, 10, SKEW, SKEW + 1, SKEW + 2] {
         world.at(later).tidy();
         world.add(&sequenced(&format!("at-{later}"), START + later, 1), 1).applied();
     }
-    assert_eq!(unknown_session(world.add(&sequenced("early", START + SKEW, 1), 1)), START + SKEW);
+    assert_eq!(floor(world.add(&sequenced("early", START + SKEW, 1), 1)), START + SKEW);
 }
 
 #[test]
@@ -139,9 +118,7 @@ fn an_entry_with_a_larger_epoch_is_replayed() {
     let (id, slot, entry) = world.log.pop().unwrap();
     let text = b"\x04till";
     let place = entry.windows(text.len()).position(|bytes| bytes == text).unwrap() + text.len();
-    let mut large = entry[..place].to_vec();
-    large.extend_from_slice(&[255, 255, 255, 255, 255, 255, 255, 255, 255, 1]);
-    large.extend_from_slice(&entry[place + 1..]);
+    let large = [&entry[..place], &[255; 9], &[1], &entry[place + 1..]].concat();
     world.log.push((id, slot, large));
     let mut world = world.replayed();
     world.add(&sequenced("till", u64::MAX, 1), 1).replayed();
@@ -177,16 +154,16 @@ fn a_new_epoch_starts_at_any_number() {
 #[test]
 fn clients_are_independent() {
     let mut world = world();
-    world.add(&sequenced("till", 9, 1), 1).applied();
-    world.add(&sequenced("tills", 1, 1), 1).applied();
-    world.add(&sequenced("Till", 1, 1), 1).applied();
+    for (client, epoch) in [("till", 9), ("tills", 1), ("Till", 1)] {
+        world.add(&sequenced(client, epoch, 1), 1).applied();
+    }
     assert_eq!(world.partition(&cell("a")).sessions().len(), 3);
 }
 
 #[test]
 fn rejected_operations_leave_sessions_unchanged() {
     let mut world = world();
-    world.change_row(&opaque("full"), "a", jeton_core::Change::Set(i64::MAX)).applied();
+    world.change_row(&opaque("full"), "a", Change::Set(i64::MAX)).applied();
     assert_eq!(world.add(&sequenced("till", 1, 400), 1).rejected(), Rejection::Overflow);
     assert!(world.partition(&cell("a")).sessions().is_empty());
     world.add(&sequenced("till", 1, 1), -1).applied();
@@ -197,9 +174,10 @@ fn a_session_lasts_to_the_last_millisecond_of_its_lease() {
     let mut world = world();
     world.add(&sequenced("till", 5, 1), 1).applied();
     world.at(LEASE).add(&sequenced("till", 5, 1), 1).replayed();
-    assert_eq!(unknown_session(world.at(LEASE + 1).add(&sequenced("till", 5, 1), 1)), 5);
-    assert_eq!(unknown_session(world.add(&sequenced("till", 5, 2), 1)), 5);
-    assert_eq!(unknown_session(world.add(&sequenced("till", 4, 2), 1)), 5);
+    world.at(LEASE + 1);
+    for (epoch, seq) in [(5, 1), (5, 2), (4, 2)] {
+        assert_eq!(floor(world.add(&sequenced("till", epoch, seq), 1)), 5);
+    }
 }
 
 #[test]
@@ -211,7 +189,7 @@ fn every_operation_renews_the_lease() {
     world.change(TableSettings { session_lease: ms(10 * LEASE), ..settings() });
     world.add(&sequenced("till", 5, 3), 1).applied();
     world.at(12 * LEASE).add(&sequenced("till", 5, 1), 1).replayed();
-    unknown_session(world.at(12 * LEASE + 1).add(&sequenced("till", 5, 1), 1));
+    floor(world.at(12 * LEASE + 1).add(&sequenced("till", 5, 1), 1));
 }
 
 #[test]
@@ -221,11 +199,10 @@ fn an_expired_client_needs_a_higher_epoch() {
     world.at(LEASE + 1).tidy();
     assert!(world.partition(&cell("a")).sessions().is_empty());
     for later in [LEASE + 1, 1_000 * LEASE] {
-        world.at(later);
-        assert_eq!(unknown_session(world.add(&sequenced("till", 5, 1), 1)), 5);
-        assert_eq!(unknown_session(world.add(&sequenced("till", 0, 1), 1)), 5);
-        // The client's name is not recorded any more: the epoch is spent for all clients.
-        assert_eq!(unknown_session(world.add(&sequenced("somebody", 5, 1), 1)), 5);
+        // The client's name is not recorded any more, so the epoch is used up for all clients.
+        for (client, epoch) in [("till", 5), ("till", 0), ("another", 5)] {
+            assert_eq!(floor(world.at(later).add(&sequenced(client, epoch, 1), 1)), 5);
+        }
     }
     world.add(&sequenced("till", 6, 1), 1).applied();
     world.add(&sequenced("till", 6, 1), 1).replayed();
@@ -241,10 +218,10 @@ fn the_floor_is_the_highest_expired_epoch() {
     world.at(LEASE + 1).tidy();
     world.add(&sequenced("d", 10, 1), 1).applied();
     world.at(3 * LEASE).tidy();
-    assert_eq!(unknown_session(world.add(&sequenced("a", 10, 1), 1)), 10);
+    assert_eq!(floor(world.add(&sequenced("a", 10, 1), 1)), 10);
     // An expired session with a lower epoch does not lower it.
     world.add(&sequenced("e", 11, 1), 1).applied();
-    assert_eq!(unknown_session(world.add(&sequenced("b", 9, 1), 1)), 10);
+    assert_eq!(floor(world.add(&sequenced("b", 9, 1), 1)), 10);
 }
 
 #[test]
@@ -253,7 +230,7 @@ fn epoch_zero_is_valid() {
     world.add(&sequenced("till", 0, 1), 1).applied();
     world.add(&sequenced("till", 0, 1), 1).replayed();
     world.at(LEASE + 1).tidy();
-    assert_eq!(unknown_session(world.add(&sequenced("till", 0, 1), 1)), 0);
+    assert_eq!(floor(world.add(&sequenced("till", 0, 1), 1)), 0);
 }
 
 #[test]
@@ -268,7 +245,7 @@ fn a_full_partition_accepts_a_client_once_one_is_idle() {
     world.at(LEASE).add(&sequenced("client-0", 1, 2), 1).applied();
     assert_eq!(world.add(&late, 1).rejected(), Rejection::Capacity { what: "sessions" });
     world.at(LEASE + 1).add(&sequenced("late", 2, 1), 1).applied();
-    assert_eq!(unknown_session(world.add(&sequenced("client-1", 1, 1), 1)), 1);
+    assert_eq!(floor(world.add(&sequenced("client-1", 1, 1), 1)), 1);
     world.add(&sequenced("client-0", 1, 1), 1).replayed();
 }
 
@@ -306,20 +283,13 @@ fn sessions_are_restored_from_their_rows() {
     }
     world.change_row(&sequenced("till", 1, 401), "a", within(-100, Some(0), None)).refused();
     let a = cell("a");
-    world
-        .batch(
-            &sequenced("till", 1, 402),
-            &[(a.clone(), jeton_core::Change::Delete), (a, jeton_core::Change::Set(3))],
-        )
-        .fresh();
+    world.batch(&sequenced("till", 1, 402), &[(a.clone(), Change::Delete), (a, Change::Set(3))]).fresh();
     world.add(&sequenced("other", 8, 1), 1).applied();
-    world.at(LEASE + 500);
-    world.add(&sequenced("third", 9, 1), 1).applied();
+    world.at(LEASE + 500).add(&sequenced("third", 9, 1), 1).applied();
     world.tidy();
     world.add(&sequenced("fourth", 10, 1), 1).applied();
     world.checkpoint();
-    let recovered = world.recovered();
-    assert_eq!(recovered.partitions, world.partitions);
+    assert_eq!(world.recovered().partitions, world.partitions);
     assert!(world.partition(&cell("a")).sessions().take_changed().is_empty(), "they count as stored");
 }
 
@@ -328,16 +298,16 @@ fn only_changed_sessions_are_stored_again() {
     let mut world = world();
     world.add(&sequenced("a", 1, 1), 1).applied();
     world.add(&sequenced("b", 1, 1), 1).applied();
-    let sessions = |world: &mut World| world.partition(&cell("a")).sessions().take_changed();
-    let names = |rows: Vec<(Client, Option<Vec<u8>>)>| -> Vec<(String, bool)> {
-        rows.into_iter().map(|(client, row)| (client.name.to_string(), row.is_some())).collect()
+    let changed = |world: &mut World| -> Vec<(String, bool)> {
+        let rows = world.partition(&cell("a")).sessions().take_changed();
+        rows.into_iter().map(|(client, row)| (client.name.into(), row.is_some())).collect()
     };
-    assert_eq!(names(sessions(&mut world)), [("a".to_string(), true), ("b".to_string(), true)]);
+    assert_eq!(changed(&mut world), [("a".into(), true), ("b".into(), true)]);
     world.at(LEASE).add(&sequenced("b", 1, 2), 1).applied();
     world.add(&sequenced("b", 1, 2), 1).replayed();
     world.at(LEASE + 1).tidy();
-    assert_eq!(names(sessions(&mut world)), [("a".to_string(), false), ("b".to_string(), true)]);
-    assert!(sessions(&mut world).is_empty());
+    assert_eq!(changed(&mut world), [("a".into(), false), ("b".into(), true)]);
+    assert!(changed(&mut world).is_empty());
 }
 
 #[test]
@@ -365,43 +335,29 @@ fn damaged_rows_are_refused() {
     for tables in [[1, 1], [2, 1]] {
         assert!(Partition::decode(id, &[3, 0, 2, tables[0], 9, tables[1], 5]).is_err(), "{tables:?}");
     }
-    // Numbers that do not rise, or lie above the highest: epoch, high, time, lease, count, then number and
+    // Numbers that do not rise, or are above the highest: epoch, high, time, lease, count, then number and
     // result.
     for numbers in [[2, 2], [2, 1], [1, 9]] {
-        let answer = [&[1u8; 8][..], &[1, 1, 2, 0]].concat();
+        let answer = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 0];
         let mut row = vec![1, 3, 0, 0, 2];
         for number in numbers {
-            row.push(number);
-            row.push(answer.len() as u8);
+            row.extend_from_slice(&[number, answer.len() as u8]);
             row.extend_from_slice(&answer);
         }
         assert!(empty.sessions().restore(client.clone(), &row).is_err(), "{numbers:?}");
     }
 }
 
-/// Events of sessions.
+/// Events of sessions. Times are in milliseconds.
 #[derive(Debug, Clone)]
 enum Event {
-    Submit {
-        client: u8,
-        epoch: u64,
-        seq: u64,
-    },
+    /// Client, epoch and sequence number.
+    Submit(u8, u64, u64),
     /// Repeats the operation that was submitted this many events ago.
-    Retry {
-        back: usize,
-    },
-    Wait {
-        millis: u64,
-    },
-    Lease {
-        millis: u64,
-    },
-    Forget,
-    Checkpoint,
-    Crash {
-        with_checkpoint: bool,
-    },
+    Retry(usize),
+    Wait(u64),
+    Lease(u64),
+    Maintain(Maintenance),
 }
 
 /// Epochs that are a time: during the run, or later than its end.
@@ -412,14 +368,13 @@ fn any_late_epoch() -> impl Strategy<Value = u64> {
 fn any_event() -> impl Strategy<Value = Event> {
     let seqs = prop_oneof![1..6u64, 1..600u64, SESSION_WINDOW - 2..SESSION_WINDOW + 8];
     prop_oneof![
-        12 => (0..4u8, 0..6u64, seqs).prop_map(|(client, epoch, seq)| Event::Submit { client, epoch, seq }),
-        2 => (0..4u8, any_late_epoch(), 1..6u64).prop_map(|(client, epoch, seq)| Event::Submit { client, epoch, seq }),
-        8 => (1..30usize).prop_map(|back| Event::Retry { back }),
-        4 => prop_oneof![0..100u64, 0..2 * LEASE].prop_map(|millis| Event::Wait { millis }),
-        1 => prop::sample::select(vec![1, LEASE / 2, 4 * LEASE]).prop_map(|millis| Event::Lease { millis }),
-        2 => Just(Event::Forget),
-        1 => Just(Event::Checkpoint),
-        1 => any::<bool>().prop_map(|with_checkpoint| Event::Crash { with_checkpoint }),
+        12 => (0..4u8, 0..6u64, seqs).prop_map(|(client, epoch, seq)| Event::Submit(client, epoch, seq)),
+        2 => (0..4u8, any_late_epoch(), 1..6u64)
+            .prop_map(|(client, epoch, seq)| Event::Submit(client, epoch, seq)),
+        8 => (1..30usize).prop_map(Event::Retry),
+        4 => prop_oneof![0..100u64, 0..2 * LEASE].prop_map(Event::Wait),
+        1 => prop::sample::select(vec![1, LEASE / 2, 4 * LEASE]).prop_map(Event::Lease),
+        4 => any_maintenance().prop_map(Event::Maintain),
     ]
 }
 
@@ -433,48 +388,33 @@ proptest! {
     fn nothing_is_ever_applied_twice(events in prop::collection::vec(any_event(), 1..150)) {
         let numbered = TableSettings { formats: Formats::only(Format::Sequenced), ..settings() };
         let mut world = World::new(numbered.clone());
-        let mut applied = BTreeMap::new();
-        let mut asked = Vec::new();
-        let mut epochs = BTreeSet::new();
+        let (mut applied, mut submitted, mut epochs) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         let mut millis = 0;
         for event in events {
             let (client, epoch, seq) = match event {
-                Event::Submit { client, epoch, seq } => (client, epoch + millis / (20 * LEASE), seq),
-                Event::Retry { back } if back <= asked.len() => asked[asked.len() - back],
-                Event::Retry { .. } => continue,
-                Event::Wait { millis: more } => {
+                Event::Submit(client, epoch, seq) => (client, epoch + millis / (20 * LEASE), seq),
+                Event::Retry(back) if back <= submitted.len() => submitted[submitted.len() - back],
+                Event::Retry(_) => continue,
+                Event::Wait(more) => {
                     millis += more;
                     world.at(millis);
                     continue;
                 }
-                Event::Lease { millis } => {
-                    let change = world.table().change(
-                        TableSettings { session_lease: ms(millis), ..numbered.clone() },
-                        world.now,
-                    );
-                    if let Ok(table) = change {
-                        world.catalog = world.catalog.replaced(table);
-                    }
+                Event::Lease(millis) => {
+                    // Refused if there are too many eras.
+                    let _ = world.try_change(TableSettings { session_lease: ms(millis), ..numbered.clone() });
                     continue;
                 }
-                Event::Forget => {
-                    world.tidy();
-                    continue;
-                }
-                Event::Checkpoint => {
-                    world.checkpoint();
-                    continue;
-                }
-                Event::Crash { with_checkpoint } => {
-                    world = if with_checkpoint { world.recovered() } else { world.replayed() };
+                Event::Maintain(maintenance) => {
+                    world.maintain(maintenance);
                     continue;
                 }
             };
-            asked.push((client, epoch, seq));
+            submitted.push((client, epoch, seq));
             let verdict = world.add(&sequenced(&format!("client-{client}"), epoch, seq), 1);
             match (applied.get(&(client, epoch, seq)), verdict) {
                 (None, Verdict::Fresh(decision)) => {
-                    prop_assert!(epoch <= START + millis + SKEW, "epoch {} is taken at {}", epoch, millis);
+                    prop_assert!(epoch <= START + millis + SKEW, "epoch {} accepted at {}", epoch, millis);
                     applied.insert((client, epoch, seq), decision.answer);
                     epochs.insert(epoch);
                 }

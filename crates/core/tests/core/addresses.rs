@@ -1,16 +1,6 @@
 //! Encoded cells: sorted by row, without collisions, and safe to decode from any bytes.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::*;
-use jeton_core::limits::{FAMILY_BYTES_MAX, PARTITIONS, QUALIFIER_BYTES_MAX, ROW_BYTES_MAX};
-use jeton_core::{Cell, Column, PartitionId, Secret, TableId};
-use proptest::prelude::*;
-
-fn row(bytes: &[u8]) -> Cell {
-    Cell::new(&SECRET, TABLE, bytes, &Column::unnamed()).unwrap()
-}
+use crate::common::*;
 
 /// Rows of few different bytes, so that one is often a prefix of another.
 fn any_row() -> impl Strategy<Value = Vec<u8>> {
@@ -30,6 +20,10 @@ fn column_of(text: &[u8]) -> Column {
     if text.is_empty() { Column::unnamed() } else { Column::parse(text).unwrap() }
 }
 
+fn named(row: &[u8], column: &[u8]) -> Cell {
+    Cell::new(&SECRET, TABLE, row, &column_of(column)).unwrap()
+}
+
 /// The cell's bytes after partition and table.
 fn within_table(cell: &Cell) -> &[u8] {
     &cell.as_bytes()[6..]
@@ -41,8 +35,7 @@ proptest! {
         a in (any_row(), any_column()),
         b in (any_row(), any_column()),
     ) {
-        let cell = |(row, column): &(Vec<u8>, Vec<u8>)| Cell::new(&SECRET, TABLE, row, &column_of(column)).unwrap();
-        let (left, right) = (cell(&a), cell(&b));
+        let (left, right) = (named(&a.0, &a.1), named(&b.0, &b.1));
         prop_assert_eq!(within_table(&left).cmp(within_table(&right)), a.cmp(&b));
         prop_assert_eq!(left == right, a == b);
         if left.partition() == right.partition() {
@@ -61,8 +54,7 @@ proptest! {
 
     #[test]
     fn all_columns_of_a_row_are_in_one_partition(row in any_row(), column in any_column()) {
-        let cell = Cell::new(&SECRET, TABLE, &row, &column_of(&column)).unwrap();
-        prop_assert_eq!(cell.partition(), Cell::new(&SECRET, TABLE, &row, &Column::unnamed()).unwrap().partition());
+        prop_assert_eq!(named(&row, &column).partition(), named(&row, b"").partition());
     }
 
     #[test]
@@ -84,10 +76,13 @@ proptest! {
 
 #[test]
 fn rows_and_columns_are_not_confused() {
-    let named = |row: &[u8], column: &[u8]| Cell::new(&SECRET, TABLE, row, &column_of(column)).unwrap();
-    assert_ne!(within_table(&named(b"a", b"b:c")), within_table(&named(b"a\0\0b:c", b"")));
-    assert_ne!(within_table(&named(b"a\0", b"b:c")), within_table(&named(b"a", b"\0b:c")));
-    assert_ne!(within_table(&named(b"a", b"b:c")), within_table(&named(b"ab:c", b"")));
+    for (one, other) in [
+        (named(b"a", b"b:c"), named(b"a\0\0b:c", b"")),
+        (named(b"a\0", b"b:c"), named(b"a", b"\0b:c")),
+        (named(b"a", b"b:c"), named(b"ab:c", b"")),
+    ] {
+        assert_ne!(within_table(&one), within_table(&other));
+    }
 }
 
 #[test]
@@ -99,40 +94,40 @@ fn cell_layout_is_stable() {
 
 #[test]
 fn a_cell_without_row_end_is_refused() {
-    let whole = row(b"abc");
+    let whole = cell("abc");
     let bytes = whole.as_bytes();
     for len in 0..bytes.len() {
         assert!(Cell::from_bytes(&bytes[..len]).is_err(), "{len} bytes");
     }
     assert!(Cell::from_bytes(bytes).is_ok());
-    assert!(
-        Cell::from_bytes(&[0, 0, 0, 0, 0, 1, b'a', 0, 7, 0, 0]).is_err(),
-        "a 0 that is neither a byte nor the end"
-    );
+    // A 0 that is neither escaped nor the end.
+    assert!(Cell::from_bytes(&[0, 0, 0, 0, 0, 1, b'a', 0, 7, 0, 0]).is_err());
 }
 
 #[test]
 fn a_partition_beyond_the_last_is_refused() {
-    let [high, low] = PARTITIONS.to_be_bytes();
-    assert!(Cell::from_bytes(&[high, low, 0, 0, 0, 1, b'a', 0, 0]).is_err());
-    let [high, low] = (PARTITIONS - 1).to_be_bytes();
-    assert!(Cell::from_bytes(&[high, low, 0, 0, 0, 1, b'a', 0, 0]).is_ok());
+    for (partition, valid) in [(PARTITIONS - 1, true), (PARTITIONS, false)] {
+        let [high, low] = partition.to_be_bytes();
+        assert_eq!(Cell::from_bytes(&[high, low, 0, 0, 0, 1, b'a', 0, 0]).is_ok(), valid);
+    }
 }
 
 #[test]
 fn rows_and_columns_have_limits() {
-    assert!(Cell::new(&SECRET, TABLE, b"", &Column::unnamed()).is_err());
-    assert!(Cell::new(&SECRET, TABLE, &[b'r'; ROW_BYTES_MAX], &Column::unnamed()).is_ok());
-    assert!(Cell::new(&SECRET, TABLE, &[b'r'; ROW_BYTES_MAX + 1], &Column::unnamed()).is_err());
-
-    let name = |family: usize, qualifier: usize| {
-        [&vec![b'f'; family][..], b":", &vec![b'q'; qualifier][..]].concat()
-    };
-    assert!(Column::parse(&name(FAMILY_BYTES_MAX, QUALIFIER_BYTES_MAX)).is_ok());
-    assert!(Column::parse(&name(1, 0)).is_ok());
-    assert!(Column::parse(&name(0, 1)).is_err());
-    assert!(Column::parse(&name(FAMILY_BYTES_MAX + 1, 1)).is_err());
-    assert!(Column::parse(&name(1, QUALIFIER_BYTES_MAX + 1)).is_err());
+    for (bytes, valid) in [(0, false), (ROW_BYTES_MAX, true), (ROW_BYTES_MAX + 1, false)] {
+        let cell = Cell::new(&SECRET, TABLE, &vec![b'r'; bytes], &Column::unnamed());
+        assert_eq!(cell.is_ok(), valid, "{bytes} bytes");
+    }
+    for (family, qualifier, valid) in [
+        (FAMILY_BYTES_MAX, QUALIFIER_BYTES_MAX, true),
+        (1, 0, true),
+        (0, 1, false),
+        (FAMILY_BYTES_MAX + 1, 1, false),
+        (1, QUALIFIER_BYTES_MAX + 1, false),
+    ] {
+        let name = format!("{}:{}", "f".repeat(family), "q".repeat(qualifier));
+        assert_eq!(Column::parse(name.as_bytes()).is_ok(), valid, "{family}:{qualifier}");
+    }
     assert!(Column::parse(b"no-colon").is_err());
 }
 

@@ -3,13 +3,20 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use jeton_core::{Cell, DedupRecord, Generation, IdKey, StateReader, StateWriter, Value};
+use jeton_core::{Cell, DedupRecord, Generation, IdKey, StateReader, StateWriter, Timestamp, Value};
 
 /// Values and dedup records in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Store {
     pub values: HashMap<Cell, Value>,
     pub answers: HashMap<(Generation, IdKey), DedupRecord>,
+}
+
+impl Store {
+    /// Drops expired generations, as a store on disk does.
+    pub fn forget(&mut self, now: Timestamp) {
+        self.answers.retain(|(generation, _), _| !generation.expired(now));
+    }
 }
 
 impl StateReader for Store {

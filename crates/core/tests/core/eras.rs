@@ -1,15 +1,6 @@
 //! Settings change while ids are in flight: every window is kept, and no id counts twice.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use std::time::Duration;
-
-use common::*;
-use jeton_core::{
-    Catalog, ERAS_MAX, Format, Formats, Mode, OpId, Rejection, StoreClock, TableSettings, Timestamp, Verdict,
-};
-use proptest::prelude::*;
+use crate::common::*;
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -32,26 +23,26 @@ fn expired(verdict: Verdict) {
 #[test]
 fn a_longer_window_refuses_ids_expired_before_it() {
     let mut world = World::new(windows(HOUR));
-    world.add(&minted(0, 1), 1).applied();
+    world.add(&uuid7(0, 1), 1).applied();
     world.at(2 * HOUR).change(windows(10 * HOUR));
-    expired(world.at(2 * HOUR).add(&minted(0, 1), 1));
+    expired(world.at(2 * HOUR).add(&uuid7(0, 1), 1));
     world.at(9 * HOUR).tidy();
-    expired(world.add(&minted(0, 1), 1));
+    expired(world.add(&uuid7(0, 1), 1));
 }
 
 #[test]
 fn a_longer_window_refuses_ids_that_expire_later() {
     let mut world = World::new(windows(HOUR));
-    world.add(&minted(0, 1), 1).applied();
+    world.add(&uuid7(0, 1), 1).applied();
     world.at(HOUR / 2).change(windows(10 * HOUR));
-    world.at(HOUR).add(&minted(0, 1), 1).replayed();
-    assert!(!is_fresh(&world.at(HOUR + 1).add(&minted(0, 1), 1)));
+    world.at(HOUR).add(&uuid7(0, 1), 1).replayed();
+    assert!(!is_fresh(&world.at(HOUR + 1).add(&uuid7(0, 1), 1)));
     for later in [2 * HOUR, 3 * HOUR, 9 * HOUR] {
-        expired(world.at(later).add(&minted(0, 1), 1));
+        expired(world.at(later).add(&uuid7(0, 1), 1));
     }
     world.tidy();
-    assert_eq!(world.table().eras().count(), 1, "the first era is over");
-    expired(world.at(10 * HOUR).add(&minted(0, 1), 1));
+    assert_eq!(world.table().eras().count(), 1, "the first era has expired");
+    expired(world.at(10 * HOUR).add(&uuid7(0, 1), 1));
     assert_eq!(world.counter("a"), 1);
 }
 
@@ -59,29 +50,29 @@ fn a_longer_window_refuses_ids_that_expire_later() {
 fn ids_dated_before_a_change_keep_their_window() {
     let mut world = World::new(windows(HOUR));
     world.at(HOUR / 2).change(windows(10 * HOUR));
-    world.at(HOUR).add(&minted(0, 1), 1).applied();
-    expired(world.at(HOUR + 1).add(&minted(0, 2), 1));
+    world.at(HOUR).add(&uuid7(0, 1), 1).applied();
+    expired(world.at(HOUR + 1).add(&uuid7(0, 2), 1));
     // For ids dated after the change the new window applies.
     let after = HOUR / 2 + SLACK + 5_000;
-    world.at(after + 10 * HOUR).add(&minted(after, 3), 1).applied();
+    world.at(after + 10 * HOUR).add(&uuid7(after, 3), 1).applied();
 }
 
 #[test]
 fn a_shorter_window_still_answers_earlier_ids() {
     let mut world = World::new(windows(10 * HOUR));
-    let first = world.add(&minted(0, 1), 1).fresh().answer;
+    let first = world.add(&uuid7(0, 1), 1).fresh().answer;
     let opaque_first = world.add(&opaque("order-1"), 1).fresh().answer;
     world.at(HOUR).change(windows(HOUR));
     for later in [HOUR, 2 * HOUR + 1, 5 * HOUR, 10 * HOUR] {
         world.at(later).tidy();
-        assert_eq!(world.add(&minted(0, 1), 1).replayed(), first);
+        assert_eq!(world.add(&uuid7(0, 1), 1).replayed(), first);
         assert_eq!(world.add(&opaque("order-1"), 1).replayed(), opaque_first);
         // A new id of that age is rejected.
         if later > HOUR {
-            expired(world.add(&minted(0, 2), 1));
+            expired(world.add(&uuid7(0, 2), 1));
         }
     }
-    expired(world.at(10 * HOUR + 1).add(&minted(0, 1), 1));
+    expired(world.at(10 * HOUR + 1).add(&uuid7(0, 1), 1));
     assert_eq!(world.counter("a"), 2);
 }
 
@@ -89,14 +80,14 @@ fn a_shorter_window_still_answers_earlier_ids() {
 fn a_dropped_short_era_still_counts() {
     let mut world = World::new(windows(5 * HOUR));
     world.at(HOUR).change(windows(MINUTE));
-    world.at(HOUR + 1).add(&minted(HOUR + 1, 1), 1).applied();
+    world.at(HOUR + 1).add(&uuid7(HOUR + 1, 1), 1).applied();
     world.at(HOUR + 2).change(windows(9 * HOUR));
     // The middle era expires first.
     world.at(3 * HOUR).tidy();
-    expired(world.add(&minted(HOUR + 1, 1), 1));
+    expired(world.add(&uuid7(HOUR + 1, 1), 1));
     world.at(8 * HOUR).tidy();
-    assert_eq!(world.table().eras().count(), 1, "both are gone");
-    expired(world.add(&minted(HOUR + 1, 1), 1));
+    assert_eq!(world.table().eras().count(), 1, "both have expired");
+    expired(world.add(&uuid7(HOUR + 1, 1), 1));
     assert_eq!(world.counter("a"), 1);
 }
 
@@ -109,86 +100,81 @@ fn a_short_era_does_not_affect_later_ids() {
     let after = 2 * SLACK;
     for (number, later) in [after, after + MINUTE, after + HOUR].into_iter().enumerate() {
         world.at(later).tidy();
-        world.add(&minted(after, number as u64), 1).applied();
+        world.add(&uuid7(after, number as u64), 1).applied();
     }
 }
 
 #[test]
 fn a_change_belongs_to_the_era_before() {
-    // Threads that do not know of the change yet accept ids into the era before.
+    // Threads that do not see the change yet accept ids into the era before.
     let mut world = World::new(windows(MINUTE));
     let before = world.catalog.clone();
     world.at(MINUTE).change(windows(HOUR));
     let after = std::mem::replace(&mut world.catalog, before);
-    world.at(MINUTE + SLACK - 1).add(&minted(MINUTE + SLACK - 1 + 5_000, 1), 1).applied();
+    world.at(MINUTE + SLACK - 1).add(&uuid7(MINUTE + SLACK - 1 + 5_000, 1), 1).applied();
     world.catalog = after;
-    world.at(MINUTE + SLACK).add(&minted(MINUTE + SLACK - 1 + 5_000, 1), 1).replayed();
+    world.at(MINUTE + SLACK).add(&uuid7(MINUTE + SLACK - 1 + 5_000, 1), 1).replayed();
     world.at(30 * MINUTE).tidy();
-    expired(world.add(&minted(MINUTE + SLACK - 1 + 5_000, 1), 1));
+    expired(world.add(&uuid7(MINUTE + SLACK - 1 + 5_000, 1), 1));
 }
 
 #[test]
-fn an_era_lives_until_its_last_record_expires() {
-    for (dated, arrived) in [(HOUR, 1), (1, HOUR)] {
-        let long = TableSettings {
+fn an_era_exists_until_its_last_record_expires() {
+    for (dated, opaque_window) in [(HOUR, 1), (1, HOUR)] {
+        let skew = dated.min(MINUTE);
+        let mut world = World::new(TableSettings {
             dated_window: ms(dated),
-            opaque_window: ms(arrived),
-            skew: ms(dated.min(MINUTE)),
+            opaque_window: ms(opaque_window),
+            skew: ms(skew),
             ..settings()
-        };
-        let mut world = World::new(long);
+        });
         let before = world.catalog.clone();
         world.change(TableSettings { skew: ms(0), ..windows(1) });
-        // Accepted by a thread that does not know of the change yet, dated as far ahead as possible.
+        // Accepted by a thread that does not see the change yet, dated as far ahead as possible.
         let after = std::mem::replace(&mut world.catalog, before);
         let last = SLACK - 1;
-        let ahead = minted(last + dated.min(MINUTE), 1);
-        let first = world.at(last).add(&ahead, 1).fresh().answer;
-        let other = world.add(&opaque("order-1"), 1).fresh().answer;
+        let ids = [uuid7(last + skew, 1), opaque("order-1")];
+        let first = ids.clone().map(|id| world.at(last).add(&id, 1).fresh().answer);
         world.catalog = after;
-        if dated > 1 {
-            world.at(last + dated.min(MINUTE) + dated).tidy();
-            assert_eq!(world.add(&ahead, 1).replayed(), first);
-        } else {
-            world.at(last + arrived + arrived / 8).tidy();
-            assert_eq!(world.add(&opaque("order-1"), 1).replayed(), other);
-        }
+        let (at, end) = if dated > 1 { (0, skew + dated) } else { (1, opaque_window + opaque_window / 8) };
+        world.at(last + end).tidy();
+        assert_eq!(world.add(&ids[at], 1).replayed(), first[at]);
     }
 }
 
 #[test]
 fn ids_of_a_wider_skew_are_answered_under_a_narrower_one() {
     let mut world = World::new(TableSettings { skew: ms(MINUTE), ..windows(HOUR) });
-    let first = world.add(&minted(MINUTE, 1), 1).fresh().answer;
+    let first = world.add(&uuid7(MINUTE, 1), 1).fresh().answer;
     world.change(TableSettings { skew: ms(0), ..windows(HOUR) });
-    assert_eq!(world.at(1).add(&minted(MINUTE, 1), 1).replayed(), first);
-    assert!(matches!(world.add(&minted(MINUTE, 2), 1).rejected(), Rejection::FromFuture { .. }));
+    assert_eq!(world.at(1).add(&uuid7(MINUTE, 1), 1).replayed(), first);
+    assert!(matches!(world.add(&uuid7(MINUTE, 2), 1).rejected(), Rejection::FromFuture { .. }));
 }
 
 #[test]
 fn an_exact_era_stays_exact_in_a_probabilistic_table() {
     let mut world = World::new(windows(HOUR));
-    let first = world.add(&minted(0, 1), 1).fresh().answer;
+    let first = world.add(&uuid7(0, 1), 1).fresh().answer;
     let other = world.add(&opaque("order-1"), 1).fresh().answer;
     world.change(probabilistic_windows(HOUR));
-    assert_eq!(world.at(HOUR).add(&minted(0, 1), 1).replayed(), first);
+    assert_eq!(world.at(HOUR).add(&uuid7(0, 1), 1).replayed(), first);
     assert_eq!(world.add(&opaque("order-1"), 1).replayed(), other);
-    assert_eq!(world.add(&minted(0, 1), 2).rejected(), Rejection::Mismatch);
-    world.add(&minted(HOUR, 2), 1).applied();
-    assert_eq!(world.add(&minted(HOUR, 2), 1), Verdict::ProbablySeen);
+    assert_eq!(world.add(&uuid7(0, 1), 2).rejected(), Rejection::Mismatch);
+    world.add(&uuid7(HOUR, 2), 1).applied();
+    assert_eq!(world.add(&uuid7(HOUR, 2), 1), Verdict::ProbablySeen);
 }
 
 #[test]
 fn a_probabilistic_era_counts_in_an_exact_table() {
     let mut world = World::new(probabilistic_windows(HOUR));
-    world.add(&minted(0, 1), 1).applied();
+    world.add(&uuid7(0, 1), 1).applied();
     world.add(&opaque("order-1"), 1).applied();
     world.change(windows(HOUR));
-    assert_eq!(world.at(HOUR).add(&minted(0, 1), 1), Verdict::ProbablySeen);
+    assert_eq!(world.at(HOUR).add(&uuid7(0, 1), 1), Verdict::ProbablySeen);
     assert_eq!(world.add(&opaque("order-1"), 1), Verdict::ProbablySeen);
-    expired(world.at(HOUR + 1).add(&minted(0, 1), 1));
-    world.add(&minted(HOUR, 2), 1).applied();
-    world.add(&minted(HOUR, 2), 1).replayed();
+    expired(world.at(HOUR + 1).add(&uuid7(0, 1), 1));
+    world.add(&uuid7(HOUR, 2), 1).applied();
+    world.add(&uuid7(HOUR, 2), 1).replayed();
 }
 
 #[test]
@@ -198,11 +184,11 @@ fn a_format_dropped_and_accepted_again_keeps_its_ids() {
     let first = world.add(&opaque("order-1"), 1).fresh().answer;
     world.at(1).change(only(Format::Uuid7));
     assert!(matches!(world.add(&opaque("order-1"), 1).rejected(), Rejection::FormatNotTaken { .. }));
-    let dated = world.add(&minted(1, 1), 1).fresh().answer;
+    let dated = world.add(&uuid7(1, 1), 1).fresh().answer;
     world.at(2).change(only(Format::Opaque));
     assert_eq!(world.add(&opaque("order-1"), 1).replayed(), first);
-    world.at(3).change(only(Format::Uuid7).clone());
-    assert_eq!(world.add(&minted(1, 1), 1).replayed(), dated);
+    world.at(3).change(only(Format::Uuid7));
+    assert_eq!(world.add(&uuid7(1, 1), 1).replayed(), dated);
 }
 
 #[test]
@@ -225,26 +211,26 @@ fn changes_within_the_window_are_limited() {
 fn a_change_drops_no_era_by_clock_time() {
     let mut world = World::new(windows(HOUR));
     let first = world.add(&opaque("order-1"), 1).fresh().answer;
-    let dated = world.add(&minted(0, 1), 1).fresh().answer;
+    let dated = world.add(&uuid7(0, 1), 1).fresh().answer;
     world.at(1).change(windows(HOUR));
     world.at(1_000 * HOUR).change(windows(HOUR));
     world.at(2);
     assert_eq!(world.add(&opaque("order-1"), 1).replayed(), first);
-    assert_eq!(world.add(&minted(0, 1), 1).replayed(), dated);
+    assert_eq!(world.add(&uuid7(0, 1), 1).replayed(), dated);
 }
 
 #[test]
 fn an_entry_of_a_dropped_era_is_replayed() {
     let mut world = World::new(windows(MINUTE));
-    world.add(&minted(0, 1), 1).applied();
+    world.add(&uuid7(0, 1), 1).applied();
     world.add(&opaque("order-1"), 1).applied();
     world.change(windows(2 * MINUTE));
-    world.add(&minted(0, 2), 1).applied();
+    world.add(&uuid7(0, 2), 1).applied();
     world.at(HOUR).tidy();
     assert_eq!(world.table().eras().count(), 1);
     let mut replayed = world.replayed();
     assert_eq!(replayed.counter("a"), 3);
-    expired(replayed.add(&minted(0, 1), 1));
+    expired(replayed.add(&uuid7(0, 1), 1));
 }
 
 /// The world with filters that lost all ids for lack of memory and are not trusted until `until`.
@@ -263,32 +249,32 @@ fn with_lossy_filters(world: &World, until: Timestamp) -> World {
 #[test]
 fn an_incomplete_filter_defers_to_the_index() {
     let mut world = World::new(windows(HOUR));
-    let first = world.add(&minted(0, 1), 1).fresh().answer;
+    let first = world.add(&uuid7(0, 1), 1).fresh().answer;
     let mut lossy = with_lossy_filters(&world, at(MINUTE));
     lossy.at(MINUTE);
-    assert_eq!(lossy.add(&minted(0, 1), 1).replayed(), first);
-    assert_eq!(lossy.add(&minted(0, 2), 1).applied(), 2);
+    assert_eq!(lossy.add(&uuid7(0, 1), 1).replayed(), first);
+    assert_eq!(lossy.add(&uuid7(0, 2), 1).applied(), 2);
     // Through another snapshot too.
     lossy.checkpoint();
-    assert_eq!(lossy.recovered().add(&minted(0, 1), 1).replayed(), first);
+    assert_eq!(lossy.recovered().add(&uuid7(0, 1), 1).replayed(), first);
 }
 
 #[test]
 fn an_incomplete_filter_without_index_refuses() {
     let mut world = World::new(probabilistic_windows(HOUR));
-    world.add(&minted(0, 1), 1).applied();
+    world.add(&uuid7(0, 1), 1).applied();
     let mut lossy = with_lossy_filters(&world, at(MINUTE));
-    for id in [minted(0, 1), minted(0, 2)] {
+    for id in [uuid7(0, 1), uuid7(0, 2)] {
         assert_eq!(lossy.at(MINUTE).add(&id, 1).rejected(), Rejection::Capacity { what: "ids" });
     }
     assert_eq!(lossy.add(&opaque("order-1"), 1).applied(), 2, "opaque ids have a filter of their own");
-    lossy.at(MINUTE + 1).add(&minted(0, 2), 1).applied();
+    lossy.at(MINUTE + 1).add(&uuid7(0, 2), 1).applied();
     // An earlier exact era still has its index.
     let mut world = World::new(windows(HOUR));
-    let first = world.add(&minted(0, 1), 1).fresh().answer;
+    let first = world.add(&uuid7(0, 1), 1).fresh().answer;
     world.change(probabilistic_windows(HOUR));
     let mut lossy = with_lossy_filters(&world, at(MINUTE));
-    assert_eq!(lossy.at(MINUTE).add(&minted(0, 1), 1).replayed(), first);
+    assert_eq!(lossy.at(MINUTE).add(&uuid7(0, 1), 1).replayed(), first);
 }
 
 /// The false-positive rate of a probabilistic table is at most its target.
@@ -296,13 +282,12 @@ fn an_incomplete_filter_without_index_refuses() {
 fn false_positives_are_rare() {
     const IDS: u64 = 40_000;
     for (kind, target) in [("dated", 0.01), ("opaque", 0.01), ("dated", 0.001), ("opaque", 0.001)] {
-        let table = TableSettings { expected_ids: IDS, ..probabilistic(target) };
-        let mut world = World::new(table);
+        let mut world = World::new(TableSettings { expected_ids: IDS, ..probabilistic(target) });
         let mut lost = 0u32;
         for number in 0..IDS {
             let millis = number * MINUTE / IDS;
             world.at(millis);
-            let id = if kind == "dated" { minted(millis, number) } else { opaque(&number.to_string()) };
+            let id = if kind == "dated" { uuid7(millis, number) } else { opaque(&number.to_string()) };
             match world.add(&id, 1) {
                 Verdict::Fresh(_) => assert_eq!(world.add(&id, 1), Verdict::ProbablySeen),
                 Verdict::ProbablySeen => lost += 1,
@@ -320,7 +305,7 @@ fn false_positives_are_rare() {
 fn an_exact_table_drops_no_new_id() {
     let mut world = World::new(settings());
     for number in 0..5_000u64 {
-        world.at(number).add(&minted(number, number), 1).applied();
+        world.at(number).add(&uuid7(number, number), 1).applied();
         world.add(&opaque(&number.to_string()), 1).applied();
     }
     assert_eq!(world.counter("a"), 10_000);
@@ -329,26 +314,15 @@ fn an_exact_table_drops_no_new_id() {
 /// Events of a table.
 #[derive(Debug, Clone)]
 enum Event {
-    /// Real time passes; the wall clock jumps, or stands still.
-    Wait {
-        millis: u64,
-        fast: bool,
-    },
-    /// A new id, dated in the past, or ahead if negative.
-    Dated {
-        age: i64,
-    },
+    /// Milliseconds of real time pass, and the wall clock may jump far ahead.
+    Wait(u64, bool),
+    /// A new id of this age in milliseconds; a negative one is dated ahead.
+    Dated(i64),
     Opaque,
     /// An earlier id, counted from the latest.
-    Retry {
-        back: usize,
-    },
+    Retry(usize),
     Change(Box<TableSettings>),
-    Tidy,
-    Checkpoint,
-    Crash {
-        with_checkpoint: bool,
-    },
+    Maintain(Maintenance),
 }
 
 fn any_window() -> impl Strategy<Value = Duration> {
@@ -357,28 +331,15 @@ fn any_window() -> impl Strategy<Value = Duration> {
 
 fn any_settings() -> impl Strategy<Value = Box<TableSettings>> {
     let skews = prop::sample::select(vec![0, 1_000, MINUTE, 20 * MINUTE]);
-    let formats = prop::sample::select(vec![
-        every_format(),
-        every_format(),
-        Formats::only(Format::Uuid7),
-        Formats::only(Format::Opaque),
-    ]);
-    let modes = prop::sample::select(vec![
-        Mode::Exact,
-        Mode::Exact,
-        Mode::Probabilistic { target: 1e-4 },
-        Mode::Probabilistic { target: 1e-6 },
-    ]);
-    (any_window(), any_window(), skews, formats, modes).prop_map(|(dated, arrived, skew, formats, mode)| {
-        Box::new(TableSettings {
-            dated_window: dated,
-            opaque_window: arrived,
-            skew: ms(skew).min(dated),
-            formats,
-            mode,
-            expected_ids: 10,
-            ..settings()
-        })
+    let (dated, opaque) = (Formats::only(Format::Uuid7), Formats::only(Format::Opaque));
+    let formats = prop_oneof![2 => Just(every_format()), 1 => Just(dated), 1 => Just(opaque)];
+    let target = prop::sample::select(vec![1e-4, 1e-6]);
+    let modes = prop_oneof![Just(Mode::Exact), target.prop_map(|target| Mode::Probabilistic { target })];
+    let windows = (any_window(), any_window(), skews);
+    (windows, formats, modes).prop_map(|((dated_window, opaque_window, skew), formats, mode)| {
+        let skew = ms(skew).min(dated_window);
+        let windows = TableSettings { dated_window, opaque_window, skew, ..settings() };
+        Box::new(TableSettings { formats, mode, expected_ids: 10, ..windows })
     })
 }
 
@@ -386,33 +347,25 @@ fn any_event() -> impl Strategy<Value = Event> {
     let waits = prop_oneof![0..1_000u64, 0..2 * MINUTE, 0..20 * MINUTE, 0..2 * HOUR];
     let ages = prop_oneof![Just(0i64), -70_000..70_000i64, -1_200_000..4_000_000i64];
     prop_oneof![
-        6 => (waits, any::<bool>()).prop_map(|(millis, fast)| Event::Wait { millis, fast }),
-        5 => ages.prop_map(|age| Event::Dated { age }),
+        6 => (waits, any::<bool>()).prop_map(|(millis, fast)| Event::Wait(millis, fast)),
+        5 => ages.prop_map(Event::Dated),
         4 => Just(Event::Opaque),
-        10 => (0..12usize).prop_map(|back| Event::Retry { back }),
+        10 => (0..12usize).prop_map(Event::Retry),
         3 => any_settings().prop_map(Event::Change),
-        2 => Just(Event::Tidy),
-        1 => Just(Event::Checkpoint),
-        1 => any::<bool>().prop_map(|with_checkpoint| Event::Crash { with_checkpoint }),
+        4 => any_maintenance().prop_map(Event::Maintain),
     ]
 }
 
-/// What was promised of an id when it was accepted.
+/// An id that was accepted as new.
 #[derive(Debug)]
-struct Promise {
-    id: OpId,
-    taken: Option<Taken>,
-}
-
-#[derive(Debug)]
-struct Taken {
-    verdict: Verdict,
+struct Accepted {
+    answer: OperationResult,
     /// Real time, and the settings then.
     real: Duration,
     settings: TableSettings,
 }
 
-impl Taken {
+impl Accepted {
     /// Whether a retry must be recognised.
     fn binds(&self, id: &OpId, real: Duration, now: Timestamp) -> bool {
         match id.dated() {
@@ -422,73 +375,57 @@ impl Taken {
     }
 }
 
-/// The whole milliseconds of a time, as in the log.
-fn whole(now: Timestamp) -> Timestamp {
-    Timestamp::from_millis(now.as_nanos() / 1_000_000)
-}
-
-fn live(events: Vec<Event>) {
-    let mut world = World::new(settings());
+fn run(events: Vec<Event>) {
+    let mut world = world();
     let mut time = StoreClock::begin(at(0), Timestamp::ZERO, Duration::ZERO);
-    let (mut real, mut ids) = (Duration::ZERO, Vec::<Promise>::new());
-    let mut shortest = settings().dated_window;
-    let mut narrowest = settings().skew;
-    let mut only_exact = true;
+    let (mut real, mut ids) = (Duration::ZERO, Vec::<(OpId, Option<Accepted>)>::new());
+    let (mut shortest, mut narrowest, mut only_exact) = (ms(WINDOW), ms(SKEW), true);
     for event in events {
-        let asked = match event {
-            Event::Wait { millis, fast } => {
+        let submitted = match event {
+            Event::Wait(millis, fast) => {
                 real += ms(millis);
-                // A correct clock, or one that jumped far ahead.
                 let wall = if fast { at(1 << 40) } else { at(0).after(real) };
                 world.now = time.advance(wall, real);
                 continue;
             }
             Event::Change(settings) => {
-                if let Ok(table) = world.table().change(*settings.clone(), world.now) {
-                    world.catalog = world.catalog.replaced(table);
+                if world.try_change(*settings.clone()).is_ok() {
                     shortest = shortest.min(settings.dated_window);
                     narrowest = narrowest.min(settings.skew);
                     only_exact &= settings.mode == Mode::Exact;
                 }
                 continue;
             }
-            Event::Tidy => {
-                world.tidy();
+            Event::Maintain(maintenance) => {
+                world.maintain(maintenance);
                 continue;
             }
-            Event::Checkpoint => {
-                world.checkpoint();
-                continue;
-            }
-            Event::Crash { with_checkpoint } => {
-                world = if with_checkpoint { world.recovered() } else { world.replayed() };
-                continue;
-            }
-            Event::Dated { age } => {
+            Event::Dated(age) => {
                 let dated = (world.now.as_nanos() / 1_000_000).saturating_add_signed(-age);
-                ids.push(Promise { id: minted_at(dated, ids.len() as u64), taken: None });
+                ids.push((uuid7_at(dated, ids.len() as u64), None));
                 ids.len() - 1
             }
             Event::Opaque => {
-                ids.push(Promise { id: opaque(&format!("order-{}", ids.len())), taken: None });
+                ids.push((opaque(&format!("order-{}", ids.len())), None));
                 ids.len() - 1
             }
-            Event::Retry { back } if back < ids.len() => ids.len() - 1 - back,
-            Event::Retry { .. } => continue,
+            Event::Retry(back) if back < ids.len() => ids.len() - 1 - back,
+            Event::Retry(_) => continue,
         };
-        let Promise { id, taken } = &mut ids[asked];
-        let (present, now) = (world.table().settings().clone(), whole(world.now));
+        let (id, accepted) = &mut ids[submitted];
+        let present = world.table().settings().clone();
+        // In whole milliseconds, as in the log.
+        let now = Timestamp::from_millis(world.now.as_nanos() / 1_000_000);
         let verdict = world.add(id, 1);
-        match taken {
-            Some(taken) if id.dated().is_some() || taken.binds(id, real, now) => {
-                assert!(!is_fresh(&verdict), "{id} counts twice: {taken:?}, then {verdict:?}");
-                let Verdict::Fresh(first) = &taken.verdict else { unreachable!() };
-                if taken.binds(id, real, now) && present.formats.contains(id.format()) {
-                    let known = match taken.settings.mode {
-                        Mode::Exact => verdict == Verdict::Replay(first.answer.clone()),
-                        Mode::Probabilistic { .. } => verdict == Verdict::ProbablySeen,
+        match accepted {
+            Some(first) if id.dated().is_some() || first.binds(id, real, now) => {
+                assert!(!is_fresh(&verdict), "{id} counts twice: {first:?}, then {verdict:?}");
+                if first.binds(id, real, now) && present.formats.contains(id.format()) {
+                    let known = match first.settings.mode {
+                        Mode::Exact => Verdict::Replay(first.answer.clone()),
+                        Mode::Probabilistic { .. } => Verdict::ProbablySeen,
                     };
-                    assert!(known, "{id} is not known: {taken:?}, then {verdict:?}");
+                    assert_eq!(verdict, known, "{id} is not known: {first:?}");
                 }
             }
             // An opaque id may count again after its window, and then has a new window.
@@ -496,12 +433,12 @@ fn live(events: Vec<Event>) {
                 let in_time = id
                     .dated()
                     .is_none_or(|dated| now.since(dated) <= shortest && dated <= now.after(narrowest));
-                let honest = taken.is_none() && present.formats.contains(id.format()) && in_time;
-                if honest && only_exact {
-                    assert!(is_fresh(&verdict), "{id} is new and not taken: {verdict:?}");
+                let valid = accepted.is_none() && present.formats.contains(id.format()) && in_time;
+                if valid && only_exact {
+                    assert!(is_fresh(&verdict), "{id} is new and not accepted: {verdict:?}");
                 }
-                if is_fresh(&verdict) {
-                    *taken = Some(Taken { verdict, real, settings: present });
+                if let Verdict::Fresh(decision) = verdict {
+                    *accepted = Some(Accepted { answer: decision.answer, real, settings: present });
                 }
             }
         }
@@ -516,6 +453,6 @@ proptest! {
     /// id that is within every window there ever was is accepted.
     #[test]
     fn every_window_is_kept_under_any_changes(events in prop::collection::vec(any_event(), 1..80)) {
-        live(events);
+        run(events);
     }
 }

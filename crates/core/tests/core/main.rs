@@ -1,0 +1,15 @@
+//! Tests of the state machine.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod addresses;
+mod branches;
+mod changes;
+mod common;
+mod corpus;
+mod entries;
+mod eras;
+mod ids;
+mod operation_outcomes;
+mod range_limits;
+mod sessions;
+mod store_clock;
