@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
 
 use crate::auth_context::AuthContext;
 use crate::auth_error::AuthError;
@@ -44,7 +45,8 @@ struct Last {
 }
 
 /// The number of tables and counters that a token has created.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Used {
     /// The name of the token.
     pub name: String,
@@ -104,14 +106,9 @@ impl Access {
 
     /// Reloads the token file if it has changed, and returns whether it has. Costs one `stat` if nothing has
     /// changed. If the new file cannot be read, the previous token store stays current and the error is
-    /// returned once;
-    /// [`trouble`](Self::trouble) returns it until the file is repaired.
+    /// returned once; [`trouble`](Self::trouble) returns it until the file is repaired.
     pub fn reload_if_changed(&self) -> Result<bool, FileError> {
-        let Some((control, source)) =
-            self.control.as_ref().and_then(|control| Some((control, control.source.as_ref()?)))
-        else {
-            return Ok(false);
-        };
+        let Some(Control { index, source: Some(source) }) = &self.control else { return Ok(false) };
         // A panic leaves no partial update in there.
         let mut last = source.last.lock().unwrap_or_else(PoisonError::into_inner);
         let version = FileVersion::of(source.file.path());
@@ -121,9 +118,9 @@ impl Access {
         last.version = version;
         let tokens = source.file.read().inspect_err(|error| last.error = Some(error.to_string()))?;
         last.error = None;
-        let before = control.index.load_full();
+        let before = index.load_full();
         let next = Arc::new(before.next(&tokens));
-        control.index.store(next.clone());
+        index.store(next.clone());
         // After the new index is current: otherwise a client could get a secret that is about to be revoked
         // although the new index has another entry for the same token.
         before.revoke(&next);

@@ -54,8 +54,7 @@ impl AuthContext {
     }
 
     /// Takes `operations` from the rate limit of the token, all or none. Does not check whether the token is
-    /// valid;
-    /// [`may`](Self::may) does.
+    /// valid; [`may`](Self::may) does.
     pub fn spend(&self, now: u64, operations: u64) -> Result<(), Throttled> {
         let Some(secret) = &self.0 else { return Ok(()) };
         match secret.principal.grant.load().limits.operations {

@@ -62,13 +62,8 @@ pub struct GrantError {
 impl Grant {
     /// A grant without rights, expiry and limits.
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            tables: Vec::new(),
-            server: false,
-            expires: None,
-            limits: Limits::default(),
-        }
+        let (name, limits) = (name.into(), Limits::default());
+        Self { name, tables: Vec::new(), server: false, expires: None, limits }
     }
 
     /// Whether the grant includes a right in a table.

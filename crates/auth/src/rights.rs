@@ -51,11 +51,7 @@ impl Right {
     }
 
     const fn flag(self) -> u8 {
-        match self {
-            Self::Read => 1,
-            Self::Add => 2,
-            Self::Admin => 4,
-        }
+        1 << self as u8
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct SecretHash {
 impl SecretHash {
     /// A placeholder for unknown tokens, so that their lookup takes the same time. No known input has this
     /// hash.
-    pub(crate) const NOBODY: Self = Self { salt: [0; SALT_BYTES], hash: [0; HASH_BYTES] };
+    pub(crate) const UNKNOWN: Self = Self { salt: [0; SALT_BYTES], hash: [0; HASH_BYTES] };
 
     pub(crate) fn of(token: &Token, salt: [u8; SALT_BYTES]) -> Self {
         Self { salt, hash: digest(token, &salt) }
@@ -105,9 +105,7 @@ mod tests {
 
     #[test]
     fn equal_secrets_have_different_hashes() {
-        assert_ne!(
-            SecretHash::of(&token(1), [7; SALT_BYTES]).hash,
-            SecretHash::of(&token(1), [8; SALT_BYTES]).hash
-        );
+        let [one, other] = [7, 8].map(|byte| SecretHash::of(&token(1), [byte; SALT_BYTES]).hash);
+        assert_ne!(one, other);
     }
 }

@@ -61,7 +61,7 @@ impl SecretIndex {
     /// nothing that is not public.
     pub(crate) fn find(&self, token: &Token) -> Option<&Arc<ActiveSecret>> {
         let found = self.secrets.get(&token.id());
-        let same = found.map_or(&SecretHash::NOBODY, |found| &found.hashed).is_of(token);
+        let same = found.map_or(&SecretHash::UNKNOWN, |found| &found.hashed).is_of(token);
         found.filter(|_| bool::from(same))
     }
 
@@ -92,11 +92,8 @@ impl SecretIndex {
             principal.grant.store(Arc::new(grant.clone()));
             return Arc::clone(principal);
         }
-        Arc::new(Principal {
-            name: grant.name.clone(),
-            grant: ArcSwap::from_pointee(grant.clone()),
-            usage: Usage::default(),
-        })
+        let (name, grant) = (grant.name.clone(), ArcSwap::from_pointee(grant.clone()));
+        Arc::new(Principal { name, grant, usage: Usage::default() })
     }
 
     fn next_secret(

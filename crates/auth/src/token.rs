@@ -63,10 +63,7 @@ impl Token {
 
     /// Parses a token.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, TokenError> {
-        Self::read(text.as_ref())
-    }
-
-    fn read(text: &[u8]) -> Result<Self, TokenError> {
+        let text = text.as_ref();
         if !text.starts_with(PREFIX) {
             return Err(TokenError::Prefix);
         }

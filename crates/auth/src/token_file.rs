@@ -91,6 +91,10 @@ pub enum FileError {
     Book(#[from] BookError),
 }
 
+fn system(file: &Path, doing: &'static str, source: io::Error) -> FileError {
+    FileError::System { file: file.into(), doing, source }
+}
+
 impl TokenFile {
     /// The file with this path. Nothing is opened yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -104,14 +108,14 @@ impl TokenFile {
 
     /// Reads the token store.
     pub fn read(&self) -> Result<TokenStore, FileError> {
-        let system = |doing| move |source| FileError::System { file: self.path.clone(), doing, source };
+        let system = |source| system(&self.path, "read", source);
         self.check_folder()?;
         // Before it is opened, because opening a pipe blocks until the other end is open.
-        if !fs::metadata(&self.path).map_err(system("read"))?.is_file() {
+        if !fs::metadata(&self.path).map_err(system)?.is_file() {
             return Err(FileError::NotAFile(self.path.clone()));
         }
-        let file = File::open(&self.path).map_err(system("read"))?;
-        let found = file.metadata().map_err(system("read"))?;
+        let file = File::open(&self.path).map_err(system)?;
+        let found = file.metadata().map_err(system)?;
         let mode = found.mode() & 0o7777;
         if mode & OTHERS != 0 {
             return Err(FileError::Exposed { file: self.path.clone(), mode });
@@ -119,7 +123,7 @@ impl TokenFile {
         self.check_length(found.size())?;
         let mut text = Vec::new();
         // The file may grow during the read.
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(system("read"))?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(system)?;
         self.check_length(text.len() as u64)?;
         TokenStore::from_json(&text).map_err(|broken| FileError::Broken { file: self.path.clone(), broken })
     }
@@ -136,10 +140,9 @@ impl TokenFile {
         // The target of a symbolic link is replaced, not the link.
         let target = Self::new(fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone()));
         let _lock = target.lock()?;
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let mut tokens = match target.read() {
-            Err(FileError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                TokenStore::new()
-            }
+            Err(FileError::System { source, .. }) if is_missing(&source) => TokenStore::new(),
             read => read?,
         };
         let result = change(&mut tokens)?;
@@ -152,7 +155,7 @@ impl TokenFile {
     /// removed, two processes could hold locks on two files of the same name.
     fn lock(&self) -> Result<File, FileError> {
         let path = self.beside(".lock");
-        let system = |source| FileError::System { file: path.clone(), doing: "lock", source };
+        let system = |source| system(&path, "lock", source);
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(MODE).open(&path).map_err(system)?;
         match file.try_lock() {
@@ -166,36 +169,32 @@ impl TokenFile {
     pub(crate) fn stage(&self, text: &[u8]) -> Result<PathBuf, FileError> {
         self.check_length(text.len() as u64)?;
         let path = self.beside(".new");
-        let system = |doing| {
-            let file = path.clone();
-            move |source| FileError::System { file, doing, source }
-        };
         // A crash may have left a file. It is removed rather than overwritten, so that mode and owner are
         // ours.
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system("replace")(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(system(&path, "replace", error));
+            }
             _ => {}
         }
-        let mut options = OpenOptions::new();
-        let mut file =
-            options.write(true).create_new(true).mode(MODE).open(&path).map_err(system("create"))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path);
+        let mut file = file.map_err(|error| system(&path, "create", error))?;
         let written =
             file.write_all(text).and_then(|()| self.keep_owner(&file)).and_then(|()| file.sync_all());
         if let Err(error) = written {
             // The file may be what fills the disk. If it stays, the next change removes it.
             let _best_effort = fs::remove_file(&path);
-            return Err(system("write")(error));
+            return Err(system(&path, "write", error));
         }
         Ok(path)
     }
 
     /// Renames the staged file to its final name and syncs the directory.
     pub(crate) fn commit(&self, staged: &Path) -> Result<(), FileError> {
-        let renamed = fs::rename(staged, &self.path);
-        renamed.map_err(|source| FileError::System { file: self.path.clone(), doing: "replace", source })?;
+        fs::rename(staged, &self.path).map_err(|error| system(&self.path, "replace", error))?;
         let folder = self.folder();
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|source| FileError::System { file: folder.into(), doing: "sync", source })
+        synced.map_err(|error| system(folder, "sync", error))
     }
 
     /// Copies the owner of the old file: otherwise a change by root would make the file unreadable for the
@@ -214,9 +213,7 @@ impl TokenFile {
 
     fn check_folder(&self) -> Result<(), FileError> {
         let folder = self.folder();
-        let found = fs::metadata(folder);
-        let found =
-            found.map_err(|source| FileError::System { file: folder.into(), doing: "read", source })?;
+        let found = fs::metadata(folder).map_err(|error| system(folder, "read", error))?;
         let mode = found.mode() & 0o7777;
         if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
             return Err(FileError::ExposedFolder { folder: folder.into(), mode });

@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::grant::{Grant, Limits, Rate, TableRule};
+use crate::pattern::PatternError;
+use crate::rights::RightsError;
 use crate::secret_hash::SecretHash;
 use crate::token::{TokenId, redacted};
 use crate::token_store::{Entry, SecretEntry, TokenStore};
@@ -95,11 +97,8 @@ impl TokenStore {
         let place = |number: usize| format!("tokens[{number}] ({:?})", names[number]);
         let mut entries = Vec::with_capacity(whole.tokens.len());
         for (number, token) in whole.tokens.into_iter().enumerate() {
-            let entry = load(token).map_err(|ParseError { place: field, why }| ParseError {
-                place: place(number) + "." + &field,
-                why,
-            })?;
-            entries.push(entry);
+            let at = |error: ParseError| ParseError { place: place(number) + "." + &error.place, ..error };
+            entries.push(load(token).map_err(at)?);
         }
         Self::of(entries).map_err(|(number, why)| ParseError { place: place(number), why })
     }
@@ -145,11 +144,10 @@ fn load(token: StoredToken) -> Result<Entry, ParseError> {
     let mut tables = Vec::with_capacity(token.tables.len());
     for (number, rule) in token.tables.into_iter().enumerate() {
         let at = |field: &str| format!("tables[{number}].{field}");
-        let pattern = rule.pattern.parse();
-        let pattern =
-            pattern.map_err(|error: crate::PatternError| wrong(at("pattern"), error.to_string()))?;
-        let rights = rule.rights.parse();
-        let rights = rights.map_err(|error: crate::RightsError| wrong(at("rights"), error.to_string()))?;
+        let pattern: Result<_, PatternError> = rule.pattern.parse();
+        let pattern = pattern.map_err(|error| wrong(at("pattern"), error.to_string()))?;
+        let rights: Result<_, RightsError> = rule.rights.parse();
+        let rights = rights.map_err(|error| wrong(at("rights"), error.to_string()))?;
         tables.push(TableRule { pattern, rights });
     }
     let mut secrets = Vec::with_capacity(token.secrets.len());

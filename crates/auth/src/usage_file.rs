@@ -27,15 +27,7 @@ pub struct UsageFile {
 #[serde(deny_unknown_fields)]
 struct Whole {
     version: u32,
-    tokens: Vec<Stored>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    name: String,
-    tables: u64,
-    counters: u64,
+    tokens: Vec<Used>,
 }
 
 impl UsageFile {
@@ -55,10 +47,7 @@ impl UsageFile {
             Err(source) => return Err(FileError::System { file: path.into(), doing: "read", source }),
             Ok(text) => text,
         };
-        let broken = |place: String, why: String| FileError::Broken {
-            file: path.into(),
-            broken: ParseError { place, why },
-        };
+        let broken = |place, why| FileError::Broken { file: path.into(), broken: ParseError { place, why } };
         let whole: Whole = serde_json::from_slice(&text).map_err(|error| {
             broken(format!("line {}, column {}", error.line(), error.column()), error.to_string())
         })?;
@@ -66,18 +55,12 @@ impl UsageFile {
             let why = format!("version {} is not supported; this program supports {VERSION}", whole.version);
             return Err(broken("version".into(), why));
         }
-        let used = whole.tokens.into_iter();
-        Ok(used.map(|Stored { name, tables, counters }| Used { name, tables, counters }).collect())
+        Ok(whole.tokens)
     }
 
     /// Replaces the file. The usage is durable when this returns.
     pub fn write(&self, used: &[Used]) -> Result<(), FileError> {
-        let stored = used.iter().map(|Used { name, tables, counters }| Stored {
-            name: name.clone(),
-            tables: *tables,
-            counters: *counters,
-        });
-        let whole = Whole { version: VERSION, tokens: stored.collect() };
+        let whole = Whole { version: VERSION, tokens: used.to_vec() };
         let text = serde_json::to_string_pretty(&whole);
         let text = text.expect("a value of numbers, strings and lists serializes to JSON") + "\n";
         let staged = self.file.stage(text.as_bytes())?;

@@ -1,7 +1,7 @@
-//! What asking costs, on one thread: `cargo bench -p jeton-auth`.
+//! Cost of authentication and of checks, on one thread: `cargo bench -p jeton-auth`.
 //!
-//! HTTP shows its token with every request, so the price of [`Access::authenticate`] is part of every answer. A token that
-//! is not known must cost about what a known one does: compare the lines of one run.
+//! HTTP requests carry their token, so [`Access::authenticate`] is part of every request. An unknown token
+//! must cost about as much as a known one: compare the lines of one run.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,42 +14,44 @@ const REPEATS: usize = 99;
 
 fn main() {
     for tokens in [1, 10_000] {
-        let mut book = TokenStore::new();
+        let mut store = TokenStore::new();
         let mut made = Vec::new();
         for number in 0..tokens {
-            let token = book.add(grant(number), &random(number), NOW);
-            made.push(token.expect("names and ids are different, and there is room").reveal());
+            let token = store.add(grant(number), &random(number), NOW);
+            made.push(token.expect("names and ids are unique").reveal());
         }
-        let access = Access::from_book(&book);
+        let access = Access::from_book(&store);
         let known = &made[made.len() / 2];
         let unknown = Token::from_random(&[0xee; Token::RANDOM_BYTES]).reveal();
         let mut wrong = known.clone();
         let last = if wrong.pop() == Some('0') { '1' } else { '0' };
         wrong.push(last);
-        let pass = access.authenticate(known, NOW).expect("it is in the book");
+        let context = access.authenticate(known, NOW).expect("the token is in the store");
 
-        println!("{tokens} tokens, ns per call (median and least of {REPEATS} runs)");
+        println!("{tokens} tokens, ns per call (median and minimum of {REPEATS} runs)");
         measure(&mut [
             ("authenticate, known", &mut || access.authenticate(black_box(known), NOW).is_ok()),
             ("authenticate, wrong secret", &mut || access.authenticate(black_box(&wrong), NOW).is_err()),
             ("authenticate, unknown id", &mut || access.authenticate(black_box(&unknown), NOW).is_err()),
-            ("authenticate, no token", &mut || access.authenticate(black_box("nonsense"), NOW).is_err()),
-            ("pass.may, fourth rule", &mut || pass.may(black_box("orders.eu"), Right::Add, NOW).is_ok()),
-            ("pass.spend", &mut || pass.spend(black_box(NOW), 1).is_ok()),
+            ("authenticate, malformed", &mut || access.authenticate(black_box("nonsense"), NOW).is_err()),
+            ("AuthContext::may, fourth rule", &mut || {
+                context.may(black_box("orders.eu"), Right::Add, NOW).is_ok()
+            }),
+            ("AuthContext::spend", &mut || context.spend(black_box(NOW), 1).is_ok()),
         ]);
     }
 }
 
 type Case<'a> = (&'a str, &'a mut dyn FnMut() -> bool);
 
-/// In turn, so that a machine that is busy for a while is busy for all of them.
+/// Interleaves the cases, so that other load on the machine affects all of them.
 fn measure(cases: &mut [Case<'_>]) {
     let mut nanos = vec![Vec::new(); cases.len()];
     for _ in 0..REPEATS {
-        for ((what, ask), nanos) in cases.iter_mut().zip(&mut nanos) {
+        for ((what, call), nanos) in cases.iter_mut().zip(&mut nanos) {
             let begin = Instant::now();
             for _ in 0..ROUNDS {
-                assert!(black_box(ask()), "{what}");
+                assert!(black_box(call()), "{what}");
             }
             nanos.push(begin.elapsed().as_nanos() as f64 / f64::from(ROUNDS));
         }
@@ -74,7 +76,7 @@ fn grant(number: u64) -> Grant {
 }
 
 fn random(number: u64) -> [u8; RANDOM_BYTES] {
-    // Different is all they need to be here: a multiplication spreads the numbers over the first five bytes, the id.
+    // The multiplication makes the first five bytes, the id, unique.
     let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     std::array::from_fn(|place| spread[place % 8])
 }

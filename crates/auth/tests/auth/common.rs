@@ -1,14 +1,13 @@
-//! A book, its file and tokens to try.
+//! Token files and grants for the tests.
 
 use std::path::PathBuf;
 
-use jeton_auth::{Access, Grant, RANDOM_BYTES, Rights, TableRule, Token, TokenFile, TokenStore};
+use jeton_auth::{Access, AuthContext, Grant, RANDOM_BYTES, TableRule, Token, TokenFile, TokenStore};
 use tempfile::TempDir;
 
-/// A moment like any other.
 pub const NOW: u64 = 1_800_000_000_000;
 
-/// Bytes that look random, different for every number.
+/// Pseudorandom bytes, different for every number.
 pub fn random(number: u64) -> [u8; RANDOM_BYTES] {
     let mut state = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     std::array::from_fn(|_| {
@@ -22,25 +21,38 @@ pub fn rule(pattern: &str, rights: &str) -> TableRule {
     TableRule { pattern: pattern.parse().unwrap(), rights: rights.parse().unwrap() }
 }
 
-/// May do everything in all tables.
+/// Every right in all tables.
 pub fn everything(name: &str) -> Grant {
-    Grant { tables: vec![TableRule { rights: Rights::ALL, ..rule("*", "read") }], ..Grant::new(name) }
+    Grant { tables: vec![rule("*", "read add admin")], ..Grant::new(name) }
 }
 
-/// A book in a file of its own.
-pub struct Home {
+/// A store with one token.
+pub fn store_with(grant: Grant) -> (TokenStore, Token) {
+    let mut store = TokenStore::new();
+    let token = store.add(grant, &random(1), NOW).unwrap();
+    (store, token)
+}
+
+/// The text with another character at `at`.
+pub fn with_other_character(text: &str, at: usize) -> String {
+    let other = if &text[at..=at] == "0" { "1" } else { "0" };
+    [&text[..at], other, &text[at + 1..]].concat()
+}
+
+/// A directory with a token file.
+pub struct TokenDir {
     folder: TempDir,
     pub file: TokenFile,
 }
 
-impl Home {
-    /// With these tokens.
+impl TokenDir {
+    /// A token file with these tokens.
     pub fn new(grants: &[Grant]) -> (Self, Vec<Token>) {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::new(folder.path().join("tokens.json"));
-        let add_all = |book: &mut TokenStore| {
+        let add_all = |store: &mut TokenStore| {
             let numbered = grants.iter().zip(0..);
-            numbered.map(|(grant, number)| book.add(grant.clone(), &random(number), NOW)).collect()
+            numbered.map(|(grant, number)| store.add(grant.clone(), &random(number), NOW)).collect()
         };
         let tokens = file.edit(add_all).unwrap();
         (Self { folder, file }, tokens)
@@ -52,6 +64,13 @@ impl Home {
 
     pub fn access(&self) -> Access {
         Access::from_file(self.file.path()).unwrap()
+    }
+
+    /// Access control by the file, and the context of each token.
+    pub fn authenticated(&self, tokens: &[Token]) -> (Access, Vec<AuthContext>) {
+        let access = self.access();
+        let contexts = tokens.iter().map(|token| access.authenticate(token.reveal(), NOW).unwrap()).collect();
+        (access, contexts)
     }
 
     pub fn text(&self) -> String {

@@ -30,13 +30,13 @@ fn the_rights_of_all_matching_rules_add_up() {
 }
 
 #[test]
-fn the_server_is_apart_from_the_tables() {
+fn the_server_right_grants_no_right_in_tables() {
     let server = Grant { server: true, ..Grant::new("a") };
     assert!(Right::ALL.into_iter().all(|right| !server.allows("clicks", right)));
 }
 
 #[test]
-fn patterns_are_names_beginnings_or_all() {
+fn patterns_are_names_prefixes_or_all() {
     let pattern = |text: &str| text.parse::<Pattern>().unwrap();
     assert!(pattern("clicks").matches("clicks"));
     assert!(!pattern("clicks").matches("clicks2") && !pattern("clicks").matches("click"));
@@ -50,35 +50,22 @@ fn patterns_are_names_beginnings_or_all() {
     }
     let token = Token::from_random(&[1; Token::RANDOM_BYTES]).reveal();
     let too_long = longest.clone() + "a";
-    for bad in [
-        "",
-        "**",
-        "a*b",
-        "*a",
-        "A",
-        "ü",
-        "a b",
-        "_a",
-        ".a",
-        "-*",
-        &too_long,
-        &(too_long.clone() + "*"),
-        &token,
-    ] {
+    let short = ["", "**", "a*b", "*a", "A", "ü", "a b", "_a", ".a", "-*"];
+    for bad in short.into_iter().chain([&*too_long, &(too_long.clone() + "*"), &token]) {
         assert!(bad.parse::<Pattern>().is_err(), "{bad}");
     }
 }
 
 #[test]
-fn rights_are_words() {
+fn rights_parse_from_words() {
     let rights = |text: &str| text.parse::<Rights>();
     assert_eq!(rights("admin read"), Ok([Right::Read, Right::Admin].into_iter().collect()));
     assert_eq!(rights("admin read").unwrap().to_string(), "read admin");
     assert_eq!(rights("read add admin"), Ok(Rights::ALL));
     assert_eq!(rights(" "), Err(RightsError::Empty));
-    assert_eq!(rights("read write"), Err(RightsError::Word));
-    assert_eq!(rights("READ"), Err(RightsError::Word));
-    assert_eq!(rights("read,add"), Err(RightsError::Word));
+    for words in ["read write", "READ", "read,add"] {
+        assert_eq!(rights(words), Err(RightsError::Word));
+    }
     assert_eq!(rights("add read add"), Err(RightsError::Twice(Right::Add)));
 }
 
@@ -103,27 +90,32 @@ fn rules_and_rates_have_limits() {
     idle.tables[0].rights = Rights::NONE;
     assert_eq!(field(&idle), Some("tables"));
 
-    let rate = |per_second, burst| {
+    for (per_second, burst, wrong) in [
+        (1, 1, None),
+        (RATE_MAX, BURST_MAX, None),
+        (0, 1, Some("operations_per_second")),
+        (RATE_MAX + 1, 1, Some("operations_per_second")),
+        (1, 0, Some("burst")),
+        (1, BURST_MAX + 1, Some("burst")),
+    ] {
         let limits = Limits { operations: Some(Rate { per_second, burst }), ..Limits::default() };
-        field(&Grant { limits, ..Grant::new("a") })
-    };
-    assert_eq!(rate(1, 1), None);
-    assert_eq!(rate(RATE_MAX, BURST_MAX), None);
-    assert_eq!(rate(0, 1), Some("operations_per_second"));
-    assert_eq!(rate(RATE_MAX + 1, 1), Some("operations_per_second"));
-    assert_eq!(rate(1, 0), Some("burst"));
-    assert_eq!(rate(1, BURST_MAX + 1), Some("burst"));
+        assert_eq!(field(&Grant { limits, ..Grant::new("a") }), wrong, "{per_second}, {burst}");
+    }
 }
 
 proptest! {
     #[test]
-    fn patterns_match_as_written(beginning in "[a-z0-9][a-z0-9._-]{0,8}", rest in "[a-z0-9._-]{0,8}", other in ".{0,10}") {
-        let exact: Pattern = beginning.parse().unwrap();
-        let open: Pattern = format!("{beginning}*").parse().unwrap();
-        let longer = format!("{beginning}{rest}");
-        prop_assert!(open.matches(&longer));
+    fn patterns_match_names_and_prefixes(
+        start in "[a-z0-9][a-z0-9._-]{0,8}",
+        rest in "[a-z0-9._-]{0,8}",
+        other in ".{0,10}",
+    ) {
+        let exact: Pattern = start.parse().unwrap();
+        let prefix: Pattern = format!("{start}*").parse().unwrap();
+        let longer = format!("{start}{rest}");
+        prop_assert!(prefix.matches(&longer));
         prop_assert_eq!(exact.matches(&longer), rest.is_empty());
-        prop_assert_eq!(exact.matches(&other), other == beginning);
-        prop_assert_eq!(open.matches(&other), other.starts_with(&beginning));
+        prop_assert_eq!(exact.matches(&other), other == start);
+        prop_assert_eq!(prefix.matches(&other), other.starts_with(&start));
     }
 }

@@ -1,4 +1,4 @@
-//! Nothing that can be printed has a secret in it.
+//! No secret in any printed value, error or file.
 
 use std::fmt::{Debug, Display};
 
@@ -7,9 +7,9 @@ use jeton_auth::{
     TokenId, TokenStore, Used,
 };
 
-use crate::common::{Home, NOW, everything, random, rule};
+use crate::common::{NOW, TokenDir, everything, random, rule, with_other_character};
 
-/// All that was printed.
+/// The printed text.
 #[derive(Default)]
 struct Prints(String);
 
@@ -23,9 +23,9 @@ impl Prints {
         self.debug(what);
     }
 
-    /// An error and what is behind it.
+    /// An error and its sources.
     fn error<T>(&mut self, result: Result<T, impl std::error::Error>) {
-        let Err(error) = result else { panic!("it was meant to fail") };
+        let Err(error) = result else { panic!("no error") };
         let mut cause: Option<&dyn std::error::Error> = Some(&error);
         while let Some(error) = cause {
             self.both(error);
@@ -35,15 +35,14 @@ impl Prints {
 }
 
 #[test]
-fn no_print_and_no_file_has_a_secret() {
-    let (home, mut tokens) = Home::new(&[everything("a"), Grant { server: true, ..Grant::new("b") }]);
-    let access = home.access();
-    tokens.push(home.file.edit(|book| book.rotate("a", &random(7), NOW, NOW + 10)).unwrap());
+fn no_output_contains_a_secret() {
+    let (dir, mut tokens) = TokenDir::new(&[everything("a"), Grant { server: true, ..Grant::new("b") }]);
+    let access = dir.access();
+    tokens.push(dir.file.edit(|store| store.rotate("a", &random(7), NOW, NOW + 10)).unwrap());
     access.reload_if_changed().unwrap();
     let token = &tokens[0];
     let text = token.reveal();
-    let mut wrong = text.clone();
-    wrong.replace_range(46..47, if text.ends_with('0') { "1" } else { "0" });
+    let wrong = with_other_character(&text, 46);
     let secret_parts: Vec<String> = tokens.iter().map(|token| token.reveal()[15..].to_owned()).collect();
 
     let mut prints = Prints::default();
@@ -51,14 +50,14 @@ fn no_print_and_no_file_has_a_secret() {
     prints.both(token.id());
     prints.both(token.clone());
     prints.debug(Some(&tokens));
-    values(&mut prints, &home, &access, &text);
-    errors(&mut prints, &home, &access, token, &wrong);
+    values(&mut prints, &dir, &access, &text);
+    errors(&mut prints, &dir, &access, token, &wrong);
 
     assert!(prints.0.contains("…") && prints.0.contains(&token.id().to_string()));
     let raw = |number| format!("{:?}", &random(number)[5..25]).replace(['[', ']'], "");
     let hex = |number| random(number)[5..25].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let flat: String = prints.0.split_whitespace().collect::<Vec<_>>().join(" ").replace(", ]", "]");
-    for shown in [&prints.0, &flat, &home.text()] {
+    for shown in [&prints.0, &flat, &dir.text()] {
         for part in &secret_parts {
             assert!(!shown.contains(&part[..16]) && !shown.contains(&part[16..31]), "{shown}");
         }
@@ -69,11 +68,11 @@ fn no_print_and_no_file_has_a_secret() {
 }
 
 /// Everything public that can be printed.
-fn values(prints: &mut Prints, home: &Home, access: &Access, text: &str) {
-    let book = home.file.read().unwrap();
-    prints.debug(&book);
-    prints.debug(book.entries());
-    prints.debug(&home.file);
+fn values(prints: &mut Prints, dir: &TokenDir, access: &Access, text: &str) {
+    let store = dir.file.read().unwrap();
+    prints.debug(&store);
+    prints.debug(store.entries());
+    prints.debug(&dir.file);
     prints.debug(access);
     prints.debug(Access::open_to_all());
     prints.debug(access.used());
@@ -89,19 +88,14 @@ fn values(prints: &mut Prints, home: &Home, access: &Access, text: &str) {
     prints.debug(Limits { operations: Some(Rate { per_second: 1, burst: 1 }), ..Limits::default() });
 }
 
-/// Everything that can fail, with a token where another thing belongs.
-fn errors(prints: &mut Prints, home: &Home, access: &Access, token: &Token, wrong: &str) {
+/// Every error, with a token in place of other values.
+fn errors(prints: &mut Prints, dir: &TokenDir, access: &Access, token: &Token, wrong: &str) {
     let text = &token.reveal();
-    for spoiled in [
-        &text[..46],
-        &text[1..],
-        &text.to_uppercase(),
-        &text.replace('_', "-"),
-        &format!("{text} "),
-        &format!("{}u", &text[..46]),
-    ] {
-        prints.error(Token::parse(spoiled));
-        prints.error(access.authenticate(spoiled, NOW));
+    let (longer, mistyped) = (format!("{text} "), format!("{}u", &text[..46]));
+    let changed = [text.to_uppercase(), text.replace('_', "-"), longer, mistyped];
+    for malformed in changed.iter().map(String::as_str).chain([&text[..46], &text[1..]]) {
+        prints.error(Token::parse(malformed));
+        prints.error(access.authenticate(malformed, NOW));
     }
     prints.error(TokenId::parse(text));
     prints.error(access.authenticate(wrong, NOW));
@@ -111,23 +105,23 @@ fn errors(prints: &mut Prints, home: &Home, access: &Access, token: &Token, wron
     prints.error(text.parse::<Rights>());
     prints.error(Grant::new(text).check());
 
-    let mut book = home.file.read().unwrap();
-    prints.error(book.add(Grant::new(text), &random(9), NOW));
-    prints.error(book.add(Grant::new("a"), &random(9), NOW));
-    prints.error(book.add(Grant::new("c"), &random(7), NOW));
-    prints.error(book.remove(text));
-    prints.error(book.rotate(text, &random(9), NOW, NOW));
-    prints.error(book.change(Grant::new("c")));
-    prints.error(home.file.edit(|book| book.remove(text)));
-    prints.error(home.file.edit(|_| Err::<(), _>(BookError::Full)));
-    prints.error(TokenFile::new(home.path("missing")).read());
-    let json = home.text();
+    let mut store = dir.file.read().unwrap();
+    prints.error(store.add(Grant::new(text), &random(9), NOW));
+    prints.error(store.add(Grant::new("a"), &random(9), NOW));
+    prints.error(store.add(Grant::new("c"), &random(7), NOW));
+    prints.error(store.remove(text));
+    prints.error(store.rotate(text, &random(9), NOW, NOW));
+    prints.error(store.change(Grant::new("c")));
+    prints.error(dir.file.edit(|store| store.remove(text)));
+    prints.error(dir.file.edit(|_| Err::<(), _>(BookError::Full)));
+    prints.error(TokenFile::new(dir.path("missing")).read());
+    let json = dir.text();
     for (from, to) in
         [("\"a\"", text.clone()), ("true", format!("\"{text}\"")), ("\"name\"", format!("\"{text}\""))]
     {
         let broken = TokenStore::from_json(json.replacen(from, &to, 1).as_bytes());
         prints.error(broken.map_err(|broken| FileError::Broken { file: "f".into(), broken }));
     }
-    let pass = access.authenticate(text, NOW).unwrap();
-    prints.error(pass.may_administer(NOW));
+    let context = access.authenticate(text, NOW).unwrap();
+    prints.error(context.may_administer(NOW));
 }

@@ -1,7 +1,6 @@
-//! What the crate promises to a server and to the commands that manage tokens.
+//! Tests of the public API: access control, token files and usage.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod accounts;
 mod auth_context;
 mod bind_policy;
 mod common;
@@ -12,4 +11,5 @@ mod token_file;
 mod token_file_format;
 mod token_store;
 mod tokens;
+mod usage;
 mod usage_file;

@@ -1,12 +1,12 @@
-//! The book as text.
+//! The JSON format of the token file.
 
-use jeton_auth::{Grant, Limits, Rate, Token, TokenStore};
+use jeton_auth::{Grant, Limits, Rate, TableRule, Token, TokenStore};
 use proptest::prelude::*;
 
 use crate::common::{NOW, random, rule};
 
-fn full_book() -> TokenStore {
-    let mut book = TokenStore::new();
+fn full_store() -> TokenStore {
+    let mut store = TokenStore::new();
     let grant = Grant {
         tables: vec![rule("ads.*", "add"), rule("ads.eu", "read admin")],
         expires: Some(NOW + 1000),
@@ -17,31 +17,31 @@ fn full_book() -> TokenStore {
         },
         ..Grant::new("clicks")
     };
-    book.add(grant, &random(1), NOW).unwrap();
-    book.add(Grant { server: true, ..Grant::new("root") }, &random(2), NOW).unwrap();
-    book.rotate("root", &random(3), NOW + 1, NOW + 2).unwrap();
-    book
+    store.add(grant, &random(1), NOW).unwrap();
+    store.add(Grant { server: true, ..Grant::new("root") }, &random(2), NOW).unwrap();
+    store.rotate("root", &random(3), NOW + 1, NOW + 2).unwrap();
+    store
 }
 
-/// What is wrong with the full book after this replacement.
+/// Position and reason of the error after this replacement in the full store.
 fn broken(from: &str, to: &str) -> (String, String) {
-    let text = full_book().to_json();
+    let text = full_store().to_json();
     assert!(text.contains(from), "{from} in {text}");
     let error = TokenStore::from_json(text.replacen(from, to, 1).as_bytes()).expect_err(to);
     (error.place, error.why)
 }
 
 #[test]
-fn the_text_is_the_one_that_is_written_down() {
+fn the_format_is_stable() {
     let expected = include_str!("tokens.json");
-    assert_eq!(full_book().to_json(), expected);
-    assert_eq!(TokenStore::from_json(expected.as_bytes()).unwrap(), full_book());
+    assert_eq!(full_store().to_json(), expected);
+    assert_eq!(TokenStore::from_json(expected.as_bytes()).unwrap(), full_store());
 }
 
 #[test]
-fn what_is_left_out_is_without_limit_and_the_burst_is_a_second() {
+fn missing_limits_are_unlimited_and_the_burst_one_second() {
     let limits = "\"operations_per_second\": 500,\n        \"burst\": 1000,\n        \"tables\": 2,\n        \"counters\": 1000000";
-    let text = full_book().to_json();
+    let text = full_store().to_json();
     assert!(text.contains(limits));
     let read = |with: &str| {
         TokenStore::from_json(text.replace(limits, with).as_bytes()).unwrap().entries()[0].grant.limits
@@ -52,7 +52,7 @@ fn what_is_left_out_is_without_limit_and_the_burst_is_a_second() {
 }
 
 #[test]
-fn errors_name_the_place() {
+fn errors_name_the_position() {
     let cases = [
         ("\"version\": 1", "\"version\": 2", "version"),
         ("\"version\": 1,", "", "line 65, column 1"),
@@ -74,8 +74,8 @@ fn errors_name_the_place() {
 }
 
 #[test]
-fn tampered_secrets_are_errors_with_a_place() {
-    let text = full_book().to_json();
+fn malformed_secrets_are_errors_with_a_position() {
+    let text = full_store().to_json();
     let value = |field: &str, number: usize| {
         let after = text.split(&format!("\"{field}\": \"")).nth(number + 1).unwrap();
         after.split('"').next().unwrap().to_owned()
@@ -83,17 +83,12 @@ fn tampered_secrets_are_errors_with_a_place() {
     let place = |field: &str| format!("tokens[0] (\"clicks\").secrets[0].{field}");
     for field in ["id", "salt", "sha256"] {
         let good = value(field, 0);
-        for bad in [
-            good[1..].to_owned(),
-            good.to_uppercase(),
-            "u".to_owned() + &good[1..],
-            good.clone() + "0",
-            String::new(),
-        ] {
-            // A text of digits alone has no capitals.
-            if bad != good {
-                assert_eq!(broken(&format!("\"{good}\""), &format!("\"{bad}\"")).0, place(field), "{bad}");
-            }
+        let (mistyped, longer) = ("u".to_owned() + &good[1..], good.clone() + "0");
+        // A value of digits only has no upper case.
+        let upper = Some(good.to_uppercase()).filter(|upper| *upper != good);
+        let others = [good[1..].to_owned(), mistyped, longer, String::new()];
+        for bad in others.into_iter().chain(upper) {
+            assert_eq!(broken(&format!("\"{good}\""), &format!("\"{bad}\"")).0, place(field), "{bad}");
         }
     }
     // The same id twice, in one token and in two.
@@ -114,8 +109,8 @@ fn tampered_secrets_are_errors_with_a_place() {
 }
 
 #[test]
-fn a_text_cut_off_anywhere_is_an_error() {
-    let text = full_book().to_json();
+fn a_truncated_file_is_an_error() {
+    let text = full_store().to_json();
     // The last two bytes are the bracket and the end of the line.
     for end in 0..text.len() - 2 {
         let error = TokenStore::from_json(&text.as_bytes()[..end]).expect_err("cut off");
@@ -124,7 +119,7 @@ fn a_text_cut_off_anywhere_is_an_error() {
 }
 
 #[test]
-fn a_token_in_the_wrong_place_is_not_repeated() {
+fn errors_do_not_repeat_a_misplaced_token() {
     let token = Token::from_random(&[7; Token::RANDOM_BYTES]).reveal();
     let cases = [
         ("\"clicks\"", format!("\"{token}\"")),
@@ -140,39 +135,35 @@ fn a_token_in_the_wrong_place_is_not_repeated() {
     }
 }
 
+fn any_rules() -> impl Strategy<Value = Vec<TableRule>> {
+    let any_rule = ("[a-z0-9][a-z0-9._-]{0,63}[*]?", "read|add|admin|read add");
+    prop::collection::vec(any_rule.prop_map(|(pattern, rights)| rule(&pattern, &rights)), 0..5)
+}
+
+fn any_limits() -> impl Strategy<Value = Limits> {
+    let rate = (1..=1_u32 << 16, 1..=1_u32 << 16).prop_map(|(per_second, burst)| Rate { per_second, burst });
+    (prop::option::of(rate), any::<Option<u64>>(), any::<Option<u64>>())
+        .prop_map(|(operations, tables, counters)| Limits { operations, tables, counters })
+}
+
 proptest! {
     #[test]
-    fn what_is_written_reads_back(
-        grants in prop::collection::btree_map(
-            "[a-zA-Z0-9._@-]{1,64}",
-            (prop::collection::vec(("[a-z0-9][a-z0-9._-]{0,63}[*]?", "read|add|admin|read add"), 0..5), any::<bool>(),
-             any::<Option<u64>>(), any::<Option<(u16, u16)>>(), any::<Option<u64>>(), any::<Option<u64>>()),
-            0..6,
-        )
+    fn stores_round_trip(
+        grants in prop::collection::btree_map("[a-zA-Z0-9._@-]{1,64}", (any_rules(), any_limits(), any::<(bool, Option<u64>)>()), 0..6)
     ) {
-        let mut book = TokenStore::new();
-        for ((name, (rules, server, expires, rate, tables, counters)), number) in grants.into_iter().zip(0..) {
-            let operations = rate.map(|(rate, burst)| {
-                Rate { per_second: u32::from(rate) + 1, burst: u32::from(burst) + 1 }
-            });
-            let grant = Grant {
-                name,
-                tables: rules.iter().map(|(pattern, rights)| rule(pattern, rights)).collect(),
-                server,
-                expires: expires.map(|expires| expires.max(1)),
-                limits: Limits { operations, tables, counters },
-            };
-            book.add(grant, &random(number), 0).unwrap();
+        let mut store = TokenStore::new();
+        for ((name, (tables, limits, (server, expires))), number) in grants.into_iter().zip(0..) {
+            let expires = expires.map(|expires| expires.max(1));
+            store.add(Grant { name, tables, server, expires, limits }, &random(number), 0).unwrap();
         }
-        prop_assert_eq!(TokenStore::from_json(book.to_json().as_bytes()).unwrap(), book);
+        prop_assert_eq!(TokenStore::from_json(store.to_json().as_bytes()).unwrap(), store);
     }
 
     #[test]
-    fn no_text_breaks_the_reader(at in 0_usize..2000, byte: u8) {
-        let mut text = full_book().to_json().into_bytes();
+    fn a_damaged_byte_never_panics(at in 0_usize..2000, byte: u8) {
+        let mut text = full_store().to_json().into_bytes();
         let at = at % text.len();
         text[at] = byte;
-        // One byte changed: another book, or an error with a place.
         if let Err(error) = TokenStore::from_json(&text) {
             prop_assert!(!error.place.is_empty() && !error.why.is_empty());
         }

@@ -1,79 +1,75 @@
 //! Adding, removing, changing and rotating tokens.
 
 use jeton_auth::limits::{SECRETS_MAX, TOKENS_MAX};
-use jeton_auth::{Access, AuthError, BookError, Grant, TokenStore};
+use jeton_auth::{Access, AuthError, BookError, Grant, Token, TokenStore};
 
-use crate::common::{NOW, random};
+use crate::common::{NOW, random, store_with};
 
-fn accepts(book: &TokenStore, token: &jeton_auth::Token, now: u64) -> Result<(), AuthError> {
-    Access::from_book(book).authenticate(token.reveal(), now).map(|_| ())
+fn accepts(store: &TokenStore, token: &Token, now: u64) -> Result<(), AuthError> {
+    Access::from_book(store).authenticate(token.reveal(), now).map(|_| ())
 }
 
 #[test]
-fn a_name_is_given_once() {
-    let mut book = TokenStore::new();
-    book.add(Grant::new("a"), &random(1), NOW).unwrap();
-    let again = book.add(Grant::new("a"), &random(2), NOW);
+fn names_are_unique() {
+    let (mut store, _) = store_with(Grant::new("a"));
+    let again = store.add(Grant::new("a"), &random(2), NOW);
     assert_eq!(again.unwrap_err(), BookError::NameTaken("a".into()));
-    book.remove("a").unwrap();
-    assert_eq!(book.remove("a"), Err(BookError::NoSuchToken("a".into())));
-    book.add(Grant::new("a"), &random(2), NOW).unwrap();
-    assert_eq!(book.entries().len(), 1);
+    store.remove("a").unwrap();
+    assert_eq!(store.remove("a"), Err(BookError::NoSuchToken("a".into())));
+    store.add(Grant::new("a"), &random(2), NOW).unwrap();
+    assert_eq!(store.entries().len(), 1);
 }
 
 #[test]
-fn the_same_chance_twice_is_refused() {
-    let mut book = TokenStore::new();
-    let token = book.add(Grant::new("a"), &random(1), NOW).unwrap();
-    assert_eq!(book.add(Grant::new("b"), &random(1), NOW).unwrap_err(), BookError::IdTaken(token.id()));
-    let rotated = book.rotate("a", &random(1), NOW, NOW);
+fn repeated_random_bytes_are_rejected() {
+    let (mut store, token) = store_with(Grant::new("a"));
+    assert_eq!(store.add(Grant::new("b"), &random(1), NOW).unwrap_err(), BookError::IdTaken(token.id()));
+    let rotated = store.rotate("a", &random(1), NOW, NOW);
     assert_eq!(rotated.unwrap_err(), BookError::IdTaken(token.id()));
-    assert_eq!(accepts(&book, &token, NOW), Ok(()));
+    assert_eq!(accepts(&store, &token, NOW), Ok(()));
 }
 
 #[test]
-fn a_token_that_is_over_is_not_made() {
-    let mut book = TokenStore::new();
+fn an_expired_token_is_not_created() {
+    let mut store = TokenStore::new();
     let until = |expires| Grant { expires: Some(expires), ..Grant::new("a") };
-    assert_eq!(book.add(until(NOW), &random(1), NOW).unwrap_err(), BookError::Expired("a".into()));
-    let token = book.add(until(NOW + 1), &random(1), NOW).unwrap();
-    assert_eq!(accepts(&book, &token, NOW), Ok(()));
-    assert_eq!(accepts(&book, &token, NOW + 1), Err(AuthError::Expired));
-    let late = book.rotate("a", &random(2), NOW + 1, NOW + 5);
+    assert_eq!(store.add(until(NOW), &random(1), NOW).unwrap_err(), BookError::Expired("a".into()));
+    let token = store.add(until(NOW + 1), &random(1), NOW).unwrap();
+    assert_eq!(accepts(&store, &token, NOW), Ok(()));
+    assert_eq!(accepts(&store, &token, NOW + 1), Err(AuthError::Expired));
+    let late = store.rotate("a", &random(2), NOW + 1, NOW + 5);
     assert_eq!(late.unwrap_err(), BookError::Expired("a".into()));
-    book.change(until(NOW + 3)).unwrap();
-    assert_eq!(accepts(&book, &token, NOW + 2), Ok(()));
+    store.change(until(NOW + 3)).unwrap();
+    assert_eq!(accepts(&store, &token, NOW + 2), Ok(()));
 }
 
 #[test]
-fn a_bad_grant_changes_nothing() {
-    let mut book = TokenStore::new();
-    book.add(Grant::new("a"), &random(1), NOW).unwrap();
-    let before = book.clone();
-    assert!(matches!(book.add(Grant::new(""), &random(2), NOW), Err(BookError::Grant(_))));
+fn an_invalid_grant_changes_nothing() {
+    let (mut store, _) = store_with(Grant::new("a"));
+    let before = store.clone();
+    assert!(matches!(store.add(Grant::new(""), &random(2), NOW), Err(BookError::Grant(_))));
     let mut bad = Grant::new("a");
     bad.limits.operations = Some(jeton_auth::Rate { per_second: 0, burst: 1 });
-    assert!(matches!(book.change(bad), Err(BookError::Grant(_))));
-    assert_eq!(book.change(Grant::new("b")), Err(BookError::NoSuchToken("b".into())));
-    assert_eq!(book, before);
+    assert!(matches!(store.change(bad), Err(BookError::Grant(_))));
+    assert_eq!(store.change(Grant::new("b")), Err(BookError::NoSuchToken("b".into())));
+    assert_eq!(store, before);
 }
 
 #[test]
-fn a_book_holds_so_many_and_no_more() {
-    let mut book = TokenStore::new();
+fn the_number_of_tokens_is_limited() {
+    let mut store = TokenStore::new();
     let mut last = None;
     for number in 0..TOKENS_MAX {
-        last = Some(book.add(Grant::new(format!("t{number}")), &random(number as u64), NOW).unwrap());
+        last = Some(store.add(Grant::new(format!("t{number}")), &random(number as u64), NOW).unwrap());
     }
-    let more = book.add(Grant::new("more"), &random(u64::MAX), NOW);
+    let more = store.add(Grant::new("more"), &random(u64::MAX), NOW);
     assert_eq!(more.unwrap_err(), BookError::Full);
-    assert_eq!(accepts(&book, &last.unwrap(), NOW), Ok(()));
+    assert_eq!(accepts(&store, &last.unwrap(), NOW), Ok(()));
 
     // On disk too.
-    let text = book.to_json();
-    assert_eq!(TokenStore::from_json(text.as_bytes()).unwrap(), book);
-    let one = TokenStore::new().to_json();
-    assert!(one.contains("\"tokens\": []"));
+    let text = store.to_json();
+    assert_eq!(TokenStore::from_json(text.as_bytes()).unwrap(), store);
+    assert!(TokenStore::new().to_json().contains("\"tokens\": []"));
     let (head, tail) = text.rsplit_once("\n  ]").unwrap();
     let first = head.split_once("\"tokens\": [").unwrap().1;
     let first = &first[..first.find("\n    },").unwrap() + 6];
@@ -84,54 +80,50 @@ fn a_book_holds_so_many_and_no_more() {
 }
 
 #[test]
-fn a_rotated_secret_is_valid_until_the_given_moment() {
-    let mut book = TokenStore::new();
-    let old = book.add(Grant::new("a"), &random(1), NOW).unwrap();
-    let new = book.rotate("a", &random(2), NOW + 10, NOW + 20).unwrap();
+fn a_replaced_secret_is_valid_until_the_given_time() {
+    let (mut store, old) = store_with(Grant::new("a"));
+    let new = store.rotate("a", &random(2), NOW + 10, NOW + 20).unwrap();
     assert_ne!(old.id(), new.id());
-    assert_eq!(accepts(&book, &old, NOW + 19), Ok(()));
-    assert_eq!(accepts(&book, &old, NOW + 20), Err(AuthError::Expired));
-    assert_eq!(accepts(&book, &new, NOW + 20), Ok(()));
-    assert_eq!(book.entries().len(), 1);
-    let entry = book.find("a").unwrap();
+    assert_eq!(accepts(&store, &old, NOW + 19), Ok(()));
+    assert_eq!(accepts(&store, &old, NOW + 20), Err(AuthError::Expired));
+    assert_eq!(accepts(&store, &new, NOW + 20), Ok(()));
+    assert_eq!(store.entries().len(), 1);
+    let entry = store.find("a").unwrap();
     assert_eq!((entry.created, entry.secrets[0].created), (NOW, NOW + 10));
 
-    // A later rotation does not lengthen it, and one that ends all at once does.
-    let newer = book.rotate("a", &random(3), NOW + 11, NOW + 100).unwrap();
-    assert_eq!(accepts(&book, &old, NOW + 20), Err(AuthError::Expired));
-    assert_eq!(accepts(&book, &new, NOW + 99), Ok(()));
-    let newest = book.rotate("a", &random(4), NOW + 12, NOW + 12).unwrap();
+    // A later rotation does not extend it; one without delay ends all previous secrets.
+    let newer = store.rotate("a", &random(3), NOW + 11, NOW + 100).unwrap();
+    assert_eq!(accepts(&store, &old, NOW + 20), Err(AuthError::Expired));
+    assert_eq!(accepts(&store, &new, NOW + 99), Ok(()));
+    let newest = store.rotate("a", &random(4), NOW + 12, NOW + 12).unwrap();
     for gone in [&old, &new, &newer] {
-        assert_eq!(accepts(&book, gone, NOW + 12), Err(AuthError::Unknown));
+        assert_eq!(accepts(&store, gone, NOW + 12), Err(AuthError::Unknown));
     }
-    assert_eq!(accepts(&book, &newest, NOW + 12), Ok(()));
+    assert_eq!(accepts(&store, &newest, NOW + 12), Ok(()));
 }
 
 #[test]
-fn of_two_ends_the_earlier_counts() {
+fn the_earlier_of_two_expiries_applies() {
     for (expires, old_until) in [(NOW + 10, NOW + 20), (NOW + 20, NOW + 10)] {
-        let mut book = TokenStore::new();
-        let grant = Grant { expires: Some(expires), ..Grant::new("a") };
-        let old = book.add(grant, &random(1), NOW).unwrap();
-        book.rotate("a", &random(2), NOW, old_until).unwrap();
-        assert_eq!(accepts(&book, &old, NOW + 9), Ok(()));
-        assert_eq!(accepts(&book, &old, NOW + 10), Err(AuthError::Expired));
+        let (mut store, old) = store_with(Grant { expires: Some(expires), ..Grant::new("a") });
+        store.rotate("a", &random(2), NOW, old_until).unwrap();
+        assert_eq!(accepts(&store, &old, NOW + 9), Ok(()));
+        assert_eq!(accepts(&store, &old, NOW + 10), Err(AuthError::Expired));
     }
 }
 
 #[test]
-fn so_many_secrets_are_valid_at_once() {
-    let mut book = TokenStore::new();
-    book.add(Grant::new("a"), &random(0), NOW).unwrap();
+fn the_number_of_valid_secrets_is_limited() {
+    let (mut store, _) = store_with(Grant::new("a"));
     for number in 1..SECRETS_MAX as u64 {
-        book.rotate("a", &random(number), NOW, NOW + 10).unwrap();
+        store.rotate("a", &random(number + 1), NOW, NOW + 10).unwrap();
     }
-    let before = book.clone();
-    let more = book.rotate("a", &random(99), NOW + 9, NOW + 20);
+    let before = store.clone();
+    let more = store.rotate("a", &random(99), NOW + 9, NOW + 20);
     assert_eq!(more.unwrap_err(), BookError::TooManySecrets("a".into()));
-    assert_eq!(book, before);
-    // Those that have ended make room; and ending all of them is always possible.
-    book.clone().rotate("a", &random(99), NOW + 10, NOW + 20).unwrap();
-    book.rotate("a", &random(99), NOW, NOW).unwrap();
-    assert_eq!(book.find("a").unwrap().secrets.len(), 1);
+    assert_eq!(store, before);
+    // Expired secrets do not count, and a rotation that ends all of them is always possible.
+    store.clone().rotate("a", &random(99), NOW + 10, NOW + 20).unwrap();
+    store.rotate("a", &random(99), NOW, NOW).unwrap();
+    assert_eq!(store.find("a").unwrap().secrets.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Tokens as text.
+//! The text form of tokens.
 
 use jeton_auth::{Token, TokenError, TokenId, redacted};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn text(byte: u8) -> String {
 }
 
 #[test]
-fn a_token_has_the_form_that_is_written_down() {
+fn the_text_form_is_stable() {
     assert_eq!(text(0), "jeton_00000000_00000000000000000000000000000000");
     assert_eq!(text(255), "jeton_zzzzzzzz_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
     let random: [u8; Token::RANDOM_BYTES] = *b"foobafoobafoobafoobafooba";
@@ -19,7 +19,7 @@ fn a_token_has_the_form_that_is_written_down() {
 }
 
 #[test]
-fn what_is_no_token_is_told_why() {
+fn malformed_tokens_are_rejected_with_the_reason() {
     let good = text(7);
     let with = |at: usize, character: &str| {
         let mut text = good.clone();
@@ -38,25 +38,27 @@ fn what_is_no_token_is_told_why() {
             assert_eq!(with(at, character), TokenError::Character(at + 1), "{character:?}");
         }
     }
-    assert_eq!(
-        Token::parse([b"jeton_".as_slice(), &[0xff; 41]].concat()).unwrap_err(),
-        TokenError::Separator
-    );
+    let not_utf8 = [b"jeton_".as_slice(), &[0xff; 41]].concat();
+    assert_eq!(Token::parse(not_utf8).unwrap_err(), TokenError::Separator);
     assert_eq!(TokenId::parse("csqpyrk").unwrap_err(), TokenError::Length(7));
     assert_eq!(TokenId::parse("csqpyrku").unwrap_err(), TokenError::Character(8));
 }
 
 #[test]
-fn secrets_in_other_texts_are_blanked() {
+fn secrets_in_other_texts_are_redacted() {
     let (a, b) = (text(7), text(9));
     let (short_a, short_b) = (&a[..15], &b[..15]);
-    assert_eq!(redacted(&format!("AUTH {a}")), format!("AUTH {short_a}…"));
-    assert_eq!(redacted(&format!("{a},{b}\"ü")), format!("{short_a}…,{short_b}…\"ü"));
-    // Mistyped, cut off, in capitals, too long.
-    assert_eq!(redacted(&a[..40]), format!("{short_a}…"));
-    assert_eq!(redacted(&a.to_uppercase()), format!("{}…", short_a.to_uppercase()));
-    assert_eq!(redacted(&(a.clone() + "uil")), format!("{short_a}…"));
-    assert_eq!(redacted(&format!("jeton_jeton_{}", &a[6..])), format!("jeton_{short_a}…"));
+    for (text, expected) in [
+        (format!("AUTH {a}"), format!("AUTH {short_a}…")),
+        (format!("{a},{b}\"ü"), format!("{short_a}…,{short_b}…\"ü")),
+        // Truncated, in upper case, too long, with a repeated prefix.
+        (a[..40].to_owned(), format!("{short_a}…")),
+        (a.to_uppercase(), format!("{}…", short_a.to_uppercase())),
+        (a.clone() + "uil", format!("{short_a}…")),
+        (format!("jeton_jeton_{}", &a[6..]), format!("jeton_{short_a}…")),
+    ] {
+        assert_eq!(redacted(&text), expected);
+    }
     for harmless in ["", "ü", "jeton_", "jeton_requests_total", "jeton_00000000_", short_a] {
         assert_eq!(redacted(harmless), harmless);
     }
@@ -64,7 +66,7 @@ fn secrets_in_other_texts_are_blanked() {
 
 proptest! {
     #[test]
-    fn what_is_made_reads_back(random in prop::array::uniform25(any::<u8>())) {
+    fn tokens_round_trip(random in prop::array::uniform25(any::<u8>())) {
         let token = Token::from_random(&random);
         let again = Token::parse(token.reveal()).unwrap();
         prop_assert_eq!(again.reveal(), token.reveal());
@@ -72,13 +74,13 @@ proptest! {
     }
 
     #[test]
-    fn no_text_breaks_the_reader(bytes: Vec<u8>) {
+    fn arbitrary_bytes_are_no_token(bytes: Vec<u8>) {
         let tail: Vec<u8> = b"jeton_".iter().chain(&bytes).copied().collect();
         prop_assert!(Token::parse(&bytes).is_err() && Token::parse(&tail).is_err());
     }
 
     #[test]
-    fn no_two_texts_are_one_token(random in prop::array::uniform25(any::<u8>()), at in 0_usize..47, byte: u8) {
+    fn a_token_has_one_text(random in prop::array::uniform25(any::<u8>()), at in 0_usize..47, byte: u8) {
         let mut text = Token::from_random(&random).reveal().into_bytes();
         text[at] = byte;
         if let Ok(token) = Token::parse(&text) {
@@ -87,7 +89,11 @@ proptest! {
     }
 
     #[test]
-    fn blanking_leaves_no_token(before in ".{0,20}", after in ".{0,20}", random in prop::array::uniform25(any::<u8>())) {
+    fn redacted_text_contains_no_token(
+        before in ".{0,20}",
+        after in ".{0,20}",
+        random in prop::array::uniform25(any::<u8>()),
+    ) {
         let token = Token::from_random(&random).reveal();
         let clean = redacted(&format!("{before}{token}{after}")).into_owned();
         prop_assert!(!clean.contains(&token[15..]));

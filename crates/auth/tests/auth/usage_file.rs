@@ -1,4 +1,4 @@
-//! What tokens have created, in a file.
+//! The usage file.
 
 use jeton_auth::{FileError, UsageFile, Used};
 
@@ -7,7 +7,7 @@ fn used(name: &str, tables: u64, counters: u64) -> Used {
 }
 
 #[test]
-fn what_is_written_is_read_and_nothing_is_no_error() {
+fn usage_round_trips_and_a_missing_file_is_empty() {
     let folder = tempfile::tempdir().unwrap();
     let file = UsageFile::new(folder.path().join(UsageFile::NAME));
     assert_eq!(file.read().unwrap(), []);
@@ -16,11 +16,11 @@ fn what_is_written_is_read_and_nothing_is_no_error() {
     assert_eq!(file.read().unwrap(), first);
     file.write(&first[..1]).unwrap();
     assert_eq!(file.read().unwrap(), first[..1]);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
 }
 
 #[test]
-fn what_cannot_be_read_is_not_taken_for_nothing() {
+fn a_malformed_file_is_an_error_and_not_empty() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(UsageFile::NAME);
     let file = UsageFile::new(&path);

@@ -1,20 +1,19 @@
-//! What a token may use up. The rate itself is tested beside the bucket.
+//! Rate limits and quotas of tokens. `rate_limiter.rs` tests the rate itself.
 
 use std::sync::Barrier;
 use std::time::Duration;
 
-use jeton_auth::{Access, Exhausted, Grant, Limits, Quota, Rate, Throttled, TokenStore, Used};
+use jeton_auth::{Access, Exhausted, Grant, Limits, Quota, Rate, Throttled, Used};
 
-use crate::common::{Home, NOW, everything, random};
+use crate::common::{NOW, TokenDir, everything, store_with};
 
 fn limited(limits: Limits) -> (Access, String) {
-    let mut book = TokenStore::new();
-    let token = book.add(Grant { limits, ..everything("a") }, &random(1), NOW).unwrap();
-    (Access::from_book(&book), token.reveal())
+    let (store, token) = store_with(Grant { limits, ..everything("a") });
+    (Access::from_book(&store), token.reveal())
 }
 
 #[test]
-fn all_passes_of_a_token_spend_from_one_rate() {
+fn all_contexts_of_a_token_share_one_rate_limit() {
     let operations = Some(Rate { per_second: 10, burst: 3 });
     let (access, token) = limited(Limits { operations, ..Limits::default() });
     let (one, other) = (access.authenticate(&token, NOW).unwrap(), access.authenticate(&token, NOW).unwrap());
@@ -29,34 +28,34 @@ fn all_passes_of_a_token_spend_from_one_rate() {
 }
 
 #[test]
-fn tables_and_counters_are_counted_apart_and_to_the_edge() {
+fn quotas_are_separate_and_inclusive() {
     let (access, token) = limited(Limits { tables: Some(2), counters: Some(10), ..Limits::default() });
-    let pass = access.authenticate(&token, NOW).unwrap();
-    pass.take(Quota::Tables, 2).unwrap();
-    assert_eq!(pass.take(Quota::Tables, 1), Err(Exhausted { quota: Quota::Tables, limit: 2 }));
-    pass.take(Quota::Counters, 9).unwrap();
+    let context = access.authenticate(&token, NOW).unwrap();
+    context.take(Quota::Tables, 2).unwrap();
+    assert_eq!(context.take(Quota::Tables, 1), Err(Exhausted { quota: Quota::Tables, limit: 2 }));
+    context.take(Quota::Counters, 9).unwrap();
     // All or none: two do not fit, and one still does.
-    let exhausted = pass.take(Quota::Counters, 2).unwrap_err();
+    let exhausted = context.take(Quota::Counters, 2).unwrap_err();
     assert_eq!(exhausted.to_string(), "this token may create 10 counters, and these would be more");
-    pass.take(Quota::Counters, 1).unwrap();
-    pass.take(Quota::Counters, 0).unwrap();
-    assert!(pass.take(Quota::Counters, u64::MAX).is_err());
+    context.take(Quota::Counters, 1).unwrap();
+    context.take(Quota::Counters, 0).unwrap();
+    assert!(context.take(Quota::Counters, u64::MAX).is_err());
 
-    pass.give_back(Quota::Counters, 1);
-    pass.take(Quota::Counters, 1).unwrap();
-    pass.give_back(Quota::Counters, 1000);
-    assert!(pass.take(Quota::Counters, 11).is_err(), "more was given back than there is");
-    pass.take(Quota::Counters, 10).unwrap();
+    context.give_back(Quota::Counters, 1);
+    context.take(Quota::Counters, 1).unwrap();
+    context.give_back(Quota::Counters, 1000);
+    assert!(context.take(Quota::Counters, 11).is_err(), "the usage is never below zero");
+    context.take(Quota::Counters, 10).unwrap();
 }
 
 #[test]
-fn threads_together_take_what_there_is() {
+fn concurrent_threads_share_one_quota() {
     let (access, token) = limited(Limits { counters: Some(2_000_000), ..Limits::default() });
     let start = Barrier::new(4);
     let take = || {
-        let pass = access.authenticate(&token, NOW).unwrap();
+        let context = access.authenticate(&token, NOW).unwrap();
         start.wait();
-        std::iter::from_fn(|| pass.take(Quota::Counters, 1).ok()).count()
+        std::iter::from_fn(|| context.take(Quota::Counters, 1).ok()).count()
     };
     let taken: usize = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
@@ -66,10 +65,10 @@ fn threads_together_take_what_there_is() {
 }
 
 #[test]
-fn what_is_used_can_be_carried_over_a_restart() {
+fn usage_is_restored_after_a_restart() {
     let limits = Limits { tables: Some(2), counters: Some(10), ..Limits::default() };
-    let (home, tokens) = Home::new(&[Grant { limits, ..everything("b") }, everything("a")]);
-    let before = home.access();
+    let (dir, tokens) = TokenDir::new(&[Grant { limits, ..everything("b") }, everything("a")]);
+    let before = dir.access();
     before.authenticate(tokens[0].reveal(), NOW).unwrap().take(Quota::Counters, 7).unwrap();
     // Counted without a limit too.
     before.authenticate(tokens[1].reveal(), NOW).unwrap().take(Quota::Tables, 3).unwrap();
@@ -80,16 +79,16 @@ fn what_is_used_can_be_carried_over_a_restart() {
     ];
     assert_eq!(used, expected);
 
-    let after = home.access();
+    let after = dir.access();
     assert!(used.iter().all(|used| after.set_used(used)));
     assert!(!after.set_used(&Used { name: "gone".into(), tables: 1, counters: 1 }));
     assert_eq!(after.used(), expected);
-    let pass = after.authenticate(tokens[0].reveal(), NOW).unwrap();
-    assert!(pass.take(Quota::Counters, 4).is_err());
-    pass.take(Quota::Counters, 3).unwrap();
+    let context = after.authenticate(tokens[0].reveal(), NOW).unwrap();
+    assert!(context.take(Quota::Counters, 4).is_err());
+    context.take(Quota::Counters, 3).unwrap();
 
-    // More than the limit, because it was lowered meanwhile: nothing more, and nothing still fits.
+    // The limit was lowered below the usage: only zero fits.
     assert!(after.set_used(&Used { name: "b".into(), tables: 5, counters: 0 }));
-    assert!(pass.take(Quota::Tables, 1).is_err());
-    pass.take(Quota::Tables, 0).unwrap();
+    assert!(context.take(Quota::Tables, 1).is_err());
+    context.take(Quota::Tables, 0).unwrap();
 }
