@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-/// Checks whether a server may listen on an address. The error says what to do.
+/// Checks whether a server may listen on an address. The error describes the remedies.
 pub fn may_listen(address: SocketAddr, has_tokens: bool, insecure: bool) -> Result<(), String> {
     // An IPv4-mapped IPv6 address is checked as the IPv4 address.
     if has_tokens || insecure || address.ip().to_canonical().is_loopback() {

@@ -61,7 +61,7 @@ mod tests {
             let (before, after) = (before_ms.min(window_ms), after_ms.min(window_ms));
             let until = Timestamp::from_nanos(until);
             let generation = Generation::of(until, window);
-            prop_assert!(!generation.expired(until), "{generation:?} goes before {until:?}");
+            prop_assert!(!generation.expired(until), "{generation:?} expires before {until:?}");
             // A lookup with any expiry range around `until` has the generation among its candidates.
             let from = Timestamp::from_nanos(until.as_nanos().saturating_sub(before * 1_000_000));
             let to = until.after(Duration::from_millis(after));

@@ -350,7 +350,7 @@ impl fmt::Display for OpId {
             Self::Ulid(bits) => ulid::display(*bits, out),
             Self::Sequenced { client, epoch, seq } => write!(out, "{client}/{epoch}/{seq}"),
             Self::Event { source, id, millis } => write!(out, "{millis}/{source}/{id}"),
-            // Text is printed as it came, so that it can be sent again; control characters are escaped.
+            // Printable text is unchanged, so that it parses back; control characters are escaped.
             Self::Opaque(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) if !text.chars().any(char::is_control) => out.write_str(text),
                 _ => write!(out, "{}", bytes.escape_ascii()),

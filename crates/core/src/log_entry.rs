@@ -25,19 +25,19 @@ use crate::value::Value;
 
 const VERSION: u8 = 2;
 
-/// The decision on an operation: its result, and where the dedup record goes.
+/// The decision on an operation: its result, and the location of its dedup record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationDecision {
     /// The result.
     pub answer: OperationResult,
-    /// Where the dedup record goes.
+    /// The location of the dedup record.
     pub memory: DedupLocation,
     /// The new contents of the cells, one for each change; `None` where it follows from the change and the
     /// result. A decision read from an entry may lack all of them: see [`complete`](crate::complete).
     pub effects: Option<Box<[Option<Value>]>>,
 }
 
-/// Where the dedup record of an operation goes.
+/// The location of the dedup record of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupLocation {
     /// Nowhere: the operation has no id.

@@ -169,13 +169,9 @@ impl Operation {
     }
 
     /// Number of changes, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "an operation is never empty")]
     pub fn len(&self) -> usize {
         1 + self.rest.len()
-    }
-
-    /// Always false: an operation has at least one change.
-    pub fn is_empty(&self) -> bool {
-        false
     }
 
     /// Upper bound of the encoded operation with its result.

@@ -110,7 +110,7 @@ impl DedupRecord {
 #[non_exhaustive]
 pub enum Rejection {
     /// The table requires an id on every write.
-    #[error("the table wants an id on every write")]
+    #[error("the table requires an id on every write")]
     IdRequired,
     /// The table does not accept ids of this format.
     #[error("an id of format {found} is not taken here; the table takes {taken}")]
@@ -121,7 +121,7 @@ pub enum Rejection {
         taken: Formats,
     },
     /// The id was used for another operation.
-    #[error("the id was used for another operation: an id stands for one operation only")]
+    #[error("the id was used for another operation: an id names one operation")]
     Mismatch,
     /// The id is older than the table's window. It may have been applied before; it is not applied now.
     #[error(
@@ -135,7 +135,7 @@ pub enum Rejection {
     },
     /// The sequence number is below the client's window.
     #[error(
-        "the sequence number is below {low_water}, the lowest still remembered of this client; it is not counted now"
+        "the sequence number is below {low_water}, the lowest with a recorded result; it is not counted now"
     )]
     Superseded {
         /// The lowest sequence number whose result is still recorded.
@@ -152,15 +152,15 @@ pub enum Rejection {
         now: Timestamp,
     },
     /// A later epoch of the same client has written.
-    #[error("the client has begun epoch {epoch}, which ends all epochs below")]
+    #[error("the client has begun epoch {epoch}, which fences all lower epochs")]
     Fenced {
         /// The client's current epoch.
         epoch: u64,
     },
     /// The epoch is too large. If it were accepted, no client could begin a session above it later.
     #[error(
-        "the epoch is above {latest}, the largest possible now: an epoch counts the lives of its client, or is the time of \
-         its start in milliseconds since 1970"
+        "the epoch is above {latest}, the largest possible now: an epoch is the incarnation of the client, or its start \
+         time in milliseconds since 1970"
     )]
     EpochAhead {
         /// The largest epoch that can begin now: the partition's time in milliseconds plus the table's skew.
@@ -169,8 +169,8 @@ pub enum Rejection {
     /// The client's session has expired, or the epoch of an unknown client is not above those of expired
     /// sessions.
     #[error(
-        "nothing is known of this session (any more): whether the operation was counted cannot be known; \
-         begin a session with an epoch above {floor}, such as the present time in milliseconds since 1970"
+        "the session is unknown or has expired, so it is unknown whether the operation was counted; \
+         begin a session with an epoch above {floor}, such as the current time in milliseconds since 1970"
     )]
     UnknownSession {
         /// The epoch must be above this.
@@ -189,13 +189,13 @@ pub enum Rejection {
     #[error("prepared transactions reserve the value of this counter; retry with the same id")]
     Reserved,
     /// An addition of a transaction would leave its bounds.
-    #[error("the counter is at {value}, and the addition would leave the bounds that came with it")]
+    #[error("the counter is at {value}, and the addition would leave its bounds")]
     Bound {
         /// The counter's value.
         value: i64,
     },
     /// No memory to record one more id or session.
-    #[error("there is no memory left to remember more {what}; retry with the same id")]
+    #[error("no memory is left to record more {what}; retry with the same id")]
     Capacity {
         /// What there are too many of.
         what: &'static str,

@@ -10,7 +10,7 @@
 //!   ([`escrow`](crate::escrow)).
 //! - The home is finished last: while its part is prepared, it records the other partitions.
 //!
-//! An operation is decided as if it came before all prepared branches, and sees nothing of a branch before
+//! An operation is decided as if it preceded all prepared branches, and sees nothing of a branch before
 //! its commit. So its own bounds apply to the current counter. But its result must leave enough for all
 //! prepared branches, or it is rejected as [`Reserved`](Rejection::Reserved).
 
@@ -132,7 +132,7 @@ impl Partition {
     }
 
     /// Decides a commit or abort at this log position (the next one, or the current one again). Read-only.
-    /// `others_finished` says that all other partitions have finished their parts.
+    /// `others_finished`: all other partitions have finished their parts.
     pub fn decide_finish<R: StateReader>(
         &self,
         step: LogPosition,

@@ -30,7 +30,7 @@ pub enum ReplayError {
     #[error("an operation changes cells of partition {}", .0.0)]
     OtherPartition(PartitionId),
     /// The catalogue is older than the entry.
-    #[error("era {era} of {table} is unknown: the catalogue knows eras up to {newest}")]
+    #[error("era {era} of {table} is unknown: the newest era in the catalogue is {newest}")]
     UnknownEra {
         /// The table.
         table: TableId,

@@ -24,21 +24,21 @@ fn an_unchanged_file_is_not_reloaded() {
 fn added_tokens_are_accepted_and_removed_ones_revoked() {
     let (dir, tokens) = TokenDir::new(&[everything("a"), everything("b")]);
     let (access, contexts) = dir.authenticated(&tokens);
-    let [gone, stays] = &contexts[..] else { panic!("two contexts") };
+    let [removed, unchanged] = &contexts[..] else { panic!("two contexts") };
     let added = dir.file.edit(|store| {
         store.remove("a")?;
         store.add(everything("c"), &random(7), NOW)
     });
     let added = added.unwrap();
-    assert_eq!(gone.may("t", Right::Add, NOW), Ok(()));
+    assert_eq!(removed.may("t", Right::Add, NOW), Ok(()));
     assert_eq!(access.authenticate(added.reveal(), NOW).unwrap_err(), AuthError::Unknown);
 
     access.reload_if_changed().unwrap();
-    assert_eq!(gone.may("t", Right::Add, NOW), Err(AuthError::Revoked));
-    assert_eq!(gone.check(NOW), Err(AuthError::Revoked));
-    assert_eq!(gone.may_administer(NOW), Err(AuthError::Revoked));
+    assert_eq!(removed.may("t", Right::Add, NOW), Err(AuthError::Revoked));
+    assert_eq!(removed.check(NOW), Err(AuthError::Revoked));
+    assert_eq!(removed.may_administer(NOW), Err(AuthError::Revoked));
     assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), AuthError::Unknown);
-    assert_eq!(stays.may("t", Right::Add, NOW), Ok(()));
+    assert_eq!(unchanged.may("t", Right::Add, NOW), Ok(()));
     assert!(access.authenticate(added.reveal(), NOW).is_ok());
 }
 

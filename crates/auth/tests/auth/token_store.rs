@@ -96,8 +96,8 @@ fn a_replaced_secret_is_valid_until_the_given_time() {
     assert_eq!(accepts(&store, &old, NOW + 20), Err(AuthError::Expired));
     assert_eq!(accepts(&store, &new, NOW + 99), Ok(()));
     let newest = store.rotate("a", &random(4), NOW + 12, NOW + 12).unwrap();
-    for gone in [&old, &new, &newer] {
-        assert_eq!(accepts(&store, gone, NOW + 12), Err(AuthError::Unknown));
+    for revoked in [&old, &new, &newer] {
+        assert_eq!(accepts(&store, revoked, NOW + 12), Err(AuthError::Unknown));
     }
     assert_eq!(accepts(&store, &newest, NOW + 12), Ok(()));
 }

@@ -263,13 +263,14 @@ fn the_earliest_expired_session_is_evicted() {
     for world in [&mut world, &mut recovered] {
         world.at(2 * LEASE);
         // Responses do not show which session expired; the rows to be stored do.
-        for (late, forgotten) in [0, 1, 2].into_iter().enumerate() {
-            world.add(&sequenced(&format!("late-{late}"), 2, 1), 1).applied();
+        for number in 0..3 {
+            world.add(&sequenced(&format!("late-{number}"), 2, 1), 1).applied();
             let sessions = world.partition(&cell("a")).sessions();
             assert_eq!(sessions.len(), SESSIONS_MAX);
-            let gone: Vec<_> = sessions.take_changed().into_iter().filter(|(_, row)| row.is_none()).collect();
-            let gone: Vec<&str> = gone.iter().map(|(client, _)| &*client.name).collect();
-            assert_eq!(gone, [name(forgotten)]);
+            let rows = sessions.take_changed().into_iter();
+            let evicted: Vec<_> =
+                rows.filter(|(_, row)| row.is_none()).map(|(client, _)| client.name).collect();
+            assert_eq!(evicted, [name(number).into()]);
         }
     }
     assert_eq!(recovered.partitions, world.partitions);

@@ -128,7 +128,7 @@ fn ids_outside_the_window_are_rejected() {
         let reply = refused(&mut client, &format!("JADD dated/a 1 ID {future}"), "IDFUTURE");
         assert!(reply.contains("60s"), "{reply}");
         let reply = refused(&mut client, "JADD dated/a 1", "IDREQUIRED");
-        assert!(reply.contains("wants an id"), "{reply}");
+        assert!(reply.contains("requires an id"), "{reply}");
         refused(&mut client, "INCR dated/a", "IDREQUIRED");
         refused(&mut client, "SET dated/a 1", "IDREQUIRED");
         refused(&mut client, "SET dated/a 1 NX", "IDREQUIRED");
