@@ -1,12 +1,5 @@
 //! The embedded engine: the registers are in memory, and every change is an entry of a wal.
 //!
-//! ```text
-//! format:   0 · version u8                                  first entry of the log, and of every rewrite
-//! write:    1 · kind u8 · id varint · slot varint · value
-//! trim:     2 · kind u8 · id varint · trimmed varint · last varint
-//! retire:   3 · kind u8 · id varint
-//! ```
-//!
 //! *Compaction.* When the segments take more than twice what the registers need (and two segments more), the log is *rewritten*:
 //! each later change also appends some of the live registers again. At the end of the pass the log is trimmed up to its start,
 //! which releases the segments before. So disk usage is bounded by the live registers, whatever their age.
@@ -21,8 +14,11 @@ use std::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_wal::disk::Disk;
-use jeton_wal::{DurableAt, LogId as WalLog, OnFatal, OpenError as WalOpenError, Reservation, Wal, varint};
+use jeton_wal::{DurableAt, LogId as WalLog, OnFatal, OpenError as WalOpenError, Reservation, Wal};
 
+use crate::register_entry::{
+    ENTRY_OVERHEAD, apply, format_entry, is_format, retire_entry, trim_entry, write_entry,
+};
 use crate::{
     Batch, Blob, Error, Extent, Limits, LogId, LogKind, RegisterMap, Registers, Slot, WritePermit,
     WriteResult,
@@ -30,15 +26,6 @@ use crate::{
 
 /// The only log of the wal.
 const LOG: WalLog = WalLog(0);
-const VERSION: u8 = 1;
-
-const FORMAT: u8 = 0;
-const WRITE: u8 = 1;
-const TRIM: u8 = 2;
-const RETIRE: u8 = 3;
-
-/// The most bytes of an entry besides the value.
-const ENTRY_OVERHEAD: usize = 2 + varint::U128_BYTES_MAX + 2 * varint::U64_BYTES_MAX;
 
 /// How many bytes a change rewrites while a rewrite is in progress.
 const REWRITE_BYTES: usize = 64 << 10;
@@ -159,9 +146,7 @@ impl<D: Disk> EmbeddedRegisters<D> {
         reader.for_each(|log, slot, entry| {
             let applied = match std::mem::replace(&mut first, false) {
                 _ if log != LOG => Err("it belongs to another log"),
-                true if entry.first() != Some(&FORMAT) => {
-                    Err("the log does not start with the format of registers")
-                }
+                true if !is_format(entry) => Err("the log does not start with the format of registers"),
                 _ => apply(&mut state.map, entry),
             };
             applied.map_err(|why| OpenError::Entry { slot, why })
@@ -186,7 +171,7 @@ impl<D: Disk> EmbeddedRegisters<D> {
         let mut state = self.state();
         let reservation = self.wal.reserve(1, 2)?;
         // Not awaited: it is durable before any entry after it.
-        self.append(&mut state, [vec![FORMAT, VERSION]], reservation).map(drop)
+        self.append(&mut state, [format_entry()], reservation).map(drop)
     }
 
     /// Replaces the content. When this returns, it is durable.
@@ -238,9 +223,11 @@ impl<D: Disk> EmbeddedRegisters<D> {
                 return Err(Error::Invalid(format!("{log} slot {slot} is above the highest slot")));
             }
         }
+        // The append must not fail after the registers in memory have changed.
+        let bytes = entry_bytes(batch.len(), batch.value_bytes());
         let reservation = match permit.into_reserved::<Reservation>() {
-            Some(reservation) => reservation,
-            None => self.reserve(batch.len(), batch.value_bytes())?,
+            Some(reservation) if self.wal.covers(&reservation, batch.len(), bytes) => reservation,
+            _ => self.reserve(batch.len(), batch.value_bytes())?,
         };
         let mut state = self.state();
         if state.map.bytes() + batch.value_bytes() > self.bytes_max {
@@ -266,17 +253,13 @@ impl<D: Disk> EmbeddedRegisters<D> {
     }
 
     fn reserve(&self, writes: usize, value_bytes: usize) -> Result<Reservation, Error> {
-        let bytes = value_bytes.saturating_add(writes.saturating_mul(ENTRY_OVERHEAD));
-        self.wal.reserve(writes, bytes).map_err(|error| {
-            if matches!(error, jeton_wal::Error::Full(_)) {
-                // A rewrite may be all that is missing.
-                self.compact(&mut self.state());
-            }
+        self.wal.reserve(writes, entry_bytes(writes, value_bytes)).map_err(|error| {
+            self.compact_if_full(&mut self.state(), &error);
             error.into()
         })
     }
 
-    /// Appends a trim or a retirement. These may use the space that is kept free for trims.
+    /// Appends a trim or a retirement. They may use half of the headroom: a rewrite must be possible after them.
     fn forget(
         &self,
         is_done: impl FnOnce(&RegisterMap) -> bool,
@@ -287,12 +270,21 @@ impl<D: Disk> EmbeddedRegisters<D> {
         if is_done(&state.map) {
             return Ok(self.wal.durable()?);
         }
-        let reservation = self.wal.reserve_headroom(1, ENTRY_OVERHEAD)?;
+        let kept = self.wal.limits().headroom_bytes / 2;
+        let reserved = self.wal.reserve_headroom(1, ENTRY_OVERHEAD, kept);
+        let reservation = reserved.inspect_err(|error| self.compact_if_full(&mut state, error))?;
         let entry = entry(&state.map);
         let durable = self.append(&mut state, [entry], reservation)?;
         change(&mut state.map);
         self.compact(&mut state);
         Ok(durable)
+    }
+
+    /// After a refusal for lack of space: a rewrite may free it.
+    fn compact_if_full(&self, state: &mut State, error: &jeton_wal::Error) {
+        if matches!(error, jeton_wal::Error::Full(_)) {
+            self.compact(state);
+        }
     }
 
     /// Starts a rewrite if it is due, or continues with it. Without space the next change tries again.
@@ -316,10 +308,11 @@ impl<D: Disk> EmbeddedRegisters<D> {
             bytes: map.bytes(),
             ..Rewrite::default()
         });
-        let limit = REWRITE_BYTES.min(self.wal.limits().batch_bytes_max / 2);
+        let limits = self.wal.limits();
+        let limit = REWRITE_BYTES.min(limits.batch_bytes_max / 2);
         let mut entries = Vec::new();
         if !begun {
-            entries.push(vec![FORMAT, VERSION]);
+            entries.push(format_entry());
             entries.extend(map.retired().map(|(kind, below)| retire_entry(kind, below)));
         }
         let (mut new_trim, mut new_register) = (*trim, *register);
@@ -328,7 +321,7 @@ impl<D: Disk> EmbeddedRegisters<D> {
         let writes = writes.map(|((log, slot), value)| (Some(slot), log, write_entry(log, slot, value)));
         let (mut bytes, mut all) = (0, true);
         for (slot, log, entry) in trims.chain(writes).filter(|_| !*done) {
-            if bytes > 0 && bytes + entry.len() > limit {
+            if bytes > 0 && (bytes + entry.len() > limit || entries.len() >= limits.batch_entries_max) {
                 all = false;
                 break;
             }
@@ -341,7 +334,11 @@ impl<D: Disk> EmbeddedRegisters<D> {
         }
         if !entries.is_empty() {
             let bytes = entries.iter().map(Vec::len).sum();
-            let reserved = self.wal.reserve_headroom(entries.len(), bytes);
+            // A rewrite may use the headroom only if all of it fits: else the headroom is gone and nothing is trimmed.
+            let reserved = match state.map.bytes() <= limits.headroom_bytes / 8 {
+                true => self.wal.reserve_headroom(entries.len(), bytes, 0),
+                false => self.wal.reserve(entries.len(), bytes),
+            };
             let appended = reserved.and_then(|reserved| self.append(state, entries, reserved));
             if appended.is_err() && !begun {
                 state.rewrite = None;
@@ -374,6 +371,11 @@ impl<D: Disk> EmbeddedRegisters<D> {
             result
         }
     }
+}
+
+/// The most bytes that the entries of a batch take.
+fn entry_bytes(writes: usize, value_bytes: usize) -> usize {
+    value_bytes.saturating_add(writes.saturating_mul(ENTRY_OVERHEAD))
 }
 
 async fn done(durable: Result<DurableAt, Error>) -> Result<(), Error> {
@@ -445,64 +447,5 @@ impl<D: Disk> Registers for EmbeddedRegisters<D> {
     /// Blocks the caller.
     fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
         std::future::ready(self.wal.get_blob(name).map_err(Error::from))
-    }
-}
-
-fn write_entry(log: LogId, slot: Slot, value: &[u8]) -> Vec<u8> {
-    let mut entry = named_entry(WRITE, log);
-    varint::put(&mut entry, slot.0);
-    entry.extend_from_slice(value);
-    entry
-}
-
-fn trim_entry(log: LogId, extent: Extent) -> Vec<u8> {
-    let mut entry = named_entry(TRIM, log);
-    varint::put(&mut entry, extent.trimmed.0);
-    varint::put(&mut entry, extent.last.0);
-    entry
-}
-
-fn retire_entry(kind: LogKind, below: u128) -> Vec<u8> {
-    named_entry(RETIRE, LogId { kind, id: below })
-}
-
-fn named_entry(what: u8, log: LogId) -> Vec<u8> {
-    let mut entry = vec![what, log.kind as u8];
-    varint::put_wide(&mut entry, log.id);
-    entry
-}
-
-/// Applies an entry to the registers. The error says why no writer would have written it.
-fn apply(map: &mut RegisterMap, entry: &[u8]) -> Result<(), &'static str> {
-    const BROKEN: &str = "it is incomplete";
-    let (&what, mut rest) = entry.split_first().ok_or(BROKEN)?;
-    if what == FORMAT {
-        return if rest == [VERSION] { Ok(()) } else { Err("the format has another version") };
-    }
-    let (&kind, after) = rest.split_first().ok_or(BROKEN)?;
-    rest = after;
-    let kind = LogKind::from_number(kind).ok_or("the kind of the log is unknown")?;
-    let log = LogId { kind, id: varint::take_wide(&mut rest).ok_or(BROKEN)? };
-    let mut slot = || varint::take(&mut rest).map(Slot).filter(|slot| *slot <= Slot::MAX).ok_or(BROKEN);
-    match what {
-        WRITE => {
-            let slot = slot()?;
-            match map.write(log, slot, rest) {
-                WriteResult::Fresh => Ok(()),
-                WriteResult::Taken(value) if value == rest => Ok(()),
-                WriteResult::Taken(_) => Err("the register has another value"),
-                WriteResult::Trimmed => Err("the register is trimmed"),
-            }
-        }
-        TRIM => {
-            let (trimmed, last) = (slot()?, slot()?);
-            map.restore_trim(log, trimmed, last);
-            if rest.is_empty() { Ok(()) } else { Err("it is too long") }
-        }
-        RETIRE if kind.is_dated() && rest.is_empty() => {
-            map.retire(kind, log.id);
-            Ok(())
-        }
-        _ => Err("it is unknown"),
     }
 }

@@ -17,6 +17,7 @@ mod error;
 mod log_id;
 pub mod memory;
 mod migrate;
+mod register_entry;
 mod register_map;
 mod registers;
 

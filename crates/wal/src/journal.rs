@@ -92,10 +92,15 @@ impl<D: Disk> Journal<D> {
         self.reserve_leaving(entries, entry_bytes, self.options.headroom_bytes())
     }
 
-    /// As [`Journal::reserve`], from the space that is kept free for trims. For entries that make a trim possible.
-    pub fn reserve_headroom(&mut self, entries: usize, entry_bytes: usize) -> Result<Reservation, Error> {
-        // What remains takes a trim and the release that follows it.
-        self.reserve_leaving(entries, entry_bytes, 2 * (TRIM_BYTES_MAX + OVERHEAD_MAX))
+    /// As [`Journal::reserve`], from the headroom, of which `kept` bytes remain free. For entries that make a trim possible.
+    pub fn reserve_headroom(
+        &mut self,
+        entries: usize,
+        entry_bytes: usize,
+        kept: usize,
+    ) -> Result<Reservation, Error> {
+        // A trim and the release that follows it always remain possible.
+        self.reserve_leaving(entries, entry_bytes, kept.max(2 * (TRIM_BYTES_MAX + OVERHEAD_MAX)))
     }
 
     fn reserve_leaving(

@@ -85,6 +85,7 @@ impl Options {
             entry_bytes_max: self.entry_bytes_max(),
             batch_entries_max: entries.min(BATCH_ENTRIES_MAX),
             batch_bytes_max: cost - cost / 4,
+            headroom_bytes: self.headroom_bytes(),
         }
     }
 
@@ -96,7 +97,7 @@ impl Options {
         LOGS_MAX.min(self.segment_bytes as usize / 8 / TRIM_BYTES_MAX)
     }
 
-    /// Space that only trims, and entries that make trims possible, may use: a full wal can still be trimmed.
+    /// [`Limits::headroom_bytes`]: a full wal can still be trimmed.
     pub(crate) fn headroom_bytes(&self) -> usize {
         (self.segment_bytes as usize / 16).max(6 * BLOCK_BYTES as usize)
     }
@@ -111,6 +112,8 @@ pub struct Limits {
     pub batch_entries_max: usize,
     /// Bytes of all entries of a batch.
     pub batch_bytes_max: usize,
+    /// Bytes that only trims, and entries that make trims possible, may use.
+    pub headroom_bytes: usize,
 }
 
 /// The most that a batch can take on disk. Each entry may be the first of its log, which adds a trim record to the start of

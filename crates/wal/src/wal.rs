@@ -7,6 +7,7 @@
 //!
 //! Invariant: no disk write happens while the journal is locked. Blobs are read and written on the thread of the caller.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::error::Error;
 use crate::journal::Journal;
 use crate::location::FrameNumber;
 use crate::open_error::{Fatal, OpenError};
-use crate::options::{Limits, Options};
+use crate::options::{Limits, Options, cost};
 use crate::reader::Reader;
 use crate::reservation::Reservation;
 use crate::{Batch, Extent, LogId, Slot, spawn_aborting};
@@ -33,6 +34,8 @@ pub type OnFatal = Box<dyn Fn(&str) + Send + Sync>;
 pub struct Wal<D: Disk> {
     shared: Arc<Shared<D>>,
     limits: Limits,
+    /// Bytes reserved and not yet appended.
+    reserved: Arc<AtomicUsize>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held while a blob is replaced: its version is compared first.
     blobs: Mutex<()>,
@@ -70,6 +73,7 @@ impl<D: Disk> Wal<D> {
     pub fn open_with(disk: D, options: Options, on_fatal: OnFatal) -> Result<Self, OpenError> {
         let limits = options.limits();
         let journal = Journal::open(disk, options)?;
+        let reserved = Arc::clone(&journal.reserved);
         let shared = Arc::new(Shared {
             log: Condvar::new(),
             segments: Condvar::new(),
@@ -85,8 +89,13 @@ impl<D: Disk> Wal<D> {
                 log_ended: false,
             }),
         });
-        let wal =
-            Self { shared: Arc::clone(&shared), limits, threads: Mutex::default(), blobs: Mutex::default() };
+        let wal = Self {
+            shared: Arc::clone(&shared),
+            limits,
+            reserved,
+            threads: Mutex::default(),
+            blobs: Mutex::default(),
+        };
         let segments = Arc::clone(&shared);
         wal.start("jeton-log", move || shared.run_log())?;
         wal.start("jeton-segments", move || segments.run_segments())?;
@@ -111,9 +120,19 @@ impl<D: Disk> Wal<D> {
         self.shared.with(|state| state.journal.reserve(entries, entry_bytes))
     }
 
-    /// As [`Wal::reserve`], from the space that is kept free for trims. For entries that make a trim possible.
-    pub fn reserve_headroom(&self, entries: usize, entry_bytes: usize) -> Result<Reservation, Error> {
-        self.shared.with(|state| state.journal.reserve_headroom(entries, entry_bytes))
+    /// As [`Wal::reserve`], from the headroom, of which `kept` bytes remain free. For entries that make a trim possible.
+    pub fn reserve_headroom(
+        &self,
+        entries: usize,
+        entry_bytes: usize,
+        kept: usize,
+    ) -> Result<Reservation, Error> {
+        self.shared.with(|state| state.journal.reserve_headroom(entries, entry_bytes, kept))
+    }
+
+    /// Whether an append of such a batch with this reservation is not refused for lack of space.
+    pub fn covers(&self, reservation: &Reservation, entries: usize, entry_bytes: usize) -> bool {
+        reservation.covers(cost(entries, entry_bytes), &self.reserved)
     }
 
     /// Appends a batch. Batches become durable in the order of the calls.

@@ -327,7 +327,7 @@ fn headroom_is_for_trims() {
         slot += 1;
     }
     assert!(journal.reserve(1, 1000).is_err());
-    let reservation = journal.reserve_headroom(1, 1000).unwrap();
+    let reservation = journal.reserve_headroom(1, 1000, 0).unwrap();
     journal.append(&one(1, slot + 1, &[0; 1000]), reservation).unwrap();
     journal.trim(log(1), Slot(slot)).unwrap();
     drive(&mut journal).unwrap();
