@@ -6,7 +6,7 @@ use std::future::Future;
 
 use jeton_core::PartitionId;
 use jeton_wal::disk::Disk;
-use jeton_wal::{Batch, Blob, Error, Extent, Limits, LogId, Reservation, Slot, Wal};
+use jeton_wal::{Batch, Blob, Error, Extent, Limits, Location, LogId, Reservation, Slot, Wal};
 
 /// The logs of all partitions. Each has a single writer, so that appends need no agreement.
 pub trait PartitionLog: Send + Sync + 'static {
@@ -24,8 +24,11 @@ pub trait PartitionLog: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Error>> + Send + 'static;
 
     /// Visits all durable entries that are not trimmed, in the order in which they were appended.
-    fn replay<E: From<Error>>(&self, visit: impl FnMut(LogId, Slot, &[u8]) -> Result<(), E>)
-    -> Result<(), E>;
+    /// The location is for error messages.
+    fn replay<E: From<Error>>(
+        &self,
+        visit: impl FnMut(Location, LogId, Slot, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E>;
 
     /// The durable range of the log of a partition.
     fn extent(&self, partition: PartitionId) -> Result<Extent, Error>;
@@ -68,10 +71,10 @@ impl<D: Disk> PartitionLog for Wal<D> {
 
     fn replay<E: From<Error>>(
         &self,
-        visit: impl FnMut(LogId, Slot, &[u8]) -> Result<(), E>,
+        visit: impl FnMut(Location, LogId, Slot, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let (reader, _) = self.snapshot([])?;
-        reader.for_each(visit)
+        reader.for_each_at(visit)
     }
 
     fn extent(&self, partition: PartitionId) -> Result<Extent, Error> {

@@ -297,21 +297,26 @@ pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
     // The slot of the next entry of every partition.
     let mut next: Vec<u64> = PartitionId::all().map(|id| kept.least(id) + 1).collect();
     let mut replayed = Replayed::default();
-    log.replay(|log, slot, bytes| {
+    log.replay(|at, log, slot, bytes| {
         let id = PartitionId(log.0);
         let Some(next) = next.get_mut(usize::from(log.0)) else {
-            return Err(RecoveryError::Damaged(format!("the log has entries of {log}")));
+            return Err(RecoveryError::Damaged(format!("{at}: the log has entries of {log}")));
         };
         if slot.0 < *next {
             return Ok(());
         }
         if slot.0 != *next && !mutated!(IgnoreBehind) {
-            return Err(RecoveryError::Damaged(format!("the log of partition {} lacks slot {next}", id.0)));
+            let why = format!("{at}: the log of partition {} lacks slot {next}", id.0);
+            return Err(RecoveryError::Damaged(why));
         }
         *next = slot.0 + 1;
         let index_has = slot.0 <= kept.ids.get(id);
         let shard = usize::from(id.0) % options.shards;
-        shards[shard].replay(catalog, id, slot.0, bytes, index_has)?;
+        let applied = shards[shard].replay(catalog, id, slot.0, bytes, index_has);
+        applied.map_err(|error| match error {
+            RecoveryError::Damaged(why) => RecoveryError::Damaged(format!("{at}: {why}")),
+            other => other,
+        })?;
         replayed.entries += 1;
         replayed.bytes += bytes.len() as u64;
         Ok(())

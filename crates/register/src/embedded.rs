@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use futures_executor::block_on;
 use jeton_wal::disk::Disk;
-use jeton_wal::{DurableAt, LogId as WalLog, OnFatal, OpenError as WalOpenError, Reservation, Wal};
+use jeton_wal::{DurableAt, Location, LogId as WalLog, OnFatal, OpenError as WalOpenError, Reservation, Wal};
 
 use crate::register_entry::{
     ENTRY_OVERHEAD, apply, format_entry, is_format, retire_entry, trim_entry, write_entry,
@@ -75,8 +75,10 @@ pub enum OpenError {
     #[error(transparent)]
     Read(#[from] jeton_wal::Error),
     /// An entry of the wal is not one of registers.
-    #[error("entry {slot} of the log of registers: {why}")]
+    #[error("{at}: entry {slot} of the log of registers: {why}")]
     Entry {
+        /// The file and the offset.
+        at: Location,
         /// The slot of the entry.
         slot: Slot,
         /// The reason.
@@ -143,13 +145,13 @@ impl<D: Disk> EmbeddedRegisters<D> {
         let mut state = State::default();
         let (reader, extents) = wal.snapshot([LOG])?;
         let mut first = true;
-        reader.for_each(|log, slot, entry| {
+        reader.for_each_at(|at, log, slot, entry| {
             let applied = match std::mem::replace(&mut first, false) {
                 _ if log != LOG => Err("it belongs to another log"),
                 true if !is_format(entry) => Err("the log does not start with the format of registers"),
                 _ => apply(&mut state.map, entry),
             };
-            applied.map_err(|why| OpenError::Entry { slot, why })
+            applied.map_err(|why| OpenError::Entry { at, slot, why })
         })?;
         state.last = extents[0].end();
         state.start = wal.positions().start;

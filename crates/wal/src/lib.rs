@@ -66,7 +66,7 @@ pub use blobs::Blob;
 pub use durability_waiters::DurableAt;
 pub use error::Error;
 pub use journal::Journal;
-pub use location::FrameNumber;
+pub use location::{FrameNumber, Location};
 pub use log_id::{Extent, LogId, Slot};
 pub use open_error::{Fatal, OpenError};
 pub use options::{

@@ -1,20 +1,31 @@
 //! Positions in a wal, and the numbers of frames.
 
+use std::fmt;
+
+use crate::segment;
+
 /// A position: the number of a segment and an offset in its file. Ordered as the wal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Location(u64);
 
 impl Location {
-    pub const fn new(segment: u32, offset: u32) -> Self {
+    pub(crate) const fn new(segment: u32, offset: u32) -> Self {
         Self((segment as u64) << 32 | offset as u64)
     }
 
-    pub const fn segment(self) -> u32 {
+    pub(crate) const fn segment(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    pub const fn offset(self) -> u32 {
+    pub(crate) const fn offset(self) -> u32 {
         self.0 as u32
+    }
+}
+
+impl fmt::Display for Location {
+    /// The file, relative to the directory of the wal, and the offset in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", segment::name(self.segment()), self.offset())
     }
 }
 

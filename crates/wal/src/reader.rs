@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::disk::DiskFile;
 use crate::error::Error;
 use crate::frame::{self, HEADER_BYTES};
+use crate::location::Location;
 use crate::record::{self, Record};
 use crate::segment::{self, BLOCK_BYTES};
 use crate::{LogId, Slot};
@@ -35,18 +36,28 @@ impl<F: DiskFile> Reader<F> {
         &self,
         mut visit: impl FnMut(LogId, Slot, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.for_each_at(|_, log, slot, entry| visit(log, slot, entry))
+    }
+
+    /// As [`Reader::for_each`], with the position of every entry, for error messages.
+    pub fn for_each_at<E: From<Error>>(
+        &self,
+        mut visit: impl FnMut(Location, LogId, Slot, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut bytes = Vec::new();
         for segment in &self.segments {
             let mut offset = BLOCK_BYTES;
             while offset + BLOCK_BYTES <= segment.end {
                 let mut rest = self.frame(segment, offset, &mut bytes)?;
-                let next = offset + frame::align((HEADER_BYTES + rest.len()) as u32);
+                let whole = (HEADER_BYTES + rest.len()) as u32;
+                let next = offset + frame::align(whole);
                 while !rest.is_empty() {
+                    let at = Location::new(segment.number, offset + whole - rest.len() as u32);
                     let record = record::take(&mut rest).ok_or_else(|| damaged(segment.number, offset))?;
                     let Record::Entry { log, slot, entry, .. } = record else { continue };
                     let log = log.log_id().ok_or_else(|| damaged(segment.number, offset))?;
                     if self.trimmed.get(log.index()).is_none_or(|trimmed| slot > *trimmed) {
-                        visit(log, slot, entry)?;
+                        visit(at, log, slot, entry)?;
                     }
                 }
                 offset = next;

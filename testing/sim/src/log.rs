@@ -13,8 +13,8 @@ use jeton_engine::{BlobStore, PartitionLog};
 use jeton_wal::blobs::{self, BlobError};
 use jeton_wal::disk::{Disk, FaultDisk};
 use jeton_wal::{
-    Batch, Blob, Error, Extent, FrameNumber, Journal, Limits, LogId, OpenError, Options, PendingFlush,
-    Reservation, Slot,
+    Batch, Blob, Error, Extent, FrameNumber, Journal, Limits, Location, LogId, OpenError, Options,
+    PendingFlush, Reservation, Slot,
 };
 
 /// An entry that was appended.
@@ -210,10 +210,10 @@ impl PartitionLog for SimLog {
 
     fn replay<E: From<Error>>(
         &self,
-        visit: impl FnMut(LogId, Slot, &[u8]) -> Result<(), E>,
+        visit: impl FnMut(Location, LogId, Slot, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let reader = self.inner().journal.reader()?;
-        reader.for_each(visit)
+        reader.for_each_at(visit)
     }
 
     fn extent(&self, partition: PartitionId) -> Result<Extent, Error> {

@@ -174,5 +174,6 @@ fn log_of_another_owner_is_refused() {
         drop(wal);
         let error = EmbeddedRegisters::open(disk, Options::small(SEGMENT_BYTES)).err().unwrap();
         assert!(matches!(error, OpenError::Entry { .. }), "{error}");
+        assert!(error.to_string().starts_with("log/0000000001.log at byte 41"), "{error}");
     }
 }
