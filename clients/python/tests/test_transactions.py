@@ -35,7 +35,7 @@ from jeton._transactions.retry import AnsweredBy, SendTo, FanOutRetryState, Tran
 from jeton._transactions.wire import AckWatermark, Problem, parse, read, whole
 
 DONE = (200, {"id": "x", "outcome": "done", "result": {"left": 60}})
-NOT_YET = (409, {"type": "/problems/no-answer-yet", "detail": "ask again"})
+NOT_YET = (409, {"type": "/problems/outcome-unknown", "detail": "ask again"})
 BUSY = (503, {"type": "/problems/busy", "detail": "too much"})
 #: Reads the request, and never says anything.
 KEEP = None
@@ -192,6 +192,7 @@ def test_what_may_have_been_done_is_not_acknowledged(client: Any) -> None:
     [
         (400, "bad-parameters", BadParameters),
         (401, "unauthorized", NoAuth),
+        (401, "token-invalid", NoAuth),
         (404, "unknown-procedure", UnknownProcedure),
         (410, "id-expired", IdExpired),
         (422, "id-mismatch", IdMismatch),

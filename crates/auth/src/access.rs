@@ -1,7 +1,7 @@
-//! What a server asks: who is this, and is there a newer book?
+//! Authentication of clients and reload of the token file.
 //!
-//! What must hold: asking takes no lock and waits for nobody, also while a book is reloaded. When a reload returns, no
-//! pass works any more that the new book does not have.
+//! What must hold: authentication takes no lock and never blocks, also during a reload. When a reload
+//! returns, every context whose secret is not in the new token store is revoked.
 
 use std::fmt;
 use std::path::Path;
@@ -19,150 +19,154 @@ use crate::token_file::{FileError, TokenFile};
 use crate::token_store::TokenStore;
 use crate::usage::Quota;
 
-/// Who may do what on this server.
+/// The access control of a server.
 pub struct Access {
-    /// `None`: everybody everything.
-    door: Option<Door>,
+    /// `None`: every client has every right.
+    control: Option<Control>,
 }
 
-struct Door {
-    keyring: ArcSwap<SecretIndex>,
+struct Control {
+    index: ArcSwap<SecretIndex>,
     source: Option<Source>,
 }
 
-/// Where the book comes from.
+/// The file that the token store is loaded from.
 struct Source {
     file: TokenFile,
-    /// Locked while a book is loaded: two reloads at once could put the older book in force.
+    /// Locked during a reload: of two concurrent reloads, the one with the older file could finish last.
     last: Mutex<Last>,
 }
 
-/// The last version of the file that was looked at, and what was wrong with it.
+/// The version of the file at the last reload, and the error of that reload.
 struct Last {
-    stamp: Option<FileVersion>,
-    trouble: Option<String>,
+    version: Option<FileVersion>,
+    error: Option<String>,
 }
 
-/// What a token has created so far.
+/// The number of tables and counters that a token has created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Used {
     /// The name of the token.
     pub name: String,
-    /// Tables.
+    /// Tables created.
     pub tables: u64,
-    /// Counters.
+    /// Counters created.
     pub counters: u64,
 }
 
 impl Access {
-    /// On a server without tokens: everybody may do everything. See [`may_listen`](crate::may_listen).
+    /// A server without tokens: every client has every right. See [`may_listen`](crate::may_listen).
     pub fn open_to_all() -> Self {
-        Self { door: None }
+        Self { control: None }
     }
 
-    /// By the book in this file, which must be there.
+    /// Loads the token store from this file, which must exist.
     pub fn from_file(path: &Path) -> Result<Self, FileError> {
         let file = TokenFile::new(path);
-        // The stamp first: if the file is replaced in between, the next look sees another one and reads it again.
-        let stamp = FileVersion::of(file.path());
-        let book = file.read()?;
-        let last = Mutex::new(Last { stamp, trouble: None });
-        Ok(Self::new(&book, Some(Source { file, last })))
+        // The version first: if the file is replaced in between, the next check sees another version and
+        // reloads.
+        let version = FileVersion::of(file.path());
+        let tokens = file.read()?;
+        let last = Mutex::new(Last { version, error: None });
+        Ok(Self::new(&tokens, Some(Source { file, last })))
     }
 
-    /// By this book, for ever.
-    pub fn from_book(book: &TokenStore) -> Self {
-        Self::new(book, None)
+    /// Uses this token store, without reload.
+    pub fn from_book(tokens: &TokenStore) -> Self {
+        Self::new(tokens, None)
     }
 
-    fn new(book: &TokenStore, source: Option<Source>) -> Self {
-        let keyring = ArcSwap::from_pointee(SecretIndex::default().next(book));
-        Self { door: Some(Door { keyring, source }) }
+    fn new(tokens: &TokenStore, source: Option<Source>) -> Self {
+        let index = ArcSwap::from_pointee(SecretIndex::default().next(tokens));
+        Self { control: Some(Control { index, source }) }
     }
 
-    /// Whether a token is needed here.
+    /// Whether the server requires tokens.
     pub fn has_tokens(&self) -> bool {
-        self.door.is_some()
+        self.control.is_some()
     }
 
-    /// The pass of somebody who has shown nothing (yet).
+    /// The context of a client that has sent no token.
     pub fn anonymous(&self) -> Result<AuthContext, AuthError> {
         if self.has_tokens() { Err(AuthError::NoToken) } else { Ok(AuthContext::EVERYTHING) }
     }
 
-    /// The pass for a token. On a server without tokens any text will do, so that a client need not be told to show none.
+    /// The context of a token. A server without tokens accepts any text, so that clients need no special
+    /// configuration.
     pub fn authenticate(&self, token: impl AsRef<[u8]>, now: u64) -> Result<AuthContext, AuthError> {
-        let Some(door) = &self.door else { return Ok(AuthContext::EVERYTHING) };
+        let Some(control) = &self.control else { return Ok(AuthContext::EVERYTHING) };
         let token = Token::parse(token)?;
-        let keyring = door.keyring.load();
-        let key = keyring.find(&token).ok_or(AuthError::Unknown)?;
-        key.check(now)?;
-        Ok(AuthContext::of(key.clone()))
+        let index = control.index.load();
+        let secret = index.find(&token).ok_or(AuthError::Unknown)?;
+        secret.check(now)?;
+        Ok(AuthContext::of(secret.clone()))
     }
 
-    /// Looks whether the file of tokens is another than before, and if so puts its book in force; says whether it did.
-    /// Costs one `stat` if nothing has changed. If the new file cannot be read, the book before stays in force, and the
-    /// error is returned once: [`trouble`](Self::trouble) repeats it until the file is mended.
+    /// Reloads the token file if it has changed, and returns whether it has. Costs one `stat` if nothing has
+    /// changed. If the new file cannot be read, the previous token store stays current and the error is
+    /// returned once;
+    /// [`trouble`](Self::trouble) returns it until the file is repaired.
     pub fn reload_if_changed(&self) -> Result<bool, FileError> {
-        let Some((door, source)) = self.door.as_ref().and_then(|door| Some((door, door.source.as_ref()?)))
+        let Some((control, source)) =
+            self.control.as_ref().and_then(|control| Some((control, control.source.as_ref()?)))
         else {
             return Ok(false);
         };
-        // Nothing is left half done in there by a panic.
+        // A panic leaves no partial update in there.
         let mut last = source.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = FileVersion::of(source.file.path());
-        if stamp == last.stamp {
+        let version = FileVersion::of(source.file.path());
+        if version == last.version {
             return Ok(false);
         }
-        last.stamp = stamp;
-        let book = source.file.read().inspect_err(|error| last.trouble = Some(error.to_string()))?;
-        last.trouble = None;
-        let before = door.keyring.load_full();
-        let next = Arc::new(before.next(&book));
-        door.keyring.store(next.clone());
-        // After the new keyring is in force, so that nobody takes out a key that is about to end and finds it "withdrawn"
-        // although the new one has another for the same token.
-        before.withdraw(&next);
+        last.version = version;
+        let tokens = source.file.read().inspect_err(|error| last.error = Some(error.to_string()))?;
+        last.error = None;
+        let before = control.index.load_full();
+        let next = Arc::new(before.next(&tokens));
+        control.index.store(next.clone());
+        // After the new index is current: otherwise a client could get a secret that is about to be revoked
+        // although the new index has another entry for the same token.
+        before.revoke(&next);
         Ok(true)
     }
 
-    /// What is wrong with the file of tokens, as long as it is.
+    /// The error of the last reload, until a reload succeeds.
     pub fn trouble(&self) -> Option<String> {
-        let last = &self.door.as_ref()?.source.as_ref()?.last;
-        last.lock().unwrap_or_else(PoisonError::into_inner).trouble.clone()
+        let last = &self.control.as_ref()?.source.as_ref()?.last;
+        last.lock().unwrap_or_else(PoisonError::into_inner).error.clone()
     }
 
-    /// What each token has created so far, by name: to be stored, and given back with [`set_used`](Self::set_used) when
-    /// the server starts again.
+    /// The usage of each token, sorted by name: to be stored, and restored with [`set_used`](Self::set_used)
+    /// when the server restarts.
     pub fn used(&self) -> Vec<Used> {
-        let Some(door) = &self.door else { return Vec::new() };
-        let keyring = door.keyring.load();
-        let used = keyring.holders().map(|holder| Used {
-            name: holder.name.clone(),
-            tables: holder.account.used(Quota::Tables).load(Ordering::Relaxed),
-            counters: holder.account.used(Quota::Counters).load(Ordering::Relaxed),
+        let Some(control) = &self.control else { return Vec::new() };
+        let index = control.index.load();
+        let used = index.principals().map(|principal| Used {
+            name: principal.name.clone(),
+            tables: principal.usage.used(Quota::Tables).load(Ordering::Relaxed),
+            counters: principal.usage.used(Quota::Counters).load(Ordering::Relaxed),
         });
         let mut used: Vec<Used> = used.collect();
         used.sort_by(|a, b| a.name.cmp(&b.name));
         used
     }
 
-    /// Sets what a token has created so far; says whether there is a token with this name.
+    /// Sets the usage of a token, and returns whether a token of this name exists.
     pub fn set_used(&self, used: &Used) -> bool {
-        let Some(door) = &self.door else { return false };
-        let keyring = door.keyring.load();
-        let Some(holder) = keyring.holder(&used.name) else { return false };
-        holder.account.used(Quota::Tables).store(used.tables, Ordering::Relaxed);
-        holder.account.used(Quota::Counters).store(used.counters, Ordering::Relaxed);
+        let Some(control) = &self.control else { return false };
+        let index = control.index.load();
+        let Some(principal) = index.principal(&used.name) else { return false };
+        principal.usage.used(Quota::Tables).store(used.tables, Ordering::Relaxed);
+        principal.usage.used(Quota::Counters).store(used.counters, Ordering::Relaxed);
         true
     }
 }
 
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.door {
+        match &self.control {
             None => f.write_str("Access(open to all)"),
-            Some(door) => write!(f, "Access({} tokens)", door.keyring.load().holders().count()),
+            Some(control) => write!(f, "Access({} tokens)", control.index.load().principals().count()),
         }
     }
 }

@@ -1,31 +1,31 @@
-//! Why somebody may not do what they asked for.
+//! Errors of authentication and authorization.
 
 use crate::rights::Right;
 use crate::token::TokenError;
 
-/// Why not. Says nothing that helps to guess: who shows a wrong secret does not hear whether its id is known.
+/// Why a request is denied. The error does not reveal whether the id of a wrong secret exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// No token was shown, and this server wants one.
-    #[error("this server wants a token")]
+    /// The client sent no token, and the server requires one.
+    #[error("this server requires a token")]
     NoToken,
-    /// What was shown is no token.
-    #[error("this is no token: {0}")]
+    /// The text is not a token.
+    #[error("this is not a token: {0}")]
     Malformed(#[from] TokenError),
-    /// The token is not in the book.
+    /// The token is not in the token store.
     #[error("this token is not valid")]
     Unknown,
-    /// The token was valid until some time ago.
+    /// The token has expired.
     #[error("this token has expired")]
     Expired,
-    /// The token was valid until it was taken out of the book, or its secret replaced.
-    #[error("this token was withdrawn")]
-    Withdrawn,
-    /// The token is valid and does not give this right in this table.
-    #[error("this token does not give the right \"{0}\" in this table")]
+    /// The token was removed from the token store, or its secret was replaced.
+    #[error("this token was revoked")]
+    Revoked,
+    /// The token does not grant this right in this table.
+    #[error("this token does not grant the right \"{0}\" in this table")]
     Right(Right),
-    /// The token is valid and does not give the right to administer the server.
-    #[error("this token does not give the right to administer the server")]
+    /// The token does not grant the right to administer the server.
+    #[error("this token does not grant the right to administer the server")]
     Server,
 }
 

@@ -1,18 +1,19 @@
-//! Base 32 as Crockford wrote it, in lower case: no letter looks like a digit, and a double click selects all of it.
+//! Crockford's base 32 in lower case: no letter looks like a digit, and a double click selects the whole
+//! text.
 //!
-//! Only whole groups of five bytes and eight characters, so that a text has one reading and a reading one text. For the
-//! same reason upper case and look-alikes are refused: tokens are pasted, not dictated.
+//! Only whole groups of 5 bytes and 8 characters, so that the encoding is a bijection. For the same reason
+//! upper case and look-alikes are rejected: tokens are pasted, not dictated.
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Five bytes as eight characters.
+/// Encodes 5 bytes as 8 characters.
 pub(crate) fn encode(bytes: [u8; 5]) -> [u8; 8] {
     let [a, b, c, d, e] = bytes;
     let group = u64::from_be_bytes([0, 0, 0, a, b, c, d, e]);
     std::array::from_fn(|place| ALPHABET[(group >> (35 - 5 * place) & 31) as usize])
 }
 
-/// Eight characters as five bytes, or the place of the first that is none of ours.
+/// Decodes 8 characters, or returns the position of the first invalid one.
 pub(crate) fn decode(text: [u8; 8]) -> Result<[u8; 5], usize> {
     let mut group = 0_u64;
     for (place, byte) in text.into_iter().enumerate() {
@@ -23,7 +24,7 @@ pub(crate) fn decode(text: [u8; 8]) -> Result<[u8; 5], usize> {
 }
 
 fn digit(byte: u8) -> Option<u8> {
-    // Computed, as a table of 256 would be: the alphabet without i, l, o and u.
+    // The alphabet without i, l, o and u.
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'h' => Some(byte - b'a' + 10),
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_character_reads_back_as_its_place() {
+    fn digit_inverts_the_alphabet() {
         for byte in 0..=u8::MAX {
             let place = ALPHABET.iter().position(|character| *character == byte);
             assert_eq!(digit(byte).map(usize::from), place, "{byte}");
@@ -57,12 +58,12 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_written_reads_back(bytes: [u8; 5]) {
+        fn bytes_round_trip(bytes: [u8; 5]) {
             assert_eq!(decode(encode(bytes)), Ok(bytes));
         }
 
         #[test]
-        fn what_reads_writes_back(text in "[0-9a-hjkmnp-tv-z]{8}") {
+        fn text_round_trips(text in "[0-9a-hjkmnp-tv-z]{8}") {
             let text: [u8; 8] = text.as_bytes().try_into().unwrap();
             assert_eq!(encode(decode(text).unwrap()), text);
         }

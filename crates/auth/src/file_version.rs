@@ -1,12 +1,12 @@
-//! What tells one version of a file from another without reading it.
+//! Detection of file changes without reading the file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A version of a file. The time of change (ctime) is in it because `chmod` changes nothing else, and the inode because a
-/// file that is replaced twice within one tick of the clock has the same times. Somebody who writes into the file in
-/// place, twice within a tick and with the same length, is missed; [`TokenFile`](crate::BookFile) replaces.
+/// A version of a file. It includes ctime because `chmod` changes nothing else, and the inode because a file
+/// that is replaced twice within one clock tick has the same times. Two writes in place within a tick that
+/// keep the length are missed; [`TokenFile`](crate::TokenFile) replaces the file instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileVersion {
     device: u64,
@@ -17,7 +17,7 @@ pub(crate) struct FileVersion {
 }
 
 impl FileVersion {
-    /// Of the file that is there now; `None` if none can be seen. Why not, reading it will tell.
+    /// The version of the file at this path; `None` if `stat` fails. Reading the file then returns the error.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
         Some(Self {

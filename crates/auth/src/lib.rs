@@ -1,19 +1,20 @@
-//! Who may do what: tokens, rights and limits.
+//! Authentication and authorization: tokens, rights, rate limits and quotas.
 //!
-//! A [`Token`] is a secret that a client shows. A [`Grant`] is what it may do. The [`TokenStore`] is the list of both, as it is
-//! kept in a [`TokenFile`], with hashes where the secrets were. [`Access`] is what a server asks: it turns the text of a
-//! token into a [`AuthContext`], which a connection keeps and asks before everything it does.
+//! A [`Token`] is the credential of a client. A [`Grant`] is the set of its rights and limits. The
+//! [`TokenStore`] lists the tokens with their grants and the hashes of their secrets; a [`TokenFile`] stores
+//! it. The server uses [`Access`], which turns the text of a token into an [`AuthContext`]. A connection
+//! keeps the context and checks each request against it.
 //!
-//! What always holds:
+//! What must hold:
 //!
-//! - A secret is shown once, by [`Token::reveal`] to whoever made it. Nothing here prints, stores or repeats it:
-//!   no `Debug`, no `Display`, no error, no file.
-//! - A pass is worth what the book in force says *now*. A token that was removed, rotated away or has expired stops
-//!   working at once, also on connections that showed it long ago.
-//! - A book that cannot be read changes nothing: the one before stays in force.
-//! - Asking takes no lock. Only reloading does.
+//! - [`Token::reveal`] returns the secret to the operator who created the token. Nothing else prints or
+//!   stores it: no `Debug`, no `Display`, no error, no file.
+//! - Every check uses the current token store. A token that is removed, rotated or expired stops working at
+//!   once, also on connections that authenticated before.
+//! - A token file that cannot be read changes nothing: the previous token store stays current.
+//! - A check takes no lock. Only a reload does.
 //!
-//! There is no clock and no chance in here: times are milliseconds since 1970 and random bytes come in as arguments.
+//! The crate has no clock and no RNG: times (milliseconds since 1970) and random bytes are arguments.
 
 mod access;
 mod auth_context;

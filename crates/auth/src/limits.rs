@@ -1,26 +1,26 @@
-//! A limit on everything that somebody chooses here.
+//! Limits of the token store.
 
-/// The most tokens in a book.
+/// Maximum number of tokens.
 pub const TOKENS_MAX: usize = 10_000;
 
-/// The longest name of a token. The shortest has one byte.
+/// Maximum length of the name of a token; the minimum is 1.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// The most table rules of a token. Each is tried on every operation.
+/// Maximum number of table rules of a token. A check tries each of them.
 pub const RULES_MAX: usize = 32;
 
-/// The longest pattern, without its `*`: as long as the longest name of a table.
+/// Maximum length of a pattern without its `*`: that of the name of a table.
 pub const PATTERN_BYTES_MAX: usize = 64;
 
-/// The most secrets of a token: the present one, and those before it that are still valid.
+/// Maximum number of secrets of a token: the current one, and previous ones that are still valid.
 pub const SECRETS_MAX: usize = 4;
 
-/// The highest rate that can be asked for, in operations a second. Beyond it the rounding to nanoseconds would cost more
-/// than one operation in a hundred, and a token without a rate is what is meant.
+/// Maximum rate in operations per second. Above it, rounding to nanoseconds would lose more than 1 % of the
+/// rate.
 pub const RATE_MAX: u32 = 10_000_000;
 
-/// The largest burst, in operations.
+/// Maximum burst in operations.
 pub const BURST_MAX: u32 = 1_000_000_000;
 
-/// The largest file that is read as a book, or written: somewhat more than a full book of tokens with all their rules.
+/// Maximum size of a token file: somewhat more than the maximum number of tokens with all their rules.
 pub const FILE_BYTES_MAX: u64 = 128 << 20;

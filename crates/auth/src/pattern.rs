@@ -1,4 +1,4 @@
-//! A pattern: the name of a table, the beginning of names followed by `*`, or `*` for all.
+//! A pattern of table names: a name, a prefix followed by `*`, or `*` for all.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,26 +6,26 @@ use std::str::FromStr;
 use crate::limits::PATTERN_BYTES_MAX;
 use crate::token::looks_secret;
 
-/// Which tables a rule is about.
+/// A pattern of table names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// The name, or its beginning.
+    /// The name or prefix.
     text: Box<str>,
-    open_ended: bool,
+    is_prefix: bool,
 }
 
-/// A text that is no pattern. It is not repeated: somebody may have pasted a token.
+/// A malformed pattern. The message does not repeat the text, which may be a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a pattern is the name of a table, or the beginning of names and \"*\": up to 64 of a-z, 0-9, '.', '_', '-', the \
-     first a letter or a digit, and \"*\" only at the end"
+    "a pattern is the name of a table, or a prefix and \"*\": up to 64 of a-z, 0-9, '.', '_', '-', the first a letter \
+     or a digit, and \"*\" only at the end"
 )]
 pub struct PatternError;
 
 impl Pattern {
-    /// Whether a table with this name is meant.
+    /// Whether the pattern matches a table name.
     pub fn matches(&self, table: &str) -> bool {
-        if self.open_ended { table.starts_with(&*self.text) } else { table == &*self.text }
+        if self.is_prefix { table.starts_with(&*self.text) } else { table == &*self.text }
     }
 }
 
@@ -33,14 +33,14 @@ impl FromStr for Pattern {
     type Err = PatternError;
 
     fn from_str(pattern: &str) -> Result<Self, PatternError> {
-        let (text, open_ended) = match pattern.strip_suffix('*') {
+        let (text, is_prefix) = match pattern.strip_suffix('*') {
             Some(beginning) => (beginning, true),
             None => (pattern, false),
         };
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
         let good = match text.bytes().next() {
-            // Nothing and "*" is every table. Nothing alone is no table.
-            None => open_ended,
+            // "*" matches every table. The empty pattern is invalid.
+            None => is_prefix,
             Some(first) => {
                 first.is_ascii_alphanumeric()
                     && text.bytes().all(plain)
@@ -48,12 +48,12 @@ impl FromStr for Pattern {
                     && !looks_secret(text)
             }
         };
-        if good { Ok(Self { text: text.into(), open_ended }) } else { Err(PatternError) }
+        if good { Ok(Self { text: text.into(), is_prefix }) } else { Err(PatternError) }
     }
 }
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.text, if self.open_ended { "*" } else { "" })
+        write!(f, "{}{}", self.text, if self.is_prefix { "*" } else { "" })
     }
 }

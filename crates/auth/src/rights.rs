@@ -1,7 +1,7 @@
-//! Rights in a table: flags, none of which includes another.
+//! Rights in a table: independent flags.
 //!
-//! A producer of clicks should be able to add without reading, and a dashboard to read without adding. So `add` is not
-//! "more than" `read`, and `admin` gives neither: whoever needs several rights is given several.
+//! A producer adds without reading, and a dashboard reads without adding. So `add` does not include `read`,
+//! and `admin` includes neither: a token that needs several rights gets several.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,31 +17,31 @@ pub enum Right {
     Admin,
 }
 
-/// A set of rights. As text: their names, in any order, with spaces between.
+/// A set of rights. Its text is the list of names in any order, separated by spaces.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Rights(u8);
 
-/// A text that is no set of rights.
+/// A malformed list of rights.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RightsError {
-    /// A word that names no right.
+    /// An unknown right.
     #[error(
-        "rights are words of \"read\", \"add\" and \"admin\" with spaces between, and one of the words is none of these"
+        "the rights are \"read\", \"add\" and \"admin\", separated by spaces; one of the words is none of these"
     )]
     Word,
-    /// A right that is named twice.
-    #[error("{0} is named twice")]
+    /// A repeated right.
+    #[error("{0} occurs twice")]
     Twice(Right),
-    /// No right at all.
-    #[error("names no right")]
+    /// An empty list.
+    #[error("the list of rights is empty")]
     Empty,
 }
 
 impl Right {
-    /// All rights.
+    /// Every right.
     pub const ALL: [Self; 3] = [Self::Read, Self::Add, Self::Admin];
 
-    /// As it is written.
+    /// The name in files and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -66,24 +66,24 @@ impl fmt::Display for Right {
 }
 
 impl Rights {
-    /// No right.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
     /// Every right.
     pub const ALL: Self = Self::NONE.with(Right::Read).with(Right::Add).with(Right::Admin);
 
-    /// These, and this one.
+    /// The set with one more right.
     #[must_use]
     pub const fn with(self, right: Right) -> Self {
         Self(self.0 | right.flag())
     }
 
-    /// Whether this one is among them.
+    /// Whether the set contains a right.
     pub const fn has(self, right: Right) -> bool {
         self.0 & right.flag() != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

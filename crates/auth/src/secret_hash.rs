@@ -1,12 +1,12 @@
-//! What is stored of a secret: SHA-256 of a salt, the id and the secret.
+//! The stored form of a secret: SHA-256 of a salt, the id and the secret.
 //!
-//! Why a fast hash: slow ones (scrypt, Argon2) make guessing costly where people choose passwords, of which a few billion
-//! cover most. A secret here is 160 random bits: at a million million guesses a second, half of them take some 10^28
-//! years, whatever the hash costs. And a slow hash has a price: HTTP shows its token with every request, so whoever sends
-//! requests with wrong tokens would keep the processors busy with hashing. A fast hash is what denies them that.
+//! Why a fast hash: slow hashes (scrypt, Argon2) protect passwords that people choose, because a few billion
+//! guesses cover most of them. A secret here is 160 random bits: at 10^12 guesses per second, half of them
+//! take about 10^28 years. A slow hash would also be an attack surface: every HTTP request carries a token,
+//! so requests with wrong tokens would occupy the processors.
 //!
-//! The salt is there so that equal hashes never show equal secrets, and a table made for one book is worthless for
-//! another. All that is hashed has a fixed length and fits one block.
+//! The salt prevents equal secrets from having equal hashes, and precomputed tables from serving two stores.
+//! The input has a fixed length and fits one block.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use crate::token::Token;
 pub(crate) const SALT_BYTES: usize = 16;
 pub(crate) const HASH_BYTES: usize = 32;
 
-/// A secret as it is stored.
+/// The salted hash of a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SecretHash {
     pub(crate) salt: [u8; SALT_BYTES],
@@ -26,21 +26,21 @@ pub(crate) struct SecretHash {
 }
 
 impl SecretHash {
-    /// Stands in for the hash of a token that is not known, so that looking takes as long. Nothing hashes to it that
-    /// anybody could find.
+    /// A placeholder for unknown tokens, so that their lookup takes the same time. No known input has this
+    /// hash.
     pub(crate) const NOBODY: Self = Self { salt: [0; SALT_BYTES], hash: [0; HASH_BYTES] };
 
     pub(crate) fn of(token: &Token, salt: [u8; SALT_BYTES]) -> Self {
         Self { salt, hash: digest(token, &salt) }
     }
 
-    /// Whether this is the hash of the token. Takes the same time whatever the answer.
+    /// Whether this is the hash of the token, in constant time.
     pub(crate) fn is_of(&self, token: &Token) -> Choice {
         digest(token, &self.salt).ct_eq(&self.hash)
     }
 }
 
-/// Not a secret, but nobody needs it in a log either.
+/// Keeps hashes out of logs.
 impl fmt::Debug for SecretHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
@@ -60,7 +60,7 @@ fn digest(token: &Token, salt: &[u8; SALT_BYTES]) -> [u8; HASH_BYTES] {
 
 #[cfg(test)]
 thread_local! {
-    /// How many hashes this thread has computed.
+    /// Number of hashes that this thread has computed.
     pub(crate) static COMPUTED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -73,17 +73,17 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_of_salt_id_and_secret_and_never_changes() {
+    fn the_hash_covers_salt_id_and_secret() {
         let random: [u8; Token::RANDOM_BYTES] = std::array::from_fn(|place| place as u8 + 16);
         let salt = std::array::from_fn(|place| place as u8);
-        // SHA-256 of the bytes 0 to 40, from another implementation: books on disk depend on it.
+        // SHA-256 of the bytes 0 to 40, from another implementation: token files depend on it.
         let expected = "753629a6117f5a25d338dff10f4dd3d07e63eecc2eaf8eabe773f6399706fe67";
         let hash = SecretHash::of(&Token::from_random(&random), salt).hash;
         assert_eq!(hash.map(|byte| format!("{byte:02x}")).concat(), expected);
     }
 
     #[test]
-    fn only_the_same_token_has_the_hash() {
+    fn only_the_same_token_matches_the_hash() {
         let stored = SecretHash::of(&token(1), [7; SALT_BYTES]);
         assert!(bool::from(stored.is_of(&token(1))));
         assert!(!bool::from(stored.is_of(&token(2))));

@@ -1,8 +1,8 @@
-//! A book in use: by id what a secret must hash to, by name what has been used up.
+//! The current token store, indexed: secrets by id, principals by name.
 //!
-//! What must hold: a key that the book in force does not have, or has with another hash, is withdrawn, and with it every
-//! pass that was given for it. Keys and holders that the next book still has are carried over and changed in place, so
-//! that passes and accounts outlive a reload.
+//! What must hold: a secret that the current store does not have, or has with another hash, is revoked, and
+//! with it every context that was created from it. Secrets and principals that the next store still has are
+//! carried over and updated in place, so that contexts and usage survive a reload.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,35 +17,35 @@ use crate::token::{Token, TokenId};
 use crate::token_store::{Entry, SecretEntry, TokenStore};
 use crate::usage::Usage;
 
-/// As the end of a key: it was withdrawn. Not an end that a book can be without, since 1970 has passed.
-const WITHDRAWN: u64 = 0;
+/// Marks a secret as revoked. No secret of a store expires at this time, because 1970 has passed.
+const REVOKED: u64 = 0;
 
 #[derive(Default)]
 pub(crate) struct SecretIndex {
-    keys: HashMap<TokenId, Arc<Key>>,
-    holders: HashMap<String, Arc<Principal>>,
+    secrets: HashMap<TokenId, Arc<ActiveSecret>>,
+    principals: HashMap<String, Arc<Principal>>,
 }
 
-/// A secret that opens.
-pub(crate) struct Key {
+/// A secret that clients can authenticate with.
+pub(crate) struct ActiveSecret {
     pub(crate) id: TokenId,
-    pub(crate) holder: Arc<Principal>,
+    pub(crate) principal: Arc<Principal>,
     hashed: SecretHash,
-    /// From this moment on it opens nothing.
+    /// The secret is valid before this time.
     until: AtomicU64,
 }
 
-/// A token by its name, whatever its secrets.
+/// The owner of a token: its name, grant and usage, independent of its secrets.
 pub(crate) struct Principal {
     pub(crate) name: String,
     pub(crate) grant: ArcSwap<Grant>,
-    pub(crate) account: Usage,
+    pub(crate) usage: Usage,
 }
 
-impl Key {
+impl ActiveSecret {
     pub(crate) fn check(&self, now: u64) -> Result<(), AuthError> {
         match self.until.load(Ordering::Acquire) {
-            WITHDRAWN => Err(AuthError::Withdrawn),
+            REVOKED => Err(AuthError::Revoked),
             until if now >= until => Err(AuthError::Expired),
             _ => Ok(()),
         }
@@ -57,68 +57,75 @@ impl Key {
 }
 
 impl SecretIndex {
-    /// The key that the token is. Computes one hash, whatever the token, and tells nothing by the time it takes beyond
-    /// what is public.
-    pub(crate) fn find(&self, token: &Token) -> Option<&Arc<Key>> {
-        let key = self.keys.get(&token.id());
-        let same = key.map_or(&SecretHash::NOBODY, |key| &key.hashed).is_of(token);
-        key.filter(|_| bool::from(same))
+    /// The secret of a token. Computes one hash for known and unknown tokens alike, so that the time reveals
+    /// nothing that is not public.
+    pub(crate) fn find(&self, token: &Token) -> Option<&Arc<ActiveSecret>> {
+        let found = self.secrets.get(&token.id());
+        let same = found.map_or(&SecretHash::NOBODY, |found| &found.hashed).is_of(token);
+        found.filter(|_| bool::from(same))
     }
 
-    pub(crate) fn holder(&self, name: &str) -> Option<&Arc<Principal>> {
-        self.holders.get(name)
+    pub(crate) fn principal(&self, name: &str) -> Option<&Arc<Principal>> {
+        self.principals.get(name)
     }
 
-    pub(crate) fn holders(&self) -> impl Iterator<Item = &Arc<Principal>> {
-        self.holders.values()
+    pub(crate) fn principals(&self) -> impl Iterator<Item = &Arc<Principal>> {
+        self.principals.values()
     }
 
-    /// The keyring of the next book. From here on, what both have follows the next book. What only this one has goes on
-    /// opening until [`withdraw`](Self::withdraw).
-    pub(crate) fn next(&self, book: &TokenStore) -> Self {
+    /// The index of the next store. Secrets and principals of both stores follow the next one from now on.
+    /// Secrets of this one alone stay valid until [`revoke`](Self::revoke).
+    pub(crate) fn next(&self, tokens: &TokenStore) -> Self {
         let mut next = Self::default();
-        for entry in book.entries() {
-            let holder = self.next_holder(&entry.grant);
+        for entry in tokens.entries() {
+            let principal = self.next_principal(&entry.grant);
             for secret in &entry.secrets {
-                next.keys.insert(secret.id, self.next_key(&holder, entry, secret));
+                next.secrets.insert(secret.id, self.next_secret(&principal, entry, secret));
             }
-            next.holders.insert(holder.name.clone(), holder);
+            next.principals.insert(principal.name.clone(), principal);
         }
         next
     }
 
-    fn next_holder(&self, grant: &Grant) -> Arc<Principal> {
-        if let Some(holder) = self.holders.get(&grant.name) {
-            holder.grant.store(Arc::new(grant.clone()));
-            return Arc::clone(holder);
+    fn next_principal(&self, grant: &Grant) -> Arc<Principal> {
+        if let Some(principal) = self.principals.get(&grant.name) {
+            principal.grant.store(Arc::new(grant.clone()));
+            return Arc::clone(principal);
         }
         Arc::new(Principal {
             name: grant.name.clone(),
             grant: ArcSwap::from_pointee(grant.clone()),
-            account: Usage::default(),
+            usage: Usage::default(),
         })
     }
 
-    fn next_key(&self, holder: &Arc<Principal>, entry: &Entry, secret: &SecretEntry) -> Arc<Key> {
+    fn next_secret(
+        &self,
+        principal: &Arc<Principal>,
+        entry: &Entry,
+        secret: &SecretEntry,
+    ) -> Arc<ActiveSecret> {
         let until = entry.end_of(secret).unwrap_or(u64::MAX);
-        let same = |key: &&Arc<Key>| key.hashed == secret.hashed && Arc::ptr_eq(&key.holder, holder);
-        if let Some(key) = self.keys.get(&secret.id).filter(same) {
-            key.set_until(until);
-            return Arc::clone(key);
+        let same = |found: &&Arc<ActiveSecret>| {
+            found.hashed == secret.hashed && Arc::ptr_eq(&found.principal, principal)
+        };
+        if let Some(found) = self.secrets.get(&secret.id).filter(same) {
+            found.set_until(until);
+            return Arc::clone(found);
         }
-        Arc::new(Key {
+        Arc::new(ActiveSecret {
             id: secret.id,
-            holder: Arc::clone(holder),
+            principal: Arc::clone(principal),
             hashed: secret.hashed.clone(),
             until: AtomicU64::new(until),
         })
     }
 
-    /// Ends every key that is not carried over to the next keyring.
-    pub(crate) fn withdraw(&self, next: &Self) {
-        for (id, key) in &self.keys {
-            if !next.keys.get(id).is_some_and(|kept| Arc::ptr_eq(kept, key)) {
-                key.set_until(WITHDRAWN);
+    /// Revokes every secret that the next index does not have.
+    pub(crate) fn revoke(&self, next: &Self) {
+        for (id, secret) in &self.secrets {
+            if !next.secrets.get(id).is_some_and(|kept| Arc::ptr_eq(kept, secret)) {
+                secret.set_until(REVOKED);
             }
         }
     }
@@ -131,10 +138,10 @@ mod tests {
     use crate::token_store::RANDOM_BYTES;
 
     #[test]
-    fn whoever_asks_costs_one_hash() {
-        let mut book = TokenStore::new();
-        let known = book.add(Grant::new("a"), &[1; RANDOM_BYTES], 0).unwrap();
-        let keyring = SecretIndex::default().next(&book);
+    fn every_lookup_computes_one_hash() {
+        let mut tokens = TokenStore::new();
+        let known = tokens.add(Grant::new("a"), &[1; RANDOM_BYTES], 0).unwrap();
+        let index = SecretIndex::default().next(&tokens);
         let mut random = [1; Token::RANDOM_BYTES];
         random[Token::RANDOM_BYTES - 1] = 2;
         let wrong = Token::from_random(&random);
@@ -143,7 +150,7 @@ mod tests {
 
         for (token, found) in [(known, true), (wrong, false), (unknown, false)] {
             let before = COMPUTED.get();
-            assert_eq!(keyring.find(&token).is_some(), found, "{token}");
+            assert_eq!(index.find(&token).is_some(), found, "{token}");
             assert_eq!(COMPUTED.get() - before, 1, "{token}");
         }
     }

@@ -1,16 +1,16 @@
-//! A token: `jeton_`, eight characters that name it, `_`, and thirty-two that are the secret.
+//! A token: `jeton_`, an id of 8 characters, `_`, and a secret of 32 characters.
 //!
-//! The name (the id) is public: it is in the book, in logs and in error messages, so that people can say which token they
-//! mean. The secret is 160 random bits: it cannot be guessed, and therefore needs no slow hash (see the module `hash`).
+//! The id is public: it occurs in the token file, in logs and in error messages. The secret is 160 random
+//! bits: it cannot be guessed, and therefore needs no slow hash (see `secret_hash.rs`).
 //!
-//! What must hold: the secret leaves a [`Token`] through [`Token::reveal`] and in no other way.
+//! What must hold: only [`Token::reveal`] returns the secret of a [`Token`].
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::base32;
 
-/// What every token begins with. Scanners for leaked secrets look for such words.
+/// The prefix of every token. Scanners for leaked secrets search for such prefixes.
 const PREFIX: &[u8; 6] = b"jeton_";
 const ID_BYTES: usize = 5;
 const ID_CHARS: usize = 8;
@@ -22,8 +22,8 @@ const SECRET_AT: usize = ID_AT + ID_CHARS + 1;
 /// The length of a token as text.
 const CHARS: usize = SECRET_AT + SECRET_CHARS;
 
-/// A token, with its secret. Compare tokens by what [`Access`](crate::Access) says of them: there is no `==` here, because
-/// it would take longer the more of a guess is right.
+/// A token with its secret. It has no `==`, whose time would reveal how much of a guess is right; use
+/// [`Access::authenticate`](crate::Access::authenticate).
 #[derive(Clone)]
 pub struct Token {
     id: TokenId,
@@ -34,34 +34,34 @@ pub struct Token {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenId([u8; ID_BYTES]);
 
-/// A text that is no token. The message tells what is wrong and where, and repeats nothing of the text.
+/// A malformed token. The message names the position and repeats nothing of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It does not begin as tokens do.
-    #[error("a token begins with \"jeton_\"")]
+    /// The prefix is missing.
+    #[error("a token starts with \"jeton_\"")]
     Prefix,
-    /// It is too long or too short.
-    #[error("a token has 47 characters, this has {0}: is it whole, and without spaces around it?")]
+    /// The text is too long or too short.
+    #[error("a token has 47 characters, this text has {0}: check for missing characters and spaces")]
     Length(usize),
-    /// The id and the secret are not kept apart.
+    /// The separator between id and secret is missing.
     #[error("a token has \"_\" as its 15th character")]
     Separator,
-    /// A character that tokens do not have; counted from one.
-    #[error("character {0} is not one that tokens have: digits and small letters without i, l, o, u")]
+    /// A character that tokens do not have; counted from 1.
+    #[error("character {0} is invalid: a token has digits and lower case letters without i, l, o, u")]
     Character(usize),
 }
 
 impl Token {
-    /// The bytes of chance in a token.
+    /// Number of random bytes in a token.
     pub const RANDOM_BYTES: usize = ID_BYTES + SECRET_BYTES;
 
-    /// The token that these bytes make. They come from the system's source of randomness, and are used for nothing else.
+    /// A token from random bytes of the system's RNG, which must not be used for anything else.
     pub fn from_random(random: &[u8; Self::RANDOM_BYTES]) -> Self {
         let id = TokenId(std::array::from_fn(|place| random[place]));
         Self { id, secret: std::array::from_fn(|place| random[ID_BYTES + place]) }
     }
 
-    /// Reads a token. Bytes, because that is what arrives on a connection.
+    /// Parses a token.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, TokenError> {
         Self::read(text.as_ref())
     }
@@ -86,12 +86,12 @@ impl Token {
         Ok(Self { id, secret })
     }
 
-    /// The public part.
+    /// The public id.
     pub fn id(&self) -> TokenId {
         self.id
     }
 
-    /// The whole token as text, secret and all: for the one who asked for it, once, and never for a log.
+    /// The text of the token with its secret: for the operator who created it, never for a log.
     pub fn reveal(&self) -> String {
         let mut text = format!("jeton_{}_", self.id);
         for bytes in self.secret.as_chunks::<ID_BYTES>().0 {
@@ -106,7 +106,7 @@ impl Token {
 }
 
 impl TokenId {
-    /// Reads an id.
+    /// Parses an id.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let text = text.as_bytes().try_into().map_err(|_| TokenError::Length(text.len()))?;
         base32::decode(text).map(Self).map_err(|place| TokenError::Character(place + 1))
@@ -141,12 +141,12 @@ impl fmt::Debug for Token {
     }
 }
 
-/// So much of a secret makes a text look like a token. Less leaves more to guess than anybody can, and names like
-/// `jeton_requests_total` should stay names.
-const TELLING_CHARS: usize = SECRET_CHARS / 2;
+/// Minimum number of characters of a secret that make a text look like a token. With fewer, the rest cannot
+/// be guessed, and names like `jeton_requests_total` are not redacted.
+const REDACTED_CHARS_MIN: usize = SECRET_CHARS / 2;
 
-/// A text with the secrets of all tokens in it replaced by `…`, also of tokens that were cut off or mistyped. For texts of
-/// others that go into a message or a log: people paste tokens into the wrong places.
+/// Replaces the secrets of all tokens in a text by `…`, also of truncated or mistyped tokens. For texts of
+/// clients that go into a message or a log: a client may have put a token in the wrong place.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     let mut clean = String::new();
     let mut rest = text;
@@ -163,20 +163,20 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Whether a text has something like a token in it.
+/// Whether a text contains something like a token.
 pub(crate) fn looks_secret(text: &str) -> bool {
     find_secret(text).is_some()
 }
 
-/// Where in a text the first secret begins.
+/// The position of the first secret in a text.
 fn find_secret(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
-    let begins = |at: &usize| {
-        let Some(head) = bytes.get(*at..at + SECRET_AT + TELLING_CHARS) else { return false };
+    let starts = |at: &usize| {
+        let Some(head) = bytes.get(*at..at + SECRET_AT + REDACTED_CHARS_MIN) else { return false };
         head[..ID_AT].eq_ignore_ascii_case(PREFIX)
             && head[ID_AT..SECRET_AT - 1].iter().all(u8::is_ascii_alphanumeric)
             && head[SECRET_AT - 1] == b'_'
             && head[SECRET_AT..].iter().all(u8::is_ascii_alphanumeric)
     };
-    (0..bytes.len()).find(begins).map(|at| at + SECRET_AT)
+    (0..bytes.len()).find(starts).map(|at| at + SECRET_AT)
 }

@@ -1,7 +1,7 @@
-//! A book as text: JSON that people can read, with a version.
+//! The JSON format of the token file, with a version.
 //!
-//! What must hold: what is written reads back as the same book, and what cannot be read says where. Unknown fields are
-//! errors: a mistyped `expires_ms` that is passed over would make a token that never ends.
+//! What must hold: a store round-trips, and an error names the position. Unknown fields are errors: a
+//! mistyped `expires_ms` that is ignored would create a token that never expires.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,17 +12,17 @@ use crate::token_store::{Entry, SecretEntry, TokenStore};
 
 const VERSION: u32 = 1;
 
-/// A text that is no book. The message says where, and repeats no secret that somebody put there.
+/// A malformed file. The message names the position and contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {why}")]
 pub struct ParseError {
-    /// Where: a line and a column, or the token and the field.
+    /// The position: a line and a column, or the token and the field.
     pub place: String,
-    /// What is wrong there.
+    /// The reason.
     pub why: String,
 }
 
-/// All that is read of a version that is not ours.
+/// The version of the format, which is parsed first.
 #[derive(Deserialize)]
 struct Head {
     version: u32,
@@ -74,19 +74,19 @@ struct StoredSecret {
 }
 
 impl TokenStore {
-    /// The book as text.
+    /// The text of the file.
     pub fn to_json(&self) -> String {
         let whole = Whole { version: VERSION, tokens: self.entries().iter().map(store).collect() };
         let text = serde_json::to_string_pretty(&whole);
-        text.expect("numbers, texts and lists of them are always JSON") + "\n"
+        text.expect("a value of numbers, strings and lists serializes to JSON") + "\n"
     }
 
-    /// Reads a book.
+    /// Parses the text of the file.
     pub fn from_json(text: &[u8]) -> Result<Self, ParseError> {
-        // First the version alone: a later one may have fields that are errors in this one.
+        // The version first: a later version may have fields that are errors in this one.
         let Head { version } = serde_json::from_slice(text).map_err(|error| syntax(&error))?;
         if version != VERSION {
-            let why = format!("{version} is not a version this program knows, which is {VERSION}");
+            let why = format!("version {version} is not supported; this program supports {VERSION}");
             return Err(ParseError { place: "version".into(), why });
         }
         let whole: Whole = serde_json::from_slice(text).map_err(|error| syntax(&error))?;
@@ -109,7 +109,7 @@ fn syntax(error: &serde_json::Error) -> ParseError {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
     let why = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
-    // The reader quotes what it did not expect.
+    // The parser quotes unexpected values, which may contain a token.
     ParseError { place: format!("line {line}, column {column}"), why: redacted(why).into_owned() }
 }
 
@@ -156,7 +156,7 @@ fn load(token: StoredToken) -> Result<Entry, ParseError> {
     for (number, secret) in token.secrets.into_iter().enumerate() {
         let at = |field: &str| format!("secrets[{number}].{field}");
         let id = TokenId::parse(&secret.id).map_err(|_| {
-            wrong(at("id"), "an id is 8 digits and small letters, without i, l, o and u".into())
+            wrong(at("id"), "an id has 8 digits and lower case letters without i, l, o and u".into())
         })?;
         let salt = unhex(&secret.salt).map_err(|why| wrong(at("salt"), why))?;
         let hash = unhex(&secret.sha256).map_err(|why| wrong(at("sha256"), why))?;
@@ -168,7 +168,7 @@ fn load(token: StoredToken) -> Result<Entry, ParseError> {
         (Some(per_second), burst) => Some(Rate { per_second, burst: burst.unwrap_or(per_second) }),
         (None, None) => None,
         (None, Some(_)) => {
-            return Err(wrong("limits.burst".into(), "needs operations_per_second beside it".into()));
+            return Err(wrong("limits.burst".into(), "requires operations_per_second".into()));
         }
     };
     let limits = Limits { operations, tables: limits.tables, counters: limits.counters };
@@ -183,7 +183,7 @@ fn hex(bytes: &[u8]) -> String {
 fn unhex<const N: usize>(text: &str) -> Result<[u8; N], String> {
     let digits: Option<Vec<u8>> = text
         .bytes()
-        // One way to write it: small letters only.
+        // Lower case only, so that a value has one representation.
         .map(|byte| if byte.is_ascii_uppercase() { None } else { char::from(byte).to_digit(16) })
         .map(|digit| digit.and_then(|digit| u8::try_from(digit).ok()))
         .collect();
@@ -191,6 +191,6 @@ fn unhex<const N: usize>(text: &str) -> Result<[u8; N], String> {
         Some(digits) if digits.len() == 2 * N => {
             Ok(std::array::from_fn(|place| digits[2 * place] << 4 | digits[2 * place + 1]))
         }
-        _ => Err(format!("{} hexadecimal digits belong here", 2 * N)),
+        _ => Err(format!("{} hexadecimal digits are required", 2 * N)),
     }
 }

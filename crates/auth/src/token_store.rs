@@ -1,7 +1,7 @@
-//! The book: every token with its grant, and of its secrets the hashes.
+//! The tokens of a server: their grants and the hashes of their secrets.
 //!
-//! What must hold: names and ids are unique, every grant is one that [`Grant::check`] accepts, every entry has between one
-//! and [`SECRETS_MAX`] secrets, and there are at most [`TOKENS_MAX`] entries.
+//! What must hold: names and ids are unique, [`Grant::check`] accepts every grant, every entry has 1 to
+//! [`SECRETS_MAX`] secrets, and there are at most [`TOKENS_MAX`] entries.
 
 use std::collections::HashSet;
 
@@ -10,23 +10,23 @@ use crate::limits::{SECRETS_MAX, TOKENS_MAX};
 use crate::secret_hash::{SALT_BYTES, SecretHash};
 use crate::token::{Token, TokenId, redacted};
 
-/// The random bytes that a new secret takes: the token and its salt.
+/// Number of random bytes of a new secret: token and salt.
 pub const RANDOM_BYTES: usize = Token::RANDOM_BYTES + SALT_BYTES;
 
-/// All tokens.
+/// The tokens of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TokenStore {
     entries: Vec<Entry>,
 }
 
-/// A token in the book.
+/// A token with its grant and secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it may do.
+    /// Rights and limits.
     pub grant: Grant,
-    /// When it was added.
+    /// Time of creation.
     pub created: u64,
-    /// Its secrets, the present one first.
+    /// The secrets; the current one is first.
     pub secrets: Vec<SecretEntry>,
 }
 
@@ -35,46 +35,46 @@ pub struct Entry {
 pub struct SecretEntry {
     /// The public part.
     pub id: TokenId,
-    /// When it was made.
+    /// Time of creation.
     pub created: u64,
-    /// From this moment on it is not accepted any more: it was replaced.
+    /// The server accepts a replaced secret before this time.
     pub until: Option<u64>,
     pub(crate) hashed: SecretHash,
 }
 
-/// Why the book was not changed.
+/// Why a change of the token store was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BookError {
-    /// There cannot be such a grant.
+    /// The grant is invalid.
     #[error(transparent)]
     Grant(#[from] GrantError),
-    /// There is a token with this name.
-    #[error("there is a token named {0:?} already")]
+    /// The name is in use.
+    #[error("a token named {0:?} exists already")]
     NameTaken(String),
-    /// There is no token with this name. (If it was a token instead of a name, without its secret.)
-    #[error("there is no token named {0:?}")]
+    /// No token has this name. (A token in place of a name is shown without its secret.)
+    #[error("no token named {0:?} exists")]
     NoSuchToken(String),
     /// The token would never be valid.
-    #[error("the token {0:?} expires before it is made: give it a later time")]
+    #[error("the token {0:?} expires before its creation: set a later time")]
     Expired(String),
-    /// There are as many tokens as there can be.
-    #[error("there are {TOKENS_MAX} tokens, and there can be no more: remove one")]
+    /// The maximum number of tokens is reached.
+    #[error("there are {TOKENS_MAX} tokens, which is the maximum: remove one")]
     Full,
-    /// As many secrets of the token are valid as can be.
+    /// The maximum number of valid secrets of a token is reached.
     #[error(
-        "{SECRETS_MAX} secrets of the token {0:?} would be valid at once: end the old ones now, or wait until one ends"
+        "more than {SECRETS_MAX} secrets of the token {0:?} would be valid: expire the old ones now, or wait until one expires"
     )]
     TooManySecrets(String),
-    /// The random bytes make an id that is in use.
+    /// The random bytes result in an id that is in use.
     #[error(
-        "the id {0} is in use, which chance all but excludes: try again, and check the source of randomness"
+        "the id {0} is in use, which is nearly impossible with a working RNG: check the RNG and try again"
     )]
     IdTaken(TokenId),
 }
 
 impl SecretEntry {
-    /// A new secret, and its entry.
+    /// Creates a secret and its entry.
     fn make(random: &[u8; RANDOM_BYTES], now: u64) -> (Token, Self) {
         let token = Token::from_random(&std::array::from_fn(|place| random[place]));
         let salt = std::array::from_fn(|place| random[Token::RANDOM_BYTES + place]);
@@ -92,7 +92,7 @@ impl Entry {
 }
 
 impl TokenStore {
-    /// A book without tokens. With it, nobody may do anything.
+    /// A store without tokens: it denies every request.
     pub fn new() -> Self {
         Self::default()
     }
@@ -107,7 +107,7 @@ impl TokenStore {
         self.entries.iter().find(|entry| entry.grant.name == name)
     }
 
-    /// Adds a token. The secret is in what this returns, and nowhere else.
+    /// Adds a token. Only the returned value contains the secret.
     pub fn add(&mut self, grant: Grant, random: &[u8; RANDOM_BYTES], now: u64) -> Result<Token, BookError> {
         grant.check()?;
         if self.find(&grant.name).is_some() {
@@ -132,7 +132,7 @@ impl TokenStore {
         Ok(())
     }
 
-    /// Gives a token other rights, limits or another end. Its secrets stay.
+    /// Replaces the grant of a token. Its secrets stay valid.
     pub fn change(&mut self, grant: Grant) -> Result<(), BookError> {
         grant.check()?;
         let place = self.place(&grant.name)?;
@@ -140,8 +140,8 @@ impl TokenStore {
         Ok(())
     }
 
-    /// Makes a new secret for a token. The ones before stay valid until `old_until`, for those who have not yet heard of
-    /// it; with a moment that has passed they end now.
+    /// Creates a new secret for a token. The previous ones stay valid until `old_until`, so that clients can
+    /// be reconfigured; a time in the past expires them now.
     pub fn rotate(
         &mut self,
         name: &str,
@@ -158,7 +158,7 @@ impl TokenStore {
         }
         let mut secrets = vec![secret];
         for old in &entry.secrets {
-            // An earlier rotation may have promised less, and that stands.
+            // The expiry of an earlier rotation is never extended.
             let until = old.until.map_or(old_until, |until| until.min(old_until));
             if until > now {
                 secrets.push(SecretEntry { until: Some(until), ..old.clone() });
@@ -181,7 +181,7 @@ impl TokenStore {
         if taken { Err(BookError::IdTaken(id)) } else { Ok(()) }
     }
 
-    /// A book of these entries; otherwise the place of the first that cannot be in it, and why.
+    /// A store of these entries, or the position of the first invalid one and the reason.
     pub(crate) fn of(entries: Vec<Entry>) -> Result<Self, (usize, String)> {
         let mut names = HashSet::new();
         let mut ids = HashSet::new();
@@ -194,10 +194,10 @@ impl TokenStore {
                 return wrong(error.to_string());
             }
             if !names.insert(&entry.grant.name) {
-                return wrong("name: a token before has the same".into());
+                return wrong("name: an earlier token has the same name".into());
             }
             if !(1..=SECRETS_MAX).contains(&entry.secrets.len()) {
-                return wrong(format!("secrets: between 1 and {SECRETS_MAX} of them are possible"));
+                return wrong(format!("secrets: there must be 1 to {SECRETS_MAX}"));
             }
             if let Some(secret) = entry.secrets.iter().find(|secret| !ids.insert(secret.id)) {
                 return wrong(format!("secrets: the id {} occurs twice", secret.id));

@@ -1,11 +1,11 @@
-//! What a token has used up: its rate, and how many tables and counters it has created.
+//! The usage of a token: its rate limiter, and the number of tables and counters it has created.
 //!
-//! An account belongs to the name of a token: it is the same before and after a rotation or a reload, so neither is a way
-//! around a limit. It lives in memory. Who wants the numbers to outlive the server stores what [`Access::used`] says in a
-//! [`UsageFile`] and gives it back with [`Access::set_used`].
+//! Usage belongs to the name of a token and survives a rotation or a reload, so neither bypasses a limit. It
+//! is in memory. The server stores the numbers of [`Access::used`] in a [`UsageFile`] and restores them with
+//! [`Access::set_used`].
 //!
 //! [`Access::used`]: crate::Access::used
-//! [`UsageFile`]: crate::UsedFile
+//! [`UsageFile`]: crate::UsageFile
 //! [`Access::set_used`]: crate::Access::set_used
 
 use std::fmt;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::grant::Limits;
 use crate::rate_limiter::RateLimiter;
 
-/// Something of which a token may create so many.
+/// A kind of object that a token may create a limited number of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Quota {
     /// Tables.
@@ -23,19 +23,19 @@ pub enum Quota {
     Counters,
 }
 
-/// A token may create no more of these.
+/// The quota of a token is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this token may create {limit} {quota}, and these would be more")]
 pub struct Exhausted {
-    /// Of what.
+    /// The exhausted quota.
     pub quota: Quota,
-    /// How many it may create.
+    /// The number that the token may create.
     pub limit: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    pub(crate) bucket: RateLimiter,
+    pub(crate) rate_limiter: RateLimiter,
     tables: AtomicU64,
     counters: AtomicU64,
 }
@@ -59,20 +59,20 @@ impl fmt::Display for Quota {
 }
 
 impl Usage {
-    /// Takes all of them or none.
+    /// Takes `number` from a quota, all or none.
     pub(crate) fn take(&self, quota: Quota, limit: Option<u64>, number: u64) -> Result<(), Exhausted> {
-        // Counted without a limit too: one may be set later.
+        // Counted without a limit too, because the operator may set one later.
         let limit = limit.unwrap_or(u64::MAX);
         let taken = self.used(quota).fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            // Nothing always fits, also when the limit was lowered below what is used.
+            // Zero always fits, also if the limit was lowered below the usage.
             used.checked_add(number).filter(|sum| *sum <= limit || number == 0)
         });
         taken.map(|_| ()).map_err(|_| Exhausted { quota, limit })
     }
 
-    /// Gives back what was taken and not used, or was deleted.
+    /// Returns `number` to a quota.
     pub(crate) fn give_back(&self, quota: Quota, number: u64) {
-        // Never below zero: then somebody could give back what another took, and take it for ever.
+        // Saturates at zero: an underflow would exhaust the quota permanently.
         let subtract = |used: u64| Some(used.saturating_sub(number));
         let _always_changed = self.used(quota).fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
     }

@@ -1,8 +1,8 @@
-//! What tokens have created so far, in a file: a restart should be no way around a limit.
+//! The file of token usage, so that a restart does not bypass a quota.
 //!
-//! It lies with the store whose tables and counters it counts, not with the tokens: the same tokens can be used on another store. What must
-//! hold: whoever reads sees all numbers of one moment, also after a crash; and numbers that cannot be read are an error, because taking them for
-//! zero would lift every limit.
+//! The file is in the directory of the store whose tables and counters it counts, not beside the token file:
+//! the same tokens can be used on another store. What must hold: a reader sees the numbers of one point in
+//! time, also after a crash; and a malformed file is an error, because zeros would lift every quota.
 
 use std::fs;
 use std::io;
@@ -16,10 +16,10 @@ use crate::token_file_format::ParseError;
 
 const VERSION: u32 = 1;
 
-/// Where it is kept what tokens have created.
+/// The path of a usage file.
 #[derive(Debug, Clone)]
 pub struct UsageFile {
-    /// Replaced as a book is.
+    /// Replaced atomically like a token file.
     file: TokenFile,
 }
 
@@ -39,7 +39,7 @@ struct Stored {
 }
 
 impl UsageFile {
-    /// Its name in the directory of a store.
+    /// The file name in the directory of a store.
     pub const NAME: &str = "tokens-used.json";
 
     /// The file with this path. Nothing is opened yet.
@@ -47,7 +47,7 @@ impl UsageFile {
         Self { file: TokenFile::new(path) }
     }
 
-    /// What was written last; nothing if nothing was.
+    /// Reads the usage; empty if there is no file.
     pub fn read(&self) -> Result<Vec<Used>, FileError> {
         let path = self.file.path();
         let text = match fs::read(path) {
@@ -63,14 +63,14 @@ impl UsageFile {
             broken(format!("line {}, column {}", error.line(), error.column()), error.to_string())
         })?;
         if whole.version != VERSION {
-            let why = format!("{} is not a version this program knows, which is {VERSION}", whole.version);
+            let why = format!("version {} is not supported; this program supports {VERSION}", whole.version);
             return Err(broken("version".into(), why));
         }
         let used = whole.tokens.into_iter();
         Ok(used.map(|Stored { name, tables, counters }| Used { name, tables, counters }).collect())
     }
 
-    /// Replaces what was written. It is durable when this returns.
+    /// Replaces the file. The usage is durable when this returns.
     pub fn write(&self, used: &[Used]) -> Result<(), FileError> {
         let stored = used.iter().map(|Used { name, tables, counters }| Stored {
             name: name.clone(),
@@ -79,7 +79,7 @@ impl UsageFile {
         });
         let whole = Whole { version: VERSION, tokens: stored.collect() };
         let text = serde_json::to_string_pretty(&whole);
-        let text = text.expect("numbers, texts and lists of them are always JSON") + "\n";
+        let text = text.expect("a value of numbers, strings and lists serializes to JSON") + "\n";
         let staged = self.file.stage(text.as_bytes())?;
         self.file.commit(&staged)
     }

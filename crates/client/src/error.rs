@@ -19,7 +19,7 @@ pub enum Code {
     Quota,
     /// `LOADING`: the server is starting or stopping. The outcome is unknown.
     Loading,
-    /// `IDBUSY`: another attempt with this id is in flight.
+    /// `IDBUSY`: the outcome is not known yet.
     IdBusy,
     /// `IDEXPIRED`: the id is older than the window of the table.
     IdExpired,

@@ -21,7 +21,7 @@ enum Act {
 }
 
 const DONE: Act = Act::Respond(200, r#"{"id":"x","outcome":"done","result":{"left":60}}"#);
-const NOT_YET: Act = Act::Respond(409, r#"{"type":"/problems/no-answer-yet","detail":"retry"}"#);
+const NOT_YET: Act = Act::Respond(409, r#"{"type":"/problems/outcome-unknown","detail":"retry"}"#);
 const BUSY: Act = Act::Respond(503, r#"{"type":"/problems/busy","detail":"too much"}"#);
 const MISMATCH: Act = Act::Respond(422, r#"{"type":"/problems/id-mismatch","detail":"another"}"#);
 const EXPIRED: Act = Act::Respond(410, r#"{"type":"/problems/id-expired","detail":"too old"}"#);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use forgetful_filter::Timestamp;
 
 use crate::codec::{DecodeError, Reader, Write};
+use crate::error_code::ErrorCode;
 use crate::hash::PayloadHash;
 use crate::id::{Format, Formats};
 
@@ -206,4 +207,26 @@ pub enum Rejection {
         /// What there are too many of.
         what: &'static str,
     },
+}
+
+impl Rejection {
+    /// The row of the table of errors.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::IdRequired => ErrorCode::IdRequired,
+            Self::FormatNotTaken { .. } => ErrorCode::IdInvalid,
+            Self::Mismatch => ErrorCode::IdMismatch,
+            Self::Expired { .. } | Self::Superseded { .. } => ErrorCode::IdExpired,
+            Self::FromFuture { .. } => ErrorCode::IdFromFuture,
+            Self::Fenced { .. } => ErrorCode::Fenced,
+            Self::EpochAhead { .. } => ErrorCode::EpochAhead,
+            Self::UnknownSession { .. } => ErrorCode::UnknownSession,
+            Self::CellTooLarge => ErrorCode::CellTooLarge,
+            Self::Overflow => ErrorCode::Overflow,
+            Self::NotACounter => ErrorCode::NotACounter,
+            Self::Reserved => ErrorCode::Prepared,
+            Self::Bound { .. } => ErrorCode::BeyondBound,
+            Self::Capacity { .. } => ErrorCode::Busy,
+        }
+    }
 }

@@ -5,7 +5,9 @@
 
 mod accept_loop;
 mod change_feed;
+mod error_code;
 pub mod http;
+mod latency_histogram;
 mod metrics;
 pub mod node;
 mod quota;

@@ -1,131 +1,251 @@
-//! What the service counts about itself.
+//! Counters, gauges and latency histograms of the service.
+//!
+//! All of them are atomics, updated without locks; `http/metrics_text.rs` writes them in the text format.
+//! What must hold: the set of labels is bounded, whatever clients send. Unknown commands share one label, and
+//! so do unknown paths and methods.
 
+use std::collections::BTreeMap;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use jeton_core::Rejection;
-use jeton_engine::{EngineError, OperationOutcome};
+use jeton_core::ErrorCode;
+use jeton_engine::{EngineError, OperationOutcome, Response};
 
-macro_rules! counts {
-    ($($name:ident, $metric:literal, $label:literal, $help:literal;)*) => {
-        /// Something that is counted.
+use crate::error_code::engine_error_code;
+use crate::latency_histogram::LatencyHistogram;
+use crate::resp::COMMANDS;
+
+/// A family of metrics: samples of one name that differ in a label.
+pub struct Family {
+    /// The name, without the suffix `_total` of counters.
+    pub name: &'static str,
+    /// What it measures.
+    pub help: &'static str,
+    /// Whether its values only grow.
+    pub is_counter: bool,
+    /// Its samples with their label, if the family has one.
+    pub samples: &'static [(Metric, Option<(&'static str, &'static str)>)],
+}
+
+macro_rules! families {
+    ($($name:literal, $kind:ident, $help:literal: { $($metric:ident $(: $key:literal = $value:literal)?),* $(,)? })*) => {
+        /// A counter or gauge with its label.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Metric {
-            $(#[doc = $help] $name,)*
+            $($(#[doc = $help] $metric,)*)*
         }
 
-        impl Metric {
-            /// All of them, those of one metric together.
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+        /// Every family.
+        pub const FAMILIES: &[Family] = &[$(Family {
+            name: $name,
+            help: $help,
+            is_counter: families!(@ $kind),
+            samples: &[$((Metric::$metric, families!(@label $($key = $value)?))),*],
+        }),*];
 
-            /// The name of its metric.
-            pub const fn metric(self) -> &'static str {
-                match self { $(Self::$name => $metric,)* }
-            }
-
-            /// What tells it from the others of its metric; empty if it is the only one.
-            pub const fn label(self) -> &'static str {
-                match self { $(Self::$name => $label,)* }
-            }
-
-            /// What it counts.
-            pub const fn help(self) -> &'static str {
-                match self { $(Self::$name => $help,)* }
-            }
-        }
+        const METRICS: usize = [$($(Metric::$metric),*),*].len();
     };
+    (@ counter) => { true };
+    (@ gauge) => { false };
+    (@label) => { None };
+    (@label $key:literal = $value:literal) => { Some(($key, $value)) };
 }
 
-counts! {
-    Applied, "jeton_operations_total", "outcome=\"applied\"", "operations that were new and made";
-    Refused, "jeton_operations_total", "outcome=\"refused\"", "operations that a bound or a check refused";
-    Replayed, "jeton_operations_total", "outcome=\"replayed\"", "operations that were known: retries";
-    ProbablySeen, "jeton_operations_total", "outcome=\"probably-seen\"", "operations that a probabilistic table took for known";
-    Mismatch, "jeton_operations_total", "outcome=\"mismatch\"", "operations with an id that was used for another";
-    Expired, "jeton_operations_total", "outcome=\"expired\"", "operations with an id older than is remembered";
-    FromFuture, "jeton_operations_total", "outcome=\"from-future\"", "operations with an id dated too far ahead";
-    Session, "jeton_operations_total", "outcome=\"session\"", "operations of sessions that are fenced or unknown";
-    Invalid, "jeton_operations_total", "outcome=\"invalid\"", "operations that cannot be made";
-    Busy, "jeton_operations_total", "outcome=\"busy\"", "operations that were turned away because too much was under way";
-    Unavailable, "jeton_operations_total", "outcome=\"unavailable\"", "operations that could not be stored";
-    Quota, "jeton_operations_total", "outcome=\"quota\"", "operations that would have created more counters than their token may";
-    Read, "jeton_reads_total", "", "cells that were read";
-    RespConnections, "jeton_connections_total", "protocol=\"resp\"", "connections that were accepted";
-    HttpConnections, "jeton_connections_total", "protocol=\"http\"", "connections that were accepted";
-    RespOpen, "jeton_connections", "protocol=\"resp\"", "connections that are open";
-    HttpOpen, "jeton_connections", "protocol=\"http\"", "connections that are open";
-    TurnedAway, "jeton_connections_turned_away_total", "", "connections that were closed because there were too many";
-    Commands, "jeton_commands_total", "", "commands over RESP";
-    HttpRequests, "jeton_http_requests_total", "", "requests over HTTP";
-    Denied, "jeton_denied_total", "", "requests without the right to what they asked for";
-    Throttled, "jeton_throttled_total", "", "requests beyond the rate of their token";
+families! {
+    "jeton_operations", counter, "Operations by outcome; rejections and errors by their code": {
+        Applied: "outcome" = "applied",
+        Refused: "outcome" = "refused",
+        Replayed: "outcome" = "replayed",
+        ProbablySeen: "outcome" = "probably-seen",
+    }
+    "jeton_reads", counter, "Cells read": { Read }
+    "jeton_connections_accepted", counter, "Connections accepted": {
+        RespConnections: "protocol" = "resp",
+        HttpConnections: "protocol" = "http",
+    }
+    "jeton_connections", gauge, "Open connections": {
+        RespOpen: "protocol" = "resp",
+        HttpOpen: "protocol" = "http",
+    }
+    "jeton_connections_rejected", counter, "Connections closed because too many were open": { TurnedAway }
+    "jeton_commands", counter, "RESP commands": { Commands }
+    "jeton_http_requests", counter, "HTTP requests": { HttpRequests }
+    "jeton_denied", counter, "Requests rejected by authentication or authorization": { Denied }
+    "jeton_throttled", counter, "Requests rejected by the rate limit of their token": { Throttled }
 }
 
-/// What the service counts about itself.
+/// The label of commands that the server does not know.
+const UNKNOWN_COMMAND: &str = "unknown";
+
+/// The label of HTTP requests whose path matches no route.
+const UNKNOWN_ROUTE: &str = "unknown";
+
+/// The methods that HTTP routes have. Others are rejected and share a label.
+const METHODS: [&str; 4] = ["GET", "POST", "PUT", "other"];
+
+/// The latencies of one route, by method.
+type RouteLatencies = [LatencyHistogram; METHODS.len()];
+
+/// The metrics of a service.
 #[derive(Debug)]
-pub struct Metrics(Box<[AtomicU64]>);
+pub struct Metrics {
+    values: [AtomicU64; METRICS],
+    errors: Box<[AtomicU64]>,
+    /// By the position of the command in the command table; the last one is for unknown commands.
+    commands: Box<[LatencyHistogram]>,
+    /// By route. Written once for each route, when its first request completes.
+    routes: RwLock<BTreeMap<String, RouteLatencies>>,
+}
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self(Metric::ALL.iter().map(|_| AtomicU64::new(0)).collect())
+        Self {
+            values: std::array::from_fn(|_| AtomicU64::new(0)),
+            errors: ErrorCode::all().map(|_| AtomicU64::new(0)).collect(),
+            commands: (0..=COMMANDS.len()).map(|_| LatencyHistogram::default()).collect(),
+            routes: RwLock::default(),
+        }
     }
 }
 
 impl Metrics {
-    /// So many more.
-    pub fn add(&self, what: Metric, number: u64) {
-        self.0[what as usize].fetch_add(number, Ordering::Relaxed);
+    /// Adds `number` to a counter or gauge.
+    pub fn add(&self, metric: Metric, number: u64) {
+        self.values[metric as usize].fetch_add(number, Ordering::Relaxed);
     }
 
-    /// So many fewer, of what can become fewer.
-    pub fn take(&self, what: Metric, number: u64) {
-        self.0[what as usize].fetch_sub(number, Ordering::Relaxed);
+    /// Subtracts `number` from a gauge.
+    pub fn take(&self, metric: Metric, number: u64) {
+        self.values[metric as usize].fetch_sub(number, Ordering::Relaxed);
     }
 
-    /// How many.
-    pub fn get(&self, what: Metric) -> u64 {
-        self.0[what as usize].load(Ordering::Relaxed)
+    /// The value of a counter or gauge.
+    pub fn get(&self, metric: Metric) -> u64 {
+        self.values[metric as usize].load(Ordering::Relaxed)
     }
 
-    /// All of it, as Prometheus reads it.
-    pub fn render(&self, out: &mut String) {
-        use std::fmt::Write;
-        let mut last = "";
-        for count in Metric::ALL {
-            let (metric, label, value) = (count.metric(), count.label(), self.get(*count));
-            if metric != last {
-                let kind = if metric.ends_with("_total") { "counter" } else { "gauge" };
-                let _in_memory = writeln!(out, "# TYPE {metric} {kind}");
-                last = metric;
-            }
-            let _in_memory = match label {
-                "" => writeln!(out, "{metric} {value}"),
-                _ => writeln!(out, "{metric}{{{label}}} {value}"),
-            };
+    /// Counts an operation that failed with this error.
+    pub fn add_error(&self, error: ErrorCode) {
+        self.errors[error as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of operations that failed with this error.
+    pub fn errors(&self, error: ErrorCode) -> u64 {
+        self.errors[error as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts an operation by its outcome.
+    pub fn add_outcome(&self, outcome: &Result<OperationOutcome, EngineError>) {
+        match outcome {
+            Ok(OperationOutcome::Fresh(result)) if result.applied => self.add(Metric::Applied, 1),
+            Ok(OperationOutcome::Fresh(_)) => self.add(Metric::Refused, 1),
+            Ok(OperationOutcome::Replayed(_)) => self.add(Metric::Replayed, 1),
+            Ok(OperationOutcome::ProbablySeen) => self.add(Metric::ProbablySeen, 1),
+            Err(error) => self.add_error(engine_error_code(error)),
         }
+    }
+
+    /// Counts the operations and reads of a batch. Applied operations and reads, the most frequent, are added
+    /// once.
+    pub fn add_responses(&self, responses: &[Response]) {
+        let (mut applied, mut read) = (0, 0);
+        for response in responses {
+            match response {
+                Response::Applied(Ok(OperationOutcome::Fresh(result))) if result.applied => applied += 1,
+                Response::Applied(outcome) => self.add_outcome(outcome),
+                _ => read += 1,
+            }
+        }
+        self.add(Metric::Applied, applied);
+        self.add(Metric::Read, read);
+    }
+
+    /// Counts the commands of a pipeline batch and their latency, and empties the list. A client receives the
+    /// replies of a batch together, so each command has the latency of the batch.
+    pub fn observe_batch(&self, batch: &mut BatchCommands) {
+        let Some(started) = batch.started.take() else { return };
+        let latency = started.elapsed();
+        let mut commands = 0;
+        for (command, number) in batch.runs.drain(..) {
+            self.command_latency(command).observe(latency, number);
+            commands += number;
+        }
+        self.add(Metric::Commands, commands);
+    }
+
+    /// Counts a command that runs on its own, and its latency.
+    pub fn observe_command(&self, command: &'static str, latency: Duration) {
+        self.command_latency(Some(command)).observe(latency, 1);
+        self.add(Metric::Commands, 1);
+    }
+
+    fn command_latency(&self, command: Option<&'static str>) -> &LatencyHistogram {
+        let unknown = self.commands.len() - 1;
+        let position =
+            |name: &str| COMMANDS.binary_search_by(|known| known.name.cmp(name)).unwrap_or(unknown);
+        &self.commands[command.map_or(unknown, position)]
+    }
+
+    /// Counts the time until the head of the response to an HTTP request. `route` is the pattern of the path,
+    /// not the path itself; `None` if no route matches.
+    pub fn observe_http(&self, method: &str, route: Option<&str>, latency: Duration) {
+        let method = METHODS.iter().position(|known| *known == method).unwrap_or(METHODS.len() - 1);
+        let route = route.unwrap_or(UNKNOWN_ROUTE);
+        if let Ok(routes) = self.routes.read()
+            && let Some(latencies) = routes.get(route)
+        {
+            latencies[method].observe(latency, 1);
+            return;
+        }
+        // A poisoned lock loses the latency of the request, nothing else.
+        if let Ok(mut routes) = self.routes.write() {
+            routes.entry(route.to_owned()).or_default()[method].observe(latency, 1);
+        }
+    }
+
+    /// Calls `visit` with the name and the latencies of every RESP command.
+    pub fn visit_commands<E>(
+        &self,
+        mut visit: impl FnMut(&str, &LatencyHistogram) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let names = COMMANDS.iter().map(|command| command.name).chain([UNKNOWN_COMMAND]);
+        names.zip(&self.commands).try_for_each(|(name, latencies)| visit(name, latencies))
+    }
+
+    /// Calls `visit` with the method, the route and the latencies of every HTTP route that had requests.
+    pub fn visit_routes<E>(
+        &self,
+        mut visit: impl FnMut(&str, &str, &LatencyHistogram) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Ok(routes) = self.routes.read() else { return Ok(()) };
+        for (route, latencies) in routes.iter() {
+            for (method, latencies) in METHODS.iter().zip(latencies) {
+                visit(method, route, latencies)?;
+            }
+        }
+        Ok(())
     }
 }
 
-/// As what an operation counts.
-pub fn outcome(reply: &Result<OperationOutcome, EngineError>) -> Metric {
-    match reply {
-        Ok(OperationOutcome::Fresh(answer)) if answer.applied => Metric::Applied,
-        Ok(OperationOutcome::Fresh(_)) => Metric::Refused,
-        Ok(OperationOutcome::Replayed(_)) => Metric::Replayed,
-        Ok(OperationOutcome::ProbablySeen) => Metric::ProbablySeen,
-        Err(EngineError::Rejected(rejection)) => match rejection {
-            Rejection::Mismatch => Metric::Mismatch,
-            Rejection::Expired { .. } | Rejection::Superseded { .. } => Metric::Expired,
-            Rejection::FromFuture { .. } => Metric::FromFuture,
-            Rejection::Fenced { .. } | Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => {
-                Metric::Session
+/// The commands of a pipeline batch: runs of the same command, and the time at which the first one was
+/// parsed.
+#[derive(Debug, Default)]
+pub struct BatchCommands {
+    started: Option<Instant>,
+    runs: Vec<(Option<&'static str>, u64)>,
+}
+
+impl BatchCommands {
+    /// Adds a command by its name in capitals; `None` if the server does not know it.
+    pub fn push(&mut self, command: Option<&'static str>) {
+        match self.runs.last_mut() {
+            Some((last, number)) if *last == command => *number += 1,
+            _ => {
+                self.started.get_or_insert_with(Instant::now);
+                self.runs.push((command, 1));
             }
-            Rejection::Capacity { .. } | Rejection::Reserved => Metric::Busy,
-            _ => Metric::Invalid,
-        },
-        Err(EngineError::Busy(_)) => Metric::Busy,
-        Err(EngineError::NoSuchTable(_)) => Metric::Invalid,
-        Err(EngineError::Withheld(_)) => Metric::Quota,
-        Err(_) => Metric::Unavailable,
+        }
     }
 }
 
@@ -133,19 +253,44 @@ pub fn outcome(reply: &Result<OperationOutcome, EngineError>) -> Metric {
 mod tests {
     use super::*;
 
+    fn commands(metrics: &Metrics) -> Vec<(String, u64)> {
+        let mut counts = Vec::new();
+        let visited: Result<(), ()> = metrics.visit_commands(|name, latencies| {
+            counts.extend(latencies.snapshot().map(|found| (name.to_owned(), found.count)));
+            Ok(())
+        });
+        visited.unwrap();
+        counts
+    }
+
     #[test]
-    fn what_is_counted_is_rendered_once_under_its_metric() {
+    fn every_command_of_a_batch_is_counted() {
         let metrics = Metrics::default();
-        metrics.add(Metric::Applied, 3);
-        metrics.add(Metric::RespOpen, 2);
-        metrics.take(Metric::RespOpen, 1);
-        let mut text = String::new();
-        metrics.render(&mut text);
-        assert!(text.contains("jeton_operations_total{outcome=\"applied\"} 3\n"), "{text}");
-        assert!(text.contains("jeton_connections{protocol=\"resp\"} 1\n"), "{text}");
-        assert!(text.contains("# TYPE jeton_connections gauge\n"), "{text}");
-        for line in text.lines() {
-            assert_eq!(text.lines().filter(|other| *other == line).count(), 1, "{line} comes twice");
+        let mut batch = BatchCommands::default();
+        for name in [Some("GET"), Some("GET"), Some("JADD"), None, None, Some("GET")] {
+            batch.push(name);
         }
+        metrics.observe_batch(&mut batch);
+        metrics.observe_batch(&mut batch);
+        metrics.observe_command("SCAN", Duration::from_millis(1));
+        let expected = [("GET", 3), ("JADD", 1), ("SCAN", 1), ("unknown", 2)];
+        assert_eq!(commands(&metrics), expected.map(|(name, number)| (name.to_owned(), number)));
+        assert_eq!(metrics.get(Metric::Commands), 7);
+    }
+
+    #[test]
+    fn unknown_methods_and_paths_share_a_label() {
+        let metrics = Metrics::default();
+        for (method, route) in [("GET", Some("/v1/batch")), ("BREW", None), ("DELETE", None), ("GET", None)] {
+            metrics.observe_http(method, route, Duration::from_micros(7));
+        }
+        let mut counts = Vec::new();
+        let visited: Result<(), ()> = metrics.visit_routes(|method, route, latencies| {
+            counts.extend(latencies.snapshot().map(|found| (format!("{method} {route}"), found.count)));
+            Ok(())
+        });
+        visited.unwrap();
+        let expected = [("GET /v1/batch", 1), ("GET unknown", 1), ("other unknown", 2)];
+        assert_eq!(counts, expected.map(|(label, number)| (label.to_owned(), number)));
     }
 }

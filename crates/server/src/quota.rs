@@ -13,10 +13,9 @@
 use std::collections::{HashMap, HashSet};
 
 use jeton_auth::{AuthContext, Quota};
-use jeton_core::{Addition, BranchName, Cell, Change, Operation};
+use jeton_core::{Addition, BranchName, Cell, Change, ErrorCode, Operation};
 use jeton_engine::{Ask, EngineError, OperationOutcome, PrepareError, PrepareResult, Request, Response};
 
-use crate::metrics::Metric;
 use crate::service::Service;
 
 /// Whether cells exist, for the cells that operations may create.
@@ -75,7 +74,7 @@ pub async fn prepare_branch(
         }
     }
     if let Err(exhausted) = auth.take(Quota::Counters, created) {
-        service.metrics.add(Metric::Quota, 1);
+        service.metrics.add_error(ErrorCode::Quota);
         return Err(EngineError::Withheld(exhausted.to_string()).into());
     }
     let vote = service.engine.prepare_branch(name, additions).await;
@@ -126,7 +125,7 @@ pub async fn submit_batch(service: &Service, auth: &AuthContext, requests: Vec<R
                             None
                         }
                         Err(exhausted) => {
-                            service.metrics.add(Metric::Quota, 1);
+                            service.metrics.add_error(ErrorCode::Quota);
                             Some(EngineError::Withheld(exhausted.to_string()))
                         }
                     }

@@ -15,7 +15,7 @@ use jeton_engine::{
 use tokio::sync::Notify;
 
 use crate::change_feed::{ChangeEvent, ChangeFeed};
-use crate::metrics::{Metric, Metrics, outcome};
+use crate::metrics::{Metric, Metrics};
 use crate::quota;
 use crate::resp::Cursors;
 use crate::transactions::Transactions;
@@ -157,7 +157,7 @@ impl Service {
     pub async fn apply(&self, operation: Operation) -> Result<OperationOutcome, EngineError> {
         let published = self.changes.has_subscribers().then(|| operation.clone());
         let reply = self.engine.apply(operation).await;
-        self.metrics.add(outcome(&reply), 1);
+        self.metrics.add_outcome(&reply);
         if let Some(operation) = published {
             self.publish(&operation, &reply);
         }
@@ -174,19 +174,7 @@ impl Service {
     pub async fn submit_prehashed(&self, requests: Vec<Request>) -> Vec<Response> {
         let published = self.changes.has_subscribers().then(|| requests.clone());
         let responses = self.engine.submit_prehashed(requests).await;
-        // The common outcomes are counted once per batch, to save atomic operations.
-        let (mut applied, mut read) = (0, 0);
-        for response in &responses {
-            match response {
-                Response::Applied(reply) => match outcome(reply) {
-                    Metric::Applied => applied += 1,
-                    other => self.metrics.add(other, 1),
-                },
-                _ => read += 1,
-            }
-        }
-        self.metrics.add(Metric::Applied, applied);
-        self.metrics.add(Metric::Read, read);
+        self.metrics.add_responses(&responses);
         if let Some(requests) = published {
             for (request, response) in requests.iter().zip(&responses) {
                 if let (Some(operation), Response::Applied(reply)) = (request.operation(), response) {

@@ -50,7 +50,7 @@ impl Process {
         Self {
             number,
             address,
-            ready: format!("/v1/works/{:032x}:0/1", 0),
+            ready: format!("/v1/internal/transactions/{:032x}:0/attempts/1", 0),
             program: program.to_owned(),
             config: config.to_owned(),
             data: folder.join(format!("server-{number}")),
@@ -155,7 +155,7 @@ impl Process {
     pub fn failpoints_reached(&self) -> Vec<String> {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(text.get(self.log_from..).unwrap_or_default());
-        let met = text.lines().filter(|line| line.contains("a planned fault"));
+        let met = text.lines().filter(|line| line.contains("failpoint reached"));
         met.filter_map(|line| Some(line.split("point=\"").nth(1)?.split('"').next()?.to_owned())).collect()
     }
 }

@@ -94,5 +94,5 @@ mutations! {
     NoTombstones, "a branch is held though it was aborted before", ["branches"], 100;
     SettleTwice, "a branch that has ended is ended again", ["branches"], 40;
     BranchesNotStored, "a partition's checkpoint goes without its branches", ["opening"], 100;
-    IgnoreBehind, "a value store that lost its last steps is served", ["history", "panic", "reads", "opening"], 200;
+    IgnoreBehind, "a value store that lost its last steps is served", ["history", "panic", "reads", "opening"], 2000;
 }

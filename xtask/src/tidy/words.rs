@@ -49,7 +49,6 @@ const RETIRED: &[(&str, &str)] = &[
 const PENDING: &[&str] = &[
     "clients/python/src/",
     "clients/python/tests/",
-    "crates/auth/src/",
     "crates/auth/tests/",
     "crates/clock/benches/",
     "crates/clock/src/",

@@ -22,7 +22,7 @@ fn all_passes_of_a_token_spend_from_one_rate() {
     other.spend(NOW, 1).unwrap();
     let throttled = one.clone().spend(NOW, 1).unwrap_err();
     assert_eq!(throttled, Throttled::Wait { retry_after: Duration::from_millis(100) });
-    assert_eq!(throttled.to_string(), "over the rate of this token, try again in 100 ms");
+    assert_eq!(throttled.to_string(), "over the rate limit of this token, try again in 100 ms");
     assert!(other.spend(NOW + 99, 1).is_err());
     other.spend(NOW + 100, 1).unwrap();
     assert_eq!(one.spend(NOW + 1000, 4), Err(Throttled::TooLarge { burst: 3 }));

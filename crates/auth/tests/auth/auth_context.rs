@@ -103,7 +103,7 @@ fn the_two_kinds_of_no_are_kept_apart() {
         AuthError::NoToken,
         AuthError::Unknown,
         AuthError::Expired,
-        AuthError::Withdrawn,
+        AuthError::Revoked,
         TokenError::Prefix.into(),
     ] {
         assert!(denied.is_about_the_token(), "{denied}");

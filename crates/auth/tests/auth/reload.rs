@@ -35,9 +35,9 @@ fn an_added_token_opens_and_a_removed_one_ends_its_passes() {
     assert_eq!(access.authenticate(added.reveal(), NOW).unwrap_err(), AuthError::Unknown);
 
     access.reload_if_changed().unwrap();
-    assert_eq!(gone.may("t", Right::Add, NOW), Err(AuthError::Withdrawn));
-    assert_eq!(gone.check(NOW), Err(AuthError::Withdrawn));
-    assert_eq!(gone.may_administer(NOW), Err(AuthError::Withdrawn));
+    assert_eq!(gone.may("t", Right::Add, NOW), Err(AuthError::Revoked));
+    assert_eq!(gone.check(NOW), Err(AuthError::Revoked));
+    assert_eq!(gone.may_administer(NOW), Err(AuthError::Revoked));
     assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), AuthError::Unknown);
     assert_eq!(stays.may("t", Right::Add, NOW), Ok(()));
     assert!(access.authenticate(added.reveal(), NOW).is_ok());
@@ -53,7 +53,7 @@ fn a_token_of_the_same_name_is_another_token() {
         book.add(everything("a"), &random(7), NOW)
     });
     access.reload_if_changed().unwrap();
-    assert_eq!(old.check(NOW), Err(AuthError::Withdrawn));
+    assert_eq!(old.check(NOW), Err(AuthError::Revoked));
     assert!(access.authenticate(new.unwrap().reveal(), NOW).is_ok());
 
     // Also if somebody gives the id another hash by hand.
@@ -65,7 +65,7 @@ fn a_token_of_the_same_name_is_another_token() {
     let other = if &text[at..=at] == "0" { "1" } else { "0" };
     fs::write(home.file.path(), [&text[..at], other, &text[at + 1..]].concat()).unwrap();
     assert!(access.reload_if_changed().unwrap());
-    assert_eq!(old.check(NOW), Err(AuthError::Withdrawn));
+    assert_eq!(old.check(NOW), Err(AuthError::Revoked));
     assert_eq!(access.authenticate(tokens[0].reveal(), NOW).unwrap_err(), AuthError::Unknown);
 }
 
@@ -99,7 +99,7 @@ fn a_rotation_ends_old_passes_at_its_moment() {
     home.file.edit(|book| book.rotate("a", &random(8), NOW, NOW)).unwrap();
     access.reload_if_changed().unwrap();
     for pass in [old, new] {
-        assert_eq!(pass.check(NOW), Err(AuthError::Withdrawn));
+        assert_eq!(pass.check(NOW), Err(AuthError::Revoked));
     }
 }
 

@@ -107,10 +107,10 @@ fn tampered_secrets_are_errors_with_a_place() {
     let end = begin + text[begin..].find(']').unwrap() + 1;
     let (place, why) = broken(&text[begin..end], "\"secrets\": []");
     assert_eq!(place, "tokens[0] (\"clicks\")");
-    assert!(why.contains("between 1 and 4"), "{why}");
+    assert!(why.contains("there must be 1 to 4"), "{why}");
     let one = text[begin + 12..end - 1].trim();
     let five = format!("\"secrets\": [{}]", [one; 5].join(","));
-    assert!(broken(&text[begin..end], &five).1.contains("between 1 and 4"));
+    assert!(broken(&text[begin..end], &five).1.contains("there must be 1 to 4"));
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn a_book_holds_so_many_and_no_more() {
     let fuller = format!("{head},{}\n  ]{tail}", first.replace("\"t0\"", "\"more\""));
     let broken = TokenStore::from_json(fuller.as_bytes()).unwrap_err();
     assert_eq!(broken.place, "tokens[10000] (\"more\")");
-    assert!(broken.why.contains("there can be no more"), "{broken}");
+    assert!(broken.why.contains("which is the maximum"), "{broken}");
 }
 
 #[test]

@@ -114,7 +114,7 @@ settings! {
             "Maximum time since the last use of the store; a clock further ahead is rejected as wrong";
     }
     "Transactions" {
-        server_number: usize = "1", "N", "Number of this server in [transactions], from 1";
+        server_number: usize = "1", "N", "Number of this server in the transaction cluster, from 1";
     }
     "Log" {
         log_level: LogLevel = "info", "LEVEL",

@@ -43,8 +43,11 @@ pub fn frame(address: &str, before: Option<&Sample>, now: &Sample, passed: Durat
         bytes("jeton_log_bytes_total")
     ));
     for (name, text) in [
-        ("jeton_trouble", "ERROR           storage error: see the log of the server, and jeton doctor there"),
-        ("jeton_upkeep_trouble", "ERROR           maintenance error: see the log of the server"),
+        (
+            "jeton_storage_error",
+            "ERROR           storage error: see the log of the server, and jeton doctor there",
+        ),
+        ("jeton_maintenance_error", "ERROR           maintenance error: see the log of the server"),
         ("jeton_index_damaged", "ERROR           the id index is damaged: see the log of the server"),
     ] {
         if now.get(name) > 0.0 {
@@ -69,8 +72,8 @@ fn tables(now: &Sample) -> Vec<String> {
                 number_format::bytes(bytes as u64),
                 format!(
                     "{} ({}){pressure}",
-                    number_format::percent(of("jeton_filter_error")),
-                    number_format::percent(of("jeton_filter_error_target"))
+                    number_format::percent(of("jeton_filter_false_positive_rate")),
+                    number_format::percent(of("jeton_filter_false_positive_rate_target"))
                 ),
             ]
         })
@@ -83,9 +86,9 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# HELP x y\njeton_operations_total{outcome=\"applied\"} 100\njeton_operations_total{outcome=\"busy\"} 0\n\
-        jeton_reads_total 7\njeton_connections{protocol=\"resp\"} 3\njeton_trouble 1\n\
+        jeton_reads_total 7\njeton_connections{protocol=\"resp\"} 3\njeton_storage_error 1\n\
         jeton_filter_bytes{table=\"clicks\",ids=\"dated\"} 4096\njeton_filter_ids{table=\"clicks\",ids=\"dated\"} 1234\n\
-        jeton_filter_error{table=\"clicks\",ids=\"dated\"} 0.0001\njeton_filter_error_target{table=\"clicks\",ids=\"dated\"} 0.001\n";
+        jeton_filter_false_positive_rate{table=\"clicks\",ids=\"dated\"} 0.0001\njeton_filter_false_positive_rate_target{table=\"clicks\",ids=\"dated\"} 0.001\n";
 
     #[test]
     fn a_frame_has_rates_tables_and_errors() {

@@ -25,12 +25,8 @@ pub fn print(found: &Value) -> Result<()> {
         let heading = ["DATABASE", "ID", "ATTEMPT", "AGE", "DECISION", "COORDINATOR", "STATUS", "LOCKS"];
         output::columns(&heading.map(String::from), &rows).iter().try_for_each(|line| output::line(line))?;
     }
-    for unreachable in items(found, "silent") {
-        output::line(&format!(
-            "{} is unreachable: {}",
-            text(unreachable, "database"),
-            text(unreachable, "why")
-        ))?;
+    for database in items(found, "unreachable") {
+        output::line(&format!("{} is unreachable: {}", text(database, "database"), text(database, "why")))?;
     }
     Ok(())
 }
@@ -44,7 +40,7 @@ fn row(branch: &Value) -> [String; 8] {
         branch["age_ms"].as_u64().map_or("unknown".into(), age),
         text(branch, "decision").to_owned(),
         text(branch, "executor").to_owned(),
-        text(branch, "sign").to_owned(),
+        text(branch, "coordinator_status").to_owned(),
         if locks.is_empty() { "unknown".into() } else { locks.join("; ") },
     ]
 }
@@ -64,7 +60,7 @@ fn age(millis: u64) -> String {
 pub fn print_status(status: &Value) -> Result<()> {
     let state = match text(status, "state") {
         "ended" => "completed",
-        "under-way" => "running on this server",
+        "running" => "running on this server",
         "undecided" => "no decision: it may be running on another server, or was never requested",
         "forgotten" => "forgotten: acknowledged by the client, or older than the window",
         other => other,
@@ -76,7 +72,7 @@ pub fn print_status(status: &Value) -> Result<()> {
         output::line(&format!("  result     {}: {result}", text(response, "outcome")))?;
     }
     for attempt in items(status, "tries") {
-        let store = text(attempt, "kept_in");
+        let store = text(attempt, "decision_store");
         let by =
             attempt["executor"].as_str().map_or(String::new(), |coordinator| format!(", by {coordinator}"));
         let databases: Vec<String> = items(attempt, "databases").iter().map(Value::to_string).collect();

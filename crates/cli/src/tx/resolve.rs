@@ -80,7 +80,7 @@ impl Resolve {
         let mut open = Vec::new();
         for branch in &branches {
             let text = |name: &str| branch[name].as_str().unwrap_or("?");
-            let ended = match text("ended") {
+            let ended = match text("outcome") {
                 "commit" => "committed, as decided",
                 "abort" => "rolled back",
                 _ => {

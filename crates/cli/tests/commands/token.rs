@@ -148,8 +148,5 @@ fn errors_of_the_user_name_a_fix() {
     let json: serde_json::Value = serde_json::from_str(&token(&["list", "--json"]).out).unwrap();
     assert_eq!(json["tokens"][0]["tables"][0]["rights"], "add");
     assert_eq!(json["tokens"][0]["server"], true);
-    has(
-        &token(&["create", "--name", "x", "--table", "t", "--right", "add"]).err,
-        &["there is a token named"],
-    );
+    has(&token(&["create", "--name", "x", "--table", "t", "--right", "add"]).err, &["a token named"]);
 }

@@ -147,5 +147,5 @@ pub fn tx_commands_run_show_and_list(bank: &Bank) {
     let wrong = cluster.run(&["tx", "run", "transfer", &from, &to, "amount=many"]);
     assert!(wrong.err.contains("amount") && wrong.err.contains("fix: "), "{}", wrong.err);
     assert_eq!(cluster.must(&["tx", "list"]), "Nothing is in doubt.\n");
-    assert_eq!(cluster.must(&["tx", "list", "--json"]), "{\"branches\":[],\"silent\":[]}\n");
+    assert_eq!(cluster.must(&["tx", "list", "--json"]), "{\"branches\":[],\"unreachable\":[]}\n");
 }

@@ -48,7 +48,7 @@ pub fn a_branch_left_behind_is_listed_and_resolved(bank: &Bank) {
     let lines: Vec<&str> = listed.lines().collect();
     assert_eq!(lines.len(), 3, "{listed}");
     for (line, database) in lines[1..].iter().zip(["ledger", "vault"]) {
-        for word in [database, &id, "none", "server 9, life dead, work ", "gone", "account"] {
+        for word in [database, &id, "none", "server 9, incarnation dead, work ", "gone", "account"] {
             // MariaDB does not report the locks of a branch without a session.
             let is_unknown = database == "vault" && word == "account";
             assert!(is_unknown || line.contains(word), "{word:?} is not in:\n{listed}");

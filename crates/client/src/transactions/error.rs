@@ -24,11 +24,11 @@ pub enum Problem {
     IdExpired,
     /// `id-mismatch`: the id belongs to another transaction.
     IdMismatch,
-    /// `unauthorized`: the server requires a valid token.
+    /// `unauthorized`, `token-invalid`: the server requires a valid token.
     Unauthorized,
     /// `forbidden`: the token lacks the right.
     Forbidden,
-    /// `outcome-unknown`, `no-answer-yet`: the transaction is in flight and has no outcome yet.
+    /// `outcome-unknown`: the transaction is in flight and has no outcome yet.
     OutcomeUnknown,
     /// `busy`, `not-ready`, `full`, `throttled`: the server did not start the transaction.
     Busy,

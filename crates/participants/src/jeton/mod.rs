@@ -150,7 +150,7 @@ impl Inner {
                 self.settings.setup(why, remedy)
             }
             // Another server suspected this one and aborted the branch. The next attempt has another name.
-            _ if kind == "branch-settled" || kind == "no-answer-yet" => self.settings.transient(why),
+            _ if kind == "branch-settled" || kind == "outcome-unknown" => self.settings.transient(why),
             429 | 500.. => self.settings.transient(why),
             _ if !kind.is_empty() => self.settings.statement(kind, why),
             status => self.settings.setup(format_args!("{status}: {why}"), "give the URL of a Jeton server"),

@@ -1,4 +1,4 @@
-//! Many operations in one request, independent of each other.
+//! Many independent operations in one request.
 
 use std::sync::Arc;
 
@@ -13,38 +13,38 @@ use utoipa::ToSchema;
 use super::change_body::ChangeBody;
 use super::json;
 use super::outcome_body::{Outcome, OutcomeList, ReplySource};
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
-/// The most operations of a request.
+/// Maximum number of operations in a request.
 pub const ITEMS_MAX: usize = 10_000;
 
 /// Operations, independent of each other.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchBody<'a> {
-    /// Up to 10,000 operations. Those on one counter are done in this order.
+    /// Up to 10,000 operations. Operations on one counter are applied in this order.
     #[serde(borrow)]
     #[schema(value_type = Vec<ChangeBody>)]
     operations: Vec<&'a RawValue>,
 }
 
-/// An operation that is to be done, and its table; or why it is not.
+/// An operation with its table, or the problem that prevents it.
 pub type PlannedOperation = Result<(Arc<Table>, Operation), Problem>;
 
-/// What became of an operation that was asked for in a burst.
+/// The outcome of an operation of a batch.
 pub fn outcome(table: &Table, partition: PartitionId, answered: Answered) -> Result<Outcome, Problem> {
     match answered {
         Answered::Applied(reply) => Ok(Outcome::of(table, partition, &reply?)),
-        _ => Err(EngineError::Storage("an operation was answered as something else".into()).into()),
+        _ => Err(EngineError::Storage("unexpected response to an operation".into()).into()),
     }
 }
 
-/// Does what is planned, all at once, and says what became of each.
-pub async fn all(asked: &RequestContext, planned: Vec<PlannedOperation>) -> OutcomeList {
+/// Applies the planned operations in one batch and returns their outcomes.
+pub async fn all(request: &RequestContext, planned: Vec<PlannedOperation>) -> OutcomeList {
     let asks = planned.iter().flatten().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
-    // If there is no answer in time, there is none to any of them.
-    let answers = asked.app.submit_batch(&asked.pass, asks).await.map(Vec::into_iter);
+    // A timeout is the problem of each of them.
+    let answers = request.app.submit_batch(&request.auth, asks).await.map(Vec::into_iter);
     let results = match answers {
         Err(problem) => planned
             .into_iter()
@@ -63,52 +63,54 @@ pub async fn all(asked: &RequestContext, planned: Vec<PlannedOperation>) -> Outc
     OutcomeList { results }
 }
 
-/// Refuses more items than can be done at a time.
+/// Rejects a request with too many items.
 pub fn check_number(number: usize) -> Result<(), Problem> {
     if number <= ITEMS_MAX {
         return Ok(());
     }
     let detail = format!(
-        "a request has at most {ITEMS_MAX} operations, not {number}: send several, or use the import"
+        "a request has at most {ITEMS_MAX} operations, not {number}: send several requests, or use the import"
     );
-    Err(Problem::new(Kind::TooLarge, detail).with("limit", ITEMS_MAX))
+    Err(Problem::new(ErrorCode::TooLarge, detail).with("limit", ITEMS_MAX))
 }
 
-/// Does many operations, independent of each other.
+/// Applies many independent operations.
 ///
-/// Each has its own id and its own outcome, in the order of the request: what `:add` and its siblings answer, and `status`. One that
-/// cannot be done does not keep the others from being done. The response is 200 whatever became of them.
+/// Each operation has its own id and its own outcome, in the order of the request: the body of the response
+/// to `:add`, and `status`. The failure of one does not affect the others. The status of the response is 200
+/// whatever their outcomes.
 #[utoipa::path(
     post, path = "/v1/batch", operation_id = "batch", tag = "counters", request_body = BatchBody,
-    responses((status = 200, body = OutcomeList, description = "What became of each."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "No list of operations."),
+    responses((status = 200, body = OutcomeList, description = "The outcome of each operation."),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "The body is not a list of operations."),
         (status = 413, body = ProblemBody, content_type = "application/problem+json", description = "More than 10,000 operations, or too many bytes."))
 )]
-pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
-    asked.no_key()?;
-    asked.must_be(&["application/json"])?;
-    let body = asked.whole().await?;
+pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+    request.no_key()?;
+    request.must_be(&["application/json"])?;
+    let body = request.whole().await?;
     let BatchBody { operations } = json::object(&body)?;
     check_number(operations.len())?;
-    asked.spend(operations.len())?;
-    let planned = operations.into_iter().map(|item| plan(&asked, item)).collect();
-    Ok(json::response(StatusCode::OK, &all(&asked, planned).await))
+    request.spend(operations.len())?;
+    let planned = operations.into_iter().map(|item| plan(&request, item)).collect();
+    Ok(json::response(StatusCode::OK, &all(&request, planned).await))
 }
 
-fn plan(asked: &RequestContext, item: &RawValue) -> PlannedOperation {
+fn plan(request: &RequestContext, item: &RawValue) -> PlannedOperation {
     let mut step: ChangeBody = json::object(item.get().as_bytes())?;
-    let table = step.table.take().ok_or_else(|| Problem::new(Kind::BadJson, "missing member `table`"))?;
-    asked.may(&table, step.op.right())?;
-    let table = asked.service().engine.table(&table)?;
-    let operation = operation(asked, &table, step)?;
+    let table =
+        step.table.take().ok_or_else(|| Problem::new(ErrorCode::BadJson, "missing member `table`"))?;
+    request.may(&table, step.op.right())?;
+    let table = request.service().engine.table(&table)?;
+    let operation = operation(request, &table, step)?;
     Ok((table, operation))
 }
 
-/// The operation of a step.
-pub fn operation(asked: &RequestContext, table: &Table, step: ChangeBody) -> Result<Operation, Problem> {
+/// The operation that a body describes.
+pub fn operation(request: &RequestContext, table: &Table, step: ChangeBody) -> Result<Operation, Problem> {
     let row = step.row()?;
-    let wanted = step.wanted()?;
-    let id = wanted.id.map(|id| table.settings().formats.parse(&id)).transpose()?;
-    let cell = asked.service().engine.cell(table, &row, &wanted.column)?;
-    Ok(Operation::single(id, cell, wanted.change)?)
+    let parsed = step.parse()?;
+    let id = parsed.id.map(|id| table.settings().formats.parse(&id)).transpose()?;
+    let cell = request.service().engine.cell(table, &row, &parsed.column)?;
+    Ok(Operation::single(id, cell, parsed.change)?)
 }

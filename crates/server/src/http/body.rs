@@ -1,4 +1,4 @@
-//! Bodies: read as a whole or line by line, and written as they come about.
+//! Request bodies, read as a whole or by line, and streamed response bodies.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use axum::body::{Body, Bytes};
 use hyper::body::{Body as _, Frame};
 use tokio::sync::mpsc;
 
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 
-/// Pieces of a response that may wait for a slow reader.
+/// Maximum number of chunks buffered for a slow client.
 const WAITING_MAX: usize = 16;
 
-/// The next bytes of a body; nothing at its end.
+/// The next bytes of a body; `None` at its end.
 pub async fn next(body: &mut Body, timeout: Duration) -> Result<Option<Bytes>, Problem> {
     let read = async {
         loop {
@@ -27,23 +27,23 @@ pub async fn next(body: &mut Body, timeout: Duration) -> Result<Option<Bytes>, P
                     }
                 }
                 Some(Err(error)) => {
-                    let detail = format!("the body broke off: {error}");
-                    return Err(Problem::new(Kind::BadRequest, detail));
+                    let detail = format!("the body is incomplete: {error}");
+                    return Err(Problem::new(ErrorCode::BadRequest, detail));
                 }
             }
         }
     };
     tokio::time::timeout(timeout, read).await.unwrap_or_else(|_| {
-        let detail = format!("the body did not go on within {timeout:?}");
-        Err(Problem::new(Kind::BadRequest, detail))
+        let detail = format!("no part of the body arrived within {timeout:?}");
+        Err(Problem::new(ErrorCode::BadRequest, detail))
     })
 }
 
-/// All of a body, if it is not larger than this and comes within this time.
+/// Reads a body of at most `limit` bytes within `timeout`.
 pub async fn whole(body: &mut Body, limit: usize, timeout: Duration) -> Result<Bytes, Problem> {
     let too_large = || {
-        let detail = format!("the body has more than {limit} bytes, which is the most that is taken here");
-        Problem::new(Kind::TooLarge, detail).with("limit", limit)
+        let detail = format!("the body has more than the maximum of {limit} bytes");
+        Problem::new(ErrorCode::TooLarge, detail).with("limit", limit)
     };
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
@@ -63,33 +63,33 @@ pub async fn whole(body: &mut Body, limit: usize, timeout: Duration) -> Result<B
     Ok(all.into())
 }
 
-/// A response that is written while it comes about.
+/// A streamed response body.
 pub struct Stream(mpsc::Receiver<Bytes>);
 
-/// Where such a response is written. Its end is when this is dropped.
+/// The writing end of a streamed body, which ends when this is dropped.
 pub struct Writer(mpsc::Sender<Bytes>);
 
-/// A response, and where to write it.
+/// A streamed body and its writer.
 pub fn channel() -> (Writer, Body) {
     let (writer, reader) = mpsc::channel(WAITING_MAX);
     (Writer(writer), Body::new(Stream(reader)))
 }
 
-/// Nobody reads any more.
+/// The client has disconnected.
 pub struct ReaderGone;
 
 impl Writer {
-    /// Writes a piece; waits while the reader is slow.
+    /// Writes a chunk, and waits while the client is slow.
     pub async fn write(&self, piece: impl Into<Bytes>) -> Result<(), ReaderGone> {
         self.0.send(piece.into()).await.map_err(|_| ReaderGone)
     }
 
-    /// Writes a piece, if that is possible at once.
+    /// Writes a chunk if the buffer has room, else drops it.
     pub fn write_if_room(&self, piece: impl Into<Bytes>) {
         let _else_lost = self.0.try_send(piece.into());
     }
 
-    /// Comes back when nobody reads any more.
+    /// Returns when the client has disconnected.
     pub async fn gone(&self) {
         self.0.closed().await;
     }
@@ -107,24 +107,24 @@ impl hyper::body::Body for Stream {
     }
 }
 
-/// Bytes as lines.
+/// Splits bytes into lines.
 pub struct Lines {
-    /// What came and was not given out.
+    /// The start of an incomplete line.
     rest: Vec<u8>,
     longest: usize,
 }
 
-/// A line beyond the limit: there is no telling where the next one begins in time.
+/// A line exceeds the limit, so that the start of the next line is unknown.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LineTooLong;
 
 impl Lines {
-    /// Lines of at most so many bytes.
+    /// Lines of at most `longest` bytes.
     pub fn new(longest: usize) -> Self {
         Self { rest: Vec::new(), longest }
     }
 
-    /// Takes more bytes, and gives out the lines that are whole now.
+    /// Adds bytes and calls `line` with each complete line.
     pub fn push(&mut self, bytes: &[u8], mut line: impl FnMut(&[u8])) -> Result<(), LineTooLong> {
         let mut pieces = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(piece) = pieces.next() {
@@ -145,7 +145,7 @@ impl Lines {
         Ok(())
     }
 
-    /// What comes after the last end of a line.
+    /// The bytes after the last line break.
     pub fn end(self) -> Vec<u8> {
         self.rest
     }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_however_the_bytes_come() {
+    fn lines_do_not_depend_on_chunks() {
         let text = b"one\n\ntwo\nthree";
         for step in 1..text.len() {
             let mut lines = Lines::new(5);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_beyond_the_limit_is_refused_before_it_ends() {
+    fn an_overlong_line_is_rejected_before_its_end() {
         let mut lines = Lines::new(5);
         assert_eq!(lines.push(b"12345\n123", |_| {}), Ok(()));
         assert_eq!(lines.push(b"456", |_| {}), Err(LineTooLong));

@@ -1,9 +1,11 @@
-//! Branches of transactions: what a transaction manager asks of a participant.
+//! Branches of transactions: this server as a participant of two-phase commit.
 //!
-//! To hold is to vote: 200 is *yes*, and everything else is *no*, or doubt, after which the branch is aborted. All three are safe to repeat.
+//! The response to a prepare is the vote: 200 is *yes*; anything else is *no* or unknown, and the coordinator
+//! aborts the branch. All three requests are idempotent.
 //!
-//! What must hold: who votes may add in every table that the branch adds in. To settle and to list is for those who may administer the server: a transaction manager ends
-//! what others of its kind left behind, in whatever tables, and a name says nothing about these once the branch has ended.
+//! What must hold: a prepare requires the right to add in every table of the branch. Commit, abort and list
+//! require the right to administer the server: a coordinator also finishes branches of other coordinators, in
+//! any table, and the name of a finished branch does not reveal its tables.
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
@@ -17,177 +19,184 @@ use utoipa::ToSchema;
 use super::change_body::{ChangeBody, ChangeKind};
 use super::error_mapping::SOON;
 use super::json;
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
-/// The most branches that are listed.
+/// Maximum number of listed branches.
 const LISTED_MAX: usize = 10_000;
 
-/// The most additions of one that are shown.
+/// Maximum number of listed additions of a branch.
 const HOLDS_MAX: usize = 32;
 
-/// What a branch adds.
+/// The additions of a branch.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"operations": [
     {"table": "stock", "row": "apples", "delta": -5, "min": 0}, {"table": "sold", "row": "apples", "delta": 5}
 ]}))]
 pub struct BranchBody {
-    /// The additions, up to 256, in any tables: with `table`, without `id`. Bounds are those of the counter after the whole branch.
+    /// Up to 256 additions in any tables, with `table` and without `id`. Bounds apply to the counter after
+    /// the whole branch.
     pub operations: Vec<ChangeBody>,
 }
 
-/// What became of a branch.
+/// The state of a branch.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"branch": "order-4711", "state": "held", "fresh": true}))]
 pub struct BranchDone {
-    /// Its name.
+    /// The name of the branch.
     branch: String,
     /// held, committed or aborted.
     state: &'static str,
-    /// Whether it was not so before.
+    /// Whether this request changed the state.
     fresh: bool,
 }
 
-/// The branches that are held.
+/// The prepared branches.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"branches": [{"branch": "order-4711", "age_ms": 12, "operations": 2, "holds": ["stock/apples: -5", "sold/apples: +5"]}], "more": false}))]
 pub struct BranchList {
-    /// The branches, the oldest first.
+    /// The branches, oldest first.
     branches: Vec<BranchItem>,
-    /// Whether there are more than are listed.
+    /// Whether the list is truncated.
     more: bool,
 }
 
-/// A branch that is held.
+/// A prepared branch.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BranchItem {
-    /// Its name.
+    /// The name of the branch.
     branch: String,
-    /// For how long it has been held, in milliseconds.
+    /// Time since the prepare in milliseconds.
     age_ms: u64,
-    /// How many counters it adds to.
+    /// Number of additions.
     operations: usize,
-    /// What it adds, for people: the first 32 of them, in no order.
+    /// Up to 32 of the additions as text, in any order.
     holds: Vec<String>,
 }
 
-/// Holds a branch of a transaction: its vote.
+/// Prepares a branch of a transaction; the response is the vote.
 ///
-/// With 200 the additions are held: nobody sees them yet, and they can be committed from now on whatever happens, because nothing is done to their counters meanwhile that would not leave
-/// them room. After any other answer, and after none, the branch is to be aborted. If the same is sent again, the answer is the same, with `fresh` false.
+/// After a 200 the additions are reserved: no client sees them yet, and a commit always succeeds, because the
+/// server rejects changes that would leave no room for them. After any other response, and after none, the
+/// coordinator must abort the branch. A repeated prepare gets the same response, with `fresh` false.
 #[utoipa::path(
     put, path = "/v1/branches/{branch}", operation_id = "holdBranch", tag = "branches", request_body = BranchBody,
     params(("branch" = String, Path, description = "The name of the branch: 1 to 200 bytes of text, percent-encoded.")),
-    responses((status = 200, body = BranchDone, description = "It is held: the vote is yes."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "bad-operation: there cannot be such a branch."),
+    responses((status = 200, body = BranchDone, description = "The branch is prepared: the vote is yes."),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "bad-operation: the branch is invalid."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to add in one of the tables."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "beyond-bound, overflow, not-a-counter: it cannot be, as the counters are. branch-settled: it has ended, as `ending` says."),
-        (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: another branch is held under this name."),
-        (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "held: other transactions hold what it needs. busy, full: it passes."))
+        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "beyond-bound, overflow, not-a-counter: the vote is no. branch-settled: the branch has finished with the outcome in `ending`."),
+        (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: another branch is prepared under this name."),
+        (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "held: another transaction has reserved the range. busy, full: retry later."))
 )]
-pub async fn put(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let (text, name) = named(&asked)?;
-    asked.no_key()?;
-    let body: BranchBody = asked.json().await?;
+pub async fn put(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+    let (text, name) = named(&request)?;
+    request.no_key()?;
+    let body: BranchBody = request.json().await?;
     if body.operations.len() > ADDITIONS_MAX {
         return Err(BranchError::TooMany.into());
     }
-    asked.spend(body.operations.len().max(1))?;
+    request.spend(body.operations.len().max(1))?;
     let mut additions = Vec::new();
     for (at, step) in body.operations.into_iter().enumerate() {
-        let one = addition(&asked, step).map_err(|problem| problem.at(&format!("operations[{at}]")))?;
+        let one = addition(&request, step).map_err(|problem| problem.at(&format!("operations[{at}]")))?;
         additions.push(one);
     }
-    let (service, pass) = (asked.app.service.clone(), asked.pass.clone());
+    let (service, auth) = (request.app.service.clone(), request.auth.clone());
     let vote =
-        work(&asked, async move { service.prepare_branch_as(&pass, &name, additions).await }).await??;
+        work(&request, async move { service.prepare_branch_as(&auth, &name, additions).await }).await??;
     match vote {
         PrepareResult::Prepared { fresh } => Ok(done(text, "held", fresh)),
         PrepareResult::Finished(ending) => Err(settled(ending)),
     }
 }
 
-fn addition(asked: &RequestContext, mut step: ChangeBody) -> Result<Addition, Problem> {
-    let table = step.table.take().ok_or_else(|| Problem::new(Kind::BadJson, "missing member `table`"))?;
-    asked.may(&table, Right::Add)?;
+fn addition(request: &RequestContext, mut step: ChangeBody) -> Result<Addition, Problem> {
+    let table =
+        step.table.take().ok_or_else(|| Problem::new(ErrorCode::BadJson, "missing member `table`"))?;
+    request.may(&table, Right::Add)?;
     if step.op != ChangeKind::Add || step.id.is_some() {
-        return Err(Problem::new(Kind::BadJson, "a branch only adds, and its name is the only id"));
+        return Err(Problem::new(
+            ErrorCode::BadJson,
+            "a branch has additions only, and its name is the only id",
+        ));
     }
-    let table = asked.service().engine.table(&table)?;
+    let table = request.service().engine.table(&table)?;
     let row = step.row()?;
-    let wanted = step.wanted()?;
-    let cell = asked.service().engine.cell(&table, &row, &wanted.column)?;
-    match wanted.change {
+    let parsed = step.parse()?;
+    let cell = request.service().engine.cell(&table, &row, &parsed.column)?;
+    match parsed.change {
         Change::Add(delta) => Ok(Addition { cell, delta, min: None, max: None }),
         Change::AddWithin { delta, min, max } => Ok(Addition { cell, delta, min, max }),
-        _ => unreachable!("it was seen above that it adds"),
+        _ => unreachable!("the kind is Add, checked above"),
     }
 }
 
-/// Commits a branch that is held: its additions count.
+/// Commits a prepared branch.
 ///
-/// Needs the right to administer the server. To commit again what is committed is no mistake, and counts nothing.
+/// Requires the right to administer the server. A repeated commit succeeds without effect.
 #[utoipa::path(
     post, path = "/v1/branches/{branch}/commit", operation_id = "commitBranch", tag = "branches",
     params(("branch" = String, Path, description = "The name of the branch, percent-encoded.")),
-    responses((status = 200, body = BranchDone, description = "It is committed."),
+    responses((status = 200, body = BranchDone, description = "The branch is committed."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."),
-        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-branch: it is not held, or not all of it, and was not committed."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: it was aborted."))
+        (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-branch: the branch is not prepared, or not all of it, and was not committed."),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: the branch was aborted."))
 )]
-pub async fn commit(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    settle(&asked, BranchOutcome::Commit).await
+pub async fn commit(request: RequestContext) -> Result<Response<Body>, Problem> {
+    finish(&request, BranchOutcome::Commit).await
 }
 
-/// Aborts a branch, whether it is held or not: nothing of it counts, and it will not be held.
+/// Aborts a branch, whether it is prepared or not.
 ///
-/// Needs the right to administer the server. That it was aborted is remembered for seven days: a vote that is still on its way is refused when it comes.
+/// Requires the right to administer the server. The server keeps the outcome for seven days, so that it
+/// rejects a prepare that arrives after the abort.
 #[utoipa::path(
     post, path = "/v1/branches/{branch}/abort", operation_id = "abortBranch", tag = "branches",
     params(("branch" = String, Path, description = "The name of the branch, percent-encoded.")),
-    responses((status = 200, body = BranchDone, description = "It is aborted."),
+    responses((status = 200, body = BranchDone, description = "The branch is aborted."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: it was committed."))
+        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "branch-settled: the branch was committed."))
 )]
-pub async fn abort(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    settle(&asked, BranchOutcome::Abort).await
+pub async fn abort(request: RequestContext) -> Result<Response<Body>, Problem> {
+    finish(&request, BranchOutcome::Abort).await
 }
 
-async fn settle(asked: &RequestContext, ending: BranchOutcome) -> Result<Response<Body>, Problem> {
-    asked.may_administer()?;
-    let (text, name) = named(asked)?;
-    asked.spend(1)?;
-    let service = asked.app.service.clone();
-    let outcome = work(asked, async move { service.finish_branch(&name, ending).await }).await??;
+async fn finish(request: &RequestContext, ending: BranchOutcome) -> Result<Response<Body>, Problem> {
+    request.may_administer()?;
+    let (text, name) = named(request)?;
+    request.spend(1)?;
+    let service = request.app.service.clone();
+    let outcome = work(request, async move { service.finish_branch(&name, ending).await }).await??;
     match (outcome, ending) {
         (FinishResult::Done { fresh, .. }, BranchOutcome::Commit) => Ok(done(text, "committed", fresh)),
         (FinishResult::Done { fresh, .. }, BranchOutcome::Abort) => Ok(done(text, "aborted", fresh)),
         (FinishResult::Otherwise, BranchOutcome::Commit) => Err(settled(BranchOutcome::Abort)),
         (FinishResult::Otherwise, BranchOutcome::Abort) => Err(settled(BranchOutcome::Commit)),
         (FinishResult::Unknown, _) => {
-            let detail =
-                "the branch is not held, or not all of it, and was not committed as far as is remembered";
-            Err(Problem::new(Kind::UnknownBranch, detail))
+            let detail = "the branch is not prepared, or not all of it, and no commit of it is recorded";
+            Err(Problem::new(ErrorCode::UnknownBranch, detail))
         }
     }
 }
 
-/// Lists the branches that are held, the oldest first, up to 10,000 of them.
+/// Lists up to 10,000 prepared branches, oldest first.
 ///
-/// Needs the right to administer the server. One that is held for long is the remains of a transaction that nobody ended.
+/// Requires the right to administer the server. A branch that is prepared for long was left by a failed
+/// coordinator.
 #[utoipa::path(
     get, path = "/v1/branches", operation_id = "listBranches", tag = "branches",
-    responses((status = 200, body = BranchList, description = "What is held."),
+    responses((status = 200, body = BranchList, description = "The prepared branches."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "No right to administer the server."))
 )]
-pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    asked.may_administer()?;
-    asked.spend(1)?;
-    let mut held = asked.app.in_time(asked.service().engine.prepared_branches()).await??;
+pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
+    request.may_administer()?;
+    request.spend(1)?;
+    let mut held = request.app.in_time(request.service().engine.prepared_branches()).await??;
     held.sort_by(|one, other| (one.since, &one.name).cmp(&(other.since, &other.name)));
-    let (now, more) = (asked.service().millis(), held.len() > LISTED_MAX);
-    let catalog = asked.service().engine.catalog();
+    let (now, more) = (request.service().millis(), held.len() > LISTED_MAX);
+    let catalog = request.service().engine.catalog();
     let item = |held: PreparedBranchInfo| BranchItem {
         branch: String::from_utf8_lossy(held.name.as_bytes()).into_owned(),
         age_ms: now.saturating_sub(held.since),
@@ -198,7 +207,7 @@ pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
     Ok(json::response(StatusCode::OK, &BranchList { branches, more }))
 }
 
-/// An addition, for people: `stock/apples: -5`.
+/// An addition as text: `stock/apples: -5`.
 fn shown(catalog: &Catalog, one: &Addition) -> String {
     let table = catalog.get(one.cell.table()).map_or("?", |table| &table.name);
     let (row, column) = one.cell.row_and_column();
@@ -207,25 +216,26 @@ fn shown(catalog: &Catalog, one: &Addition) -> String {
     format!("{table}/{row}{between}{column}: {:+}", one.delta)
 }
 
-/// The name of the branch in the path, as text and as it is.
-fn named(asked: &RequestContext) -> Result<(String, BranchName), Problem> {
-    let text = asked.text_part(2)?;
+/// The name of the branch in the path, as text and parsed.
+fn named(request: &RequestContext) -> Result<(String, BranchName), Problem> {
+    let text = request.text_part(2)?;
     let name = BranchName::new(text.as_bytes())?;
     Ok((text, name))
 }
 
-/// Does something that must come to its end, also if whoever asked has gone.
+/// Runs work that must complete also if the client disconnects.
 async fn work<T: Send + 'static>(
-    asked: &RequestContext,
+    request: &RequestContext,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Problem> {
     let work = tokio::spawn(work);
-    match tokio::time::timeout(asked.service().options.request_timeout, work).await {
+    match tokio::time::timeout(request.service().options.request_timeout, work).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(_)) => Err(EngineError::Closed.into()),
         Err(_) => {
-            let detail = "there was no answer within the time allowed; what became of the branch is not known here: ask again";
-            Err(Problem::new(Kind::NoAnswerYet, detail).again_after(SOON))
+            let detail = "the request did not complete within the request timeout, and the state of the branch is unknown: \
+                          retry";
+            Err(Problem::new(ErrorCode::OutcomeUnknown, detail).retry_in(SOON))
         }
     }
 }
@@ -237,7 +247,7 @@ fn done(branch: String, state: &'static str, fresh: bool) -> Response<Body> {
 fn settled(ending: BranchOutcome) -> Problem {
     let (name, detail) = match ending {
         BranchOutcome::Commit => ("commit", "the branch was committed"),
-        BranchOutcome::Abort => ("abort", "the branch was aborted, perhaps before it was ever held"),
+        BranchOutcome::Abort => ("abort", "the branch was aborted, possibly before it was prepared"),
     };
-    Problem::new(Kind::BranchSettled, detail).with("ending", name)
+    Problem::new(ErrorCode::BranchFinished, detail).with("ending", name)
 }

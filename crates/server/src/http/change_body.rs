@@ -1,4 +1,4 @@
-//! What a body asks for, as changes of the store.
+//! Request bodies that change counters.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,30 +8,30 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::json::JsonInteger;
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 
-/// What can be done to a counter.
+/// A kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
-    /// Adds to it.
+    /// Adds to a counter.
     #[default]
     Add,
-    /// Makes it a counter with a value.
+    /// Sets a counter to a value.
     Set,
-    /// Makes it a counter at zero.
+    /// Sets a counter to zero.
     Reset,
-    /// Empties it.
+    /// Deletes the cell.
     Delete,
-    /// Makes it hold bytes.
+    /// Stores bytes in the cell.
     Put,
 }
 
 impl ChangeKind {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 5] = [Self::Add, Self::Set, Self::Reset, Self::Delete, Self::Put];
 
-    /// As it is written.
+    /// The name in paths and bodies.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -42,8 +42,8 @@ impl ChangeKind {
         }
     }
 
-    /// The right it takes. Who may add need not be trusted with more: adding cannot take back what others have counted, everything
-    /// else can.
+    /// The required right. `add` suffices for additions only, because every other change can destroy the
+    /// counts of other clients.
     pub const fn right(self) -> Right {
         match self {
             Self::Add => Right::Add,
@@ -57,28 +57,28 @@ impl ChangeKind {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"delta": 1, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
 pub struct AddBody {
-    /// What to add; may be negative.
+    /// The number to add; may be negative.
     pub delta: JsonInteger,
-    /// The id of the operation, in a format that the table takes. It may come in the header `Idempotency-Key` instead.
+    /// The id of the operation, in a format of the table. Alternatively in the header `Idempotency-Key`.
     pub id: Option<String>,
-    /// If the sum would be below this, nothing is added, and that is remembered under the id.
+    /// If the sum would be below this, nothing is added, and the refusal is stored under the id.
     pub min: Option<JsonInteger>,
-    /// If the sum would be above this, nothing is added, and that is remembered under the id.
+    /// If the sum would be above this, nothing is added, and the refusal is stored under the id.
     pub max: Option<JsonInteger>,
-    /// The column, as family:qualifier; without it, the row's unnamed one.
+    /// The column, as family:qualifier; default: the unnamed column of the row.
     pub column: Option<String>,
 }
 
-/// Makes a counter of a value.
+/// Sets a counter to a value.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"value": 100, "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
 pub struct SetBody {
     /// The value.
     pub value: JsonInteger,
-    /// The id of the operation. It may come in the header `Idempotency-Key` instead.
+    /// The id of the operation. Alternatively in the header `Idempotency-Key`.
     pub id: Option<String>,
-    /// The column, as family:qualifier; without it, the row's unnamed one.
+    /// The column, as family:qualifier; default: the unnamed column of the row.
     pub column: Option<String>,
 }
 
@@ -87,13 +87,13 @@ pub struct SetBody {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
 pub struct PlainBody {
-    /// The id of the operation. It may come in the header `Idempotency-Key` instead.
+    /// The id of the operation. Alternatively in the header `Idempotency-Key`.
     pub id: Option<String>,
-    /// The column, as family:qualifier; without it, the row's unnamed one.
+    /// The column, as family:qualifier; default: the unnamed column of the row.
     pub column: Option<String>,
 }
 
-/// Makes a cell hold bytes: either text or base64.
+/// Stores bytes in a cell: either text or base64.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"text": "blue", "id": "01890a5d-ac96-774b-bcce-b302099a8057"}))]
@@ -102,9 +102,9 @@ pub struct PutBody {
     pub text: Option<String>,
     /// The bytes, as base64 (RFC 4648, section 4).
     pub base64: Option<String>,
-    /// The id of the operation. It may come in the header `Idempotency-Key` instead.
+    /// The id of the operation. Alternatively in the header `Idempotency-Key`.
     pub id: Option<String>,
-    /// The column, as family:qualifier; without it, the row's unnamed one.
+    /// The column, as family:qualifier; default: the unnamed column of the row.
     pub column: Option<String>,
 }
 
@@ -119,16 +119,16 @@ pub struct ChangeBody {
     pub row: Option<String>,
     /// The row, as base64, if it is not text.
     pub row_base64: Option<String>,
-    /// The column, as family:qualifier; without it, the row's unnamed one.
+    /// The column, as family:qualifier; default: the unnamed column of the row.
     pub column: Option<String>,
-    /// What to do.
+    /// The kind of change.
     #[serde(default)]
     pub op: ChangeKind,
-    /// For add: what to add.
+    /// For add: the number to add.
     pub delta: Option<JsonInteger>,
-    /// For add: the least sum.
+    /// For add: the minimum of the sum.
     pub min: Option<JsonInteger>,
-    /// For add: the greatest sum.
+    /// For add: the maximum of the sum.
     pub max: Option<JsonInteger>,
     /// For set: the value.
     pub value: Option<JsonInteger>,
@@ -136,25 +136,25 @@ pub struct ChangeBody {
     pub text: Option<String>,
     /// For put: the bytes, as base64.
     pub base64: Option<String>,
-    /// The id of the operation, in a format that the table takes.
+    /// The id of the operation, in a format of the table.
     pub id: Option<String>,
 }
 
-/// What to change, and where.
+/// A change with its column and id.
 pub struct ParsedChange {
     /// The change.
     pub change: Change,
     /// The column.
     pub column: Column,
-    /// The id, as it came.
+    /// The id as text.
     pub id: Option<String>,
 }
 
 fn wrong(detail: impl Into<String>) -> Problem {
-    Problem::new(Kind::BadJson, detail)
+    Problem::new(ErrorCode::BadJson, detail)
 }
 
-/// A column as text; none is the unnamed one.
+/// Parses a column; `None` is the unnamed column.
 pub fn column(text: Option<&[u8]>) -> Result<Column, Problem> {
     Ok(text.map(Column::parse).transpose()?.unwrap_or_default())
 }
@@ -172,7 +172,7 @@ fn put(text: Option<String>, base64: Option<String>) -> Result<Change, Problem> 
     let bytes = match (text, base64) {
         (Some(text), None) => text.into_bytes(),
         (None, Some(base64)) => bytes("base64", &base64)?,
-        _ => return Err(wrong("give the bytes either as `text` or as `base64`")),
+        _ => return Err(wrong("send the bytes either as `text` or as `base64`")),
     };
     Ok(Change::Put(bytes.into()))
 }
@@ -182,8 +182,8 @@ fn bytes(member: &str, base64: &str) -> Result<Vec<u8>, Problem> {
 }
 
 impl AddBody {
-    /// What it asks for.
-    pub fn wanted(self) -> Result<ParsedChange, Problem> {
+    /// The change that the body describes.
+    pub fn parse(self) -> Result<ParsedChange, Problem> {
         let change = add(self.delta, self.min, self.max);
         let column = column(self.column.as_deref().map(str::as_bytes))?;
         Ok(ParsedChange { change, column, id: self.id })
@@ -191,24 +191,24 @@ impl AddBody {
 }
 
 impl SetBody {
-    /// What it asks for.
-    pub fn wanted(self) -> Result<ParsedChange, Problem> {
+    /// The change that the body describes.
+    pub fn parse(self) -> Result<ParsedChange, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
         Ok(ParsedChange { change: Change::Set(self.value.0), column, id: self.id })
     }
 }
 
 impl PlainBody {
-    /// What it asks for.
-    pub fn wanted(self, change: Change) -> Result<ParsedChange, Problem> {
+    /// The change that the body describes.
+    pub fn parse(self, change: Change) -> Result<ParsedChange, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
         Ok(ParsedChange { change, column, id: self.id })
     }
 }
 
 impl PutBody {
-    /// What it asks for.
-    pub fn wanted(self) -> Result<ParsedChange, Problem> {
+    /// The change that the body describes.
+    pub fn parse(self) -> Result<ParsedChange, Problem> {
         let column = column(self.column.as_deref().map(str::as_bytes))?;
         Ok(ParsedChange { change: put(self.text, self.base64)?, column, id: self.id })
     }
@@ -220,12 +220,12 @@ impl ChangeBody {
         match (&self.row, &self.row_base64) {
             (Some(row), None) => Ok(row.as_bytes().to_vec()),
             (None, Some(row)) => bytes("row_base64", row),
-            _ => Err(wrong("give the row either as `row` or as `row_base64`")),
+            _ => Err(wrong("send the row either as `row` or as `row_base64`")),
         }
     }
 
-    /// What it asks for.
-    pub fn wanted(self) -> Result<ParsedChange, Problem> {
+    /// The change that the body describes.
+    pub fn parse(self) -> Result<ParsedChange, Problem> {
         let verb = self.op;
         let members = [
             ("delta", self.delta.is_some(), verb == ChangeKind::Add),
@@ -235,7 +235,7 @@ impl ChangeBody {
             ("text", self.text.is_some(), verb == ChangeKind::Put),
             ("base64", self.base64.is_some(), verb == ChangeKind::Put),
         ];
-        // What would be ignored was meant for something.
+        // A member without effect is an error of the client.
         if let Some((member, ..)) = members.iter().find(|(_, is_there, belongs)| *is_there && !belongs) {
             return Err(wrong(format!("`{member}` has no meaning for the op \"{}\"", verb.name())));
         }

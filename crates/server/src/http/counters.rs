@@ -1,10 +1,11 @@
-//! Counters: changing one, reading one, reading many.
+//! Changes and reads of counters.
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jeton_auth::Right;
+use jeton_core::rfc3339;
 use jeton_core::{Cell, Change, Durability, Operation, Table, Value};
 use jeton_engine::{Ask, EngineError, Response as Answered};
 use serde::Serialize;
@@ -12,16 +13,16 @@ use utoipa::ToSchema;
 
 use super::change_body::{AddBody, ChangeKind, ParsedChange, PlainBody, PutBody, SetBody, column};
 use super::outcome_body::{Outcome, durability};
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::query::Query;
 use super::request_context::{RequestContext, decoded};
-use super::{date, json, list_counters};
+use super::{json, list_counters};
 use crate::Service;
 
-/// The most rows that are read by one request.
+/// Maximum number of rows in a read.
 pub const ROWS_MAX: usize = 1000;
 
-/// What a cell holds.
+/// The content of a cell.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"row": "page-7", "value": 7, "value_text": "7", "exists": true}))]
 pub struct Counter {
@@ -31,29 +32,29 @@ pub struct Counter {
     /// The row as base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row_base64: Option<String>,
-    /// The column, if it has a name and that is text.
+    /// The column, if it is named and is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
     /// The column as base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column_base64: Option<String>,
-    /// The counter; 0 if there is none, null if the cell holds bytes.
+    /// The counter; 0 if the cell is empty, null if it contains bytes.
     pub value: Option<i64>,
-    /// The same as text, for programs whose numbers end at 2^53.
+    /// The same as text, for clients whose numbers end at 2^53.
     pub value_text: Option<String>,
-    /// Whether the cell holds anything.
+    /// Whether the cell is not empty.
     pub exists: bool,
-    /// What the cell holds, if that is text and no counter.
+    /// The bytes of the cell, if they are text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What the cell holds as base64, if that is no counter.
+    /// The bytes of the cell as base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// When the cell will be empty, if it is to be.
+    /// Time at which the cell expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub expires: Option<String>,
-    /// "relaxed", if a crash may take back what this shows.
+    /// "relaxed" if a crash may lose the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durability: Option<&'static str>,
 }
@@ -61,21 +62,21 @@ pub struct Counter {
 /// Counters.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Counters {
-    /// The counters: in the order of the rows that were asked for, or in an order of the store's own.
+    /// The counters: in the order of the rows in the query, or in the order of the store.
     pub counters: Vec<Counter>,
-    /// Where to go on, as `after`; null if there is nothing more.
+    /// The value of `after` for the next page; null on the last page.
     pub next: Option<String>,
 }
 
 impl Counter {
-    /// What a cell holds.
+    /// The content of a cell.
     pub fn new(table: &Table, cell: &Cell, value: Option<Value>) -> Self {
         let (row, column) = cell.row_and_column();
         let (row, row_base64) = text_or_base64(row);
         let (column, column_base64) =
             if column.is_empty() { (None, None) } else { text_or_base64(column.to_vec()) };
         let exists = value.is_some();
-        let expires = value.as_ref().and_then(Value::until).map(date::format);
+        let expires = value.as_ref().and_then(Value::until).map(rfc3339::format);
         let (counter, bytes) = match value.map(Value::plain) {
             None => (Some(0), None),
             Some(Value::Bytes(bytes)) => (None, Some(bytes)),
@@ -98,7 +99,7 @@ impl Counter {
     }
 }
 
-/// Bytes as text, or if they are none, as base64.
+/// Bytes as text, or as base64 if they are not UTF-8.
 pub fn text_or_base64(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
     match String::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
@@ -106,65 +107,68 @@ pub fn text_or_base64(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
     }
 }
 
-/// What a read was answered.
+/// The value of a response to a read.
 pub fn value(answered: Answered) -> Result<Option<Value>, Problem> {
     match answered {
         Answered::Read(value) => Ok(value?),
-        Answered::Applied(Err(refusal)) | Answered::Recalled(Err(refusal)) => Err(refusal.into()),
-        _ => Err(EngineError::Storage("a read was answered as something else".into()).into()),
+        Answered::Applied(Err(error)) | Answered::Recalled(Err(error)) => Err(error.into()),
+        _ => Err(EngineError::Storage("unexpected response to a read".into()).into()),
     }
 }
 
-/// The cells of rows, read together.
-pub async fn read(asked: &RequestContext, table: &Table, cells: Vec<Cell>) -> Result<Vec<Counter>, Problem> {
+/// Reads cells in one batch.
+pub async fn read(
+    request: &RequestContext,
+    table: &Table,
+    cells: Vec<Cell>,
+) -> Result<Vec<Counter>, Problem> {
     let asks = cells.iter().cloned().map(Ask::Read).collect();
-    let answers = asked.app.submit_batch(&asked.pass, asks).await?;
+    let answers = request.app.submit_batch(&request.auth, asks).await?;
     cells.iter().zip(answers).map(|(cell, answer)| Ok(Counter::new(table, cell, value(answer)?))).collect()
 }
 
 /// `POST /v1/tables/{table}/counters/{row}:{verb}`.
-pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
-    // The last colon that is not encoded: rows may have some of their own.
-    let last = asked.raw_part(4).to_owned();
+pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+    // The last colon that is not encoded, because rows may contain colons.
+    let last = request.raw_part(4).to_owned();
     let found = last
         .rsplit_once(':')
         .and_then(|(row, verb)| Some((row, ChangeKind::ALL.into_iter().find(|known| known.name() == verb)?)));
     let Some((row, verb)) = found else {
-        let detail =
-            "what to do with a counter is said at the end of its path: :add, :set, :reset, :delete or :put";
-        return Err(Problem::new(Kind::NotFound, detail));
+        let detail = "the path of a change ends with :add, :set, :reset, :delete or :put";
+        return Err(Problem::new(ErrorCode::NotFound, detail));
     };
     let row = decoded(row)?;
-    let table = asked.table(verb.right())?;
-    asked.spend(1)?;
-    let wanted = match verb {
-        ChangeKind::Add => add(&mut asked).await?,
-        ChangeKind::Set => set(&mut asked).await?,
-        ChangeKind::Reset => reset(&mut asked).await?,
-        ChangeKind::Delete => delete(&mut asked).await?,
-        ChangeKind::Put => put(&mut asked).await?,
+    let table = request.table(verb.right())?;
+    request.spend(1)?;
+    let parsed = match verb {
+        ChangeKind::Add => add(&mut request).await?,
+        ChangeKind::Set => set(&mut request).await?,
+        ChangeKind::Reset => reset(&mut request).await?,
+        ChangeKind::Delete => delete(&mut request).await?,
+        ChangeKind::Put => put(&mut request).await?,
     };
-    let operation = single(&asked, &table, &row, wanted)?;
+    let operation = single(&request, &table, &row, parsed)?;
     let partition = operation.partition();
-    let reply = asked.app.apply(&asked.pass, operation).await?;
+    let reply = request.app.apply(&request.auth, operation).await?;
     Ok(Outcome::of(&table, partition, &reply).respond())
 }
 
 fn single(
-    asked: &RequestContext,
+    request: &RequestContext,
     table: &Table,
     row: &[u8],
-    wanted: ParsedChange,
+    parsed: ParsedChange,
 ) -> Result<Operation, Problem> {
-    let id = asked.id(wanted.id, table.settings().formats)?;
-    let cell = asked.service().engine.cell(table, row, &wanted.column)?;
-    Ok(Operation::single(id, cell, wanted.change)?)
+    let id = request.id(parsed.id, table.settings().formats)?;
+    let cell = request.service().engine.cell(table, row, &parsed.column)?;
+    Ok(Operation::single(id, cell, parsed.change)?)
 }
 
 /// Adds to a counter, once.
 ///
-/// However often the same id comes, it counts once, and every retry gets the first answer, marked `replayed`. With `min` or `max` the
-/// sum is kept within bounds: a refusal is an answer too (`applied: false`), and is remembered like any other.
+/// Requests with the same id count once, and every retry gets the first result, marked `replayed`. `min` and
+/// `max` bound the sum: a refusal is a result too (`applied: false`) and is stored like any other.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/counters/{row}:add", operation_id = "addToCounter", tag = "counters", request_body = AddBody,
     params(
@@ -173,83 +177,84 @@ fn single(
         ("Idempotency-Key" = Option<String>, Header, description = "The id, as a string in quotes (draft-ietf-httpapi-idempotency-key-header-06)."),
     ),
     responses(
-        (status = 200, body = Outcome, description = "What became of it. On a replay with `Idempotency-Replayed: true`."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-required, id-invalid, id-conflict, id-from-future, epoch-ahead, bad-json, bad-operation: mend it, keep the id."),
-        (status = 401, body = ProblemBody, content_type = "application/problem+json", description = "No valid token."),
+        (status = 200, body = Outcome, description = "The outcome. A replay has the header `Idempotency-Replayed: true`."),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-required, id-invalid, id-conflict, id-from-future, epoch-ahead, bad-json, bad-operation: correct the request, keep the id."),
+        (status = 401, body = ProblemBody, content_type = "application/problem+json", description = "unauthorized, token-invalid."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "The token lacks the right `add`."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."),
-        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "no-answer-yet (retry with the same id), unknown-session, fenced, overflow, not-a-counter."),
-        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "id-expired: it is not known any more whether this id was counted, and it is not counted now."),
+        (status = 409, body = ProblemBody, content_type = "application/problem+json", description = "outcome-unknown (retry with the same id), unknown-session, fenced, overflow, not-a-counter."),
+        (status = 410, body = ProblemBody, content_type = "application/problem+json", description = "id-expired: the server no longer knows whether this id was counted, and does not count it now."),
         (status = 422, body = ProblemBody, content_type = "application/problem+json", description = "id-mismatch: the id was used for another operation."),
-        (status = 429, body = ProblemBody, content_type = "application/problem+json", description = "throttled: more than the rate of the token."),
+        (status = 429, body = ProblemBody, content_type = "application/problem+json", description = "throttled: above the rate limit of the token."),
         (status = 503, body = ProblemBody, content_type = "application/problem+json", description = "busy, full or closing: retry with the same id."),
     )
 )]
-pub async fn add(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    asked.json::<AddBody>().await?.wanted()
+pub async fn add(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
+    request.json::<AddBody>().await?.parse()
 }
 
-/// Makes a counter of a value. Needs the right `admin`.
+/// Sets a counter to a value. Requires the right `admin`.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/counters/{row}:set", operation_id = "setCounter", tag = "counters", request_body = SetBody,
     params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
-    responses((status = 200, body = Outcome, description = "What became of it."),
+    responses((status = 200, body = Outcome, description = "The outcome."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn set(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    asked.json::<SetBody>().await?.wanted()
+pub async fn set(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
+    request.json::<SetBody>().await?.parse()
 }
 
-/// Makes a counter at zero. Needs the right `admin`.
+/// Sets a counter to zero. Requires the right `admin`.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/counters/{row}:reset", operation_id = "resetCounter", tag = "counters", request_body = PlainBody,
     params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
-    responses((status = 200, body = Outcome, description = "What became of it."),
+    responses((status = 200, body = Outcome, description = "The outcome."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn reset(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    asked.json::<PlainBody>().await?.wanted(Change::Reset)
+pub async fn reset(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
+    request.json::<PlainBody>().await?.parse(Change::Reset)
 }
 
-/// Empties a cell. Needs the right `admin`.
+/// Deletes a cell. Requires the right `admin`.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/counters/{row}:delete", operation_id = "deleteCounter", tag = "counters", request_body = PlainBody,
     params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
-    responses((status = 200, body = Outcome, description = "What became of it; the value is null."),
+    responses((status = 200, body = Outcome, description = "The outcome; the value is null."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn delete(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    asked.json::<PlainBody>().await?.wanted(Change::Delete)
+pub async fn delete(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
+    request.json::<PlainBody>().await?.parse(Change::Delete)
 }
 
-/// Makes a cell hold bytes instead of a counter. Needs the right `admin`.
+/// Stores bytes in a cell instead of a counter. Requires the right `admin`.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/counters/{row}:put", operation_id = "putBytes", tag = "counters", request_body = PutBody,
     params(("table" = String, Path, description = "The table."), ("row" = String, Path, description = "The row, percent-encoded.")),
-    responses((status = 200, body = Outcome, description = "What became of it; the value is null."),
+    responses((status = 200, body = Outcome, description = "The outcome; the value is null."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn put(asked: &mut RequestContext) -> Result<ParsedChange, Problem> {
-    asked.json::<PutBody>().await?.wanted()
+pub async fn put(request: &mut RequestContext) -> Result<ParsedChange, Problem> {
+    request.json::<PutBody>().await?.parse()
 }
 
 /// Reads a counter.
 ///
-/// A counter that does not exist reads as 0 with `exists: false`: adding to it works at once, so there is nothing wrong with it.
+/// A counter that does not exist reads as 0 with `exists: false`, because an addition to it needs no
+/// creation.
 #[utoipa::path(
     get, path = "/v1/tables/{table}/counters/{row}", operation_id = "readCounter", tag = "counters",
     params(("table" = String, Path, description = "The table."),
         ("row" = String, Path, description = "The row: any bytes, percent-encoded; a slash is %2F."),
         ("column" = Option<String>, Query, description = "The column, as family:qualifier.")),
-    responses((status = 200, body = Counter, description = "What the cell holds."),
+    responses((status = 200, body = Counter, description = "The content of the cell."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let table = asked.table(Right::Read)?;
-    asked.spend(1)?;
-    let query = asked.query(&["column"])?;
-    let cell = cell(asked.service(), &table, &asked.part(4)?, &query)?;
-    let counters = read(&asked, &table, vec![cell]).await?;
+pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+    let table = request.table(Right::Read)?;
+    request.spend(1)?;
+    let query = request.query(&["column"])?;
+    let cell = cell(request.service(), &table, &request.part(4)?, &query)?;
+    let counters = read(&request, &table, vec![cell]).await?;
     match &counters[..] {
         [counter] => Ok(json::response(StatusCode::OK, counter)),
         _ => Err(EngineError::Closed.into()),
@@ -260,44 +265,44 @@ fn cell(service: &Service, table: &Table, row: &[u8], query: &Query) -> Result<C
     Ok(service.engine.cell(table, row, &column(query.one("column")?)?)?)
 }
 
-/// Reads many counters: those of given rows, or all whose rows begin alike, a page at a time.
+/// Reads many counters: those of given rows, or those of a prefix, by page.
 ///
-/// With `row`, which may be repeated, each is read, whether it exists or not. Without, the counters of the table are listed: those that
-/// were there before the first page was asked for, in an order of the store's own; `next` of a page is `after` for the next one.
+/// With `row`, which may be repeated, the response has each of them, whether it exists or not. Without it,
+/// the response lists the counters that existed before the first page, in the order of the store; `next` of a
+/// page is `after` for the next one.
 #[utoipa::path(
     get, path = "/v1/tables/{table}/counters", operation_id = "readCounters", tag = "counters",
     params(("table" = String, Path, description = "The table."),
         ("row" = Option<Vec<String>>, Query, description = "A row to read; up to 1000 of them."),
         ("column" = Option<String>, Query, description = "With `row`: the column, as family:qualifier."),
-        ("prefix" = Option<String>, Query, description = "What the rows begin with."),
-        ("limit" = Option<u32>, Query, description = "The most counters of a page: 1 to 1000, 100 if not said."),
-        ("after" = Option<String>, Query, description = "Where to go on: `next` of the page before.")),
+        ("prefix" = Option<String>, Query, description = "The prefix of the rows."),
+        ("limit" = Option<u32>, Query, description = "Maximum number of counters of a page: 1 to 1000, default 100."),
+        ("after" = Option<String>, Query, description = "`next` of the previous page.")),
     responses((status = 200, body = Counters, description = "The counters."),
-        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "A query that cannot be."),
+        (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "Invalid query."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn many(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let table = asked.table(Right::Read)?;
-    let query = asked.query(&["row", "column", "prefix", "limit", "after"])?;
+pub async fn many(request: RequestContext) -> Result<Response<Body>, Problem> {
+    let table = request.table(Right::Read)?;
+    let query = request.query(&["row", "column", "prefix", "limit", "after"])?;
     let rows: Vec<&[u8]> = query.all("row").collect();
     if rows.is_empty() {
-        asked.spend(1)?;
-        return Ok(json::response(StatusCode::OK, &list_counters::page(&asked, &table, &query).await?));
+        request.spend(1)?;
+        return Ok(json::response(StatusCode::OK, &list_counters::page(&request, &table, &query).await?));
     }
     if rows.len() > ROWS_MAX {
-        let detail = format!("at most {ROWS_MAX} rows are read at a time, not {}", rows.len());
-        return Err(Problem::new(Kind::BadRequest, detail));
+        let detail = format!("a request reads at most {ROWS_MAX} rows, not {}", rows.len());
+        return Err(Problem::new(ErrorCode::BadRequest, detail));
     }
     for name in ["prefix", "limit", "after"] {
         if query.one(name)?.is_some() {
-            let detail =
-                format!("`{name}` is for listing, and `row` for reading given rows: use one of them");
-            return Err(Problem::new(Kind::BadRequest, detail));
+            let detail = format!("`{name}` lists counters and `row` reads given rows: use one of them");
+            return Err(Problem::new(ErrorCode::BadRequest, detail));
         }
     }
-    asked.spend(rows.len())?;
+    request.spend(rows.len())?;
     let cells =
-        rows.iter().map(|row| cell(asked.service(), &table, row, &query)).collect::<Result<_, _>>()?;
-    let counters = read(&asked, &table, cells).await?;
+        rows.iter().map(|row| cell(request.service(), &table, row, &query)).collect::<Result<_, _>>()?;
+    let counters = read(&request, &table, cells).await?;
     Ok(json::response(StatusCode::OK, &Counters { counters, next: None }))
 }

@@ -1,26 +1,28 @@
-//! CloudEvents, counted: an event adds to the counter that its subject names.
+//! CloudEvents: an event adds to the counter that its subject names.
 //!
-//! Source, id and time are the id of the operation: a redelivery carries the same, and counts once.
+//! Source, id and time form the id of the operation, so that a redelivery counts once.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode};
 use jeton_auth::Right;
+use jeton_core::rfc3339;
 use jeton_core::{Change, Column, OpId, Operation, Table};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::batch::{self, check_number};
+use super::json;
 use super::json::JsonInteger;
 use super::outcome_body::{Outcome, OutcomeList};
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
+use super::query::percent_decode;
 use super::request_context::RequestContext;
-use super::{date, json, percent};
 
 const ONE: &str = "application/cloudevents+json";
 const BATCH: &str = "application/cloudevents-batch+json";
 
-/// An event, as CloudEvents 1.0 writes it in JSON. Other attributes may be there, and are not looked at.
+/// An event in the JSON format of CloudEvents 1.0. Other attributes are ignored.
 #[derive(Deserialize, ToSchema)]
 #[schema(example = json!({
     "specversion": "1.0", "type": "com.example.click", "source": "/pages", "id": "A234-1234-1234", "time": "2026-11-16T07:40:12Z",
@@ -30,23 +32,23 @@ pub struct Event<'a> {
     /// 1.0.
     #[schema(required = true)]
     specversion: Option<String>,
-    /// Where it happened.
+    /// The source of the event.
     #[schema(required = true)]
     source: Option<String>,
-    /// Its name there.
+    /// The id of the event at its source.
     #[schema(required = true)]
     id: Option<String>,
-    /// When it happened. It is needed here: it says how long the event must be remembered.
+    /// Time of the event. Required, because it determines how long the id is kept.
     #[schema(format = DateTime, required = true)]
     time: Option<String>,
     /// The row of the counter.
     #[schema(required = true)]
     subject: Option<String>,
-    /// What happened. If it is an object with a member `delta`, that is added, otherwise 1.
+    /// The payload. The member `delta` of an object is added; otherwise 1.
     #[serde(borrow)]
     #[schema(value_type = Option<Object>)]
     data: Option<&'a RawValue>,
-    /// Not read: send `data`.
+    /// Not supported: send `data`.
     data_base64: Option<String>,
 }
 
@@ -56,10 +58,10 @@ struct Data {
 }
 
 fn wrong(detail: impl Into<String>) -> Problem {
-    Problem::new(Kind::BadJson, detail)
+    Problem::new(ErrorCode::BadJson, detail)
 }
 
-/// What an event adds.
+/// The number that an event adds.
 fn delta(data: &[u8]) -> Result<i64, Problem> {
     if !data.trim_ascii_start().starts_with(b"{") {
         return Ok(1);
@@ -69,20 +71,20 @@ fn delta(data: &[u8]) -> Result<i64, Problem> {
 }
 
 impl Event<'_> {
-    fn operation(self, asked: &RequestContext, table: &Table) -> Result<Operation, Problem> {
+    fn operation(self, request: &RequestContext, table: &Table) -> Result<Operation, Problem> {
         if self.data_base64.is_some() {
-            return Err(wrong("`data_base64` is not read: send `data` as JSON"));
+            return Err(wrong("`data_base64` is not supported: send `data` as JSON"));
         }
         let delta = delta(self.data.map_or(b"", |data| data.get().as_bytes()))?;
-        self.adding(asked, table, delta)
+        self.adding(request, table, delta)
     }
 
-    fn adding(self, asked: &RequestContext, table: &Table, delta: i64) -> Result<Operation, Problem> {
-        let missing = |member: &str| wrong(format!("the event has no `{member}`, which is needed here"));
+    fn adding(self, request: &RequestContext, table: &Table, delta: i64) -> Result<Operation, Problem> {
+        let missing = |member: &str| wrong(format!("the event has no `{member}`, which is required"));
         match self.specversion.as_deref() {
             Some("1.0") => {}
             Some(other) => {
-                return Err(wrong(format!("`specversion` is {other:?}, and only 1.0 is known here")));
+                return Err(wrong(format!("`specversion` is {other:?}, and only 1.0 is supported")));
             }
             None => return Err(missing("specversion")),
         }
@@ -90,21 +92,21 @@ impl Event<'_> {
         let id = self.id.ok_or_else(|| missing("id"))?;
         let time = self.time.ok_or_else(|| missing("time"))?;
         let row = self.subject.ok_or_else(|| missing("subject"))?;
-        let millis = date::parse(&time).map_err(|why| wrong(format!("`time` is {time:?}: {why}")))?;
+        let millis = rfc3339::parse(&time).map_err(|why| wrong(format!("`time` is {time:?}: {why}")))?;
         let id = OpId::event(&source, &id, millis)?;
-        let cell = asked.service().engine.cell(table, row.as_bytes(), &Column::unnamed())?;
+        let cell = request.service().engine.cell(table, row.as_bytes(), &Column::unnamed())?;
         Ok(Operation::single(Some(id), cell, Change::Add(delta))?)
     }
 }
 
-/// The event in the headers, in binary mode.
+/// The event of a request in binary mode, whose attributes are headers.
 fn in_headers(headers: &HeaderMap) -> Result<Event<'static>, Problem> {
     let attribute = |name: &str| -> Result<Option<String>, Problem> {
         let Some(value) = headers.get(name) else { return Ok(None) };
-        let text = value.to_str().ok().and_then(|text| percent::decode(text).ok());
+        let text = value.to_str().ok().and_then(percent_decode);
         let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
         text.map(Some).ok_or_else(|| {
-            Problem::new(Kind::BadRequest, format!("the header {name} is not percent-encoded UTF-8"))
+            Problem::new(ErrorCode::BadRequest, format!("the header {name} is not percent-encoded UTF-8"))
         })
     };
     Ok(Event {
@@ -120,46 +122,47 @@ fn in_headers(headers: &HeaderMap) -> Result<Event<'static>, Problem> {
 
 /// Counts events.
 ///
-/// One event (`application/cloudevents+json`, or binary mode with `ce-` headers) is answered as `:add` is; a batch
-/// (`application/cloudevents-batch+json`) with the outcome of each. The table must take ids of the format `event`.
+/// The response to one event (`application/cloudevents+json`, or binary mode with `ce-` headers) is that of
+/// `:add`; the response to a batch (`application/cloudevents-batch+json`) has the outcome of each. The table
+/// must accept ids of the format `event`.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/events", operation_id = "countEvents", tag = "events",
     request_body(content((Event = "application/cloudevents+json"), (Vec<Event> = "application/cloudevents-batch+json"))),
     params(("table" = String, Path, description = "The table.")),
-    responses((status = 200, description = "What became of it, or of each.", content((Outcome = "application/json"), (OutcomeList = "application/json"))),
-        (status = 415, body = ProblemBody, content_type = "application/problem+json", description = "media-type: no event."),
+    responses((status = 200, description = "The outcome, or the outcome of each event.", content((Outcome = "application/json"), (OutcomeList = "application/json"))),
+        (status = 415, body = ProblemBody, content_type = "application/problem+json", description = "media-type: the body is not an event."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let table = asked.table(Right::Add)?;
-    asked.no_key()?;
-    let is_binary = asked.parts.headers.contains_key("ce-specversion");
-    let kind = asked.media_type();
+pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+    let table = request.table(Right::Add)?;
+    request.no_key()?;
+    let is_binary = request.parts.headers.contains_key("ce-specversion");
+    let kind = request.media_type();
     if !is_binary {
-        asked.must_be(&[ONE, BATCH])?;
+        request.must_be(&[ONE, BATCH])?;
     }
-    let body = asked.whole().await?;
+    let body = request.whole().await?;
     if kind == BATCH {
         let events: Vec<&RawValue> = json::read(&body)?;
         check_number(events.len())?;
-        asked.spend(events.len())?;
+        request.spend(events.len())?;
         let plan = |event: &RawValue| {
             let event: Event<'_> = json::object(event.get().as_bytes())?;
-            Ok((table.clone(), event.operation(&asked, &table)?))
+            Ok((table.clone(), event.operation(&request, &table)?))
         };
         let planned = events.into_iter().map(plan).collect();
-        return Ok(json::response(StatusCode::OK, &batch::all(&asked, planned).await));
+        return Ok(json::response(StatusCode::OK, &batch::all(&request, planned).await));
     }
-    asked.spend(1)?;
+    request.spend(1)?;
     let operation = if kind == ONE {
-        json::object::<Event<'_>>(&body)?.operation(&asked, &table)?
+        json::object::<Event<'_>>(&body)?.operation(&request, &table)?
     } else {
-        // What is not JSON has no delta to be read; the event counts one.
+        // A payload that is not JSON has no delta; the event counts 1.
         let is_json = kind == "application/json" || kind.ends_with("+json");
         let delta = if is_json { delta(&body)? } else { 1 };
-        in_headers(&asked.parts.headers)?.adding(&asked, &table, delta)?
+        in_headers(&request.parts.headers)?.adding(&request, &table, delta)?
     };
     let partition = operation.partition();
-    let reply = asked.app.apply(&asked.pass, operation).await?;
+    let reply = request.app.apply(&request.auth, operation).await?;
     Ok(Outcome::of(&table, partition, &reply).respond())
 }

@@ -1,7 +1,8 @@
-//! The header `Idempotency-Key`, as draft-ietf-httpapi-idempotency-key-header-06 has it: an item of RFC 8941 that is a string.
+//! The header `Idempotency-Key` of draft-ietf-httpapi-idempotency-key-header-06: an RFC 8941 item that is a
+//! string.
 //!
-//! It is in quotes. A key without them is refused rather than understood: whoever reads it one way today and the other tomorrow
-//! makes two ids of one, and counts twice.
+//! A key without quotes is rejected: two lenient interpretations of one key would be two ids, and the
+//! operation would count twice.
 
 use axum::http::HeaderMap;
 
@@ -13,7 +14,7 @@ pub fn read(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     let mut values = headers.get_all(NAME).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err("it is there more than once");
+        return Err("it occurs more than once");
     }
     parse(value.as_bytes()).map(Some)
 }
@@ -21,17 +22,17 @@ pub fn read(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
 fn parse(value: &[u8]) -> Result<String, &'static str> {
     let value = value.trim_ascii();
     let (text, mut rest) = string(value)?;
-    // Parameters are allowed, and none has a meaning.
+    // Parameters are allowed and ignored.
     while let [b';', after @ ..] = rest {
         rest = parameter(after.trim_ascii_start())?;
     }
-    if rest.is_empty() { Ok(text) } else { Err("something follows the string that is no parameter") }
+    if rest.is_empty() { Ok(text) } else { Err("the string is followed by something other than a parameter") }
 }
 
 fn string(value: &[u8]) -> Result<(String, &[u8]), &'static str> {
     let Some((b'"', mut rest)) = value.split_first() else {
         return Err(
-            "it is a string in quotes, such as Idempotency-Key: \"01890a5d-ac96-774b-bcce-b302099a8057\"",
+            "it must be a string in quotes, such as Idempotency-Key: \"01890a5d-ac96-774b-bcce-b302099a8057\"",
         );
     };
     let mut text = String::new();
@@ -42,18 +43,18 @@ fn string(value: &[u8]) -> Result<(String, &[u8]), &'static str> {
                 text.push(char::from(*byte));
                 after
             }
-            [b'\\', ..] => return Err("a backslash stands only before a quote or a backslash"),
+            [b'\\', ..] => return Err("a backslash must precede a quote or a backslash"),
             [byte @ 0x20..=0x7e, after @ ..] => {
                 text.push(char::from(*byte));
                 after
             }
-            [_, ..] => return Err("its characters are those of printable ASCII"),
-            [] => return Err("the quote at its end is missing"),
+            [_, ..] => return Err("it must consist of printable ASCII characters"),
+            [] => return Err("the closing quote is missing"),
         };
     }
 }
 
-/// What comes after a parameter.
+/// The rest after a parameter.
 fn parameter(text: &[u8]) -> Result<&[u8], &'static str> {
     const WRONG: &str = "a parameter after the string is malformed";
     let name = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(byte);

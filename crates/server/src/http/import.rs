@@ -1,7 +1,7 @@
-//! Importing: any number of operations, one on a line, with the progress told while they are done.
+//! Import of any number of operations, one per line, with progress reports.
 //!
-//! What must hold: every line has an id, so that an import that broke off can be run again from its beginning. Nothing is read ahead of
-//! what the store can take: a client that is faster waits.
+//! What must hold: every line has an id, so that an interrupted import can be repeated from the start. The
+//! server applies backpressure: it reads no further than the store can accept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,62 +19,62 @@ use super::batch;
 use super::body::{self, Lines, Writer};
 use super::change_body::ChangeBody;
 use super::json;
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::{RequestContext, throttled};
 
 const NDJSON: &str = "application/x-ndjson";
 
-/// Operations that are done at a time.
+/// Maximum number of operations in a batch.
 const BURST: usize = 500;
 
-/// How often progress is told.
+/// Interval of progress reports.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Errors that are told in full.
+/// Maximum number of reported errors.
 const ERRORS_MAX: usize = 100;
 
-/// The pauses before the store is asked again that was too busy: from the first to the second, doubled each time.
+/// Backoff after a retryable error: from the first to the second, doubled each time.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// How far an import is. Told on a line of its own every second, and at the end.
+/// The progress of an import, on a line of its own every second and at the end.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(example = json!({"lines": 2, "applied": 1, "refused": 0, "replayed": 1, "probably_seen": 0, "failed": 0, "done": true, "errors": []}))]
 pub struct Progress {
     /// Lines read, empty ones not counted.
     lines: u64,
-    /// Operations that were new and made.
+    /// Operations that were applied.
     applied: u64,
-    /// Operations that a bound refused, for good.
+    /// Operations that a bound refused.
     refused: u64,
-    /// Operations that were known: of an import before, perhaps.
+    /// Operations whose id was known, such as those of an earlier import.
     replayed: u64,
-    /// Operations that a probabilistic table took for known.
+    /// Operations whose id a probabilistic table reported as known.
     probably_seen: u64,
-    /// Lines that were not done.
+    /// Lines that failed.
     failed: u64,
-    /// Whether this is the end, and all lines were read.
+    /// Whether all lines were read.
     done: bool,
-    /// The first 100 that were not done. Only at the end.
+    /// The first 100 failed lines. Only at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<Vec<LineError>>,
-    /// Why the import ended before the last line, if so: run it again, the same lines count once.
+    /// Why the import ended before the last line, if it did: repeat it, the same lines count once.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<ProblemBody>,
 }
 
-/// Why a line was not done.
+/// The error of a line.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LineError {
-    /// Which line, from 1.
+    /// The line, counted from 1.
     line: u64,
-    /// Why.
+    /// The error.
     #[serde(flatten)]
     problem: ProblemBody,
 }
 
 /// Why an import ends early.
 enum End {
-    /// Nobody reads what it tells.
+    /// The client has disconnected.
     Gone,
     Because(Problem),
 }
@@ -86,42 +86,42 @@ impl From<Problem> for End {
 }
 
 struct Import {
-    asked: RequestContext,
+    request: RequestContext,
     table: Arc<Table>,
     writer: Writer,
     progress: Progress,
     errors: Vec<LineError>,
-    /// The line read last.
+    /// The number of the last line.
     line: u64,
-    /// What is to be done next, and on which line it was.
+    /// Operations not yet submitted, with their lines.
     waiting: Vec<(u64, Operation)>,
     burst: usize,
-    told: Instant,
+    reported: Instant,
 }
 
-/// Imports operations, one on a line.
+/// Imports operations, one per line.
 ///
-/// Each line is an operation as in a batch, without `table`; its `id` is needed, so that the same file can be imported again after
-/// whatever went wrong and counts once. The response begins at once: a line of progress every second and one at the end, which has
-/// `done` and the first 100 errors with their lines. A client should read while it writes. Lines with an op other than add need the
-/// right `admin`.
+/// Each line is an operation as in a batch, without `table`; the `id` is required, so that an interrupted
+/// import can be repeated and counts once. The response starts at once: a line of progress every second and
+/// one at the end, which has `done` and the first 100 errors with their lines. A client should read while it
+/// writes. Lines with an op other than add require the right `admin`.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/import", operation_id = "importOperations", tag = "import",
-    request_body(content = String, content_type = "application/x-ndjson", description = "Operations, one on a line.",
+    request_body(content = String, content_type = "application/x-ndjson", description = "Operations, one per line.",
         example = "{\"row\":\"page-7\",\"delta\":1,\"id\":\"01890a5d-ac96-774b-bcce-b302099a8057\"}\n{\"row\":\"page-8\",\"delta\":2,\"id\":\"01890a5d-ac96-774b-bcce-b302099a8058\"}\n"),
     params(("table" = String, Path, description = "The table.")),
     responses((status = 200, body = Progress, content_type = "application/x-ndjson", description = "Progress, line by line."),
-        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "Before it began: no token, no right, no table, no NDJSON."))
+        (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "Before the start: no token, no right, no table, not NDJSON."))
 )]
-pub async fn post(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let name = asked.table_name()?;
-    asked.may_change(&name)?;
-    let table = asked.service().engine.table(&name)?;
-    asked.no_key()?;
-    asked.must_be(&[NDJSON, "application/ndjson", "application/jsonl"])?;
+pub async fn post(request: RequestContext) -> Result<Response<Body>, Problem> {
+    let name = request.table_name()?;
+    request.may_change(&name)?;
+    let table = request.service().engine.table(&name)?;
+    request.no_key()?;
+    request.must_be(&[NDJSON, "application/ndjson", "application/jsonl"])?;
     let (writer, body) = body::channel();
     let import = Import {
-        asked,
+        request,
         table,
         writer,
         progress: Progress::default(),
@@ -129,7 +129,7 @@ pub async fn post(asked: RequestContext) -> Result<Response<Body>, Problem> {
         line: 0,
         waiting: Vec::new(),
         burst: BURST,
-        told: Instant::now(),
+        reported: Instant::now(),
     };
     tokio::spawn(import.run());
     let mut response = Response::new(body);
@@ -142,7 +142,7 @@ impl Import {
         let ended = self.all().await;
         match &ended {
             Err(End::Gone) => return,
-            // What was read before is done all the same, as far as that is possible.
+            // Operations that were read are still submitted, as far as possible.
             Err(End::Because(_)) => drop(self.flush().await),
             Ok(()) => {}
         }
@@ -152,13 +152,13 @@ impl Import {
             last.stopped = Some(problem.into_body());
         }
         last.errors = Some(self.errors);
-        let _heard = self.writer.write(text(&last)).await;
+        let _best_effort = self.writer.write(text(&last)).await;
     }
 
     async fn all(&mut self) -> Result<(), End> {
-        let mut lines = Lines::new(self.asked.service().options.request_bytes_max);
-        let mut body = self.asked.take_body();
-        let app = self.asked.app.clone();
+        let mut lines = Lines::new(self.request.service().options.request_bytes_max);
+        let mut body = self.request.take_body();
+        let app = self.request.app.clone();
         let request_read_timeout = app.service.options.request_read_timeout;
         let mut closed = std::pin::pin!(app.closed());
         let mut found = Vec::new();
@@ -168,10 +168,10 @@ impl Import {
                 let left = until.saturating_duration_since(Instant::now());
                 tokio::select! {
                     piece = body::next(&mut body, left) => break piece?,
-                    () = tokio::time::sleep_until(self.told + EVERY) => {
-                        // Somebody may send a line now and then, and wants each counted.
+                    () = tokio::time::sleep_until(self.reported + EVERY) => {
+                        // A slow client must not wait for a full batch.
                         self.flush().await?;
-                        self.tell();
+                        self.report_progress();
                     }
                     () = self.writer.gone() => return Err(End::Gone),
                     () = &mut closed => return Err(closing().into()),
@@ -183,15 +183,15 @@ impl Import {
                 self.take(&line).await?;
             }
             if read.is_err() {
-                let detail = format!("line {} is longer than a request may be", self.line + 1);
-                return Err(Problem::new(Kind::TooLarge, detail).into());
+                let detail = format!("line {} is longer than the maximum size of a request", self.line + 1);
+                return Err(Problem::new(ErrorCode::TooLarge, detail).into());
             }
         }
         self.take(&lines.end()).await?;
         self.flush().await
     }
 
-    /// Takes a line; with enough of them, does what they say.
+    /// Parses a line, and submits the batch if it is full.
     async fn take(&mut self, line: &[u8]) -> Result<(), End> {
         self.line += 1;
         let line = line.trim_ascii();
@@ -206,8 +206,8 @@ impl Import {
         if self.waiting.len() >= self.burst {
             self.flush().await?;
         }
-        if self.told.elapsed() >= EVERY {
-            self.tell();
+        if self.reported.elapsed() >= EVERY {
+            self.report_progress();
         }
         Ok(())
     }
@@ -215,17 +215,21 @@ impl Import {
     fn operation(&self, line: &[u8]) -> Result<Operation, Problem> {
         let step: ChangeBody = json::object(line)?;
         if step.table.is_some() {
-            return Err(Problem::new(Kind::BadJson, "`table` is in the path, and the same for all lines"));
+            return Err(Problem::new(
+                ErrorCode::BadJson,
+                "`table` is in the path and the same for all lines",
+            ));
         }
         if step.id.is_none() {
-            let detail = "a line of an import needs an `id`: without it, importing again would count again";
-            return Err(Problem::new(Kind::IdRequired, detail));
+            let detail =
+                "a line of an import requires an `id`: without it, a repeated import would count twice";
+            return Err(Problem::new(ErrorCode::IdRequired, detail));
         }
-        self.asked.may(&self.table.name, step.op.right())?;
-        batch::operation(&self.asked, &self.table, step)
+        self.request.may(&self.table.name, step.op.right())?;
+        batch::operation(&self.request, &self.table, step)
     }
 
-    /// Does all that waits.
+    /// Submits all pending operations.
     async fn flush(&mut self) -> Result<(), End> {
         while !self.waiting.is_empty() {
             let number = self.waiting.len().min(self.burst);
@@ -235,19 +239,19 @@ impl Import {
         Ok(())
     }
 
-    /// Does some, again and again while the store is busy: the ids are the same.
+    /// Submits a batch, and retries it with the same ids while the store is busy.
     async fn some(&mut self, mut left: Vec<(u64, Operation)>) -> Result<(), End> {
         if let Err(problem) = self.spend(left.len()).await {
-            // What is not done now can be done by the next import.
+            // A repeated import can still apply these lines.
             left.iter().for_each(|(line, _)| self.fail(*line, problem.clone()));
             return Ok(());
         }
-        let patience = self.asked.service().options.request_timeout;
+        let timeout = self.request.service().options.request_timeout;
         let mut since = Instant::now();
         let mut pause = PAUSES.0;
         loop {
             let asks = left.iter().map(|(_, operation)| Ask::Apply(operation.clone())).collect();
-            let answers = self.asked.app.submit_batch(&self.asked.pass, asks).await;
+            let answers = self.request.app.submit_batch(&self.request.auth, asks).await;
             let outcomes: Vec<_> = match answers {
                 Ok(answers) => left
                     .iter()
@@ -262,11 +266,11 @@ impl Import {
             let mut again = Vec::new();
             for ((line, operation), outcome) in left.into_iter().zip(outcomes) {
                 match outcome {
-                    Ok(outcome) if outcome.fate.probably_seen => self.progress.probably_seen += 1,
-                    Ok(outcome) if outcome.fate.replayed => self.progress.replayed += 1,
-                    Ok(outcome) if outcome.fate.applied => self.progress.applied += 1,
+                    Ok(outcome) if outcome.details.probably_seen => self.progress.probably_seen += 1,
+                    Ok(outcome) if outcome.details.replayed => self.progress.replayed += 1,
+                    Ok(outcome) if outcome.details.applied => self.progress.applied += 1,
                     Ok(_) => self.progress.refused += 1,
-                    Err(problem) if passes(problem.kind) && since.elapsed() < patience => {
+                    Err(problem) if is_retried(problem.code) && since.elapsed() < timeout => {
                         again.push((line, operation))
                     }
                     Err(problem) => self.fail(line, problem),
@@ -284,11 +288,11 @@ impl Import {
         }
     }
 
-    /// Takes so many from the caller's rate, and waits until there are so many.
+    /// Takes `number` from the rate limit of the client, and waits until it is available.
     async fn spend(&mut self, number: usize) -> Result<(), Problem> {
         loop {
-            let service = self.asked.service();
-            match self.asked.pass.spend(service.millis(), number as u64) {
+            let service = self.request.service();
+            match self.request.auth.spend(service.millis(), number as u64) {
                 Ok(()) => return Ok(()),
                 Err(Throttled::Wait { retry_after }) => match self.wait(retry_after).await {
                     Ok(()) => {}
@@ -301,7 +305,7 @@ impl Import {
                     if number <= burst {
                         return Err(problem);
                     }
-                    // In smaller steps from now on; this one is paid for step by step.
+                    // Smaller batches from now on; this one is taken in parts.
                     self.burst = burst;
                     let (first, rest) = (burst, number - burst);
                     Box::pin(self.spend(first)).await?;
@@ -311,19 +315,19 @@ impl Import {
         }
     }
 
-    /// Waits, and tells progress meanwhile.
+    /// Waits, and reports progress meanwhile.
     async fn wait(&mut self, time: Duration) -> Result<(), End> {
-        let app = self.asked.app.clone();
+        let app = self.request.app.clone();
         let until = Instant::now() + time;
         loop {
-            let next = until.min(self.told + EVERY);
+            let next = until.min(self.reported + EVERY);
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
                 () = self.writer.gone() => return Err(End::Gone),
                 () = app.closed() => return Err(closing().into()),
             }
-            if self.told.elapsed() >= EVERY {
-                self.tell();
+            if self.reported.elapsed() >= EVERY {
+                self.report_progress();
             }
             if Instant::now() >= until {
                 return Ok(());
@@ -338,20 +342,23 @@ impl Import {
         }
     }
 
-    /// Tells how far it is. A client that does not listen misses it; it must not hold up the import.
-    fn tell(&mut self) {
-        self.told = Instant::now();
+    /// Reports progress, without waiting for a slow client.
+    fn report_progress(&mut self) {
+        self.reported = Instant::now();
         self.writer.write_if_room(text(&self.progress));
     }
 }
 
-/// Whether waiting may help.
-fn passes(kind: Kind) -> bool {
-    matches!(kind, Kind::Busy | Kind::Full | Kind::NoAnswerYet)
+/// Whether the import retries after this error.
+fn is_retried(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Busy | ErrorCode::Full | ErrorCode::OutcomeUnknown)
 }
 
 fn closing() -> Problem {
-    Problem::new(Kind::Closing, "the server is closing: run the import again, the same lines count once")
+    Problem::new(
+        ErrorCode::Closing,
+        "the server is shutting down: repeat the import, the same lines count once",
+    )
 }
 
 fn text(progress: &Progress) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! JSON in and out: what is not understood is told with its place and with what may have been meant.
+//! JSON of requests and responses. Errors name the position and suggest a correction.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::suggestion::nearest;
 
-/// A response with this as its body.
+/// A response with a JSON body.
 pub fn response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(body) {
         Ok(text) => {
@@ -20,7 +20,7 @@ pub fn response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
             response.headers_mut().insert(header::CONTENT_TYPE, json);
             response
         }
-        // Only what has keys that are no text cannot be written, and nothing here has.
+        // Only maps with keys that are not strings fail, and no body has one.
         Err(error) => {
             let mut response = Response::new(Body::from(error.to_string()));
             *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
@@ -29,20 +29,20 @@ pub fn response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
     }
 }
 
-/// Reads a body.
+/// Parses a body.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
-    serde_json::from_slice(text).map_err(|error| Problem::new(Kind::BadJson, explain(&error)))
+    serde_json::from_slice(text).map_err(|error| Problem::new(ErrorCode::BadJson, explain(&error)))
 }
 
-/// Reads a body that is an object. Serde would take a list of its values as well, and nobody would know what that means.
+/// Parses a body that is an object. Serde would also accept a list of the values of its members.
 pub fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Problem> {
     match text.trim_ascii_start().first() {
         None | Some(b'{') => read(text),
-        Some(_) => Err(Problem::new(Kind::BadJson, "a JSON object is expected here: {...}")),
+        Some(_) => Err(Problem::new(ErrorCode::BadJson, "expected a JSON object: {...}")),
     }
 }
 
-/// What is wrong, in the words of a reader of the documentation.
+/// The message of serde in the terms of the documentation.
 fn explain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let hint = unknown_member(&text).and_then(|(member, known)| {
@@ -54,15 +54,15 @@ fn explain(error: &serde_json::Error) -> String {
     format!("{text}{}", hint.unwrap_or_default())
 }
 
-/// The unknown member and the known ones, from the message of serde: "unknown field `x`, expected one of `a`, `b`". If that message
-/// should ever change, the hint is lost and nothing else.
+/// The unknown member and the known ones, from the message of serde: "unknown field `x`, expected one of `a`,
+/// `b`". If that message changes, only the suggestion is lost.
 fn unknown_member(text: &str) -> Option<(&str, Vec<&str>)> {
     let mut quoted = text.strip_prefix("unknown field `")?.split('`').step_by(2);
     let member = quoted.next()?;
     Some((member, quoted.filter(|name| !name.starts_with(" at line")).collect()))
 }
 
-/// A whole number, as JSON's number or, for those whose numbers end at 2^53, as a string.
+/// An integer, as a number or, for clients whose numbers end at 2^53, as a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonInteger(pub i64);
 
@@ -100,7 +100,7 @@ impl utoipa::PartialSchema for JsonInteger {
         ObjectBuilder::new()
             .schema_type(Type::Integer)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-            .description(Some("A whole number of 64 bits. It may be given as a string too."))
+            .description(Some("A 64-bit integer, as a number or a string."))
             .into()
     }
 }

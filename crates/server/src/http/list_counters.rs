@@ -1,4 +1,4 @@
-//! Listing the counters of a table, a page at a time.
+//! Lists the counters of a table by page.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,48 +6,49 @@ use jeton_core::{Cell, Column, Table};
 use jeton_engine::Ask;
 
 use super::counters::{Counter, Counters, ROWS_MAX, value};
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::query::Query;
 use super::request_context::RequestContext;
 use crate::Service;
 
-/// Counters of a page, unless another number is asked for.
+/// Default number of counters of a page.
 const PAGE: usize = 100;
 
-/// How often the store is asked for more cells because those it named were empty, before a page ends with what it has.
+/// Maximum number of reads for a page. A page ends early if the store lists only empty cells.
 const ROUNDS_MAX: usize = 16;
 
 /// A page of counters.
 pub async fn page(
-    asked: &RequestContext,
+    request: &RequestContext,
     table: &std::sync::Arc<Table>,
     query: &Query,
 ) -> Result<Counters, Problem> {
     if query.one("column")?.is_some() {
-        return Err(Problem::new(Kind::BadRequest, "`column` goes with `row`; a listing shows all columns"));
+        return Err(Problem::new(ErrorCode::BadRequest, "`column` requires `row`; a list has all columns"));
     }
     let limit = query.number("limit", PAGE, ROWS_MAX)?;
     let prefix = query.one("prefix")?.unwrap_or_default().to_vec();
     let mut after = match query.text("after")? {
-        Some(cursor) => Some(read_cursor(asked.service(), table, &prefix, cursor)?),
+        Some(cursor) => Some(read_cursor(request.service(), table, &prefix, cursor)?),
         None => {
-            // What was acknowledged before is listed. Once is enough: what comes later may be on later pages or not.
-            asked.app.in_time(asked.service().engine.stored()).await??;
+            // A flush, so that the list has every acknowledged change. Later pages may or may not have later
+            // changes.
+            request.app.in_time(request.service().engine.stored()).await??;
             None
         }
     };
     let mut counters = Vec::new();
     for _ in 0..ROUNDS_MAX {
-        let wanted = limit - counters.len();
+        let parsed = limit - counters.len();
         let (this, prefix, from) = (table.clone(), prefix.clone(), after.clone());
-        let list = move |service: &Service| service.engine.list(&this, &prefix, from.as_ref(), wanted);
-        let cells = asked.app.aside(list).await??;
-        let is_last = cells.len() < wanted;
+        let list = move |service: &Service| service.engine.list(&this, &prefix, from.as_ref(), parsed);
+        let cells = request.app.aside(list).await??;
+        let is_last = cells.len() < parsed;
         let answers =
-            asked.app.submit_batch(&asked.pass, cells.iter().cloned().map(Ask::Read).collect()).await?;
+            request.app.submit_batch(&request.auth, cells.iter().cloned().map(Ask::Read).collect()).await?;
         after = cells.last().cloned().or(after);
         for (cell, answer) in cells.iter().zip(answers) {
-            // It may have been deleted, or be over, since the store wrote it down.
+            // The cell may have been deleted or have expired since the flush.
             if let Some(value) = value(answer)? {
                 counters.push(Counter::new(table, cell, Some(value)));
             }
@@ -63,11 +64,11 @@ pub async fn page(
     Ok(Counters { counters, next })
 }
 
-/// The cell that a page ended with. It comes from a stranger: it must be a cell of this table, and of these rows.
+/// Parses the cursor, which is untrusted: it must be a cell of this table with this prefix.
 fn read_cursor(service: &Service, table: &Table, prefix: &[u8], cursor: &str) -> Result<Cell, Problem> {
     let wrong = || {
-        let detail = "`after` is not `next` of a page of this table with this prefix; begin without it";
-        Problem::new(Kind::BadRequest, detail)
+        let detail = "`after` is not `next` of a page of this table with this prefix; start without it";
+        Problem::new(ErrorCode::BadRequest, detail)
     };
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| wrong())?;
     let cell = Cell::from_bytes(&bytes).map_err(|_| wrong())?;

@@ -1,7 +1,7 @@
-//! The description of all addresses, for programs and their authors.
+//! The OpenAPI description.
 //!
-//! It is generated from the code and kept beside it (`openapi.json`), so that a change of the interface shows in a review. A test fails
-//! if the two differ, and says how to write it again.
+//! It is generated from the code and committed as `openapi.json`, so that a review shows changes of the API.
+//! A test fails if the two differ.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ static TEXT: LazyLock<String> =
     info(
         title = "Jeton",
         description = "A database of counters in which every operation carries an id, and every id counts once.\n\n\
-            Make an id before you send an operation, and use the same id for every retry: in the member `id`, or in the header \
+            Create an id before you send an operation, and use the same id for every retry: in the member `id`, or in the header \
             `Idempotency-Key` (a string in quotes, as draft-ietf-httpapi-idempotency-key-header-06 has it). A retry gets the first answer again, \
             with `Idempotency-Replayed: true`. Problems are `application/problem+json` (RFC 9457); their `type` is the address of a \
             page that says what to do.\n\nRights of a token: `read` for reading and watching; `add` for `:add`, events and imports; `admin` for \
@@ -38,15 +38,15 @@ static TEXT: LazyLock<String> =
     modifiers(&Tokens),
     security((), ("token" = [])),
     tags(
-        (name = "counters", description = "Changing, reading and watching counters."),
-        (name = "operations", description = "Several changes under one id, and what became of an id."),
-        (name = "events", description = "CloudEvents, counted."),
-        (name = "import", description = "Any number of operations, safe to run twice."),
-        (name = "tables", description = "What ids a table takes, and for how long it remembers them."),
-        (name = "branches", description = "Parts of transactions, for whoever runs these: held, settled, listed."),
-        (name = "transactions", description = "Changes in several databases, all or none, exactly once."),
-        (name = "status", description = "How the server is doing."),
-        (name = "admin", description = "What whoever runs the server asks of it."),
+        (name = "counters", description = "Changes, reads and streams of counters."),
+        (name = "operations", description = "Several changes under one id, and the status of an id."),
+        (name = "events", description = "Counting of CloudEvents."),
+        (name = "import", description = "Import of any number of operations, safe to repeat."),
+        (name = "tables", description = "Id formats and windows of tables."),
+        (name = "branches", description = "Branches of transactions, for coordinators: prepare, commit, abort, list."),
+        (name = "transactions", description = "Atomic changes in several databases, exactly once."),
+        (name = "status", description = "Health and metrics."),
+        (name = "admin", description = "Administration of the server."),
     )
 )]
 struct Description;
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn the_description_that_is_kept_is_the_one_of_the_code() {
+    fn openapi_json_is_up_to_date() {
         if std::env::var_os("UPDATE_OPENAPI").is_some() {
             std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json"), TEXT.as_str()).unwrap();
             return;
         }
         assert!(
             *TEXT == include_str!("../../openapi.json"),
-            "crates/server/openapi.json is not what the code says; write it again with\n    \
+            "crates/server/openapi.json is out of date; write it with\n    \
              UPDATE_OPENAPI=1 cargo test -p jeton-server openapi"
         );
     }

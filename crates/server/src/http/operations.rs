@@ -1,4 +1,4 @@
-//! Operations as such: several changes under one id, and what became of an id.
+//! Operations of several changes under one id, and the status of an id.
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 use super::change_body::{ChangeBody, ChangeKind};
 use super::json;
 use super::outcome_body::{OutcomeBody, Outcomes};
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
-/// Several changes under one id, all or none.
+/// Several changes under one id, applied atomically.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057", "changes": [
@@ -27,7 +27,7 @@ pub struct OperationBody {
     pub changes: Vec<ChangeBody>,
 }
 
-/// What is known of an id.
+/// The status of an id.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057", "table": "clicks", "state": "taken", "operations": [
     {"values": [7], "values_text": ["7"], "applied": true, "replayed": true, "partition": 12, "slot": 42,
@@ -38,105 +38,107 @@ pub struct IdBody {
     pub id: String,
     /// The table.
     pub table: String,
-    /// taken: it came and was answered. not-taken: it has not come, or not yet. probably-taken: a probabilistic table takes it for known.
-    /// forgotten: it is older than what is remembered, and may have come or not.
+    /// taken: the operation has a result. not-taken: the id is not known yet. probably-taken: a probabilistic
+    /// table reports the id as known. forgotten: the id is older than the window, and may have been counted.
     pub state: &'static str,
-    /// The answers: one, unless the id was used for rows of several partitions.
+    /// The results: one, unless the id was used in several partitions.
     pub operations: Vec<Outcomes>,
 }
 
-/// Makes several changes under one id, all or none.
+/// Applies several changes under one id atomically.
 ///
-/// They must be in one partition: columns of one row always are, and so are rows with the same text in braces, such as `{user7}spent`
-/// and `{user7}left`. If a bound refuses one of the changes, none is made, and that is remembered.
+/// The changes must be in one partition: columns of one row always are, and so are rows with the same text in
+/// braces, such as `{user7}spent` and `{user7}left`. If a bound refuses one of the changes, none is applied,
+/// and the refusal is stored under the id.
 #[utoipa::path(
     post, path = "/v1/tables/{table}/operations", operation_id = "operate", tag = "operations", request_body = OperationBody,
     params(("table" = String, Path, description = "The table."),
         ("Idempotency-Key" = Option<String>, Header, description = "The id, as a string in quotes.")),
-    responses((status = 200, body = Outcomes, description = "What became of it. On a replay with `Idempotency-Replayed: true`."),
+    responses((status = 200, body = Outcomes, description = "The outcome. A replay has the header `Idempotency-Replayed: true`."),
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "several-partitions, and as for add."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As for add."))
 )]
-pub async fn post(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let name = asked.table_name()?;
-    // Who may do nothing here need not be read.
-    asked.may_change(&name)?;
-    let body: OperationBody = asked.json().await?;
+pub async fn post(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+    let name = request.table_name()?;
+    // Before the body is read: a client without any right costs nothing more.
+    request.may_change(&name)?;
+    let body: OperationBody = request.json().await?;
     if body.changes.len() > CHANGES_MAX {
         return Err(OperationError::TooManyChanges(body.changes.len()).into());
     }
     for verb in ChangeKind::ALL {
         if body.changes.iter().any(|change| change.op == verb) {
-            asked.may(&name, verb.right())?;
+            request.may(&name, verb.right())?;
         }
     }
-    asked.spend(body.changes.len().max(1))?;
-    let table = asked.service().engine.table(&name)?;
-    let id = asked.id(body.id, table.settings().formats)?;
+    request.spend(body.changes.len().max(1))?;
+    let table = request.service().engine.table(&name)?;
+    let id = request.id(body.id, table.settings().formats)?;
     let mut changes = Vec::new();
     for (at, step) in body.changes.into_iter().enumerate() {
-        changes.push(change(&asked, &table, step).map_err(|problem| problem.at(&format!("changes[{at}]")))?);
+        changes
+            .push(change(&request, &table, step).map_err(|problem| problem.at(&format!("changes[{at}]")))?);
     }
     let operation = Operation::batch(id, changes)?;
     let partition = operation.partition();
-    let reply = asked.app.apply(&asked.pass, operation).await?;
+    let reply = request.app.apply(&request.auth, operation).await?;
     Ok(Outcomes::of(&table, partition, &reply).respond())
 }
 
 fn change(
-    asked: &RequestContext,
+    request: &RequestContext,
     table: &Table,
     step: ChangeBody,
 ) -> Result<(jeton_core::Cell, jeton_core::Change), Problem> {
     for (member, is_there) in [("table", step.table.is_some()), ("id", step.id.is_some())] {
         if is_there {
             let detail = format!("`{member}` belongs to the operation, not to one of its changes");
-            return Err(Problem::new(Kind::BadJson, detail));
+            return Err(Problem::new(ErrorCode::BadJson, detail));
         }
     }
     let row = step.row()?;
-    let wanted = step.wanted()?;
-    Ok((asked.service().engine.cell(table, &row, &wanted.column)?, wanted.change))
+    let parsed = step.parse()?;
+    Ok((request.service().engine.cell(table, &row, &parsed.column)?, parsed.change))
 }
 
-/// What became of an id.
+/// Returns the status of an id.
 ///
-/// For whoever lost an answer and does not want to send the operation again, and for people who look into a complaint.
+/// For clients that lost a response and do not want to retry, and for support.
 #[utoipa::path(
     get, path = "/v1/tables/{table}/operations/{id}", operation_id = "readOperation", tag = "operations",
     params(("table" = String, Path, description = "The table."),
         ("id" = String, Path, description = "The id, percent-encoded.")),
-    responses((status = 200, body = IdBody, description = "What is known of it."),
+    responses((status = 200, body = IdBody, description = "The status."),
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "id-invalid."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let (table, id) = (asked.table_name()?, asked.text_part(4)?);
-    look_up(&asked, &table, &id).await
+pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+    let (table, id) = (request.table_name()?, request.text_part(4)?);
+    look_up(&request, &table, &id).await
 }
 
-/// What became of an id, with the table in the query; without it, of the table of keys that name none.
+/// Returns the status of an id, with the table in the query; the default table without it.
 #[utoipa::path(
     get, path = "/v1/operations/{id}", operation_id = "readOperationOf", tag = "operations",
     params(("id" = String, Path, description = "The id, percent-encoded."),
         ("table" = Option<String>, Query, description = "The table.")),
-    responses((status = 200, body = IdBody, description = "What is known of it."),
+    responses((status = 200, body = IdBody, description = "The status."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "As with the table in the path."))
 )]
-pub async fn get_by_query(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let query = asked.query(&["table"])?;
-    let table = query.text("table")?.unwrap_or(&asked.service().options.default_table).to_owned();
-    let id = asked.text_part(2)?;
-    look_up(&asked, &table, &id).await
+pub async fn get_by_query(request: RequestContext) -> Result<Response<Body>, Problem> {
+    let query = request.query(&["table"])?;
+    let table = query.text("table")?.unwrap_or(&request.service().options.default_table).to_owned();
+    let id = request.text_part(2)?;
+    look_up(&request, &table, &id).await
 }
 
-async fn look_up(asked: &RequestContext, name: &str, id: &str) -> Result<Response<Body>, Problem> {
-    asked.may(name, Right::Read)?;
-    asked.spend(1)?;
-    let table = asked.service().engine.table(name)?;
+async fn look_up(request: &RequestContext, name: &str, id: &str) -> Result<Response<Body>, Problem> {
+    request.may(name, Right::Read)?;
+    request.spend(1)?;
+    let table = request.service().engine.table(name)?;
     let id = table.settings().formats.parse(id)?;
-    let found = asked.app.in_time(asked.service().engine.operation(&table, &id)).await??;
-    let is = |wanted: fn(&IdStatus) -> bool| found.iter().any(|(_, known)| wanted(known));
+    let found = request.app.in_time(request.service().engine.operation(&table, &id)).await??;
+    let is = |matches: fn(&IdStatus) -> bool| found.iter().any(|(_, known)| matches(known));
     let state = if is(|known| matches!(known, IdStatus::Yes(_))) {
         "taken"
     } else if is(|known| matches!(known, IdStatus::Probably)) {
@@ -156,5 +158,5 @@ fn remembered(table: &Table, partition: PartitionId, known: &IdStatus) -> Option
     let IdStatus::Yes(answer) = known else { return None };
     let values = answer.values.as_slice().to_vec();
     let values_text = values.iter().map(|value| value.map(|value| value.to_string())).collect();
-    Some(Outcomes { values, values_text, fate: OutcomeBody::remembered(table, partition, answer) })
+    Some(Outcomes { values, values_text, details: OutcomeBody::remembered(table, partition, answer) })
 }

@@ -1,99 +1,104 @@
-//! What became of an operation, as JSON.
+//! The JSON of the outcome of an operation.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode};
+use jeton_core::rfc3339;
 use jeton_core::{Durability, Mode, OperationResult, PartitionId, Table};
 use jeton_engine::OperationOutcome;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::json;
 use super::problem::{Problem, ProblemBody};
-use super::{date, json};
 
-/// The header that marks an answer given before.
+/// The header that marks a replayed response.
 pub const REPLAYED: &str = "idempotency-replayed";
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OutcomeBody {
-    /// Whether the changes were made, now or when the id first came. False if a bound refused them: then they never will be under this id.
+    /// Whether the changes were applied, now or on the first request with this id. False if a bound refused
+    /// them, which is final for this id.
     pub applied: bool,
-    /// Whether the id was known: then this is the first answer again.
+    /// Whether the id was known: this is then the first result.
     pub replayed: bool,
-    /// True if a probabilistic table takes the id for known. Nothing changed, and the first answer is not kept.
+    /// True if a probabilistic table reports the id as known. Nothing changed, and the first result is not
+    /// stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub probably_seen: bool,
-    /// The partition whose log has it.
+    /// The partition of the log entry.
     pub partition: u16,
-    /// Its slot in that log.
+    /// The slot of the log entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<u64>,
-    /// When it was decided, on the clock of the partition.
+    /// Time of the operation, by the clock of the partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub time: Option<String>,
-    /// Whether a known id is certainly known: exact or probabilistic.
+    /// The mode of the table: exact, or probabilistic (a new id may be reported as known).
     pub mode: &'static str,
-    /// Whether a crash may take it back: strict (no) or relaxed (the last moments before the crash).
+    /// The durability of the table: strict, or relaxed (a crash may lose the last operations).
     pub durability: &'static str,
 }
 
-/// What became of an operation on one counter.
+/// The outcome of an operation on one counter.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({
     "value": 7, "value_text": "7", "applied": true, "replayed": false, "partition": 12, "slot": 42,
     "time": "2026-11-16T07:40:12.000Z", "mode": "exact", "durability": "strict"
 }))]
 pub struct Outcome {
-    /// The counter after the operation; null if the cell is empty or holds bytes, or if the answer is not kept.
+    /// The counter after the operation; null if the cell is empty or contains bytes, or if the
+    /// result is not stored.
     pub value: Option<i64>,
-    /// The same as text, for programs whose numbers end at 2^53.
+    /// The same as text, for clients whose numbers end at 2^53.
     pub value_text: Option<String>,
-    /// What became of it.
+    /// The details of the outcome.
     #[serde(flatten)]
-    pub fate: OutcomeBody,
+    pub details: OutcomeBody,
 }
 
-/// What became of an operation of several changes.
+/// The outcome of an operation of several changes.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({
     "values": [7, 1], "values_text": ["7", "1"], "applied": true, "replayed": false, "partition": 12, "slot": 42,
     "time": "2026-11-16T07:40:12.000Z", "mode": "exact", "durability": "strict"
 }))]
 pub struct Outcomes {
-    /// The counters after the operation, one for each change; null for cells that are empty or hold bytes.
+    /// The counters after the operation, one for each change; null for cells that are empty or contain
+    /// bytes.
     pub values: Vec<Option<i64>>,
-    /// The same as text, for programs whose numbers end at 2^53.
+    /// The same as text, for clients whose numbers end at 2^53.
     pub values_text: Vec<Option<String>>,
-    /// What became of it.
+    /// The details of the outcome.
     #[serde(flatten)]
-    pub fate: OutcomeBody,
+    pub details: OutcomeBody,
 }
 
-/// What became of one operation of a list: its outcome with status 200, or a problem.
+/// The result of one operation of a list: its outcome with status 200, or a problem.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ReplySource {
-    /// It was answered.
+    /// The operation has an outcome.
     Answered {
         /// 200.
         status: u16,
-        /// What became of it.
+        /// The details of the outcome.
         #[serde(flatten)]
         outcome: Outcome,
     },
-    /// It was not done.
+    /// The operation failed.
     Refused(ProblemBody),
 }
 
-/// What became of the operations of a list, in its order.
+/// The results of the operations of a list, in its order.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OutcomeList {
-    /// One for each operation.
+    /// One result for each operation.
     pub results: Vec<ReplySource>,
 }
 
-/// How a table's mode is called.
+/// The name of a mode.
 pub fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Exact => "exact",
@@ -101,7 +106,7 @@ pub fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// How a table's durability is called.
+/// The name of a durability.
 pub fn durability(durability: Durability) -> &'static str {
     match durability {
         Durability::Strict => "strict",
@@ -118,13 +123,13 @@ impl OutcomeBody {
             probably_seen: answer.is_none(),
             partition: partition.0,
             slot: answer.map(|answer| answer.slot),
-            time: answer.map(|answer| date::format(answer.millis)),
+            time: answer.map(|answer| rfc3339::format(answer.millis)),
             mode: mode(settings.mode),
             durability: durability(settings.durability),
         }
     }
 
-    /// Of an answer that is remembered.
+    /// The outcome of a stored result.
     pub fn remembered(table: &Table, partition: PartitionId, answer: &OperationResult) -> Self {
         Self { replayed: true, ..Self::new(table, partition, Some(answer)) }
     }
@@ -155,29 +160,29 @@ fn text(value: &Option<i64>) -> Option<String> {
 }
 
 impl Outcome {
-    /// Of an operation on one cell.
+    /// The outcome of an operation on one cell.
     pub fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
         let value = answer(reply).and_then(|answer| answer.values.as_slice().first().copied().flatten());
-        Self { value, value_text: text(&value), fate: OutcomeBody::of(table, partition, reply) }
+        Self { value, value_text: text(&value), details: OutcomeBody::of(table, partition, reply) }
     }
 
-    /// As a response.
+    /// The response with this outcome.
     pub fn respond(&self) -> Response<Body> {
-        self.fate.respond(self)
+        self.details.respond(self)
     }
 }
 
 impl Outcomes {
-    /// Of an operation of several changes.
+    /// The outcome of an operation of several changes.
     pub fn of(table: &Table, partition: PartitionId, reply: &OperationOutcome) -> Self {
         let values = answer(reply).map(|answer| answer.values.as_slice().to_vec()).unwrap_or_default();
         let values_text = values.iter().map(text).collect();
-        Self { values, values_text, fate: OutcomeBody::of(table, partition, reply) }
+        Self { values, values_text, details: OutcomeBody::of(table, partition, reply) }
     }
 
-    /// As a response.
+    /// The response with this outcome.
     pub fn respond(&self) -> Response<Body> {
-        self.fate.respond(self)
+        self.details.respond(self)
     }
 }
 

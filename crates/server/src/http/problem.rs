@@ -1,4 +1,4 @@
-//! A problem, as RFC 9457 writes it: what happened, why, and what to do.
+//! Problem details of RFC 9457: the body of every error response.
 
 use std::time::Duration;
 
@@ -8,39 +8,39 @@ use axum::response::IntoResponse;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use super::problem_kind::Kind;
+pub use jeton_core::ErrorCode;
 
-/// Why a request was not done.
+/// An error response: the error and its particulars.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// The kind.
-    pub kind: Kind,
-    /// What happened this time.
+    /// The row of the table of errors.
+    pub code: ErrorCode,
+    /// The particulars of this occurrence, for people.
     pub detail: String,
-    /// What a program may want to know.
+    /// The particulars of this occurrence, for programs.
     pub extra: Map<String, Value>,
-    /// When to try again.
+    /// The value of the header `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// What to show for entry, if that was missing.
+    /// The value of the header `WWW-Authenticate`.
     challenge: Option<&'static str>,
 }
 
-/// A problem as JSON. More members may follow, which depend on the problem.
+/// An error. Some errors have further members.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(title = "Problem", example = json!({
-    "type": "/problems/id-expired", "title": "The id is older than the table remembers", "status": 410,
-    "detail": "the id is older than the window of 86400s: whether it was counted is no longer known, and it is not counted now",
+    "type": "/problems/id-expired", "title": "The id is older than the table's window", "status": 410,
+    "detail": "the id is older than the window of 86400s",
     "server_time": "2026-11-16T07:40:12.000Z", "window": "24h"
 }))]
 pub struct ProblemBody {
-    /// The address of a page about this kind of problem, on this server.
+    /// The path of a page about this error, on this server.
     #[serde(rename = "type")]
-    kind: String,
-    /// The kind in a few words.
+    problem_type: String,
+    /// One line that describes the error.
     title: &'static str,
-    /// The status of the response; in a list of outcomes, that of this item.
+    /// The status of the response; in a list of outcomes, the status of this item.
     status: u16,
-    /// What happened, why, and what to do.
+    /// The cause of this occurrence and what to do about it.
     detail: String,
     #[serde(flatten)]
     #[schema(ignore)]
@@ -48,61 +48,61 @@ pub struct ProblemBody {
 }
 
 impl Problem {
-    /// A problem of this kind.
-    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), extra: Map::new(), retry_after: None, challenge: None }
+    /// A problem without further members.
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), extra: Map::new(), retry_after: None, challenge: None }
     }
 
-    /// With one more thing that a program may want to know.
+    /// Adds a member to the body.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.extra.insert(name.into(), value.into());
         self
     }
 
-    /// To be tried again after this time.
+    /// Sets the header `Retry-After`.
     #[must_use]
-    pub fn again_after(mut self, time: Duration) -> Self {
+    pub fn retry_in(mut self, time: Duration) -> Self {
         self.retry_after = Some(time);
         self
     }
 
-    /// With what to show for entry.
+    /// Sets the header `WWW-Authenticate`.
     #[must_use]
-    pub fn challenging(mut self, challenge: &'static str) -> Self {
+    pub fn with_challenge(mut self, challenge: &'static str) -> Self {
         self.challenge = Some(challenge);
         self
     }
 
-    /// Where in a body or a list it is.
+    /// Puts the place in a body or a list before the detail.
     #[must_use]
     pub fn at(mut self, place: &str) -> Self {
         self.detail = format!("{place}: {}", self.detail);
         self
     }
 
-    /// The status.
+    /// The status of the response.
     pub fn status(&self) -> StatusCode {
-        self.kind.status()
+        StatusCode::from_u16(self.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The seconds of a Retry-After: whole ones, and at least one.
+    /// The seconds of `Retry-After`, rounded up and at least one.
     fn seconds(&self) -> Option<u64> {
         self.retry_after
             .map(|time| time.as_secs() + u64::from(time.subsec_nanos() > 0))
             .map(|time| time.max(1))
     }
 
-    /// The problem as JSON.
+    /// The body of the response.
     pub fn into_body(mut self) -> ProblemBody {
         if let Some(seconds) = self.seconds() {
             self.extra.insert("retry_after_seconds".into(), seconds.into());
         }
         ProblemBody {
-            kind: format!("/problems/{}", self.kind.name()),
-            title: self.kind.title(),
+            problem_type: format!("/problems/{}", self.code.code()),
+            title: self.code.title(),
             status: self.status().as_u16(),
-            // People paste tokens into the wrong places, and a detail may repeat what they sent.
+            // A detail may quote the request, and a client may have put a token in the wrong place.
             detail: jeton_auth::redacted(&self.detail).into_owned(),
             extra: self.extra,
         }

@@ -1,19 +1,18 @@
-//! The query of a request: names and bytes, some of them more than once.
+//! The query of a request: names with values of any bytes, some of them repeated.
 
-use super::percent;
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::suggestion::nearest;
 
 /// The query of a request.
 pub struct Query(Vec<(String, Vec<u8>)>);
 
 impl Query {
-    /// Reads a query in which only these names may occur: a misspelt one would be ignored in silence otherwise.
+    /// Parses a query in which only these names may occur, so that a misspelt name is not ignored.
     pub fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut pairs = Vec::new();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = percent::decode(&value.replace('+', " "));
+            let value = percent_decode(&value.replace('+', " "));
             let Some(name) = known.iter().find(|known| **known == name) else {
                 let known_ones = known.join(", ");
                 let hint = match nearest(name, known.iter().copied()) {
@@ -21,13 +20,13 @@ impl Query {
                     None => String::new(),
                 };
                 let detail =
-                    format!("The query has `{name}`, which is not known here{hint} Known are: {known_ones}.");
-                return Err(Problem::new(Kind::BadRequest, detail));
+                    format!("The query has the unknown name `{name}`{hint} Known are: {known_ones}.");
+                return Err(Problem::new(ErrorCode::BadRequest, detail));
             };
-            let value = value.map_err(|_| {
+            let value = value.ok_or_else(|| {
                 let detail =
-                    format!("In the query, `{name}` has a % that two hexadecimal digits do not follow.");
-                Problem::new(Kind::BadRequest, detail)
+                    format!("In the query, `{name}` has a % that is not followed by two hexadecimal digits.");
+                Problem::new(ErrorCode::BadRequest, detail)
             })?;
             pairs.push(((*name).to_owned(), value));
         }
@@ -44,14 +43,14 @@ impl Query {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (first, None) => Ok(first),
-            _ => Err(Problem::new(Kind::BadRequest, format!("The query has `{name}` more than once."))),
+            _ => Err(Problem::new(ErrorCode::BadRequest, format!("The query has `{name}` more than once."))),
         }
     }
 
-    /// The only value of a name, as text.
+    /// The only value of a name as text.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
         let text = |value| std::str::from_utf8(value);
-        let wrong = |_| Problem::new(Kind::BadRequest, format!("In the query, `{name}` is not UTF-8."));
+        let wrong = |_| Problem::new(ErrorCode::BadRequest, format!("In the query, `{name}` is not UTF-8."));
         self.one(name)?.map(text).transpose().map_err(wrong)
     }
 
@@ -62,16 +61,37 @@ impl Query {
             Ok(number) if (1..=max).contains(&number) => Ok(number),
             _ => {
                 let detail =
-                    format!("In the query, `{name}` must be a whole number from 1 to {max}, not {text:?}.");
-                Err(Problem::new(Kind::BadRequest, detail))
+                    format!("In the query, `{name}` must be an integer from 1 to {max}, not {text:?}.");
+                Err(Problem::new(ErrorCode::BadRequest, detail))
             }
         }
     }
 }
 
+/// Decodes percent-encoded bytes. `None` if a `%` is not followed by two hexadecimal digits: the crate would
+/// take it literally, and `%` and `%25` would then name the same row.
+pub fn percent_decode(text: &str) -> Option<Vec<u8>> {
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+    let mut escapes = text.match_indices('%').map(|(at, _)| &text.as_bytes()[at + 1..]);
+    let is_valid = escapes.all(|rest| is_digit(rest.first()) && is_digit(rest.get(1)));
+    is_valid.then(|| percent_encoding::percent_decode_str(text).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percent_decoding_accepts_all_bytes_and_rejects_half_an_escape() {
+        let all: Vec<u8> = (0..=255).collect();
+        let text = percent_encoding::percent_encode(&all, percent_encoding::NON_ALPHANUMERIC).to_string();
+        assert_eq!(percent_decode(&text), Some(all));
+        for malformed in ["ab%2", "%", "a%+1", "a%zz", "%%41"] {
+            assert_eq!(percent_decode(malformed), None, "{malformed}");
+        }
+        // A plus is a space in a query only.
+        assert_eq!(percent_decode("a+b"), Some(b"a+b".to_vec()));
+    }
 
     #[test]
     fn values_are_bytes_and_may_repeat() {
@@ -85,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_is_told_with_the_nearest() {
+    fn a_misspelt_name_gets_a_suggestion() {
         let error = Query::read(Some("prefx=a"), &["prefix", "limit"]).err().unwrap();
         assert!(
             error.detail.contains("`prefx`") && error.detail.contains("did you mean `prefix`?"),

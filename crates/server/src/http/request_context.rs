@@ -1,4 +1,4 @@
-//! A request: who asks, and for what.
+//! An authenticated request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,21 +10,21 @@ use jeton_auth::{AuthContext, AuthError, Right, Throttled};
 use jeton_core::{Formats, OpId, Table};
 use serde::de::DeserializeOwned;
 
-use super::problem::{Kind, Problem};
-use super::query::Query;
+use super::problem::{ErrorCode, Problem};
+use super::query::{Query, percent_decode};
 use super::state::App;
-use super::{body, idempotency_key, json, percent};
+use super::{body, idempotency_key, json};
 use crate::{Metric, Service};
 
-/// A request of somebody who has shown what is asked for at the door.
+/// A request whose client is authenticated.
 pub struct RequestContext {
-    /// What all requests share.
+    /// The state that all requests share.
     pub app: App,
-    /// What the caller may do.
-    pub pass: AuthContext,
-    /// Its head.
+    /// The identity of the client.
+    pub auth: AuthContext,
+    /// The head of the request.
     pub parts: Parts,
-    /// Its body. Never locked: a body cannot be shared among threads, a lock can, and so can a reference to a request.
+    /// The body. The mutex is never locked: it makes the request `Sync`, which a body is not.
     body: Mutex<Body>,
 }
 
@@ -33,51 +33,54 @@ impl FromRequest<App> for RequestContext {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        // A browser says so if the page that makes it write is of another site. Nobody on that page was asked.
+        // Browsers set this header if a page of another site sends the request, without consent of the user.
         let cross_site = parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
         if cross_site && parts.method != Method::GET {
-            return Err(Problem::new(Kind::Forbidden, "web pages of other sites may not write here"));
+            return Err(Problem::new(ErrorCode::Forbidden, "web pages of other sites may not write"));
         }
-        let pass = enter(&app.service, &parts.headers)?;
-        Ok(Self { app: app.clone(), pass, parts, body: Mutex::new(body) })
+        let auth = authenticate(&app.service, &parts.headers)?;
+        Ok(Self { app: app.clone(), auth, parts, body: Mutex::new(body) })
     }
 }
 
-/// The pass of whoever sends these headers.
-fn enter(service: &Service, headers: &HeaderMap) -> Result<AuthContext, Problem> {
+/// Authenticates the token in the headers.
+fn authenticate(service: &Service, headers: &HeaderMap) -> Result<AuthContext, Problem> {
     let shown = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
     let token = shown.and_then(|value| match value.split_at_checked(7) {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
         _ => None,
     });
-    let pass = match token {
+    let auth = match token {
         Some(token) => service.access.authenticate(token, service.millis()),
         None => service.access.anonymous(),
     };
-    pass.map_err(|why| denied(service, why))
+    auth.map_err(|why| denied(service, why))
 }
 
-/// The problem of somebody who may not.
+/// The problem of a denied request, which is counted.
 pub fn denied(service: &Service, why: AuthError) -> Problem {
     service.metrics.add(Metric::Denied, 1);
     match why {
-        AuthError::NoToken => {
-            Problem::new(Kind::Unauthorized, "this server wants a token: Authorization: Bearer jeton_...")
-                .challenging("Bearer realm=\"jeton\"")
+        AuthError::NoToken => Problem::new(
+            ErrorCode::Unauthorized,
+            "this server requires a token: Authorization: Bearer jeton_...",
+        )
+        .with_challenge("Bearer realm=\"jeton\""),
+        why if why.is_about_the_token() => Problem::new(ErrorCode::TokenInvalid, why.to_string())
+            .with_challenge("Bearer realm=\"jeton\", error=\"invalid_token\""),
+        AuthError::Right(right) => {
+            Problem::new(ErrorCode::Forbidden, why.to_string()).with("right", right.name())
         }
-        why if why.is_about_the_token() => Problem::new(Kind::Unauthorized, why.to_string())
-            .challenging("Bearer realm=\"jeton\", error=\"invalid_token\""),
-        AuthError::Right(right) => Problem::new(Kind::Forbidden, why.to_string()).with("right", right.name()),
-        why => Problem::new(Kind::Forbidden, why.to_string()),
+        why => Problem::new(ErrorCode::Forbidden, why.to_string()),
     }
 }
 
-/// The problem of somebody who is too fast.
+/// The problem of a request above the rate limit, which is counted.
 pub fn throttled(service: &Service, why: Throttled) -> Problem {
     service.metrics.add(Metric::Throttled, 1);
-    let problem = Problem::new(Kind::Throttled, why.to_string());
+    let problem = Problem::new(ErrorCode::Throttled, why.to_string());
     match why.retry_after() {
-        Some(time) => problem.again_after(time),
+        Some(time) => problem.retry_in(time),
         None => problem,
     }
 }
@@ -88,46 +91,47 @@ impl RequestContext {
         &self.app.service
     }
 
-    /// Whether the caller has a right in a table. The answer is the same whether there is such a table or not.
+    /// Checks a right in a table. The result does not reveal whether the table exists.
     pub fn may(&self, table: &str, right: Right) -> Result<(), Problem> {
         let service = self.service();
-        self.pass.may(table, right, service.millis()).map_err(|why| denied(service, why))
+        self.auth.may(table, right, service.millis()).map_err(|why| denied(service, why))
     }
 
-    /// Whether the caller may administer the server.
+    /// Checks the right to administer the server.
     pub fn may_administer(&self) -> Result<(), Problem> {
         let service = self.service();
-        self.pass.may_administer(service.millis()).map_err(|why| denied(service, why))
+        self.auth.may_administer(service.millis()).map_err(|why| denied(service, why))
     }
 
-    /// Whether the caller may add to a table or administer it, and so may send changes: which of them it may make is seen with each.
+    /// Checks that the client may change a table in some way; the right of each change is checked with the
+    /// change.
     pub fn may_change(&self, table: &str) -> Result<(), Problem> {
-        // Asked for, not denied: whoever has the other right has done nothing wrong.
-        match self.pass.may(table, Right::Admin, self.service().millis()) {
+        // Not counted as denied: one of the two rights suffices.
+        match self.auth.may(table, Right::Admin, self.service().millis()) {
             Ok(()) => Ok(()),
             Err(_) => self.may(table, Right::Add),
         }
     }
 
-    /// Takes so many operations from the caller's rate.
+    /// Takes `operations` from the rate limit of the client.
     pub fn spend(&self, operations: usize) -> Result<(), Problem> {
         let service = self.service();
-        self.pass.spend(service.millis(), operations as u64).map_err(|why| throttled(service, why))
+        self.auth.spend(service.millis(), operations as u64).map_err(|why| throttled(service, why))
     }
 
-    /// A part of the path, as it was sent, counted from zero: `/v1/tables/clicks` has three.
+    /// The raw segment `at` of the path, counted from 0: `/v1/tables/clicks` has three.
     pub fn raw_part(&self, at: usize) -> &str {
         self.parts.uri.path().split('/').nth(at + 1).unwrap_or_default()
     }
 
-    /// A part of the path.
+    /// A decoded segment of the path.
     pub fn part(&self, at: usize) -> Result<Vec<u8>, Problem> {
         decoded(self.raw_part(at))
     }
 
-    /// A part of the path, as text.
+    /// A decoded segment of the path as text.
     pub fn text_part(&self, at: usize) -> Result<String, Problem> {
-        let wrong = |_| Problem::new(Kind::BadRequest, "a part of the path is not UTF-8");
+        let wrong = |_| Problem::new(ErrorCode::BadRequest, "a segment of the path is not UTF-8");
         String::from_utf8(self.part(at)?).map_err(wrong)
     }
 
@@ -136,19 +140,19 @@ impl RequestContext {
         self.text_part(2)
     }
 
-    /// The table in a path that begins with `/v1/tables/{table}`, if the caller has this right in it.
+    /// The table in a path that begins with `/v1/tables/{table}`, if the client has this right in it.
     pub fn table(&self, right: Right) -> Result<Arc<Table>, Problem> {
         let name = self.table_name()?;
         self.may(&name, right)?;
         Ok(self.service().engine.table(&name)?)
     }
 
-    /// The query, in which these names may occur.
+    /// Parses the query, in which only these names may occur.
     pub fn query(&self, known: &[&str]) -> Result<Query, Problem> {
         Query::read(self.parts.uri.query(), known)
     }
 
-    /// The type of the body, without parameters; empty if it is not said.
+    /// The content type in lower case without parameters; empty if there is none.
     pub fn media_type(&self) -> String {
         let value = self.parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -161,12 +165,12 @@ impl RequestContext {
         body::whole(body, options.request_bytes_max, options.request_read_timeout).await
     }
 
-    /// The body, to be read as it comes.
+    /// Takes the body, to be read as a stream.
     pub fn take_body(&mut self) -> Body {
         std::mem::take(self.body.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The body as JSON. No body is an empty object.
+    /// The body as JSON; an empty body is an empty object.
     pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
         let body = self.whole().await?;
         if body.is_empty() {
@@ -176,53 +180,51 @@ impl RequestContext {
         json::object(&body)
     }
 
-    /// Refuses a body that is not said to be of one of these types.
+    /// Rejects content types other than these.
     pub fn must_be(&self, types: &[&str]) -> Result<(), Problem> {
         let found = self.media_type();
         if types.contains(&found.as_str()) {
             return Ok(());
         }
-        let wanted = types.join(" or ");
+        let accepted = types.join(" or ");
         let detail = match found.as_str() {
-            "" => format!("the request does not say what its body is: send Content-Type: {wanted}"),
-            found => format!("the body is said to be {found}: send Content-Type: {wanted}"),
+            "" => format!("the request has no content type: send Content-Type: {accepted}"),
+            found => format!("the content type is {found}: send Content-Type: {accepted}"),
         };
-        Err(Problem::new(Kind::MediaType, detail))
+        Err(Problem::new(ErrorCode::MediaType, detail))
     }
 
     /// The id of the operation: from the body, or from the header `Idempotency-Key`.
     pub fn id(&self, in_body: Option<String>, formats: Formats) -> Result<Option<OpId>, Problem> {
         let in_header = idempotency_key::read(&self.parts.headers).map_err(|why| {
-            Problem::new(Kind::IdInvalid, format!("the header Idempotency-Key cannot be read: {why}"))
+            Problem::new(ErrorCode::IdInvalid, format!("the header Idempotency-Key is malformed: {why}"))
         })?;
         let text = match (in_body, in_header) {
             (Some(body), Some(header)) if body != header => {
                 let detail = format!(
                     "the body has the id {body:?} and the header Idempotency-Key {header:?}: send one, or the same in both"
                 );
-                return Err(Problem::new(Kind::IdConflict, detail));
+                return Err(Problem::new(ErrorCode::IdConflict, detail));
             }
             (body, header) => body.or(header),
         };
         Ok(text.map(|text| formats.parse(&text)).transpose()?)
     }
 
-    /// Refuses the header `Idempotency-Key` where every item has an id of its own.
+    /// Rejects the header `Idempotency-Key` where every item has an id of its own.
     pub fn no_key(&self) -> Result<(), Problem> {
         if self.parts.headers.contains_key(idempotency_key::NAME) {
-            let detail = "here every item has an id of its own, as its member \"id\": the header Idempotency-Key would name them all alike";
-            return Err(Problem::new(Kind::BadRequest, detail));
+            let detail = "every item has an id of its own in its member \"id\"; the header Idempotency-Key is not allowed";
+            return Err(Problem::new(ErrorCode::BadRequest, detail));
         }
         Ok(())
     }
 }
 
-/// A part of a path as bytes.
+/// Decodes a segment of a path.
 pub fn decoded(part: &str) -> Result<Vec<u8>, Problem> {
-    percent::decode(part).map_err(|_| {
-        Problem::new(
-            Kind::BadRequest,
-            "a % in the path is not followed by two hexadecimal digits; the % itself is %25",
-        )
+    percent_decode(part).ok_or_else(|| {
+        let detail = "a % in the path is not followed by two hexadecimal digits; the % itself is %25";
+        Problem::new(ErrorCode::BadRequest, detail)
     })
 }

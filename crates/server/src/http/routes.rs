@@ -1,13 +1,15 @@
-//! The addresses.
+//! The routes.
+
+use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post, put};
 
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::state::App;
 use super::{
     backup, batch, branches, counters, events, health, import, openapi, operations, pages, tables,
@@ -15,10 +17,10 @@ use super::{
 };
 use crate::Metric;
 
-/// What a browser may do with a page from here: nothing, unless a page says otherwise.
+/// The default content security policy: a browser may load nothing.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
 
-/// The addresses of a service.
+/// The routes of a service.
 pub fn router(app: App) -> Router {
     Router::new()
         .route("/v1/tables/{table}/counters", get(counters::many))
@@ -39,7 +41,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/transactions", get(transactions::list))
         .route("/v1/transactions/{name}", get(transactions::get).post(transactions::post))
         .route("/v1/transactions/{name}/resolve", post(transactions::resolve))
-        .route("/v1/works/{id}/{attempt}", get(transactions::works))
+        .route("/v1/internal/transactions/{id}/attempts/{number}", get(transactions::attempt))
         .route("/v1/admin/backup", post(backup::post))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
@@ -55,18 +57,25 @@ pub fn router(app: App) -> Router {
 }
 
 async fn not_found(request: Request) -> Problem {
-    let detail = format!("there is nothing at {}; what there is, /openapi.json says", request.uri().path());
-    Problem::new(Kind::NotFound, detail)
+    let detail = format!("the path {} does not exist; /openapi.json lists the paths", request.uri().path());
+    Problem::new(ErrorCode::NotFound, detail)
 }
 
 async fn method_not_allowed(request: Request) -> Problem {
-    let detail = format!("{} is not asked by {}", request.uri().path(), request.method());
-    Problem::new(Kind::MethodNotAllowed, detail)
+    let detail = format!("{} does not support {}", request.uri().path(), request.method());
+    Problem::new(ErrorCode::MethodNotAllowed, detail)
 }
 
-/// Around every request: it is counted, and its response is safe to show.
-async fn around(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Measures every request and sets the security headers of its response.
+async fn around(
+    State(app): State<App>,
+    route: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response {
     app.service.metrics.add(Metric::HttpRequests, 1);
+    let started = Instant::now();
+    let method = request.method().clone();
     let is_data = request.uri().path().starts_with("/v1/");
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
@@ -74,8 +83,10 @@ async fn around(State(app): State<App>, request: Request, next: Next) -> Respons
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(POLICY);
     if is_data {
-        // What was true a moment ago is not, and what needed a token must not lie about.
+        // Values change, and a cache must not keep what required a token.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
+    let route = route.as_ref().map(MatchedPath::as_str);
+    app.service.metrics.observe_http(method.as_str(), route, started.elapsed());
     response
 }

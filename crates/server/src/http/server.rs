@@ -1,11 +1,11 @@
-//! Connections: how many, for how long, and how they end.
+//! HTTP connections: their limit, timeouts and shutdown.
 //!
-//! What must hold: a connection costs nothing that is not bounded, whatever its client does or fails to do; and when the server closes,
-//! what is under way is answered.
+//! What must hold: the cost of a connection is bounded, whatever its client does; and on shutdown the server
+//! responds to the requests in flight.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper::Request;
@@ -19,24 +19,31 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::problem::{ErrorCode, Problem};
 use super::routes;
 use super::state::App;
 use super::write_timeout::WriteTimeout;
 use crate::accept_loop::accept;
 use crate::{Metric, Service};
 
-/// The longest head of a request, and the most that is read ahead of a body.
+/// Maximum size of the head of a request, and of the read-ahead of a body.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How much longer than a request may take everybody has to end, once the server is closing.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Grace period of a shutdown after the request timeout.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// Told to those for whom there is no place.
-const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-connection: close\r\ncontent-length: 134\r\n\r\n{\"type\":\"/problems/busy\",\"title\":\"Too much is under way\",\"status\":503,\
-\"detail\":\"too many connections are open: try again in a second\"}";
+/// The response to a connection above the limit.
+static TOO_MANY_CONNECTIONS: LazyLock<String> = LazyLock::new(|| {
+    let problem = Problem::new(ErrorCode::Busy, "too many connections are open; retry in a second");
+    let (status, body) = (problem.status(), serde_json::to_string(&problem.into_body()).unwrap_or_default());
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+});
 
-/// A server over HTTP.
+/// The HTTP server.
 pub struct Server {
     service: Arc<Service>,
     router: axum::Router,
@@ -44,7 +51,7 @@ pub struct Server {
     places: Arc<Semaphore>,
 }
 
-/// A place for a connection; given back when dropped.
+/// A permit for a connection, released on drop.
 pub struct ConnectionSlot {
     service: Arc<Service>,
     _permit: OwnedSemaphorePermit,
@@ -56,11 +63,11 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// The other end of the connection that a request came on.
+/// The remote address of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// Serves until `shutdown` comes back, then answers what is under way, and returns.
+/// Serves until `shutdown` completes, then responds to the requests in flight and returns.
 pub async fn serve(
     service: Arc<Service>,
     listener: TcpListener,
@@ -70,7 +77,7 @@ pub async fn serve(
 }
 
 impl Server {
-    /// A server of this service.
+    /// Creates a server for a service.
     pub fn new(service: Arc<Service>) -> Self {
         let (closing, is_closing) = watch::channel(false);
         let router = routes::router(App { service: service.clone(), closing: is_closing });
@@ -78,7 +85,7 @@ impl Server {
         Self { service, router, closing, places }
     }
 
-    /// Serves until `shutdown` comes back, then answers what is under way, and returns.
+    /// Serves until `shutdown` completes, then responds to the requests in flight and returns.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -90,24 +97,24 @@ impl Server {
         })
         .await;
         server.close();
-        let patience = server.service.options.request_timeout + LAST_WORDS;
+        let timeout = server.service.options.request_timeout + SHUTDOWN_GRACE;
         let all_ended = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(patience, all_ended).await.is_err() {
-            tracing::warn!(open = connections.len(), "connections were cut: they did not end in time");
+        if tokio::time::timeout(timeout, all_ended).await.is_err() {
+            tracing::warn!(open = connections.len(), "closed connections that did not end in time");
         }
         Ok(())
     }
 
     fn welcome(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
-        let Some(place) = self.place() else {
-            // As far as it goes without waiting: who cannot be served must not cost anything.
-            let _told = stream.try_write(TURNED_AWAY);
+        let Some(slot) = self.place() else {
+            // Without waiting: a rejected connection must cost nothing.
+            let _best_effort = stream.try_write(TOO_MANY_CONNECTIONS.as_bytes());
             return;
         };
-        connections.spawn(async move { self.serve_connection(place, stream, peer).await });
+        connections.spawn(async move { self.serve_connection(slot, stream, peer).await });
     }
 
-    /// A place for a connection, if there is one left.
+    /// A permit for a connection; `None` at the limit, which is counted.
     pub fn place(&self) -> Option<ConnectionSlot> {
         let Ok(permit) = self.places.clone().try_acquire_owned() else {
             self.service.metrics.add(Metric::TurnedAway, 1);
@@ -118,13 +125,13 @@ impl Server {
         Some(ConnectionSlot { service: self.service.clone(), _permit: permit })
     }
 
-    /// From now on connections end as soon as what is under way is answered.
+    /// Closes every connection after its request in flight.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
 
-    /// Serves a connection, whatever carries it, until it ends.
-    pub async fn serve_connection<S>(&self, place: ConnectionSlot, stream: S, peer: SocketAddr)
+    /// Serves a connection over any transport until it ends.
+    pub async fn serve_connection<S>(&self, slot: ConnectionSlot, stream: S, peer: SocketAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -150,21 +157,8 @@ impl Server {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%peer, %error, "a connection broke");
+            tracing::debug!(%peer, %error, "connection failed");
         }
-        drop(place);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::TURNED_AWAY;
-
-    #[test]
-    fn what_is_told_to_those_turned_away_is_whole() {
-        let text = std::str::from_utf8(TURNED_AWAY).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{} bytes", body.len());
-        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{body}");
+        drop(slot);
     }
 }

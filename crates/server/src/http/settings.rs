@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::json::JsonInteger;
 use super::outcome_body;
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use super::suggestion::nearest;
 
 /// The settings of a table. What is left out takes its default.
@@ -27,11 +27,13 @@ pub struct SettingsBody {
     pub skew: Option<String>,
     /// How long a client of sequenced ids may be idle before its session is forgotten. Default: 7d.
     pub session_lease: Option<String>,
-    /// exact (default): no new id is ever taken for a known one. probabilistic: with a small probability one is, and is dropped.
+    /// exact (default): no new id is ever taken for a known one. probabilistic: with a small probability one
+    /// is, and is dropped.
     pub mode: Option<String>,
     /// For probabilistic: that probability, between 1e-9 and 0.1.
     pub target: Option<f64>,
-    /// strict (default): what is acknowledged survives a crash. relaxed: the last moments before a crash may be lost.
+    /// strict (default): what is acknowledged survives a crash. relaxed: the last moments before a crash may
+    /// be lost.
     pub durability: Option<String>,
     /// What to do with a write without an id: refuse (default) or at-most-once.
     pub without_id: Option<String>,
@@ -81,7 +83,7 @@ pub struct Settings {
 }
 
 fn wrong(setting: &'static str, why: impl std::fmt::Display) -> Problem {
-    Problem::new(Kind::BadSettings, format!("{setting}: {why}")).with("setting", setting)
+    Problem::new(ErrorCode::BadSettings, format!("{setting}: {why}")).with("setting", setting)
 }
 
 /// One of a few words.

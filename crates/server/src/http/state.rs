@@ -1,7 +1,8 @@
-//! What all requests share, and the store with a deadline.
+//! The state that all requests share, and calls to the engine with a timeout.
 //!
-//! What must hold: a change that the store was asked for is counted and told to those who watch, also when whoever asked has gone or
-//! the deadline has passed. So the work is a task of its own, and a request only waits for it.
+//! What must hold: a submitted operation is counted and published to the change feed, also if the client
+//! disconnects or the request times out. So it runs in a task of its own, and the request only waits for the
+//! task.
 
 use std::sync::Arc;
 
@@ -11,54 +12,55 @@ use jeton_engine::{Ask, EngineError, OperationOutcome, Response};
 use tokio::sync::watch;
 
 use super::error_mapping::SOON;
-use super::problem::{Kind, Problem};
+use super::problem::{ErrorCode, Problem};
 use crate::Service;
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Clone)]
 pub struct App {
     /// The service.
     pub service: Arc<Service>,
-    /// Whether the server is closing: then what has no end of its own must end.
+    /// Whether the server is shutting down, which ends streams.
     pub closing: watch::Receiver<bool>,
 }
 
 impl App {
-    /// Does an operation for somebody, or says that there is no answer yet.
-    pub async fn apply(&self, pass: &AuthContext, operation: Operation) -> Result<OperationOutcome, Problem> {
-        let (service, pass) = (self.service.clone(), pass.clone());
-        let work = tokio::spawn(async move { service.apply_as(&pass, operation).await });
+    /// Applies an operation, or reports an unknown outcome after the request timeout.
+    pub async fn apply(&self, auth: &AuthContext, operation: Operation) -> Result<OperationOutcome, Problem> {
+        let (service, auth) = (self.service.clone(), auth.clone());
+        let work = tokio::spawn(async move { service.apply_as(&auth, operation).await });
         match tokio::time::timeout(self.service.options.request_timeout, work).await {
             Ok(Ok(reply)) => Ok(reply?),
             Ok(Err(_)) => Err(EngineError::Closed.into()),
-            Err(_) => Err(no_answer_yet()),
+            Err(_) => Err(outcome_unknown()),
         }
     }
 
-    /// Does many operations and reads for somebody. Without an answer in time there is none to any of them.
-    pub async fn submit_batch(&self, pass: &AuthContext, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
+    /// Applies operations and reads. After the request timeout the outcome of all of them is unknown.
+    pub async fn submit_batch(&self, auth: &AuthContext, asks: Vec<Ask>) -> Result<Vec<Response>, Problem> {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        let (service, pass) = (self.service.clone(), pass.clone());
+        let (service, auth) = (self.service.clone(), auth.clone());
         let requests = asks.into_iter().map(|ask| service.engine.to_request(ask)).collect();
-        let work = tokio::spawn(async move { service.submit_as(&pass, requests).await });
+        let work = tokio::spawn(async move { service.submit_as(&auth, requests).await });
         match tokio::time::timeout(self.service.options.request_timeout, work).await {
             Ok(Ok(responses)) => Ok(responses),
             Ok(Err(_)) => Err(EngineError::Closed.into()),
-            Err(_) => Err(no_answer_yet()),
+            Err(_) => Err(outcome_unknown()),
         }
     }
 
-    /// Waits for something, but not for ever.
+    /// Waits for a read at most for the request timeout.
     pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Problem> {
         let request_timeout = self.service.options.request_timeout;
         tokio::time::timeout(request_timeout, work).await.map_err(|_| {
-            Problem::new(Kind::Busy, "the store did not answer within the time allowed").again_after(SOON)
+            Problem::new(ErrorCode::Busy, "the store did not respond within the request timeout")
+                .retry_in(SOON)
         })
     }
 
-    /// Runs what reads or writes the disk where nobody is kept waiting by it.
+    /// Runs blocking work on a thread of its own.
     pub async fn aside<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Service) -> T + Send + 'static,
@@ -68,17 +70,18 @@ impl App {
         done.map_err(|_| EngineError::Closed.into())
     }
 
-    /// Comes back when the server is closing.
+    /// Returns when the server is shutting down.
     pub async fn closed(&self) {
         let mut closing = self.closing.clone();
-        // If nobody is left who could say so, nobody will: then it is not closing.
+        // Without a sender the server never shuts down.
         if closing.wait_for(|closing| *closing).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-fn no_answer_yet() -> Problem {
-    let detail = "there was no answer within the time allowed; whether it takes effect is not known here: ask again with the same id";
-    Problem::new(Kind::NoAnswerYet, detail).again_after(SOON)
+fn outcome_unknown() -> Problem {
+    let detail = "the operation did not complete within the request timeout and may still take effect: retry with the \
+                  same id";
+    Problem::new(ErrorCode::OutcomeUnknown, detail).retry_in(SOON)
 }

@@ -1,4 +1,4 @@
-//! Tables: which there are, what they promise, and how their filters are doing.
+//! Tables: their settings and the state of their filters.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::json;
-use super::problem::{Kind, Problem, ProblemBody};
+use super::problem::{ErrorCode, Problem, ProblemBody};
 use super::request_context::RequestContext;
 use super::settings::{Settings, SettingsBody};
 use crate::Service;
@@ -18,45 +18,45 @@ use crate::Service;
 /// A table.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TableBody {
-    /// Its name.
+    /// The name of the table.
     name: String,
-    /// What it promises.
+    /// The settings of the table.
     settings: Settings,
-    /// How the filters of its ids are doing.
+    /// The state of the id filters.
     filters: Filters,
-    /// How often its settings were changed, within the time that promises made before still hold; and one.
+    /// Number of settings in effect: the current ones, and earlier ones whose ids are still in their window.
     eras: usize,
 }
 
 /// The filters of a table.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Filters {
-    /// Of ids that carry a time.
+    /// The filter of dated ids.
     dated: Option<FilterBody>,
-    /// Of opaque ids.
+    /// The filter of opaque ids.
     opaque: Option<FilterBody>,
 }
 
-/// How a filter is doing.
+/// The state of a filter.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FilterBody {
-    /// Bytes of memory.
+    /// Memory in bytes.
     bytes: usize,
-    /// The most bytes it may have.
+    /// Memory limit in bytes.
     bytes_max: usize,
-    /// Ids remembered, within a percent or two.
+    /// Number of ids, exact to about 2 %.
     ids: u64,
-    /// Generations alive.
+    /// Number of generations.
     generations: usize,
-    /// The probability, now, that a new id is taken for a known one; in an exact table it is then looked up.
+    /// Probability that the filter reports a new id as known; an exact table then looks the id up.
     estimated_error: f64,
-    /// What that should stay below.
+    /// Limit of that probability.
     target: f64,
-    /// Why it cannot at present, if so.
+    /// Why the filter exceeds the limit, if it does.
     pressure: Option<String>,
 }
 
-/// All tables that the caller has any right in.
+/// The tables in which the client has any right.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TablesBody {
     /// The tables.
@@ -89,84 +89,84 @@ impl FilterBody {
     }
 }
 
-/// Whether the caller has any right in a table: then it may know that the table is there.
-fn may_know(pass: &AuthContext, service: &Service, table: &str) -> bool {
+/// Whether the client has any right in a table, and so may learn that the table exists.
+fn may_know(auth: &AuthContext, service: &Service, table: &str) -> bool {
     let now = service.millis();
-    Right::ALL.into_iter().any(|right| pass.may(table, right, now).is_ok())
+    Right::ALL.into_iter().any(|right| auth.may(table, right, now).is_ok())
 }
 
-/// Lists the tables in which the caller has any right.
+/// Lists the tables in which the client has any right.
 #[utoipa::path(
     get, path = "/v1/tables", operation_id = "listTables", tag = "tables",
-    responses((status = 200, body = TablesBody, description = "The tables, by age."))
+    responses((status = 200, body = TablesBody, description = "The tables, oldest first."))
 )]
-pub async fn list(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    asked.spend(1)?;
-    let catalog = asked.service().engine.catalog();
-    let known = catalog.iter().filter(|table| may_know(&asked.pass, asked.service(), &table.name));
+pub async fn list(request: RequestContext) -> Result<Response<Body>, Problem> {
+    request.spend(1)?;
+    let catalog = request.service().engine.catalog();
+    let known = catalog.iter().filter(|table| may_know(&request.auth, request.service(), &table.name));
     let tables = known.map(|table| TableBody::of(table)).collect();
     Ok(json::response(StatusCode::OK, &TablesBody { tables }))
 }
 
-/// Tells what a table promises and how it is doing. Any right in it will do.
+/// Returns the settings and filters of a table. Requires any right in it.
 #[utoipa::path(
     get, path = "/v1/tables/{table}", operation_id = "readTable", tag = "tables",
     params(("table" = String, Path, description = "The table.")),
     responses((status = 200, body = TableBody, description = "The table."),
         (status = 404, body = ProblemBody, content_type = "application/problem+json", description = "unknown-table."))
 )]
-pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let name = asked.table_name()?;
-    if !may_know(&asked.pass, asked.service(), &name) {
-        asked.may(&name, Right::Read)?;
+pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+    let name = request.table_name()?;
+    if !may_know(&request.auth, request.service(), &name) {
+        request.may(&name, Right::Read)?;
     }
-    asked.spend(1)?;
-    let table = asked.service().engine.table(&name)?;
+    request.spend(1)?;
+    let table = request.service().engine.table(&name)?;
     Ok(json::response(StatusCode::OK, &TableBody::of(&table)))
 }
 
-/// Makes a table, or gives it other settings.
+/// Creates a table or changes its settings.
 ///
-/// The body is the whole of its settings: what is left out takes its default. If they are what they were, nothing changes. Every
-/// promise already made is kept: ids taken under the old settings are remembered for as long as those said. Needs the right `admin`.
+/// The body has all settings: a missing one has its default. Equal settings change nothing. Ids that were
+/// counted under earlier settings keep the window of those settings. Requires the right `admin`.
 #[utoipa::path(
     put, path = "/v1/tables/{table}", operation_id = "putTable", tag = "tables", request_body = SettingsBody,
     params(("table" = String, Path, description = "The table: 1 to 64 of a-z, 0-9, '.', '_', '-'.")),
-    responses((status = 200, body = TableBody, description = "It was there, and has these settings now."),
-        (status = 201, body = TableBody, description = "It was made."),
+    responses((status = 200, body = TableBody, description = "The table existed and has these settings."),
+        (status = 201, body = TableBody, description = "The table was created."),
         (status = 400, body = ProblemBody, content_type = "application/problem+json", description = "bad-json, bad-settings."),
         (status = 403, body = ProblemBody, content_type = "application/problem+json", description = "forbidden, quota."))
 )]
-pub async fn put(mut asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let name = asked.table_name()?;
-    asked.may(&name, Right::Admin)?;
-    asked.spend(1)?;
-    let settings = asked.json::<SettingsBody>().await?.settings()?;
-    let pass = asked.pass.clone();
-    let (status, table) = asked.app.aside(move |service| make(service, &pass, &name, settings)).await??;
+pub async fn put(mut request: RequestContext) -> Result<Response<Body>, Problem> {
+    let name = request.table_name()?;
+    request.may(&name, Right::Admin)?;
+    request.spend(1)?;
+    let settings = request.json::<SettingsBody>().await?.settings()?;
+    let auth = request.auth.clone();
+    let (status, table) = request.app.aside(move |service| make(service, &auth, &name, settings)).await??;
     Ok(json::response(status, &TableBody::of(&table)))
 }
 
 fn make(
     service: &Service,
-    pass: &AuthContext,
+    auth: &AuthContext,
     name: &str,
     settings: TableSettings,
 ) -> Result<(StatusCode, Arc<Table>), Problem> {
     let engine = &service.engine;
     if let Ok(table) = engine.table(name) {
-        // A change begins an era, and there can be only so many of them: none for nothing.
+        // A change starts an era, whose number is limited, so equal settings must not.
         let same = *table.settings() == settings;
         let table = if same { table } else { engine.change_table(name, settings)? };
         return Ok((StatusCode::OK, table));
     }
-    let exhausted = |error: Exhausted| Problem::new(Kind::Quota, error.to_string());
-    pass.take(Quota::Tables, 1).map_err(exhausted)?;
+    let exhausted = |error: Exhausted| Problem::new(ErrorCode::Quota, error.to_string());
+    auth.take(Quota::Tables, 1).map_err(exhausted)?;
     match engine.create_table(name, settings.clone()) {
         Ok(table) => Ok((StatusCode::CREATED, table)),
         Err(error) => {
-            pass.give_back(Quota::Tables, 1);
-            // Somebody else may have made it in the meantime: then it is there, as was asked for.
+            auth.give_back(Quota::Tables, 1);
+            // Another request may have created the table in the meantime.
             match engine.table(name) {
                 Ok(table) if *table.settings() == settings => Ok((StatusCode::OK, table)),
                 Ok(_) => Ok((StatusCode::OK, engine.change_table(name, settings)?)),

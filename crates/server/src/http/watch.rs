@@ -1,22 +1,22 @@
-//! Watching: changes as they are made, as server-sent events.
+//! The change feed as server-sent events.
 
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 use jeton_auth::Right;
+use jeton_core::rfc3339;
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
 
 use super::body::{self, ReaderGone, Writer};
 use super::counters::text_or_base64;
-use super::date;
 use super::problem::{Problem, ProblemBody};
 use super::request_context::RequestContext;
 use crate::ChangeEvent;
 
-/// How often something is said if nothing happens, so that nobody on the way takes the connection for dead.
+/// Interval of keep-alive comments, so that proxies do not close an idle connection.
 const EVERY: Duration = Duration::from_secs(15);
 
 /// A change, as the data of an event `change` whose id is `partition-slot`.
@@ -33,56 +33,57 @@ pub struct ChangeBody {
     /// The row as base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     row_base64: Option<String>,
-    /// The column, if it has a name and that is text.
+    /// The column, if it is named and is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<String>,
     /// The column as base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     column_base64: Option<String>,
-    /// The counter afterwards; null if the cell is empty or holds bytes.
+    /// The counter after the change; null if the cell is empty or contains bytes.
     value: Option<i64>,
-    /// The same as text, for programs whose numbers end at 2^53.
+    /// The same as text, for clients whose numbers end at 2^53.
     value_text: Option<String>,
-    /// The partition whose log has it.
+    /// The partition of the log entry.
     partition: u16,
-    /// Its slot in that log.
+    /// The slot of the log entry.
     slot: u64,
-    /// When it was decided.
+    /// Time of the change.
     #[schema(format = DateTime)]
     time: String,
 }
 
 struct Watch {
-    asked: RequestContext,
+    request: RequestContext,
     table: Option<String>,
     prefix: Vec<u8>,
     writer: Writer,
 }
 
-/// Watches changes as they are made, as server-sent events.
+/// Streams changes as server-sent events.
 ///
-/// An event `change` for every change from now on of counters in the tables that the caller may read. A watcher that is too slow gets
-/// an event `lagged` with the number of changes it missed: then read the counters again. A comment comes every 15 seconds.
+/// Sends an event `change` for every later change of a counter in the tables that the client may read. A
+/// client that is too slow gets an event `lagged` with the number of changes it missed, and should read the
+/// counters again. The server sends a comment every 15 seconds.
 #[utoipa::path(
     get, path = "/v1/watch", operation_id = "watch", tag = "counters",
     params(("table" = Option<String>, Query, description = "Only changes in this table."),
-        ("prefix" = Option<String>, Query, description = "Only changes of rows that begin so.")),
-    responses((status = 200, body = ChangeBody, content_type = "text/event-stream", description = "Changes, without end."),
+        ("prefix" = Option<String>, Query, description = "Only changes of rows with this prefix.")),
+    responses((status = 200, body = ChangeBody, content_type = "text/event-stream", description = "Changes, until the connection closes."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "No token, no right, no such table."))
 )]
-pub async fn get(asked: RequestContext) -> Result<Response<Body>, Problem> {
-    let query = asked.query(&["table", "prefix"])?;
+pub async fn get(request: RequestContext) -> Result<Response<Body>, Problem> {
+    let query = request.query(&["table", "prefix"])?;
     let table = query.text("table")?.map(str::to_owned);
     if let Some(table) = &table {
-        asked.may(table, Right::Read)?;
-        asked.service().engine.table(table)?;
+        request.may(table, Right::Read)?;
+        request.service().engine.table(table)?;
     }
-    asked.spend(1)?;
+    request.spend(1)?;
     let prefix = query.one("prefix")?.unwrap_or_default().to_vec();
     let (writer, body) = body::channel();
-    // From here on nothing is missed, and that is what the first line says.
-    let changes = asked.service().changes.subscribe();
-    tokio::spawn(Watch { asked, table, prefix, writer }.run(changes));
+    // No change is missed from here on, which the first line of the response confirms.
+    let changes = request.service().changes.subscribe();
+    tokio::spawn(Watch { request, table, prefix, writer }.run(changes));
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
@@ -92,7 +93,7 @@ type Changes = tokio::sync::broadcast::Receiver<std::sync::Arc<ChangeEvent>>;
 
 impl Watch {
     async fn run(self, changes: Changes) {
-        let app = self.asked.app.clone();
+        let app = self.request.app.clone();
         tokio::select! {
             _gone = self.tell_all(changes) => {}
             () = self.writer.gone() => {}
@@ -114,22 +115,21 @@ impl Watch {
                 }
                 Ok(Err(RecvError::Closed)) => return Ok(()),
             };
-            // A token that was withdrawn sees nothing more, also of what it watches already.
-            if self.asked.pass.check(self.asked.service().millis()).is_err() {
+            // A revoked token receives nothing more, also on an open stream.
+            if self.request.auth.check(self.request.service().millis()).is_err() {
                 return Ok(());
             }
             self.writer.write(text).await?;
         }
     }
 
-    /// A change as an event, if it is one that is watched and may be seen.
+    /// The event of a change; `None` if the client does not watch it or may not read it.
     fn event(&self, changed: &ChangeEvent) -> Option<String> {
-        let service = self.asked.service();
+        let service = self.request.service();
         let (row, column) = changed.cell.row_and_column();
         let table = service.engine.catalog().get(changed.cell.table())?.name.clone();
-        let watched =
-            self.table.as_ref().is_none_or(|wanted| *wanted == table) && row.starts_with(&self.prefix);
-        if !watched || self.asked.pass.may(&table, Right::Read, service.millis()).is_err() {
+        let watched = self.table.as_ref().is_none_or(|only| *only == table) && row.starts_with(&self.prefix);
+        if !watched || self.request.auth.may(&table, Right::Read, service.millis()).is_err() {
             return None;
         }
         let (row, row_base64) = text_or_base64(row);
@@ -146,7 +146,7 @@ impl Watch {
             value_text: changed.value.map(|value| value.to_string()),
             partition,
             slot,
-            time: date::format(changed.millis),
+            time: rfc3339::format(changed.millis),
         };
         let body = serde_json::to_string(&body).ok()?;
         Some(format!("event: change\nid: {partition}-{slot}\ndata: {body}\n\n"))

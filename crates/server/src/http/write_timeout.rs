@@ -1,7 +1,8 @@
-//! Patience with a client that does not take what it is sent.
+//! The write timeout of connections.
 //!
-//! What must hold: while something waits to be sent, the client takes a good part of it in time, or all of it; otherwise the connection
-//! breaks. A byte now and then is not a good part: it would hold the response, and the place, for as long as the client likes.
+//! What must hold: while bytes wait to be sent, the client accepts a minimum part of them within the timeout,
+//! or all of them; otherwise the connection is closed. Single bytes do not suffice: they would let a client
+//! occupy a connection permanently.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -11,23 +12,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// What a client has to take in the time allowed, if there is so much: what the Redis protocol sends at a time.
+/// Bytes that a client must accept within the timeout, if so many wait: the write size of the RESP server.
 const PART_BYTES: usize = 1 << 20;
 
-/// A connection with a client that may be slow, but not without end.
+/// A stream with a write timeout.
 pub struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
-    /// Until when the client has to take the next part. Nothing as long as it takes all there is.
+    timeout: Duration,
+    /// Deadline of the next part; `None` while nothing waits.
     until: Option<Pin<Box<Sleep>>>,
-    /// What it has taken of that part.
+    /// Bytes of that part that the client has accepted.
     taken: usize,
 }
 
 impl<S: Unpin> WriteTimeout<S> {
     /// A connection with a client that has this time for each part.
-    pub fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, until: None, taken: 0 }
+    pub fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, timeout, until: None, taken: 0 }
     }
 
     /// Does something to the stream. What cannot be done yet breaks it off when it is too late.
@@ -38,10 +39,10 @@ impl<S: Unpin> WriteTimeout<S> {
     ) -> Poll<io::Result<T>> {
         let done = attempt(Pin::new(&mut self.stream), context);
         if done.is_pending() {
-            let patience = self.patience;
-            let until = self.until.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+            let timeout = self.timeout;
+            let until = self.until.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
             if until.as_mut().poll(context).is_ready() {
-                let why = "the client did not take what it was sent in time";
+                let why = "the client did not accept the response in time";
                 return Poll::Ready(Err(io::Error::new(ErrorKind::TimedOut, why)));
             }
         }
@@ -89,7 +90,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Whoever writes flushes when there is nothing left to write: then the client has taken all, as far as can be seen here.
+    /// A flush with nothing left to write means that the client has accepted everything.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.in_time(context, |stream, context| stream.poll_flush(context));
         if let Poll::Ready(Ok(())) = flushed {

@@ -124,7 +124,8 @@ impl HttpPeers {
         attempt: AttemptNumber,
     ) -> Result<StatusBody, NoStatus> {
         let RequestId { session, sequence } = request;
-        let uri = format!("{}/v1/works/{session:032x}:{sequence}/{}", peer.url, attempt.0);
+        let id = format!("{session:032x}:{sequence}");
+        let uri = format!("{}/v1/internal/transactions/{id}/attempts/{}", peer.url, attempt.0);
         let mut request = Request::get(uri);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));

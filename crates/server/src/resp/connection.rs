@@ -194,6 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Dispatch::MultiStep(command) => {
                     self.finish(millis).await?;
                     millis = self.session.service.millis();
+                    let (name, started) = (command.verb.name, Instant::now());
                     let reply = match self.session.spend(millis, command.cost(&self.session)) {
                         Ok(()) => {
                             let limit = self.session.service.options.request_timeout;
@@ -216,6 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         }
                     };
                     reply.write(&mut Writer::new(&mut self.out, self.session.version));
+                    self.session.service.metrics.observe_command(name, started.elapsed());
                 }
                 Dispatch::Quit => {
                     self.finish(millis).await?;
@@ -237,7 +239,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(());
         }
         let service = &self.session.service;
-        service.metrics.add(Metric::Commands, std::mem::take(&mut self.batch.commands));
         if let Err(_above_the_limit) = self.session.spend(millis, self.batch.len() as u64) {
             let rejected =
                 self.batch.apply_rate_limit(&self.session, |requests| self.session.spend(millis, requests));
@@ -251,11 +252,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Ok(responses) => responses,
                 Err(_) => {
                     self.batch.fail(OUTCOME_UNKNOWN, &self.session, &mut self.out);
+                    service.metrics.observe_batch(&mut self.batch.commands);
                     return Ok(());
                 }
             }
         };
         self.batch.write_replies(&responses, &self.session, millis, &mut self.out);
+        service.metrics.observe_batch(&mut self.batch.commands);
         Ok(())
     }
 

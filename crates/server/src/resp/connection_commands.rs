@@ -1,5 +1,6 @@
 //! Commands about the connection and the server, which need no engine.
 
+use jeton_core::ErrorCode;
 use jeton_resp::reply_writer::{Version, Writer};
 use jeton_resp::request_parser::Command;
 
@@ -372,7 +373,7 @@ fn info(command: &Command<'_>, session: &Session) -> String {
             ("loading", "0".into()),
             ("aof_enabled", "1".into()),
             ("aof_last_write_status", if stats.trouble.is_some() { "err" } else { "ok" }.into()),
-            ("jeton_trouble", stats.trouble.unwrap_or_default()),
+            ("jeton_storage_error", stats.trouble.unwrap_or_default()),
             ("jeton_log_bytes", stats.logged_bytes.to_string()),
             ("jeton_value_bytes", stats.value_bytes.to_string()),
             ("jeton_id_bytes", stats.ids.bytes.to_string()),
@@ -387,9 +388,9 @@ fn info(command: &Command<'_>, session: &Session) -> String {
             ("jeton_applied", count(Metric::Applied).to_string()),
             ("jeton_replayed", count(Metric::Replayed).to_string()),
             ("jeton_refused", count(Metric::Refused).to_string()),
-            ("jeton_expired", count(Metric::Expired).to_string()),
-            ("jeton_mismatch", count(Metric::Mismatch).to_string()),
-            ("jeton_busy", count(Metric::Busy).to_string()),
+            ("jeton_expired", service.metrics.errors(ErrorCode::IdExpired).to_string()),
+            ("jeton_mismatch", service.metrics.errors(ErrorCode::IdMismatch).to_string()),
+            ("jeton_busy", service.metrics.errors(ErrorCode::Busy).to_string()),
         ],
     );
     section("Replication", &[("role", "master".into()), ("connected_slaves", "0".into())]);

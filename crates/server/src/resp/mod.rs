@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+pub(crate) use command_table::COMMANDS;
 pub use scan::Cursors;
 
 use crate::accept_loop::accept;

@@ -18,6 +18,7 @@ use super::id_commands::{self, IdOperation};
 use super::keyspace::{self, ExpiryChange, Keyspace, integer};
 use super::reply::{self, NO_AUTH, NOT_AN_INTEGER, Reply};
 use super::session::{MultiQueue, Session};
+use crate::metrics::BatchCommands;
 
 /// Maximum commands of a transaction.
 const QUEUED_MAX: usize = 1024;
@@ -37,8 +38,8 @@ pub struct PipelineBatch {
     text: Vec<u8>,
     /// The previous command.
     last: Option<&'static CommandSpec>,
-    /// Number of commands, for the metrics.
-    pub commands: u64,
+    /// The commands whose latency is that of the batch.
+    pub commands: BatchCommands,
 }
 
 /// Source of the reply to a command.
@@ -139,6 +140,14 @@ impl PipelineBatch {
 
     /// Adds a command to the batch, or returns how to run it instead.
     pub fn dispatch(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
+        let dispatch = self.plan(command, session, millis);
+        if matches!(dispatch, Dispatch::Batched | Dispatch::Quit) {
+            self.commands.push(self.last.map(|spec| spec.name));
+        }
+        dispatch
+    }
+
+    fn plan(&mut self, command: &Command<'_>, session: &mut Session, millis: u64) -> Dispatch {
         // Usually the same name as before, in capitals.
         let verb = match self.last {
             Some(verb) if verb.name.as_bytes() == command.name() => Some(verb),
@@ -148,7 +157,6 @@ impl PipelineBatch {
         if verb.is_some_and(|verb| matches!(verb.name, "HELLO" | "AUTH" | "RESET")) && !self.is_empty() {
             return Dispatch::Deferred;
         }
-        self.commands += 1;
         let Some(verb) = verb else {
             break_queue(session);
             self.reply(&reply::unknown(command.name(), command.iter().skip(1)), session);

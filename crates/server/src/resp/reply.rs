@@ -1,9 +1,11 @@
 //! Replies and error messages, in the wording of Redis where Redis has one.
 
 use jeton_auth::AuthError;
-use jeton_core::{Rejection, Value};
+use jeton_core::{ErrorCode, Value};
 use jeton_engine::EngineError;
 use jeton_resp::reply_writer::Writer;
+
+use crate::error_code::engine_error_code;
 
 /// A reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,39 +114,28 @@ pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Re
 }
 
 /// Error message for a failed authentication or authorization.
-pub fn denied(denied: AuthError) -> String {
-    if denied.is_about_the_token() { format!("WRONGPASS {denied}") } else { format!("NOPERM {denied}") }
+pub fn denied(error: AuthError) -> String {
+    let code = if error.is_about_the_token() { ErrorCode::TokenInvalid } else { ErrorCode::Forbidden };
+    error_line(code, error)
 }
 
-/// Error message for an engine error.
+/// Error message for an engine error. Errors that Redis knows have its texts.
 pub fn engine_error(error: &EngineError) -> String {
-    let code = match error {
-        EngineError::Rejected(rejection) => match rejection {
-            Rejection::NotACounter => return NOT_AN_INTEGER.into(),
-            Rejection::Overflow => return OVERFLOW.into(),
-            Rejection::IdRequired => "IDREQUIRED",
-            Rejection::FormatNotTaken { .. } => "IDFORMAT",
-            Rejection::Mismatch => "IDMISMATCH",
-            Rejection::Expired { .. } | Rejection::Superseded { .. } => "IDEXPIRED",
-            Rejection::FromFuture { .. } => "IDFUTURE",
-            Rejection::Fenced { .. } => "FENCED",
-            Rejection::UnknownSession { .. } | Rejection::EpochAhead { .. } => "NOSESSION",
-            Rejection::Capacity { .. } | Rejection::Reserved => "BUSY",
-            _ => "ERR",
-        },
-        EngineError::NoSuchTable(_) => "NOTABLE",
-        EngineError::Busy(_) => "BUSY",
-        EngineError::Full(_) => "MISCONF",
-        EngineError::Storage(_) => "STORAGE",
-        EngineError::Withheld(_) => "QUOTA",
-        EngineError::Closed => "LOADING",
-        _ => "ERR",
-    };
-    format!("{code} {error}")
+    match engine_error_code(error) {
+        ErrorCode::NotACounter => NOT_AN_INTEGER.into(),
+        ErrorCode::Overflow => OVERFLOW.into(),
+        code => error_line(code, error),
+    }
+}
+
+fn error_line(code: ErrorCode, text: impl std::fmt::Display) -> String {
+    format!("{} {text}", code.resp_prefix().unwrap_or("ERR"))
 }
 
 #[cfg(test)]
 mod tests {
+    use jeton_core::Rejection;
+
     use super::*;
 
     #[test]

@@ -237,7 +237,7 @@ fn a_wrong_token_is_told_so_and_never_repeated() {
     let wrong = format!("{}{last}", &good[..good.len() - 1]);
     for token in [wrong.as_str(), "jeton_short", "hunter2"] {
         let reply = ask(&mut client, Some(token), "GET", "/v1/tables", "");
-        reply.problem(401, "unauthorized");
+        reply.problem(401, "token-invalid");
         assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"jeton\", error=\"invalid_token\""));
         assert!(!reply.text().contains(token), "{}", reply.text());
     }

@@ -52,7 +52,7 @@ fn without_an_answer_in_time_the_same_id_may_come_again() {
             (reply.status != 200).then_some((id, reply, before))
         })
         .unwrap();
-    reply.problem(409, "no-answer-yet");
+    reply.problem(409, "outcome-unknown");
     assert_eq!(reply.header("retry-after"), Some("1"));
 
     // It went on: whoever asks again gets its answer, and it counts once.

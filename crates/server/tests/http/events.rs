@@ -76,10 +76,10 @@ fn a_batch_has_an_outcome_for_each() {
     assert_eq!(statuses, [200, 200, 400, 400, 400, 400, 200, 400], "{body}");
     assert_eq!(results[1]["replayed"], true);
     assert!(
-        results[2]["detail"].as_str().unwrap().starts_with("`time` is \"yesterday\": a time is written as")
+        results[2]["detail"].as_str().unwrap().starts_with("`time` is \"yesterday\": a time has the form")
     );
-    assert_eq!(results[3]["detail"], "`specversion` is \"0.3\", and only 1.0 is known here");
-    assert_eq!(results[4]["detail"], "the event has no `subject`, which is needed here");
+    assert_eq!(results[3]["detail"], "`specversion` is \"0.3\", and only 1.0 is supported");
+    assert_eq!(results[4]["detail"], "the event has no `subject`, which is required");
     assert_eq!(results[6]["value"], 3);
 }
 

@@ -117,7 +117,7 @@ fn what_cannot_go_on_says_why() {
     assert_eq!(last(&import(&mut client, &file))["applied"], 100);
     let told = last(&import(&mut world.client(), &format!("{file}{}", "x".repeat(2000))));
     assert_eq!((&told["done"], &told["stopped"]["type"]), (&json!(false), &json!("/problems/too-large")));
-    assert_eq!(told["stopped"]["detail"], "line 101 is longer than a request may be");
+    assert_eq!(told["stopped"]["detail"], "line 101 is longer than the maximum size of a request");
     // What came before it was done.
     assert_eq!(told["replayed"], 100);
     client.ask("POST", PATH, &[("content-type", "application/json")], b"{}").problem(415, "media-type");

@@ -32,7 +32,7 @@ fn a_problem_leads_to_its_page() {
     let page = client.get(problem["type"].as_str().unwrap());
     assert_eq!(page.status, 200);
     assert!(
-        page.text().contains("There is no such table") && page.text().contains("PUT /v1/tables"),
+        page.text().contains("The table does not exist") && page.text().contains("PUT /v1/tables"),
         "{}",
         page.text()
     );
@@ -52,19 +52,51 @@ fn health_and_metrics() {
     }
     client.get("/v1/tables/default/counters/c").ok();
     let reply = client.get("/metrics");
-    assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(
+        reply.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
     for line in [
         "jeton_operations_total{outcome=\"applied\"} 1",
         "jeton_operations_total{outcome=\"replayed\"} 2",
         "jeton_reads_total 1",
         "jeton_connections{protocol=\"http\"} 1",
         "jeton_http_requests_total 7",
-        "jeton_trouble 0",
-        "jeton_filter_ids{table=\"default\",ids=\"dated\"} 1",
-        "# TYPE jeton_filter_error gauge",
-        "# TYPE jeton_log_bytes_total counter",
+        "jeton_storage_error 0",
+        "jeton_maintenance_error 0",
+        "jeton_operations_total{outcome=\"id-mismatch\"} 0",
+        "jeton_filter_ids{table=\"default\",ids=\"dated\"} 1.0",
+        "# TYPE jeton_filter_false_positive_rate gauge",
+        "# TYPE jeton_log_bytes counter",
         "# TYPE jeton_index_ids gauge",
         "# TYPE jeton_value_bytes gauge",
+    ] {
+        assert!(reply.text().lines().any(|found| found == line), "{line} is not in\n{}", reply.text());
+    }
+    let samples: Vec<String> = reply.text().lines().map(str::to_owned).collect();
+    for line in &samples {
+        assert_eq!(samples.iter().filter(|other| *other == line).count(), 1, "{line} occurs twice");
+    }
+    assert_eq!(samples.last().map(String::as_str), Some("# EOF"));
+}
+
+#[test]
+fn http_latencies_are_counted_by_method_and_route() {
+    let world = World::new();
+    let mut client = world.client();
+    for row in ["a", "b"] {
+        client.get(&format!("/v1/tables/default/counters/{row}")).ok();
+    }
+    client.get("/v1/nowhere").problem(404, "not-found");
+    let reply = client.get("/metrics");
+    let name = "jeton_http_request_duration_seconds";
+    for line in [
+        format!("# TYPE {name} histogram"),
+        format!("{name}_count{{method=\"GET\",route=\"/v1/tables/{{table}}/counters/{{row}}\"}} 2"),
+        format!("{name}_count{{method=\"GET\",route=\"unknown\"}} 1"),
+        format!(
+            "{name}_bucket{{le=\"+Inf\",method=\"GET\",route=\"/v1/tables/{{table}}/counters/{{row}}\"}} 2"
+        ),
     ] {
         assert!(reply.text().lines().any(|found| found == line), "{line} is not in\n{}", reply.text());
     }

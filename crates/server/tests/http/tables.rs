@@ -61,7 +61,8 @@ fn settings_that_cannot_be_are_told() {
         (json!({"dated_windw": "1h"}), "did you mean `dated_window`?"),
         (
             json!({"dated_window": "1 hour"}),
-            "dated_window: \"1 hour\": a duration is written as 24h, 1h30m, 90s or 500ms (units d, h, m, s, ms)",
+            "dated_window: \"1 hour\": a duration is written as 500ms, 90s, 10min, 1h30m or 30d (units d, h, min, m, \
+             s, ms)",
         ),
         (
             json!({"formats": ["uuid4"]}),

@@ -157,7 +157,7 @@ fn counter_quota_limits_creation() {
     assert_eq!(few.ask("SET {t}a 9"), "OK");
     assert_eq!(few.ask("MSET {t}a 1 {t}d 2"), "OK");
     assert_eq!(used(), 3);
-    assert!(server.service().metrics.get(jeton_server::Metric::Quota) >= 10);
+    assert!(server.service().metrics.errors(jeton_core::ErrorCode::Quota) >= 10);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn rate_limit_applies_per_command() {
             _ => made += 1,
         }
     };
-    assert!(refused.starts_with("-BUSY over the rate of this token, try again in"), "{refused}");
+    assert!(refused.starts_with("-BUSY over the rate limit of this token, try again in"), "{refused}");
     assert!(made <= 20, "{made}");
     assert_eq!(client.ask("PING"), "PONG");
     assert_eq!(client.ask("MULTI"), "OK");

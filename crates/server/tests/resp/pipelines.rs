@@ -34,6 +34,17 @@ fn ten_thousand_commands_in_one_write() {
         }
     });
     assert_eq!(client.ask("GET {t}a"), "\"2000\"");
+    assert!(client.ask("NONSENSE").starts_with("-ERR unknown command"));
+    // Each command has a latency, whether it ran in a batch or on its own.
+    let mut counts = Vec::new();
+    let visited: Result<(), ()> = server.service().metrics.visit_commands(|name, latencies| {
+        counts.extend(latencies.snapshot().map(|found| (name.to_owned(), found.count)));
+        Ok(())
+    });
+    visited.unwrap();
+    let expected =
+        [("DEL", 2000), ("ECHO", 2000), ("GET", 2001), ("INCR", 2000), ("SET", 2000), ("unknown", 1)];
+    assert_eq!(counts, expected.map(|(name, number)| (name.to_owned(), number)));
 }
 
 #[test]

@@ -200,6 +200,7 @@ _REFUSALS: Dict[str, Type[Refused]] = {
     "id-from-future": IdFuture,
     "id-invalid": IdFormat,
     "unauthorized": NoAuth,
+    "token-invalid": NoAuth,
     "forbidden": NoPermission,
 }
 

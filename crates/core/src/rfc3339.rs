@@ -1,11 +1,11 @@
-//! Times as RFC 3339 writes them, from and to milliseconds since 1970. No leap seconds, as in all of computing.
+//! RFC 3339 times, from and to milliseconds since 1970, without leap seconds.
 
 const DAY_MILLIS: u64 = 24 * 3600 * 1000;
 
-/// The last year that has four digits.
+/// The last year with four digits.
 const YEAR_MAX: u64 = 9999;
 
-/// A time as text, in UTC, to the millisecond. Beyond the year 9999 it stays at its end.
+/// A time in UTC with milliseconds. Times after the year 9999 are clamped to its end.
 pub fn format(millis: u64) -> String {
     let millis = millis.min(days(YEAR_MAX + 1, 1, 1) * DAY_MILLIS - 1);
     let (mut day, rest) = (millis / DAY_MILLIS, millis % DAY_MILLIS);
@@ -23,9 +23,17 @@ pub fn format(millis: u64) -> String {
     format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", day + 1, rest % 1000)
 }
 
-/// Reads a time of 1970 or later. Digits beyond milliseconds are cut off, always the same way: a redelivery has the same time.
+/// A time in UTC, truncated to seconds.
+pub fn format_seconds(millis: u64) -> String {
+    let mut text = format(millis);
+    text.replace_range(19..23, "");
+    text
+}
+
+/// Parses a time of 1970 or later. Digits after the milliseconds are truncated, so that a redelivery has the
+/// same time.
 pub fn parse(text: &str) -> Result<u64, &'static str> {
-    const FORM: &str = "a time is written as 2026-01-31T12:00:00Z (RFC 3339), with an offset or Z at its end";
+    const FORM: &str = "a time has the form 2026-01-31T12:00:00Z (RFC 3339), with Z or an offset at the end";
     let bytes = text.as_bytes();
     if !text.is_ascii() || bytes.len() < 20 {
         return Err(FORM);
@@ -38,11 +46,11 @@ pub fn parse(text: &str) -> Result<u64, &'static str> {
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
     if year < 1970 {
-        return Err("a time before 1970");
+        return Err("the time is before 1970");
     }
     let in_calendar = (1..=12).contains(&month) && (1..=month_days(year, month)).contains(&day);
     if !in_calendar || hour > 23 || minute > 59 || second > 60 {
-        return Err("there is no such day or time of day");
+        return Err("the date or time of day does not exist");
     }
     let mut rest = &text[19..];
     let mut millis = 0;
@@ -64,7 +72,7 @@ pub fn parse(text: &str) -> Result<u64, &'static str> {
             }
             let offset = (hours * 60 + minutes) * 60_000;
             match rest.as_bytes()[0] {
-                b'+' => local.checked_sub(offset).ok_or("a time before 1970"),
+                b'+' => local.checked_sub(offset).ok_or("the time is before 1970"),
                 b'-' => Ok(local + offset),
                 _ => Err(FORM),
             }
@@ -93,7 +101,7 @@ fn month_days(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Days from 1970 to a day.
+/// Days from 1970-01-01 to a date.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let before = |year: u64| (year - 1) * 365 + (year - 1) / 4 - (year - 1) / 100 + (year - 1) / 400;
     before(year) - before(1970) + (1..month).map(|month| month_days(year, month)).sum::<u64>() + day - 1
@@ -116,10 +124,11 @@ mod tests {
             assert_eq!(format(millis), text);
         }
         assert_eq!(format(u64::MAX), "9999-12-31T23:59:59.999Z");
+        assert_eq!(format_seconds(951_782_399_999), "2000-02-28T23:59:59Z");
     }
 
     #[test]
-    fn offsets_fractions_and_what_cannot_be() {
+    fn offsets_fractions_and_malformed_times() {
         assert_eq!(parse("1970-01-02T01:00:00+01:00"), Ok(DAY_MILLIS));
         assert_eq!(parse("1970-01-01T23:00:00-01:00"), Ok(DAY_MILLIS));
         assert_eq!(parse("1970-01-01t00:00:00.5z"), Ok(500));
@@ -144,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_for_centuries_comes_back() {
+    fn every_day_of_four_centuries_round_trips() {
         for day in (0..400 * 366).step_by(1) {
             let millis = day * DAY_MILLIS + 1;
             assert_eq!(parse(&format(millis)), Ok(millis));

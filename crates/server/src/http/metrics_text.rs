@@ -1,0 +1,162 @@
+//! The metrics of the service and the store in the text format of OpenMetrics.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jeton_core::{ErrorCode, Status};
+use jeton_engine::Stats;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::Service;
+use crate::latency_histogram::LatencyHistogram;
+use crate::metrics::FAMILIES;
+
+/// The metrics at this time.
+pub fn encode(service: &Arc<Service>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(ServiceCollector(Arc::clone(service))));
+    let mut text = String::new();
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+struct ServiceCollector(Arc<Service>);
+
+impl fmt::Debug for ServiceCollector {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("ServiceCollector")
+    }
+}
+
+impl Collector for ServiceCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let service = &self.0;
+        encode_counts(service, &mut encoder)?;
+        encode_latencies(service, &mut encoder)?;
+        let stats = service.engine.stats();
+        encode_store(&stats, &mut encoder)?;
+        encode_filters(&stats, &mut encoder)?;
+        if let Some(leader) = service.transactions.leader() {
+            let help = "Number of the server that leads the registers of transactions, 0 if unknown";
+            gauge(&mut encoder, "jeton_registers_leader", help, leader.unwrap_or(0))?;
+        }
+        Ok(())
+    }
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+}
+
+fn counter(encoder: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+    encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+fn encode_counts(service: &Service, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let metrics = &service.metrics;
+    for family in FAMILIES {
+        let kind = if family.is_counter { MetricType::Counter } else { MetricType::Gauge };
+        let mut samples = encoder.encode_descriptor(family.name, family.help, None, kind)?;
+        for (metric, label) in family.samples {
+            let value = metrics.get(*metric);
+            match (label, family.is_counter) {
+                (None, true) => counter(&mut samples, value)?,
+                (None, false) => samples.encode_gauge(&value)?,
+                (Some(label), true) => counter(&mut samples.encode_family(&[*label])?, value)?,
+                (Some(label), false) => samples.encode_family(&[*label])?.encode_gauge(&value)?,
+            }
+        }
+        if family.name == "jeton_operations" {
+            for error in ErrorCode::all() {
+                let value = metrics.errors(error);
+                // Operations over RESP and HTTP have the same errors: those that have a prefix.
+                if value > 0 || error.resp_prefix().is_some() {
+                    counter(&mut samples.encode_family(&[("outcome", error.code())])?, value)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn encode_latencies(service: &Service, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let histogram =
+        |samples: &mut MetricEncoder<'_>, labels: &[(&str, &str)], latencies: &LatencyHistogram| {
+            let Some(found) = latencies.snapshot() else { return Ok(()) };
+            let mut sample = samples.encode_family(&labels)?;
+            sample.encode_histogram::<NoLabelSet>(found.sum_seconds, found.count, &found.buckets, None)
+        };
+    let help =
+        "Time from parsing a RESP command to its reply; the commands of a pipeline batch have one time";
+    let kind = MetricType::Histogram;
+    let mut samples = encoder.encode_descriptor("jeton_command_duration_seconds", help, None, kind)?;
+    service
+        .metrics
+        .visit_commands(|name, latencies| histogram(&mut samples, &[("command", name)], latencies))?;
+    let help = "Time from the head of an HTTP request to the head of its response";
+    let mut samples = encoder.encode_descriptor("jeton_http_request_duration_seconds", help, None, kind)?;
+    service.metrics.visit_routes(|method, route, latencies| {
+        histogram(&mut samples, &[("method", method), ("route", route)], latencies)
+    })
+}
+
+fn encode_store(stats: &Stats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let help = "Bytes written to the log since the start";
+    counter(
+        &mut encoder.encode_descriptor("jeton_log_bytes", help, None, MetricType::Counter)?,
+        stats.logged_bytes,
+    )?;
+    for (name, help, value) in [
+        ("jeton_replayed_entries", "Log entries replayed at the start", stats.replayed_entries),
+        ("jeton_value_bytes", "Bytes of the value store on disk", stats.value_bytes),
+        ("jeton_index_ids", "Ids in the index on disk", stats.ids.ids),
+        ("jeton_index_bytes", "Bytes of the id index on disk", stats.ids.bytes),
+        ("jeton_index_runs", "Runs of the id index", stats.ids.runs as u64),
+        ("jeton_index_damaged", "Runs of the id index that are damaged", stats.ids.damaged as u64),
+        ("jeton_storage_error", "1 if the store cannot write, else 0", u64::from(stats.trouble.is_some())),
+        (
+            "jeton_maintenance_error",
+            "1 if background maintenance fails, else 0",
+            u64::from(stats.upkeep_trouble.is_some()),
+        ),
+    ] {
+        gauge(encoder, name, help, value)?;
+    }
+    Ok(())
+}
+
+fn encode_filters(stats: &Stats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    type Read = fn(&Status) -> f64;
+    let gauges: [(&str, &str, Read); 7] = [
+        ("jeton_filter_bytes", "Memory of a filter in bytes", |status| status.bytes as f64),
+        ("jeton_filter_bytes_max", "Memory limit of a filter in bytes", |status| status.memory_cap as f64),
+        ("jeton_filter_fill", "Memory of a filter as a fraction of its limit", |status| {
+            status.bytes as f64 / status.memory_cap.max(1) as f64
+        }),
+        ("jeton_filter_ids", "Ids in a filter", |status| status.ids as f64),
+        (
+            "jeton_filter_false_positive_rate",
+            "Probability that a filter reports a new id as known",
+            |status| status.false_positive_rate,
+        ),
+        ("jeton_filter_false_positive_rate_target", "Limit of that probability", |status| status.target),
+        ("jeton_filter_pressure", "1 if a filter exceeds its target, else 0", |status| {
+            f64::from(u8::from(status.pressure.is_some()))
+        }),
+    ];
+    for (name, help, read) in gauges {
+        let mut samples = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for table in &stats.tables {
+            for (ids, status) in [("dated", &table.filters.0), ("opaque", &table.filters.1)] {
+                if let Some(status) = status {
+                    let labels = [("table", table.name.as_str()), ("ids", ids)];
+                    samples.encode_family(&labels)?.encode_gauge(&read(status))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
