@@ -9,9 +9,9 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use jeton_auth::UsageFile;
 use jeton_engine::{Engine, OpenError, Options};
-use jeton_register::disk::{Disk, LockError, RealDisk};
-use jeton_register::embedded;
 use jeton_server::node::{explain_open_error, open_store};
+use jeton_wal as wal;
+use jeton_wal::disk::{Disk, LockError, RealDisk};
 use serde_json::json;
 
 use crate::cli_error::{CliError, fix_of};
@@ -73,7 +73,7 @@ impl Backup {
         // Opening would create a store where none is.
         check_store(&data, "there is nothing to copy", "name the directory of the data with --data")?;
         let engine = match Engine::open(&data, settings.engine_options()) {
-            Err(OpenError::Log(embedded::OpenError::Locked { by, pid })) => {
+            Err(OpenError::Log(wal::OpenError::Locked { by, pid })) => {
                 let address = settings.http.0.map(|address| address.to_string());
                 let server = self.server.clone();
                 let server = address.map_or(server.clone(), |address| server.or_at(address));

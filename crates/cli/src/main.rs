@@ -15,6 +15,7 @@ mod get;
 mod id;
 mod import;
 mod init;
+mod migrate;
 mod number_format;
 mod open_file_limit;
 mod output;
@@ -47,6 +48,7 @@ struct Cli {
 enum Command {
     Serve(serve::Serve),
     Init(init::Init),
+    Migrate(migrate::Migrate),
     Add(add::Add),
     Get(get::Get),
     Watch(watch::Watch),
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(serve) => serve.run(),
         Command::Init(init) => init.run(),
+        Command::Migrate(migrate) => migrate.run(),
         Command::Add(add) => add.run(),
         Command::Get(get) => get.run(),
         Command::Watch(watch) => watch.run(),

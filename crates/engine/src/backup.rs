@@ -10,18 +10,17 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::time::Duration;
 
 use futures_executor::block_on;
 use jeton_core::PartitionId;
-use jeton_register::disk::RealDisk;
-use jeton_register::embedded::{self, Embedded};
-use jeton_register::{Batch, Extent, Failure, Log, Registers, Row, Slot, Written};
+use jeton_wal::disk::RealDisk;
+use jeton_wal::{Batch, Blob, DurableAt, Error as LogError, Extent, LogId, Reader, Slot, Wal};
 
 use crate::engine::Engine;
 use crate::filter_store::StoredFilters;
 use crate::ids;
+use crate::partition_log::log_of;
 use crate::recovery::{CATALOG, STORE};
 use crate::trim_guard::TrimGuard;
 use crate::values::{LsmFiles, ValuesError};
@@ -31,9 +30,6 @@ pub(crate) const INCOMPLETE: &str = "INCOMPLETE";
 
 /// How long a busy log is left alone.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
-
-/// Entries that are copied at a time.
-const COPY_MAX: usize = 4096;
 
 /// Why a copy could not be made. What there is of it cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -60,10 +56,10 @@ pub enum BackupError {
     Values(#[from] ValuesError),
     /// The log, here or in the copy.
     #[error("log: {0}")]
-    Log(#[from] Failure),
+    Log(#[from] LogError),
     /// The log of the copy.
     #[error("the copy's log: {0}")]
-    Open(#[from] embedded::OpenError),
+    Open(#[from] jeton_wal::OpenError),
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
@@ -110,32 +106,32 @@ impl Engine {
         let held = self.hold.take();
         let _alone = self.stores_in_use.write();
         let (values, ids) = (self.stores.values.files()?, self.stores.ids.files()?);
-        let filters = StoredFilters::find(&*self.registers)?;
+        let filters = StoredFilters::find(&*self.log)?;
         // Entries of a table or era that the copy does not know could not be read.
         let _unchanged = self.tables.hold();
-        let mut rows = Vec::new();
+        let mut blobs = Vec::new();
         for name in [STORE, CATALOG] {
-            rows.extend(block_on(self.registers.get_row(name))?.map(|row| (name, row)));
+            blobs.extend(self.log.get_blob(name)?.map(|blob| (name, blob)));
         }
-        let logs = || PartitionId::all().map(|partition| Log::partition(partition.0));
-        let logs = logs().zip(self.registers.extents(logs())?).collect();
-        Ok(Instant { values, ids, rows, filters, logs, held })
+        let (reader, extents) = self.log.snapshot(PartitionId::all().map(log_of))?;
+        let extents = PartitionId::all().map(log_of).zip(extents).collect();
+        Ok(Instant { values, ids, blobs, filters, reader, extents, held })
     }
 
     /// Makes a copy of what belongs to an instant.
     fn copy(&self, instant: Instant, target: &Path) -> Result<BackupReport, BackupError> {
-        let Instant { values, ids, rows, filters, logs, held } = instant;
+        let Instant { values, ids, blobs, filters, reader, extents, held } = instant;
         let disk = RealDisk::new(target).map_err(io_error("use", target))?;
-        let log = Embedded::open(disk, embedded::Options::default())?;
-        for (name, row) in rows {
-            block_on(log.put_row(name, row))?;
+        let log = Wal::open(disk, jeton_wal::Options::default())?;
+        for (name, blob) in blobs {
+            log.put_blob(name, &blob)?;
         }
         for name in filters.iter().flat_map(StoredFilters::rows) {
-            if let Some(row) = block_on(self.registers.get_row(&name))? {
-                block_on(log.put_row(&name, row))?;
+            if let Some(blob) = self.log.get_blob(&name)? {
+                log.put_blob(&name, &blob)?;
             }
         }
-        let entries = self.copy_log(&logs, &log)?;
+        let entries = copy_log(&reader, &extents, &log)?;
         log.close();
         // From here on the log may be trimmed: however long the rest takes, it does not grow for it.
         drop(held);
@@ -160,109 +156,90 @@ impl Engine {
         }
         Ok(BackupReport { files, entries })
     }
+}
 
-    /// Writes what these logs held into a log of its own; it is durable when this returns. Tells how many entries.
-    fn copy_log(&self, logs: &[(Log, Extent)], copy: &Embedded<RealDisk>) -> Result<u64, BackupError> {
-        // All at once, so that one sync does for all.
-        let trimmed = logs.iter().filter(|(_, extent)| extent.trimmed > Slot::ZERO);
-        let trims: Vec<_> =
-            trimmed.map(|(log, extent)| (log, extent, copy.trim(*log, extent.trimmed))).collect();
-        for (log, extent, trimming) in trims {
-            match block_on(trimming) {
-                Err(Failure::Busy(_)) => patiently(|| block_on(copy.trim(*log, extent.trimmed)))?,
-                other => other?,
-            }
+/// Copies the entries of a log into an empty one, durably. Returns the number of entries.
+fn copy_log(
+    reader: &Reader<std::fs::File>,
+    extents: &[(LogId, Extent)],
+    copy: &Wal<RealDisk>,
+) -> Result<u64, LogError> {
+    let trimmed = extents.iter().filter(|(_, extent)| extent.trimmed > Slot::ZERO);
+    let trims: Vec<(LogId, Slot)> = trimmed.map(|(log, extent)| (*log, extent.trimmed)).collect();
+    // Busy while the copy creates its next segment.
+    let trimmed = loop {
+        match copy.trim(&trims) {
+            Err(LogError::Busy(_)) => std::thread::sleep(BUSY_PAUSE),
+            other => break other?,
         }
-        let mut entries = Entries { copy, batch: Batch::new(), under_way: VecDeque::new(), count: 0 };
-        for (log, Extent { trimmed, last }) in logs {
-            let mut next = trimmed.next();
-            while next <= *last {
-                for (slot, value) in block_on(self.registers.read(*log, next, COPY_MAX))? {
-                    if slot <= *last {
-                        entries.push(*log, slot, &value)?;
-                    }
-                    next = slot.next();
-                }
-            }
-        }
-        Ok(entries.finish()?)
-    }
+    };
+    block_on(trimmed)?;
+    let mut entries = Entries { copy, batch: Batch::new(), in_flight: VecDeque::new(), count: 0 };
+    reader.for_each(|log, slot, entry| entries.push(log, slot, entry))?;
+    entries.finish()
 }
 
 /// What belongs to the store at one instant, all of it readable while this is held.
 struct Instant {
     values: LsmFiles,
     ids: ids::Files<RealDisk>,
-    /// The rows of the registers that may change.
-    rows: Vec<(&'static str, Row)>,
+    /// The blobs that may change.
+    blobs: Vec<(&'static str, Blob)>,
     filters: Option<StoredFilters>,
-    /// How far the logs reach.
-    logs: Vec<(Log, Extent)>,
+    /// The entries of the log, and the extents of the partitions.
+    reader: Reader<std::fs::File>,
+    extents: Vec<(LogId, Extent)>,
     /// What keeps the log and the filters.
     held: TrimGuard,
 }
 
 /// Entries on their way to the copy's log: nobody waits for one before the next is sent, so that few syncs do for all.
 struct Entries<'a> {
-    copy: &'a Embedded<RealDisk>,
+    copy: &'a Wal<RealDisk>,
     batch: Batch,
-    under_way: VecDeque<Writing>,
+    in_flight: VecDeque<DurableAt>,
     count: u64,
 }
 
-type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
-
 impl Entries<'_> {
-    fn push(&mut self, log: Log, slot: Slot, value: &[u8]) -> Result<(), Failure> {
+    fn push(&mut self, log: LogId, slot: Slot, entry: &[u8]) -> Result<(), LogError> {
         let limits = self.copy.limits();
-        let bytes = self.batch.value_bytes() + value.len();
-        if self.batch.len() >= limits.batch_writes_max || bytes > limits.batch_bytes_max {
+        let bytes = self.batch.entry_bytes() + entry.len();
+        if self.batch.len() >= limits.batch_entries_max || bytes > limits.batch_bytes_max {
             self.send()?;
         }
-        self.batch.push(log, slot, value);
+        self.batch.push(log, slot, entry);
         self.count += 1;
         Ok(())
     }
 
-    fn send(&mut self) -> Result<(), Failure> {
+    fn send(&mut self) -> Result<(), LogError> {
         let batch = std::mem::take(&mut self.batch);
-        let permit = loop {
-            match self.copy.admit(batch.len(), batch.value_bytes()) {
-                Err(Failure::Busy(_)) if !self.under_way.is_empty() => self.settle()?,
-                Err(Failure::Busy(_)) => std::thread::sleep(BUSY_PAUSE),
+        let reservation = loop {
+            match self.copy.reserve(batch.len(), batch.entry_bytes()) {
+                Err(LogError::Busy(_)) if !self.in_flight.is_empty() => self.settle()?,
+                Err(LogError::Busy(_)) => std::thread::sleep(BUSY_PAUSE),
                 other => break other?,
             }
         };
-        self.under_way.push_back(Box::pin(self.copy.write(batch, permit)));
+        self.in_flight.push_back(self.copy.append(&batch, reservation)?);
         Ok(())
     }
 
     /// Waits for the oldest batch that is under way.
-    fn settle(&mut self) -> Result<(), Failure> {
-        let Some(writing) = self.under_way.pop_front() else { return Ok(()) };
-        let written = block_on(writing)?;
-        assert!(written.iter().all(|one| *one == Written::Fresh), "the copy's log was not empty");
-        Ok(())
+    fn settle(&mut self) -> Result<(), LogError> {
+        let Some(writing) = self.in_flight.pop_front() else { return Ok(()) };
+        block_on(writing)
     }
 
-    fn finish(mut self) -> Result<u64, Failure> {
+    fn finish(mut self) -> Result<u64, LogError> {
         if !self.batch.is_empty() {
             self.send()?;
         }
-        while !self.under_way.is_empty() {
+        while !self.in_flight.is_empty() {
             self.settle()?;
         }
         Ok(self.count)
-    }
-}
-
-/// Tries again as long as the copy's log is busy with making its next segment.
-fn patiently<T>(mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    loop {
-        match attempt() {
-            Err(Failure::Busy(_)) => std::thread::sleep(BUSY_PAUSE),
-            other => return other,
-        }
     }
 }
 
@@ -365,7 +342,7 @@ mod tests {
         let speaks = |log: usize| {
             instant.filters.as_ref().map_or(0, |filters| filters.marks.get(PartitionId(log as u16)))
         };
-        instant.logs.iter().enumerate().any(|(number, (_, extent))| speaks(number) > extent.trimmed.0)
+        instant.extents.iter().enumerate().any(|(number, (_, extent))| speaks(number) > extent.trimmed.0)
     }
 
     /// The copy is made long after its instant: nobody waits for it, and what belongs to it is still there.
@@ -419,8 +396,8 @@ mod tests {
 
         // What was held back is let go with the copy: the log is trimmed again.
         let begins = || {
-            let logs = PartitionId::all().map(|partition| Log::partition(partition.0));
-            engine.registers.extents(logs).unwrap().iter().map(|extent| extent.trimmed.0).sum::<u64>()
+            let (_, extents) = engine.log.snapshot(PartitionId::all().map(log_of)).unwrap();
+            extents.iter().map(|extent| extent.trimmed.0).sum::<u64>()
         };
         let before = begins();
         let deadline = Time::now() + PATIENCE;

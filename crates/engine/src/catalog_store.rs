@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use futures_executor::block_on;
 use jeton_core::{Catalog, SettingsError, Table, TableSettings, Timestamp, mutated};
-use jeton_register::{Failure, Registers, Row, Slot};
+use jeton_wal::{Blob, Error as LogError};
 
 use crate::engine::lock;
+use crate::partition_log::BlobStore;
 use crate::recovery::CATALOG;
 use crate::response::EngineError;
 
 /// The tables of a store.
-pub struct Tables<R> {
-    registers: Arc<R>,
+pub struct Tables<B> {
+    blobs: Arc<B>,
     catalog: Arc<ArcSwap<Catalog>>,
     /// The version of the catalogue's row; held while the catalogue is changed, or must not be.
     version: Mutex<u64>,
@@ -36,16 +36,16 @@ pub enum TableError {
     Refused(#[from] EngineError),
 }
 
-impl From<Failure> for TableError {
-    fn from(failure: Failure) -> Self {
+impl From<LogError> for TableError {
+    fn from(failure: LogError) -> Self {
         Self::Refused(EngineError::Storage(failure.to_string()))
     }
 }
 
-impl<R: Registers> Tables<R> {
+impl<B: BlobStore> Tables<B> {
     /// The tables of this catalogue, whose row has this version.
-    pub fn new(registers: Arc<R>, catalog: Arc<Catalog>, version: u64) -> Self {
-        Self { registers, catalog: Arc::new(ArcSwap::new(catalog)), version: Mutex::new(version) }
+    pub fn new(blobs: Arc<B>, catalog: Arc<Catalog>, version: u64) -> Self {
+        Self { blobs, catalog: Arc::new(ArcSwap::new(catalog)), version: Mutex::new(version) }
     }
 
     /// The catalogue as it is, now and later.
@@ -86,7 +86,7 @@ impl<R: Registers> Tables<R> {
     /// Lets go of the eras that are over by the time of the log. How many.
     ///
     /// Their stored filters go with the next versions of the filters, which have no use for them.
-    pub fn drop_expired(&self, logged: Timestamp) -> Result<usize, Failure> {
+    pub fn drop_expired(&self, logged: Timestamp) -> Result<usize, LogError> {
         let early = std::time::Duration::from_secs(if mutated!(DropErasEarly) { 600 } else { 0 });
         let lighter = |catalog: &Catalog| {
             let over: Vec<Table> =
@@ -98,21 +98,21 @@ impl<R: Registers> Tables<R> {
             return Ok(0);
         }
         let eras = |catalog: &Catalog| catalog.iter().map(|table| table.eras().count()).sum::<usize>();
-        let (before, after) = self.change(|catalog| Ok::<_, Failure>(lighter(catalog)))?;
+        let (before, after) = self.change(|catalog| Ok::<_, LogError>(lighter(catalog)))?;
         Ok(eras(&before) - eras(&after))
     }
 
     /// Stores the catalogue that `change` makes of the present one, if it makes one, and lets it be seen. The catalogues before and
     /// after.
-    fn change<E: From<Failure>>(
+    fn change<E: From<LogError>>(
         &self,
         change: impl FnOnce(&Catalog) -> Result<Option<Catalog>, E>,
     ) -> Result<(Arc<Catalog>, Arc<Catalog>), E> {
         let mut version = self.hold();
         let before = self.catalog.load_full();
         let Some(next) = change(&before)? else { return Ok((before.clone(), before)) };
-        let row = Row { slot: Slot(*version + 1), bytes: Bytes::from(next.encode()) };
-        block_on(self.registers.put_row(CATALOG, row))?;
+        let blob = Blob { version: *version + 1, bytes: Bytes::from(next.encode()) };
+        self.blobs.put_blob(CATALOG, &blob)?;
         *version += 1;
         let after = Arc::new(next);
         self.catalog.store(after.clone());

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jeton_core::Catalog;
-use jeton_register::Registers;
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::checkpointer::{CheckpointError, Checkpointer};
 use crate::health::Health;
+use crate::partition_log::{BlobStore, PartitionLog};
 use crate::shard::Slots;
 use crate::values::Values;
 use crate::worker::{Job, Message};
@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Tables of the value store that may wait to be merged, before checkpoints wait for the merging.
 const UNTIDY_MAX: usize = 24;
 
-pub(crate) struct CheckpointThread<R, V: Values, D: Disk> {
-    pub keeper: Checkpointer<R, V, D>,
+pub(crate) struct CheckpointThread<L, V: Values, D: Disk> {
+    pub keeper: Checkpointer<L, V, D>,
     pub values: Arc<V>,
     pub catalog: Arc<ArcSwap<Catalog>>,
     pub shards: Vec<mpsc::WeakSender<Message>>,
@@ -37,7 +37,7 @@ pub(crate) struct CheckpointThread<R, V: Values, D: Disk> {
     pub log_bytes: u64,
 }
 
-impl<R: Registers, V: Values, D: Disk> CheckpointThread<R, V, D> {
+impl<L: PartitionLog + BlobStore, V: Values, D: Disk> CheckpointThread<L, V, D> {
     /// Works until the shards are gone.
     pub fn run(mut self, jobs: &std_mpsc::Receiver<Job>) {
         let mut filters_at = 0;
@@ -102,7 +102,7 @@ impl<R: Registers, V: Values, D: Disk> CheckpointThread<R, V, D> {
     /// Tries until it is done, or the engine is closing: then it is false, the log has it, and the next start replays it.
     fn until_done(
         &mut self,
-        mut attempt: impl FnMut(&mut Checkpointer<R, V, D>) -> Result<(), CheckpointError>,
+        mut attempt: impl FnMut(&mut Checkpointer<L, V, D>) -> Result<(), CheckpointError>,
     ) -> bool {
         loop {
             let done = {
@@ -138,7 +138,7 @@ impl<R: Registers, V: Values, D: Disk> CheckpointThread<R, V, D> {
     /// Tries once, and shows the trouble if there is any.
     fn attempt<T>(
         &mut self,
-        act: impl FnOnce(&mut Checkpointer<R, V, D>) -> Result<T, CheckpointError>,
+        act: impl FnOnce(&mut Checkpointer<L, V, D>) -> Result<T, CheckpointError>,
     ) -> Option<T> {
         let _in_use = self.stores_in_use.read();
         act(&mut self.keeper).map_err(|error| self.health.set_trouble(Some(error.to_string()))).ok()

@@ -1,20 +1,20 @@
 //! The keeper: brings to disk what the log no longer needs to hold, and then shortens the log.
 //!
 //! Three things are stored, each with the slots up to which it speaks: ids in the index, rows in the value store, filters in
-//! rows of the registers. The log is trimmed to the lowest of the three. Recovery begins there.
+//! blobs. The log is trimmed to the lowest of the three. Recovery begins there.
 //!
 //! Every method may be repeated after an error: nothing is lost by trying again.
 
 use std::sync::Arc;
 
-use futures_executor::block_on;
 use jeton_core::limits::PARTITIONS;
 use jeton_core::{Catalog, Generation, IdKey, PartitionId};
-use jeton_register::disk::Disk;
-use jeton_register::{Failure, Log, Registers, Slot};
+use jeton_wal::disk::Disk;
+use jeton_wal::{Error as LogError, LogId, Slot};
 
 use crate::filter_store::{FilterVersion, StoredFilters};
 use crate::ids::{self, IdIndex, NewRun};
+use crate::partition_log::{BlobStore, PartitionLog, log_of};
 use crate::shard::{FrozenIds, FrozenValues, Slots, Stores};
 use crate::trim_guard::TrimBlock;
 use crate::values::{Values, ValuesError};
@@ -30,9 +30,9 @@ pub enum CheckpointError {
     /// By the value store.
     #[error(transparent)]
     Values(#[from] ValuesError),
-    /// By the registers.
-    #[error("registers: {0}")]
-    Registers(#[from] Failure),
+    /// By the log or the blobs.
+    #[error("log: {0}")]
+    Log(#[from] LogError),
 }
 
 /// How far each store speaks.
@@ -54,8 +54,8 @@ impl CheckpointPositions {
 }
 
 /// Brings to disk what shards have frozen.
-pub struct Checkpointer<R, V, D: Disk> {
-    registers: Arc<R>,
+pub struct Checkpointer<L, V, D: Disk> {
+    log: Arc<L>,
     stores: Stores<V, D>,
     kept: CheckpointPositions,
     filters: StoredFilters,
@@ -66,16 +66,16 @@ pub struct Checkpointer<R, V, D: Disk> {
     hold: TrimBlock,
 }
 
-impl<R: Registers, V: Values, D: Disk> Checkpointer<R, V, D> {
+impl<L: PartitionLog + BlobStore, V: Values, D: Disk> Checkpointer<L, V, D> {
     /// A keeper of stores that speak so far, and of these filters.
     pub fn new(
-        registers: Arc<R>,
+        log: Arc<L>,
         stores: Stores<V, D>,
         (kept, filters): (CheckpointPositions, StoredFilters),
         filter_row_bytes: usize,
     ) -> Self {
         let trimmed = vec![0; usize::from(PARTITIONS)];
-        Self { registers, stores, kept, filters, filter_row_bytes, trimmed, hold: TrimBlock::default() }
+        Self { log, stores, kept, filters, filter_row_bytes, trimmed, hold: TrimBlock::default() }
     }
 
     /// The same, held back by whoever takes this.
@@ -123,7 +123,7 @@ impl<R: Registers, V: Values, D: Disk> Checkpointer<R, V, D> {
 
     /// Writes the filters as they are. They do not count until they are [committed](Self::commit_filters).
     pub fn write_filters(&mut self, catalog: &Catalog) -> Result<FilterVersion, CheckpointError> {
-        Ok(self.filters.write(&*self.registers, catalog, self.filter_row_bytes)?)
+        Ok(self.filters.write(&*self.log, catalog, self.filter_row_bytes)?)
     }
 
     /// Makes the filters count that were written last. They have every id up to these slots, and none that a crash could still take
@@ -135,7 +135,7 @@ impl<R: Registers, V: Values, D: Disk> Checkpointer<R, V, D> {
         }
         let mut marks = self.kept.filters.clone();
         marks.raise(slots);
-        self.filters.commit(&*self.registers, version, marks.clone())?;
+        self.filters.commit(&*self.log, version, marks.clone())?;
         self.kept.filters = marks;
         self.trim();
         Ok(())
@@ -151,15 +151,11 @@ impl<R: Registers, V: Values, D: Disk> Checkpointer<R, V, D> {
             let least = self.kept.least(partition);
             (least > self.trimmed[usize::from(partition.0)]).then_some((partition, least))
         });
-        // All at once, so that one sync of the log does for all.
-        let trims: Vec<_> = behind
-            .map(|(partition, least)| {
-                (partition, least, self.registers.trim(Log::partition(partition.0), Slot(least)))
-            })
-            .collect();
-        for (partition, least, trimming) in trims {
-            if block_on(trimming).is_ok() {
-                self.trimmed[usize::from(partition.0)] = least;
+        let trims: Vec<(LogId, Slot)> =
+            behind.map(|(partition, least)| (log_of(partition), Slot(least))).collect();
+        if !trims.is_empty() && self.log.trim(&trims).is_ok() {
+            for (log, through) in trims {
+                self.trimmed[usize::from(log.0)] = through.0;
             }
         }
     }

@@ -4,9 +4,8 @@
 //! |---|---|
 //! | `jeton-shard-n` | owns partitions n, n + shards, ...: decides. With a runtime in the options, a task of that instead |
 //! | `jeton-answers` | answers what has become durable, for the threads of shards |
-//! | `jeton-log` | of the registers: one sync for whatever came during the last |
-//! | `jeton-keeper` | of the registers: makes the log's next segment |
-//! | `jeton-rows` | of the registers: stores and fetches rows |
+//! | `jeton-log` | of the wal: group commit |
+//! | `jeton-segments` | of the wal: creates the next segment, removes released ones |
 //! | `jeton-store` | stores what shards hand out, and the filters; then the log is trimmed |
 //! | `jeton-upkeep` | merges, and drops what has expired |
 
@@ -24,9 +23,8 @@ use jeton_core::{
     Catalog, Cell, Column, IdStatus, OpId, Operation, PartitionId, Secret, Table, TableSettings, Timestamp,
     Value,
 };
-use jeton_register::disk::RealDisk;
-use jeton_register::embedded::{self, Embedded};
-use jeton_register::start_thread;
+use jeton_wal::disk::RealDisk;
+use jeton_wal::{Wal, spawn_aborting};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::backup::INCOMPLETE;
@@ -62,7 +60,7 @@ pub enum OpenError {
     Incomplete(PathBuf),
     /// The log.
     #[error(transparent)]
-    Log(#[from] embedded::OpenError),
+    Log(#[from] jeton_wal::OpenError),
     /// What the log and the stores hold.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
@@ -112,12 +110,12 @@ const BURSTING_MAX: usize = 1 << 16;
 
 /// A store that is open. To close it, drop it, or call [`Engine::close`].
 pub struct Engine {
-    pub(crate) registers: Arc<Embedded<RealDisk>>,
+    pub(crate) log: Arc<Wal<RealDisk>>,
     pub(crate) disk: Arc<RealDisk>,
     pub(crate) stores: Stores<LsmValues, RealDisk>,
     pub(crate) stores_in_use: Arc<RwLock<()>>,
     pub(crate) hold: TrimBlock,
-    pub(crate) tables: Arc<Tables<Embedded<RealDisk>>>,
+    pub(crate) tables: Arc<Tables<Wal<RealDisk>>>,
     time: Arc<StoreTime<SystemClock>>,
     health: Arc<Health>,
     pub(crate) secret: Secret,
@@ -138,10 +136,10 @@ impl Engine {
             return Err(OpenError::Incomplete(folder.into()));
         }
         let disk = RealDisk::new(folder).map_err(system(format!("cannot use {}", folder.display())))?;
-        let mut log_options = embedded::Options::default();
+        let mut log_options = jeton_wal::Options::default();
         log_options.segment_bytes = options.segment_bytes;
         // First the lock: nobody else may touch anything from here on.
-        let registers = Arc::new(Embedded::open(disk.clone(), log_options)?);
+        let log = Arc::new(Wal::open(disk.clone(), log_options)?);
         let disk = Arc::new(disk);
         let (ids, note) = IdIndex::open(disk.clone(), "ids")?;
         let values = LsmValues::open(&folder.join("values"), &options.lsm)?;
@@ -156,20 +154,20 @@ impl Engine {
             let what = "cannot draw a secret".to_owned();
             OpenError::System { what, source: std::io::Error::other(error) }
         })?;
-        let found = recovery::find(&*registers, &stores, &note, || random)?;
+        let found = recovery::find(&*log, &stores, &note, || random)?;
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, replayed, logged } =
-            recovery::replay_log(&*registers, &stores, &catalog, known, &options)?;
+            recovery::replay_log(&*log, &stores, &catalog, known, &options)?;
         let time = StoreTime::begin(clock, logged, options.clock_ahead_max)?;
 
         let engine = Self {
-            registers: registers.clone(),
+            log: log.clone(),
             disk,
             stores: stores.clone(),
             stores_in_use: Arc::default(),
             hold: TrimBlock::default(),
-            tables: Arc::new(Tables::new(registers.clone(), catalog, found.catalog_version)),
+            tables: Arc::new(Tables::new(log.clone(), catalog, found.catalog_version)),
             time: Arc::new(time),
             health: Arc::new(Health::new(options.shards, replayed.bytes, logged)),
             secret: found.secret,
@@ -181,7 +179,7 @@ impl Engine {
             replayed: replayed.entries,
         };
         let stored = (found.kept, found.filters);
-        let keeper = Checkpointer::new(registers, stores, stored, options.filter_row_bytes);
+        let keeper = Checkpointer::new(log, stores, stored, options.filter_row_bytes);
         let keeper = keeper.held_by(engine.hold.clone());
         engine.start(shards, keeper, &options)?;
         Ok(engine)
@@ -190,7 +188,7 @@ impl Engine {
     fn start(
         &self,
         shards: Vec<Shard<LsmValues, RealDisk>>,
-        keeper: Checkpointer<Embedded<RealDisk>, LsmValues, RealDisk>,
+        keeper: Checkpointer<Wal<RealDisk>, LsmValues, RealDisk>,
         options: &Options,
     ) -> Result<(), OpenError> {
         let (jobs, job_queue) = std_mpsc::channel();
@@ -210,7 +208,7 @@ impl Engine {
             let worker = Worker {
                 number,
                 shard,
-                registers: self.registers.clone(),
+                log: self.log.clone(),
                 catalog: self.tables.catalog().clone(),
                 time: self.time.clone(),
                 health: self.health.clone(),
@@ -250,7 +248,7 @@ impl Engine {
     }
 
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
-        let thread = start_thread(name, run).map_err(system(format!("cannot start the thread {name}")))?;
+        let thread = spawn_aborting(name, run).map_err(system(format!("cannot start the thread {name}")))?;
         lock(&self.threads).push(thread);
         Ok(())
     }
@@ -267,13 +265,13 @@ impl Engine {
         self.doors.store(Arc::default());
         drop(lock(&self.shards).take());
         // Not before the threads know: what is given up is an error to a shard that is not closing.
-        self.registers.wind_up();
+        self.log.stop_waiting_for_space();
         self.tasks.join();
         // Held until all have ended: whoever closes at the same time must not take the log away from them.
         for thread in lock(&self.threads).drain(..) {
             thread.join().expect("a thread that panics ends the process");
         }
-        self.registers.close();
+        self.log.close();
     }
 
     /// The tables as they are now.

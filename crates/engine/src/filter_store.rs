@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 use std::io;
 
 use bytes::Bytes;
-use futures_executor::block_on;
 use jeton_core::codec::{DecodeError, Reader, Write as _};
 use jeton_core::{Catalog, Era, TableId};
-use jeton_register::{Failure, Registers, Row, Slot};
+use jeton_wal::{Blob, Error as LogError};
 
+use crate::partition_log::BlobStore;
 use crate::watermarks::Watermarks;
 
 const HEAD: &str = "filters";
@@ -71,20 +71,20 @@ pub struct StoredFilters {
 
 impl StoredFilters {
     /// Reads what is stored; nothing, if nothing ever was.
-    pub fn find<R: Registers>(registers: &R) -> Result<Option<Self>, Failure> {
-        let row = block_on(registers.get_row(HEAD))?;
-        let damaged = |error| Failure::Damaged(format!("the row {HEAD}: {error}"));
-        row.map(|row| Self::decode(&row).map_err(damaged)).transpose()
+    pub fn find<B: BlobStore>(blobs: &B) -> Result<Option<Self>, LogError> {
+        let blob = blobs.get_blob(HEAD)?;
+        let damaged = |error| LogError::Damaged(format!("the row {HEAD}: {error}"));
+        blob.map(|blob| Self::decode(&blob).map_err(damaged)).transpose()
     }
 
-    fn decode(row: &Row) -> Result<Self, DecodeError> {
-        let mut input = Reader::new(&row.bytes);
+    fn decode(blob: &Blob) -> Result<Self, DecodeError> {
+        let mut input = Reader::new(&blob.bytes);
         if input.u8()? != FORMAT {
             return Err(DecodeError("filters of an unknown version"));
         }
         let marks = Watermarks::decode(&mut input)?;
-        let present = FilterVersion::decode(row.slot.0, &mut input)?;
-        let before = FilterVersion::decode(row.slot.0.saturating_sub(1), &mut input)?;
+        let present = FilterVersion::decode(blob.version, &mut input)?;
+        let before = FilterVersion::decode(blob.version.saturating_sub(1), &mut input)?;
         input.finish()?;
         Ok(Self { marks, present, before })
     }
@@ -95,33 +95,33 @@ impl StoredFilters {
     }
 
     /// The filters of an era as bytes; nothing if it began later, and all of its ids are in the log.
-    pub fn reader<'a, R: Registers>(
+    pub fn reader<'a, B: BlobStore>(
         &'a self,
-        registers: &'a R,
+        blobs: &'a B,
         table: TableId,
         era: u32,
     ) -> Option<impl io::Read + 'a> {
         let (_, _, pieces) = self.present.eras.iter().find(|one| (one.0, one.1) == (table, era))?;
         let names = (0..*pieces).map(move |piece| self.present.row(table, era, piece));
-        Some(Pieces { registers, names, version: Slot(self.present.number), piece: Bytes::new() })
+        Some(Pieces { blobs, names, version: self.present.number, piece: Bytes::new() })
     }
 
     /// Writes the filters as they are now, as the next version. It does not count until it is [committed](Self::commit).
-    pub fn write<R: Registers>(
+    pub fn write<B: BlobStore>(
         &self,
-        registers: &R,
+        blobs: &B,
         catalog: &Catalog,
         piece_bytes: usize,
-    ) -> Result<FilterVersion, Failure> {
+    ) -> Result<FilterVersion, LogError> {
         let mut version = FilterVersion { number: self.present.number + 1, eras: Vec::new() };
         for (table, era) in catalog.iter().flat_map(|table| table.eras().map(|era| (table.id, era))) {
             let mut rows =
-                Rows { registers, version: &version, table, era, pieces: 0, piece: Vec::new(), piece_bytes };
+                Rows { blobs, version: &version, table, era, pieces: 0, piece: Vec::new(), piece_bytes };
             let written = era.write_filters(&mut rows).and_then(|()| rows.pass_on());
             let pieces = rows.pieces;
-            written.map_err(|error| match error.downcast::<Failure>() {
+            written.map_err(|error| match error.downcast::<LogError>() {
                 Ok(failure) => failure,
-                Err(error) => Failure::Unavailable(error.to_string()),
+                Err(error) => LogError::Unavailable(error.to_string()),
             })?;
             version.eras.push((table, era.number, pieces));
         }
@@ -129,23 +129,23 @@ impl StoredFilters {
     }
 
     /// Makes a version count, which has every id up to these marks and none that a crash could still take back.
-    pub fn commit<R: Registers>(
+    pub fn commit<B: BlobStore>(
         &mut self,
-        registers: &R,
+        blobs: &B,
         version: FilterVersion,
         marks: Watermarks,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), LogError> {
         assert_eq!(version.number, self.present.number + 1, "versions of filters come one after the other");
-        let slot = Slot(version.number);
+        let number = version.number;
         let mut bytes = vec![FORMAT];
         marks.encode(&mut bytes);
         version.encode(&mut bytes);
         self.present.encode(&mut bytes);
-        block_on(registers.put_row(HEAD, Row { slot, bytes: Bytes::from(bytes) }))?;
+        blobs.put_blob(HEAD, &Blob { version: number, bytes: Bytes::from(bytes) })?;
         // Rows that the new version has no use for, of eras that are over: rows cannot be removed, but emptied.
         let needed: BTreeSet<String> = version.rows().collect();
         for name in self.before.rows().filter(|name| !needed.contains(name)) {
-            let emptied = block_on(registers.put_row(&name, Row { slot, bytes: Bytes::new() }));
+            let emptied = blobs.put_blob(&name, &Blob { version: number, bytes: Bytes::new() });
             // It holds room and does no harm.
             drop(emptied);
         }
@@ -156,8 +156,8 @@ impl StoredFilters {
 }
 
 /// Writes bytes as rows.
-struct Rows<'a, R> {
-    registers: &'a R,
+struct Rows<'a, B> {
+    blobs: &'a B,
     version: &'a FilterVersion,
     table: TableId,
     era: &'a Era,
@@ -166,19 +166,19 @@ struct Rows<'a, R> {
     piece_bytes: usize,
 }
 
-impl<R: Registers> Rows<'_, R> {
+impl<B: BlobStore> Rows<'_, B> {
     /// Stores the piece that has come together.
     fn pass_on(&mut self) -> io::Result<()> {
         let name = self.version.row(self.table, self.era.number, self.pieces);
         let bytes = Bytes::from(std::mem::take(&mut self.piece));
-        let row = Row { slot: Slot(self.version.number), bytes };
-        block_on(self.registers.put_row(&name, row)).map_err(io::Error::other)?;
+        let blob = Blob { version: self.version.number, bytes };
+        self.blobs.put_blob(&name, &blob).map_err(io::Error::other)?;
         self.pieces += 1;
         Ok(())
     }
 }
 
-impl<R: Registers> io::Write for Rows<'_, R> {
+impl<B: BlobStore> io::Write for Rows<'_, B> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.piece.len() == self.piece_bytes {
             self.pass_on()?;
@@ -197,23 +197,23 @@ impl<R: Registers> io::Write for Rows<'_, R> {
 }
 
 /// Reads the bytes of rows, one after the other.
-struct Pieces<'a, R, N> {
-    registers: &'a R,
+struct Pieces<'a, B, N> {
+    blobs: &'a B,
     names: N,
-    version: Slot,
+    version: u64,
     piece: Bytes,
 }
 
-impl<R: Registers, N: Iterator<Item = String>> io::Read for Pieces<'_, R, N> {
+impl<B: BlobStore, N: Iterator<Item = String>> io::Read for Pieces<'_, B, N> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() {
             let Some(name) = self.names.next() else { return Ok(0) };
-            let row = block_on(self.registers.get_row(&name)).map_err(io::Error::other)?;
-            let row = row.ok_or_else(|| io::Error::other(format!("the row {name} is not there")))?;
-            if row.slot != self.version {
-                return Err(io::Error::other(format!("the row {name} is of another version")));
+            let blob = self.blobs.get_blob(&name).map_err(io::Error::other)?;
+            let blob = blob.ok_or_else(|| io::Error::other(format!("the blob {name} is missing")))?;
+            if blob.version != self.version {
+                return Err(io::Error::other(format!("the blob {name} has another version")));
             }
-            self.piece = row.bytes;
+            self.piece = blob.bytes;
         }
         let given = into.len().min(self.piece.len());
         into[..given].copy_from_slice(&self.piece.split_to(given));
@@ -227,7 +227,8 @@ mod tests {
     use std::io::Read;
 
     use jeton_core::TableSettings;
-    use jeton_register::memory::Memory;
+    use jeton_wal::Wal;
+    use jeton_wal::disk::FaultDisk;
 
     use super::*;
 
@@ -238,55 +239,59 @@ mod tests {
     }
 
     /// What is stored of the only era, or why it cannot be read.
-    fn read(registers: &Memory, table: TableId) -> Result<Vec<u8>, String> {
-        let stored = StoredFilters::find(registers).unwrap().unwrap();
+    fn blobs() -> Wal<FaultDisk> {
+        Wal::open(FaultDisk::new(), jeton_wal::Options::small(64 << 10)).unwrap()
+    }
+
+    fn read(blobs: &Wal<FaultDisk>, table: TableId) -> Result<Vec<u8>, String> {
+        let stored = StoredFilters::find(blobs).unwrap().unwrap();
         let mut bytes = Vec::new();
-        let mut input = stored.reader(registers, table, 1).unwrap();
+        let mut input = stored.reader(blobs, table, 1).unwrap();
         input.read_to_end(&mut bytes).map(|_| bytes).map_err(|error| error.to_string())
     }
 
-    fn put(registers: &Memory, name: &str, slot: u64) {
-        let row = Row { slot: Slot(slot), bytes: Bytes::from_static(b"other") };
-        assert!(block_on(registers.put_row(name, row)).unwrap());
+    fn put(blobs: &Wal<FaultDisk>, name: &str, slot: u64) {
+        let blob = Blob { version: slot, bytes: Bytes::from_static(b"other") };
+        assert!(blobs.put_blob(name, &blob).unwrap());
     }
 
     #[test]
     fn filters_come_back_in_pieces_and_a_version_counts_once_it_is_committed() {
-        let (registers, catalog) = (Memory::new(), catalog());
+        let (blobs, catalog) = (blobs(), catalog());
         let table = catalog.find("t").unwrap();
         let mut expected = Vec::new();
         table.present().write_filters(&mut expected).unwrap();
         let mut stored = StoredFilters::default();
-        let first = stored.write(&registers, &catalog, PIECE).unwrap();
+        let first = stored.write(&blobs, &catalog, PIECE).unwrap();
         assert!(first.rows().count() > 1, "more than one piece");
-        assert!(StoredFilters::find(&registers).unwrap().is_none(), "not committed");
-        stored.commit(&registers, first, Watermarks::default()).unwrap();
-        assert_eq!(read(&registers, table.id).as_ref(), Ok(&expected));
+        assert!(StoredFilters::find(&blobs).unwrap().is_none(), "not committed");
+        stored.commit(&blobs, first, Watermarks::default()).unwrap();
+        assert_eq!(read(&blobs, table.id).as_ref(), Ok(&expected));
 
         // Whatever becomes of the next version, the one that counts is untouched.
-        let second = stored.write(&registers, &catalog, PIECE).unwrap();
-        second.rows().for_each(|row| put(&registers, &row, 2));
-        assert_eq!(read(&registers, table.id), Ok(expected));
+        let second = stored.write(&blobs, &catalog, PIECE).unwrap();
+        second.rows().for_each(|row| put(&blobs, &row, 2));
+        assert_eq!(read(&blobs, table.id), Ok(expected));
 
         // A piece of another version is not taken for one of this.
-        let piece = StoredFilters::find(&registers).unwrap().unwrap().rows().nth(1).unwrap();
-        put(&registers, &piece, 3);
-        assert_eq!(read(&registers, table.id), Err(format!("the row {piece} is of another version")));
+        let piece = StoredFilters::find(&blobs).unwrap().unwrap().rows().nth(1).unwrap();
+        put(&blobs, &piece, 3);
+        assert_eq!(read(&blobs, table.id), Err(format!("the blob {piece} has another version")));
     }
 
     #[test]
     fn rows_of_tables_that_a_later_version_lacks_are_emptied() {
-        let (registers, full, empty) = (Memory::new(), catalog(), Catalog::default());
+        let (blobs, full, empty) = (blobs(), catalog(), Catalog::default());
         let mut stored = StoredFilters::default();
         let mut rows = Vec::new();
         for catalog in [&full, &empty, &empty] {
-            let version = stored.write(&registers, catalog, PIECE).unwrap();
+            let version = stored.write(&blobs, catalog, PIECE).unwrap();
             rows.extend(version.rows());
-            stored.commit(&registers, version, Watermarks::default()).unwrap();
+            stored.commit(&blobs, version, Watermarks::default()).unwrap();
         }
         assert!(!rows.is_empty());
         for row in rows {
-            assert!(block_on(registers.get_row(&row)).unwrap().unwrap().bytes.is_empty(), "{row}");
+            assert!(blobs.get_blob(&row).unwrap().unwrap().bytes.is_empty(), "{row}");
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use jeton_register::disk::Disk;
-use jeton_register::{Failure, Registers};
+use jeton_wal::Error as LogError;
+use jeton_wal::disk::Disk;
 
 use crate::catalog_store::Tables;
 use crate::health::Health;
 use crate::ids::{self, IdIndex};
+use crate::partition_log::BlobStore;
 use crate::shard::Stores;
 use crate::values::{Values, ValuesError};
 
@@ -44,9 +45,9 @@ impl StopSignal {
     }
 }
 
-pub(crate) struct Maintenance<R, V, D: Disk> {
+pub(crate) struct Maintenance<B, V, D: Disk> {
     pub stores: Stores<V, D>,
-    pub tables: Arc<Tables<R>>,
+    pub tables: Arc<Tables<B>>,
     pub health: Arc<Health>,
     pub stores_in_use: Arc<RwLock<()>>,
     pub bell: Arc<StopSignal>,
@@ -59,10 +60,10 @@ enum Trouble {
     #[error("id index: {0}")]
     Ids(#[from] ids::Error),
     #[error("the eras that are over: {0}")]
-    Tables(#[from] Failure),
+    Tables(#[from] LogError),
 }
 
-impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
+impl<B: BlobStore, V: Values, D: Disk> Maintenance<B, V, D> {
     pub fn run(self) {
         while self.bell.wait() {
             if let Err(trouble) = self.run_once() {
@@ -112,10 +113,9 @@ impl<R: Registers, V: Values, D: Disk> Maintenance<R, V, D> {
 
 #[cfg(test)]
 mod tests {
-    use futures_executor::block_on;
     use jeton_core::{Catalog, Format, Formats, TableSettings, Timestamp};
-    use jeton_register::disk::FaultDisk;
-    use jeton_register::memory::{Faults, Memory};
+    use jeton_wal::disk::FaultDisk;
+    use jeton_wal::{Blob, Wal};
 
     use super::*;
     use crate::recovery::CATALOG;
@@ -123,9 +123,39 @@ mod tests {
 
     const START: u64 = 1_700_000_000;
 
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum BlobFault {
+        None,
+        /// A blob is not stored.
+        Refused,
+        /// A blob is stored, and the response is lost.
+        Lost,
+    }
+
+    /// Blobs of a wal, with injected faults.
+    struct FaultyBlobs {
+        wal: Wal<FaultDisk>,
+        fault: std::sync::Mutex<BlobFault>,
+    }
+
+    impl BlobStore for FaultyBlobs {
+        fn put_blob(&self, name: &str, blob: &Blob) -> Result<bool, LogError> {
+            let fault = *self.fault.lock().unwrap();
+            if fault == BlobFault::Refused {
+                return Err(LogError::Full("injected".into()));
+            }
+            let stored = self.wal.put_blob(name, blob)?;
+            if fault == BlobFault::Lost { Err(LogError::Unknown("injected".into())) } else { Ok(stored) }
+        }
+
+        fn get_blob(&self, name: &str) -> Result<Option<Blob>, LogError> {
+            self.wal.get_blob(name)
+        }
+    }
+
     struct Scenario {
-        registers: Arc<Memory>,
-        upkeep: Maintenance<Memory, MemoryValues, FaultDisk>,
+        blobs: Arc<FaultyBlobs>,
+        upkeep: Maintenance<FaultyBlobs, MemoryValues, FaultDisk>,
     }
 
     fn settings(window: u64) -> TableSettings {
@@ -142,9 +172,10 @@ mod tests {
     impl Scenario {
         /// Three tables of two eras each; the windows of the earlier eras are one, two and three hours.
         fn new() -> Self {
-            let registers = Arc::new(Memory::new());
+            let wal = Wal::open(FaultDisk::new(), jeton_wal::Options::small(64 << 10)).unwrap();
+            let blobs = Arc::new(FaultyBlobs { wal, fault: BlobFault::None.into() });
             let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
-            let tables = Tables::new(registers.clone(), Arc::default(), 0);
+            let tables = Tables::new(blobs.clone(), Arc::default(), 0);
             for (name, hours) in [("one", 1), ("two", 2), ("three", 3)] {
                 tables.create(name, settings(3_600 * hours)).unwrap();
                 tables.alter(name, settings(60), || Timestamp::from_secs(START), Timestamp::ZERO).unwrap();
@@ -156,7 +187,7 @@ mod tests {
                 stores_in_use: Arc::default(),
                 bell: Arc::default(),
             };
-            Self { registers, upkeep }
+            Self { blobs, upkeep }
         }
 
         /// The log has reached `hours` hours after the start.
@@ -168,7 +199,7 @@ mod tests {
         /// The number of eras of each table, in memory and as stored.
         fn eras(&self) -> (Vec<usize>, Vec<usize>) {
             let count = |catalog: &Catalog| catalog.iter().map(|table| table.eras().count()).collect();
-            let row = block_on(self.registers.get_row(CATALOG)).unwrap().unwrap();
+            let row = self.blobs.get_blob(CATALOG).unwrap().unwrap();
             let stored = Catalog::decode(&row.bytes).unwrap();
             (count(&self.upkeep.tables.catalog().load()), count(&stored))
         }
@@ -193,17 +224,15 @@ mod tests {
 
     #[test]
     fn failed_era_drop_is_reported_and_retried() {
-        let (refused, lost) =
-            (Faults { refused: 1_000, ..Faults::default() }, Faults { lost: 1_000, ..Faults::default() });
         // If the response is lost, it is unknown whether the write was stored; until it is known, the change
         // stays invisible.
-        for (faults, stored) in [(refused, vec![2, 2, 2]), (lost, vec![1, 2, 2])] {
+        for (fault, stored) in [(BlobFault::Refused, vec![2, 2, 2]), (BlobFault::Lost, vec![1, 2, 2])] {
             let scenario = Scenario::new();
             scenario.reach(1.2);
-            scenario.registers.set_faults(faults);
+            *scenario.blobs.fault.lock().unwrap() = fault;
             let trouble = scenario.upkeep.run_once().unwrap_err();
             assert!(trouble.to_string().contains("eras"), "{trouble}");
-            scenario.registers.set_faults(Faults::default());
+            *scenario.blobs.fault.lock().unwrap() = BlobFault::None;
             assert_eq!(scenario.eras(), (vec![2, 2, 2], stored));
             scenario.upkeep.run_once().unwrap();
             assert_eq!(scenario.eras(), (vec![1, 2, 2], vec![1, 2, 2]));

@@ -6,40 +6,37 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_executor::block_on;
 use jeton_core::codec::Reader;
 use jeton_core::{
     Catalog, Era, Partition, PartitionId, RefillError, Secret, Table, Timestamp, limits, mutated,
 };
-use jeton_register::disk::Disk;
-use jeton_register::{Failure, Log, Registers, Row, Slot};
+use jeton_wal::disk::Disk;
+use jeton_wal::{Blob, Error as LogError};
 
 use crate::checkpointer::CheckpointPositions;
 use crate::filter_store::StoredFilters;
 use crate::ids;
 use crate::options::Options;
+use crate::partition_log::{BlobStore, PartitionLog};
 use crate::response::EngineError;
 use crate::shard::{Shard, Stores};
 use crate::values::{RowKey, Values, ValuesError};
 use crate::watermarks::Watermarks;
 
-/// The row of the registers that holds what a store is.
+/// The blob with the secret of the store.
 pub(crate) const STORE: &str = "store";
-/// The row of the registers that holds the tables.
+/// The blob with the tables.
 pub const CATALOG: &str = "catalog";
 
 const STORE_VERSION: u8 = 1;
-
-/// Entries read from the log at a time.
-const READ_MAX: usize = 4096;
 
 /// Why a store cannot be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecoveryError {
-    /// The registers failed.
-    #[error("registers: {0}")]
-    Registers(#[from] Failure),
+    /// The log or the blobs failed.
+    #[error("log: {0}")]
+    Log(#[from] LogError),
     /// The value store failed.
     #[error(transparent)]
     Values(#[from] ValuesError),
@@ -114,19 +111,19 @@ pub struct LoadedState {
 }
 
 /// Reads what is on disk. `draw` gives the secret of a store that is new.
-pub fn find<R: Registers, V: Values, D: Disk>(
-    registers: &R,
+pub fn find<L: PartitionLog + BlobStore, V: Values, D: Disk>(
+    log: &L,
     stores: &Stores<V, D>,
     ids_note: &[u8],
     draw: impl FnOnce() -> [u8; 16],
 ) -> Result<LoadedState, RecoveryError> {
-    let secret = match block_on(registers.get_row(STORE))? {
-        Some(row) => read_store(&row.bytes)?,
+    let secret = match log.get_blob(STORE)? {
+        Some(blob) => read_store(&blob.bytes)?,
         None => {
             let secret = Secret::new(draw());
             let mut bytes = vec![STORE_VERSION];
             bytes.extend_from_slice(secret.as_bytes());
-            block_on(registers.put_row(STORE, Row { slot: Slot(1), bytes: Bytes::from(bytes) }))?;
+            log.put_blob(STORE, &Blob { version: 1, bytes: Bytes::from(bytes) })?;
             secret
         }
     };
@@ -137,26 +134,26 @@ pub fn find<R: Registers, V: Values, D: Disk>(
         Watermarks::decode(&mut Reader::new(ids_note)).map_err(damaged("the note of the id index"))?
     };
     let (mut catalog, mut catalog_version) = (Catalog::default(), 0);
-    if let Some(row) = block_on(registers.get_row(CATALOG))? {
-        catalog = Catalog::decode(&row.bytes).map_err(damaged("the catalogue"))?;
-        catalog_version = row.slot.0;
+    if let Some(blob) = log.get_blob(CATALOG)? {
+        catalog = Catalog::decode(&blob.bytes).map_err(damaged("the catalogue"))?;
+        catalog_version = blob.version;
     }
-    let filters = StoredFilters::find(registers)?.unwrap_or_default();
+    let filters = StoredFilters::find(log)?.unwrap_or_default();
     // Not the clock's, which may be set back before anything is decided: what the filters let go by it would be new again.
     let now = partitions.iter().map(Partition::time).max().unwrap_or_default();
     for table in catalog.clone().iter() {
-        catalog = catalog.replaced(restore_filters(registers, &filters, table, now)?);
+        catalog = catalog.replaced(restore_filters(log, &filters, table, now)?);
     }
     let kept = CheckpointPositions { values, ids, filters: filters.marks.clone() };
     for partition in PartitionId::all() {
-        check(registers, partition, &kept)?;
+        check(log, partition, &kept)?;
     }
     Ok(LoadedState { secret, catalog, catalog_version, partitions, kept, filters })
 }
 
 /// The table with its filters as they were stored. An era that began later has none: all of its ids are in the log.
-fn restore_filters<R: Registers>(
-    registers: &R,
+fn restore_filters<B: BlobStore>(
+    blobs: &B,
     filters: &StoredFilters,
     table: &Table,
     now: Timestamp,
@@ -164,7 +161,7 @@ fn restore_filters<R: Registers>(
     let broken = |error: &dyn std::fmt::Display| {
         RecoveryError::Damaged(format!("the filters of {}: {error}", table.name))
     };
-    let fill = |era: &mut Era| match filters.reader(registers, table.id, era.number) {
+    let fill = |era: &mut Era| match filters.reader(blobs, table.id, era.number) {
         Some(mut input) => era.read_filters(&mut input, now).map_err(|error| broken(&error)),
         None => Ok(()),
     };
@@ -241,16 +238,16 @@ fn read_partitions<V: Values>(values: &V) -> Result<(Vec<Partition>, Watermarks)
 }
 
 /// Whether log and stores belong together.
-fn check<R: Registers>(
-    registers: &R,
+fn check<L: PartitionLog>(
+    log: &L,
     partition: PartitionId,
     kept: &CheckpointPositions,
 ) -> Result<(), RecoveryError> {
-    let extent = block_on(registers.extent(Log::partition(partition.0)))?;
+    let extent = log.extent(partition)?;
     for (what, marks) in [("value store", &kept.values), ("id index", &kept.ids), ("filters", &kept.filters)]
     {
         // A log that was only ever trimmed, as a copy's may be, ends where it was trimmed to.
-        let (begins, ends) = (extent.trimmed.0, extent.last.max(extent.trimmed).0);
+        let (begins, ends) = (extent.trimmed.0, extent.end().0);
         let has = marks.get(partition);
         if has < begins && !mutated!(IgnoreBehind) {
             return Err(RecoveryError::Behind { what, partition: partition.0, has, begins });
@@ -271,40 +268,6 @@ pub struct Replayed {
     pub bytes: u64,
 }
 
-/// Replays what the stores lack of a shard's partitions.
-fn replay<R: Registers, V: Values, D: Disk>(
-    registers: &R,
-    catalog: &Arc<Catalog>,
-    kept: &CheckpointPositions,
-    shard: &mut Shard<V, D>,
-) -> Result<Replayed, RecoveryError> {
-    let mut replayed = Replayed::default();
-    for (id, _) in shard.slots() {
-        let mut next = Slot(kept.least(id)).next();
-        if mutated!(IgnoreBehind) {
-            next = next.max(block_on(registers.extent(Log::partition(id.0)))?.trimmed.next());
-        }
-        loop {
-            let entries = block_on(registers.read(Log::partition(id.0), next, READ_MAX))?;
-            let Some((last, _)) = entries.last() else { break };
-            let after = last.next();
-            for (slot, bytes) in &entries {
-                if *slot != next {
-                    let gap = format!("the log of partition {} lacks slot {next}", id.0);
-                    return Err(RecoveryError::Damaged(gap));
-                }
-                next = next.next();
-                let index_has = slot.0 <= kept.ids.get(id);
-                shard.replay(catalog, id, slot.0, bytes, index_has)?;
-                replayed.entries += 1;
-                replayed.bytes += bytes.len() as u64;
-            }
-            next = after;
-        }
-    }
-    Ok(replayed)
-}
-
 /// Shards that know everything ever acknowledged.
 pub struct Recovered<V, D: Disk> {
     /// The shards; partition p belongs to number p modulo their count.
@@ -315,29 +278,51 @@ pub struct Recovered<V, D: Disk> {
     pub logged: Timestamp,
 }
 
-/// Shares the partitions out among shards, and replays what the stores lack.
-pub fn replay_log<R: Registers, V: Values, D: Disk>(
-    registers: &R,
+/// Divides the partitions among shards, and replays the entries that the stores lack, in the order of the log.
+pub fn replay_log<L: PartitionLog, V: Values, D: Disk>(
+    log: &L,
     stores: &Stores<V, D>,
     catalog: &Arc<Catalog>,
     (secret, mut partitions, kept): (Secret, Vec<Partition>, &CheckpointPositions),
     options: &Options,
 ) -> Result<Recovered<V, D>, RecoveryError> {
-    let mut recovered =
-        Recovered { shards: Vec::new(), replayed: Replayed::default(), logged: Timestamp::ZERO };
     let cache = options.cache_bytes / options.shards;
-    let entry = limits::ENTRY_BYTES_MAX.min(registers.limits().value_bytes_max);
+    let entry = limits::ENTRY_BYTES_MAX.min(log.limits().entry_bytes_max);
+    let mut shards = Vec::with_capacity(options.shards);
     for number in 0..options.shards {
         let ours = |partition: &mut Partition| usize::from(partition.id().0) % options.shards == number;
         let ours: Vec<Partition> = partitions.extract_if(.., ours).collect();
-        let mut shard = Shard::new(secret, ours, stores.clone(), cache, entry);
-        let replayed = replay(registers, catalog, kept, &mut shard)?;
-        recovered.replayed.entries += replayed.entries;
-        recovered.replayed.bytes += replayed.bytes;
-        recovered.logged = recovered.logged.max(shard.time());
-        recovered.shards.push(shard);
+        shards.push(Shard::new(secret, ours, stores.clone(), cache, entry));
     }
-    Ok(recovered)
+    // The slot of the next entry of every partition.
+    let mut next: Vec<u64> = PartitionId::all().map(|id| kept.least(id) + 1).collect();
+    let mut replayed = Replayed::default();
+    log.replay(|at, log, slot, bytes| {
+        let id = PartitionId(log.0);
+        let Some(next) = next.get_mut(usize::from(log.0)) else {
+            return Err(RecoveryError::Damaged(format!("{at}: the log has entries of {log}")));
+        };
+        if slot.0 < *next {
+            return Ok(());
+        }
+        if slot.0 != *next && !mutated!(IgnoreBehind) {
+            let why = format!("{at}: the log of partition {} lacks slot {next}", id.0);
+            return Err(RecoveryError::Damaged(why));
+        }
+        *next = slot.0 + 1;
+        let index_has = slot.0 <= kept.ids.get(id);
+        let shard = usize::from(id.0) % options.shards;
+        let applied = shards[shard].replay(catalog, id, slot.0, bytes, index_has);
+        applied.map_err(|error| match error {
+            RecoveryError::Damaged(why) => RecoveryError::Damaged(format!("{at}: {why}")),
+            other => other,
+        })?;
+        replayed.entries += 1;
+        replayed.bytes += bytes.len() as u64;
+        Ok(())
+    })?;
+    let logged = shards.iter().map(Shard::time).max().unwrap_or(Timestamp::ZERO);
+    Ok(Recovered { shards, replayed, logged })
 }
 
 #[cfg(test)]
@@ -347,7 +332,7 @@ mod tests {
         Cell, Change, Column, DedupLocation, LogPosition, Operation, OperationDecision, OperationResult,
         TableId, TableSettings, Value, log_entry,
     };
-    use jeton_register::disk::FaultDisk;
+    use jeton_wal::disk::FaultDisk;
 
     use super::*;
     use crate::ids::IdIndex;

@@ -18,14 +18,15 @@ use jeton_core::{
     OperationDecision, Partition, PartitionId, ReplayError, Secret, StateReader, Table, TableId, Timestamp,
     Verdict, limits, log_entry, mutated,
 };
-use jeton_register::disk::Disk;
-use jeton_register::{Batch, Log, Slot};
+use jeton_wal::disk::Disk;
+use jeton_wal::{Batch, Slot};
 
 pub use self::freeze::{FrozenIds, FrozenValues};
 use self::memory::Memory;
 pub use self::memory::Stores;
 use crate::cache::Cache;
 use crate::id_memtable::IdMemtable;
+use crate::partition_log::log_of;
 use crate::request::{BranchRequest, Request};
 use crate::response::{BranchResponse, CommittedCount, EngineError, OperationOutcome, Response};
 use crate::values::Values;
@@ -411,7 +412,7 @@ fn counted(partition: &mut Partition, branch_step: &BranchLogItem, step: LogPosi
 /// Ends an entry and adds it to the batch.
 fn close(open: &mut Option<(LogPosition, PartitionId)>, entry: &mut Vec<u8>, batch: &mut Batch) {
     if let Some((step, id)) = open.take() {
-        batch.push(Log::partition(id.0), Slot(step.slot), entry);
+        batch.push(log_of(id), Slot(step.slot), entry);
         entry.clear();
     }
 }

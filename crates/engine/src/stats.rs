@@ -1,7 +1,7 @@
 //! What the engine tells about itself.
 
 use jeton_core::{Catalog, Status};
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use crate::health::Health;
 use crate::ids;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
-use jeton_register::EndWithPanic;
+use jeton_wal::AbortOnPanic;
 use tokio::runtime::Handle;
 
 /// The running tasks.
@@ -30,7 +30,7 @@ impl Tasks {
         };
         runtime.spawn(async move {
             let _under_way = under_way;
-            let _guard = EndWithPanic;
+            let _guard = AbortOnPanic;
             task.await;
         });
     }

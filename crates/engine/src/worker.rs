@@ -19,13 +19,14 @@ use std::task::Poll;
 
 use arc_swap::ArcSwap;
 use jeton_core::{Catalog, Timestamp, mutated};
-use jeton_register::disk::Disk;
-use jeton_register::{Failure, Permit, Registers, Written};
+use jeton_wal::disk::Disk;
+use jeton_wal::{Error as LogError, Reservation};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::{Clock, StoreTime};
 use crate::health::Health;
 use crate::options::Options;
+use crate::partition_log::PartitionLog;
 use crate::pending::{PendingBatch, PendingResponse, Requests};
 use crate::request::Request;
 use crate::response::{EngineError, Response};
@@ -102,7 +103,7 @@ pub enum Job {
     },
 }
 
-type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
+type Writing = Pin<Box<dyn Future<Output = Result<(), LogError>> + Send>>;
 
 struct InFlight {
     number: u64,
@@ -115,13 +116,13 @@ struct InFlight {
 }
 
 /// A shard at work: [`run`](Self::run) is its thread.
-pub struct Worker<R, V, D: Disk, C> {
+pub struct Worker<L, V, D: Disk, C> {
     /// Which shard it is.
     pub number: usize,
     /// The shard.
     pub shard: Shard<V, D>,
     /// Where its batches are written.
-    pub registers: Arc<R>,
+    pub log: Arc<L>,
     /// The tables, as they are now.
     pub catalog: Arc<ArcSwap<Catalog>>,
     /// The time.
@@ -164,7 +165,7 @@ struct ShardQueues {
     weight: usize,
 }
 
-impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
+impl<L: PartitionLog, V: Values, D: Disk, C: Clock> Worker<L, V, D, C> {
     /// Works until all senders of the queue are gone and everything is answered; or, when the engine is closing, until a batch is
     /// given up.
     pub async fn run(mut self) {
@@ -297,11 +298,11 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         });
         if let Some(batch) = batch {
             let permit = permit.unwrap_or_else(|| unreachable!("a batch comes of writes that were admitted"));
-            self.health.logged(batch.value_bytes() as u64);
+            self.health.logged(batch.entry_bytes() as u64);
             traffic.in_flight.push_back(InFlight {
                 number: self.shard.last_batch(),
                 time: now,
-                writing: Box::pin(self.registers.write(batch, permit)),
+                writing: Box::pin(self.log.append(&batch, permit)),
                 due: Vec::new(),
                 marks: Vec::new(),
             });
@@ -322,8 +323,8 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
 
     /// Takes as much from the backlog as a batch holds. Of the last that is taken, some requests may be left.
     fn take(&self, traffic: &mut ShardQueues) -> BatchInput {
-        let limits = self.registers.limits();
-        let requests_max = self.options.batch_requests_max.min(limits.batch_writes_max);
+        let limits = self.log.limits();
+        let requests_max = self.options.batch_requests_max.min(limits.batch_entries_max);
         let mut taken = BatchInput::default();
         let mut count = 0;
         let mut full = false;
@@ -352,7 +353,7 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
         taken
     }
 
-    fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, EngineError> {
+    fn admit(&self, writes: usize, bytes: usize) -> Result<Reservation, EngineError> {
         let (_, ids) = self.shard.recent_ids();
         let (dirty, _) = self.shard.cell_bytes();
         let share = self.options.dirty_bytes_max / self.options.shards;
@@ -362,28 +363,22 @@ impl<R: Registers, V: Values, D: Disk, C: Clock> Worker<R, V, D, C> {
                 None => EngineError::Busy("checkpoints lag behind"),
             });
         }
-        self.registers.admit(writes, bytes).map_err(|failure| match failure {
-            Failure::Full(why) => EngineError::Full(why),
-            Failure::Busy(_) => EngineError::Busy("the log lags behind"),
-            Failure::Unavailable(_) if self.health.closing() => EngineError::Closed,
+        self.log.reserve(writes, bytes).map_err(|failure| match failure {
+            LogError::Full(why) => EngineError::Full(why),
+            LogError::Busy(_) => EngineError::Busy("the log lags behind"),
+            LogError::Unavailable(_) if self.health.closing() => EngineError::Closed,
             other => EngineError::Storage(other.to_string()),
         })
     }
 
     /// Answers what waited for the first batch on its way. False if that batch was given up: then the shard must end.
-    fn written(&mut self, written: Result<Vec<Written>, Failure>, traffic: &mut ShardQueues) -> bool {
+    fn written(&mut self, written: Result<(), LogError>, traffic: &mut ShardQueues) -> bool {
         let Some(batch) = traffic.in_flight.pop_front() else { unreachable!("it was polled just now") };
         match written {
-            Ok(written) => {
-                // One process, one owner: a slot that is taken was written by somebody who must not exist.
-                assert!(
-                    written.iter().all(|one| *one == Written::Fresh),
-                    "a slot of ours was written by somebody else: two owners of one partition"
-                );
-            }
+            Ok(()) => {}
             // What this shard holds in memory is not what the log holds. It can only stop; when closing, in peace.
-            Err(Failure::Unknown(_) | Failure::Unavailable(_)) if self.health.closing() => return false,
-            Err(failure) => panic!("the log failed after it took a batch: {failure}"),
+            Err(LogError::Unknown(_) | LogError::Unavailable(_)) if self.health.closing() => return false,
+            Err(failure) => panic!("the log failed after it accepted a batch: {failure}"),
         }
         self.shard.durable(batch.number);
         self.health.reached(Timestamp::from_millis(batch.time.as_nanos() / 1_000_000));
@@ -463,7 +458,7 @@ struct BatchInput {
 enum Event {
     Received,
     Leisure,
-    Written(Result<Vec<Written>, Failure>),
+    Written(Result<(), LogError>),
     Closed,
 }
 
@@ -472,8 +467,8 @@ enum Event {
 mod tests {
     use futures_executor::block_on;
     use jeton_core::{Cell, Change, Column, OpId, Operation, TableSettings};
-    use jeton_register::disk::FaultDisk;
-    use jeton_register::embedded::{self, Embedded};
+    use jeton_wal::Wal;
+    use jeton_wal::disk::FaultDisk;
 
     use super::*;
     use crate::clock::SystemClock;
@@ -486,29 +481,29 @@ mod tests {
     /// A shard at work on a disk that can be made to take nothing; its stores are elsewhere, and would take everything.
     struct Scenario {
         disk: FaultDisk,
-        registers: Arc<Embedded<FaultDisk>>,
+        log: Arc<Wal<FaultDisk>>,
         health: Arc<Health>,
         door: mpsc::Sender<Message>,
         jobs: std_mpsc::Receiver<Job>,
         request: Box<dyn Fn(u64, oneshot::Sender<Response>) -> Message>,
     }
 
-    type TestWorker = Worker<Embedded<FaultDisk>, MemoryValues, FaultDisk, SystemClock>;
+    type TestWorker = Worker<Wal<FaultDisk>, MemoryValues, FaultDisk, SystemClock>;
 
     fn scenario(yields_first: bool, copy_cells: usize) -> (Scenario, TestWorker) {
         let disk = FaultDisk::new();
-        let segments = embedded::Options::small(1 << 20);
-        let registers = Arc::new(Embedded::open(disk.clone(), segments).unwrap());
+        let segments = jeton_wal::Options::small(1 << 20);
+        let log = Arc::new(Wal::open(disk.clone(), segments).unwrap());
         let (ids, note) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) };
         let options = Options { shards: 1, copy_cells, ..Options::default() };
         let time = StoreTime::begin(SystemClock::default(), Timestamp::ZERO, options.clock_ahead_max);
         let time = Arc::new(time.unwrap());
-        let found = find(&*registers, &stores, &note, || [7; 16]).unwrap();
+        let found = find(&*log, &stores, &note, || [7; 16]).unwrap();
         let catalog = Arc::new(found.catalog.create("t", TableSettings::default()).unwrap());
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { mut shards, logged, .. } =
-            replay_log(&*registers, &stores, &catalog, known, &options).unwrap();
+            replay_log(&*log, &stores, &catalog, known, &options).unwrap();
         let table = catalog.find("t").unwrap().id;
         let millis = time.now().as_nanos() / 1_000_000;
         let request = move |number: u64, reply| {
@@ -526,7 +521,7 @@ mod tests {
         let worker = Worker {
             number: 0,
             shard: shards.remove(0),
-            registers: registers.clone(),
+            log: log.clone(),
             catalog: Arc::new(ArcSwap::new(catalog)),
             time,
             health: health.clone(),
@@ -537,7 +532,7 @@ mod tests {
             bursting: Arc::default(),
             yields_first,
         };
-        (Scenario { disk, registers, health, door, jobs, request: Box::new(request) }, worker)
+        (Scenario { disk, log, health, door, jobs, request: Box::new(request) }, worker)
     }
 
     impl Scenario {
@@ -581,7 +576,7 @@ mod tests {
             block_on(scenario.mark(false)).unwrap();
             scenario.health.demand_checkpoint();
             scenario.health.close();
-            scenario.registers.wind_up();
+            scenario.log.stop_waiting_for_space();
             drop(scenario.door);
             thread.join().unwrap();
             assert!(block_on(given_up).is_err(), "it was answered");

@@ -3,13 +3,14 @@
 
 mod common;
 
+use jeton_wal::Wal;
+use jeton_wal::disk::FaultDisk;
 use std::sync::Arc;
 
 use common::scenario::{MINUTE, Scenario, at, settings};
 use jeton_core::Value;
 use jeton_engine::internals::Tables;
 use jeton_engine::{Request, Response, StoredFilters, Watermarks};
-use jeton_register::memory::Memory;
 
 #[test]
 fn filters_of_expired_eras_are_dropped() {
@@ -18,10 +19,10 @@ fn filters_of_expired_eras_are_dropped() {
     tables.create("t", settings(10 * MINUTE)).unwrap();
     assert!(scenario.add(&mut shard, &tables, "of era 1", at(0)));
     let mut filters = StoredFilters::default();
-    let mut store = |tables: &Tables<Memory>| {
-        let version = filters.write(&*scenario.registers, &tables.catalog().load(), 1 << 20).unwrap();
+    let mut store = |tables: &Tables<Wal<FaultDisk>>| {
+        let version = filters.write(&*scenario.log, &tables.catalog().load(), 1 << 20).unwrap();
         // Their watermarks are zero, so that everything is replayed.
-        filters.commit(&*scenario.registers, version, Watermarks::default()).unwrap();
+        filters.commit(&*scenario.log, version, Watermarks::default()).unwrap();
         filters.rows().collect::<Vec<String>>()
     };
     let of_era_1 = [store(&tables), store(&tables)].concat();
@@ -58,7 +59,11 @@ fn an_entry_of_a_just_dropped_era_is_replayed() {
     let scenario = Scenario::new();
     let (tables, mut shard) = scenario.start();
     tables.create("t", settings(MINUTE)).unwrap();
-    let before = Tables::new(Arc::new(Memory::new()), tables.catalog().load_full(), 0);
+    let before = Tables::new(
+        Arc::new(Wal::open(FaultDisk::new(), jeton_wal::Options::small(64 << 10)).unwrap()),
+        tables.catalog().load_full(),
+        0,
+    );
     tables.alter("t", settings(2 * MINUTE), || at(1), at(0)).unwrap();
     assert!(scenario.add(&mut shard, &tables, "known", at(4)));
     assert_eq!(tables.drop_expired(at(5)).unwrap(), 1);

@@ -14,7 +14,7 @@ use jeton_core::{
     OperationDecision, OperationResult, Secret, TableId, TableSettings, Timestamp, Value, Values, log_entry,
 };
 use jeton_engine::{Engine, EngineError, OperationOutcome, Options, find, replay_log};
-use jeton_register::{Batch, Log, Registers, Slot};
+use jeton_wal::{Batch, LogId, Slot};
 
 const ROWS: u64 = 100;
 
@@ -154,14 +154,14 @@ fn replay_fails(entries: &[Vec<u8>]) -> String {
     tables.create("t", TableSettings { formats, ..TableSettings::default() }).unwrap();
     let mut batch = Batch::new();
     for (bytes, slot) in entries.iter().zip(1..) {
-        batch.push(Log::partition(cell_of("row").partition().0), Slot(slot), bytes);
+        batch.push(LogId(cell_of("row").partition().0), Slot(slot), bytes);
     }
-    let permit = scenario.registers.admit(entries.len(), batch.value_bytes()).unwrap();
-    block_on(scenario.registers.write(batch, permit)).unwrap();
-    let found = find(&*scenario.registers, &scenario.stores, &[], || SECRET).unwrap();
+    let reservation = scenario.log.reserve(entries.len(), batch.entry_bytes()).unwrap();
+    block_on(scenario.log.append(&batch, reservation).unwrap()).unwrap();
+    let found = find(&*scenario.log, &scenario.stores, &[], || SECRET).unwrap();
     let state = (found.secret, found.partitions, &found.kept);
     let options = Options { shards: 1, ..Options::default() };
-    match replay_log(&*scenario.registers, &scenario.stores, &found.catalog.into(), state, &options) {
+    match replay_log(&*scenario.log, &scenario.stores, &found.catalog.into(), state, &options) {
         Ok(_) => panic!("the log was replayed"),
         Err(error) => error.to_string(),
     }

@@ -9,7 +9,7 @@
 //! under it. A database accepts each number from one deployment only. This detects two clusters with the same
 //! number, and a cluster whose registers were replaced, which would not find its decisions.
 
-use jeton_register::{Batch, Failure, Log, Registers, Slot, Written};
+use jeton_register::{Batch, Error as RegisterError, LogId, Registers, Slot, WriteResult};
 
 /// Servers that share registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,7 +44,7 @@ pub enum IdentifyError {
     Unreadable,
     /// The registers are not available now.
     #[error(transparent)]
-    Trouble(#[from] Failure),
+    Trouble(#[from] RegisterError),
 }
 
 impl Cluster {
@@ -58,12 +58,12 @@ impl Cluster {
         let ours = Self { number, deployment: drawn };
         let bytes = ours.encode();
         let mut batch = Batch::new();
-        batch.push(Log::DEPLOYMENT, Slot(1), &bytes);
+        batch.push(LogId::DEPLOYMENT, Slot(1), &bytes);
         let permit = registers.admit(1, bytes.len())?;
         let found = match registers.write(batch, permit).await?.into_iter().next() {
-            Some(Written::Fresh) => ours,
-            Some(Written::Taken(stands)) => Self::decode(&stands).ok_or(IdentifyError::Unreadable)?,
-            Some(Written::Trimmed) | None => return Err(IdentifyError::Unreadable),
+            Some(WriteResult::Fresh) => ours,
+            Some(WriteResult::Taken(stands)) => Self::decode(&stands).ok_or(IdentifyError::Unreadable)?,
+            Some(WriteResult::Trimmed) | None => return Err(IdentifyError::Unreadable),
         };
         if found.number == number {
             Ok(found)
@@ -84,29 +84,29 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
-    use jeton_register::block_on;
-    use jeton_register::memory::Memory;
+    use futures_executor::block_on;
+    use jeton_register::memory::MemoryRegisters;
 
     use super::*;
 
     #[test]
     fn registers_keep_who_used_them_first() {
-        let registers = Memory::new();
+        let registers = MemoryRegisters::new();
         let first = Cluster { number: 7, deployment: 0xfeed_beef };
         for drawn in [0xfeed_beef, 1, 2] {
             assert_eq!(block_on(Cluster::identify(&registers, 7, drawn)), Ok(first));
         }
         let others = IdentifyError::Others { of: 7, ours: 8 };
         assert_eq!(block_on(Cluster::identify(&registers, 8, 3)), Err(others));
-        let elsewhere = block_on(Cluster::identify(&Memory::new(), 7, 4));
+        let elsewhere = block_on(Cluster::identify(&MemoryRegisters::new(), 7, 4));
         assert_eq!(elsewhere, Ok(Cluster { number: 7, deployment: 4 }));
     }
 
     #[test]
     fn what_is_not_understood_is_not_ours() {
-        let registers = Memory::new();
+        let registers = MemoryRegisters::new();
         let mut batch = Batch::new();
-        batch.push(Log::DEPLOYMENT, Slot(1), b"strange");
+        batch.push(LogId::DEPLOYMENT, Slot(1), b"strange");
         block_on(registers.write(batch, registers.admit(1, 7).unwrap())).unwrap();
         assert_eq!(block_on(Cluster::identify(&registers, 7, 1)), Err(IdentifyError::Unreadable));
     }

@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton_register::{Log, Registers, Slot, Space};
+use jeton_register::{LogId, LogKind, Registers, Slot};
 
 use crate::coordinator::Coordinator;
 use crate::decision_log::last_slot;
@@ -43,7 +43,7 @@ impl<R: Registers> Coordinator<R> {
     pub async fn acknowledge(&self, session: u128, through: u32) -> Result<(), String> {
         let Some(through) = self.answered().up_to(session, through) else { return Ok(()) };
         let trimmed =
-            self.decisions.registers().trim(Log::transaction(session), Slot(last_slot(through))).await;
+            self.decisions.registers().trim(LogId::transaction(session), Slot(last_slot(through))).await;
         fault!("acknowledged");
         trimmed.map_err(|why| why.to_string())
     }
@@ -79,7 +79,7 @@ impl<R: Registers> Coordinator<R> {
         }
         fault!("retiring");
         // The registers first: from then on nothing is decided for these sessions.
-        let retired = self.decisions.registers().retire(Space::Transaction, below).await;
+        let retired = self.decisions.registers().retire(LogKind::Transaction, below).await;
         fault!("retired");
         retired.map_err(|why| why.to_string())?;
         for resource in self.resources.iter() {

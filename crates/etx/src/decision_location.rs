@@ -7,11 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use jeton_register::{Batch, Failure, Log, Registers, Slot, Space, Written};
+use jeton_register::{Batch, Error, LogId, LogKind, Registers, Slot, WriteResult};
 
 use crate::DecisionLocation;
 
-const LOCATIONS: Log = Log { space: Space::Deployment, id: 1 };
+const LOCATIONS: LogId = LogId { kind: LogKind::Deployment, id: 1 };
 
 /// Why the decision locations of the procedures were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum DecisionLocationError {
     Unreadable(Slot),
     /// The registers are not available now. Retry later.
     #[error(transparent)]
-    Unavailable(#[from] Failure),
+    Unavailable(#[from] Error),
 }
 
 /// Compares the decision locations of procedures with the recorded ones, and records those of new procedures.
@@ -78,18 +78,18 @@ async fn write_or_read<R: Registers>(
     let permit = registers.admit(1, bytes.len())?;
     let written = registers.write(batch, permit).await?;
     match written.into_iter().next() {
-        Some(Written::Fresh) => Ok((procedure.to_owned(), location.to_owned())),
-        Some(Written::Taken(entry)) => {
+        Some(WriteResult::Fresh) => Ok((procedure.to_owned(), location.to_owned())),
+        Some(WriteResult::Taken(entry)) => {
             serde_json::from_slice(&entry).map_err(|_| DecisionLocationError::Unreadable(slot))
         }
-        Some(Written::Trimmed) | None => Err(DecisionLocationError::Unreadable(slot)),
+        Some(WriteResult::Trimmed) | None => Err(DecisionLocationError::Unreadable(slot)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use jeton_register::block_on;
-    use jeton_register::memory::Memory;
+    use futures_executor::block_on;
+    use jeton_register::memory::MemoryRegisters;
 
     use super::*;
 
@@ -97,7 +97,7 @@ mod tests {
     const B: (&str, DecisionLocation) = ("b", DecisionLocation::Resource(1));
 
     fn check(
-        registers: &Memory,
+        registers: &MemoryRegisters,
         locations: &[(&str, DecisionLocation)],
     ) -> Result<(), DecisionLocationError> {
         block_on(check_decision_locations(registers, locations.iter().copied()))
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_procedure_with_a_moved_location_is_rejected() {
-        let registers = Memory::new();
+        let registers = MemoryRegisters::new();
         assert_eq!(check(&registers, &[A]), Ok(()));
         assert_eq!(check(&registers, &[A, B]), Ok(()));
         assert_eq!(check(&registers, &[B]), Ok(()), "a removed procedure does not matter");
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn concurrent_starts_record_both_procedures() {
-        let registers = Memory::new();
+        let registers = MemoryRegisters::new();
         std::thread::scope(|scope| {
             for new in [A, B] {
                 let registers = &registers;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_unreadable_record_is_an_error() {
-        let registers = Memory::new();
+        let registers = MemoryRegisters::new();
         let mut batch = Batch::new();
         batch.push(LOCATIONS, Slot(1), b"not JSON");
         block_on(registers.write(batch, registers.admit(1, 8).unwrap())).unwrap();

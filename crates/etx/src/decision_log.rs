@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_register::{Batch, Log, Registers, Slot, Written};
+use jeton_register::{Batch, LogId, Registers, Slot, WriteResult};
 
 use crate::backoff::Backoff;
 use crate::{ATTEMPTS_MAX, AttemptNumber, Decision, DecisionLocation, RequestId, Resource, ResourceError};
@@ -35,11 +35,11 @@ impl Unwritten {
     }
 }
 
-impl From<jeton_register::Failure> for Unwritten {
-    fn from(why: jeton_register::Failure) -> Self {
+impl From<jeton_register::Error> for Unwritten {
+    fn from(why: jeton_register::Error) -> Self {
         match why {
-            jeton_register::Failure::Full(why) => Self::NoRoom(RegistersFull(why)),
-            jeton_register::Failure::Unknown(_) => Self::Error { may_be_written: true, why: why.to_string() },
+            jeton_register::Error::Full(why) => Self::NoRoom(RegistersFull(why)),
+            jeton_register::Error::Unknown(_) => Self::Error { may_be_written: true, why: why.to_string() },
             why => Self::error(why),
         }
     }
@@ -52,9 +52,9 @@ pub struct DecisionLog<R> {
 }
 
 /// The register of an attempt: a session has a log, and each of its requests has a slot per attempt.
-fn register(request: RequestId, attempt: AttemptNumber) -> (Log, Slot) {
+fn register(request: RequestId, attempt: AttemptNumber) -> (LogId, Slot) {
     let slot = u64::from(request.sequence) * u64::from(ATTEMPTS_MAX) + u64::from(attempt.0);
-    (Log::transaction(request.session), Slot(slot))
+    (LogId::transaction(request.session), Slot(slot))
 }
 
 /// The last slot of a request.
@@ -105,7 +105,7 @@ impl<R: Registers> DecisionLog<R> {
                         Some((_, bytes)) => decoded(&bytes),
                         None => Ok(DecisionLookup::Recorded(None)),
                     },
-                    Err(jeton_register::Failure::Trimmed { .. }) => Ok(DecisionLookup::Forgotten),
+                    Err(jeton_register::Error::Trimmed { .. }) => Ok(DecisionLookup::Forgotten),
                     Err(why) => Err(why.to_string()),
                 }
             }
@@ -176,9 +176,9 @@ impl<R: Registers> DecisionLog<R> {
                 batch.push(log, slot, &bytes);
                 let written = self.registers.write(batch, permit).await?;
                 match written.into_iter().next() {
-                    Some(Written::Fresh) => Ok(DecisionLookup::Recorded(Some(decision.clone()))),
-                    Some(Written::Taken(recorded)) => decoded(&recorded).map_err(Unwritten::error),
-                    Some(Written::Trimmed) => Ok(DecisionLookup::Forgotten),
+                    Some(WriteResult::Fresh) => Ok(DecisionLookup::Recorded(Some(decision.clone()))),
+                    Some(WriteResult::Taken(recorded)) => decoded(&recorded).map_err(Unwritten::error),
+                    Some(WriteResult::Trimmed) => Ok(DecisionLookup::Forgotten),
                     None => Err(Unwritten::error("the registers returned no result for a write")),
                 }
             }

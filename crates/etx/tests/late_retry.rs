@@ -10,7 +10,7 @@ use jeton_etx::{
     DecisionLog, DecisionLookup, NoPeers, Options, ProcedureCall, ProcedureLogic, ProcedureResult, RequestId,
     Resource, ResourceError,
 };
-use jeton_register::memory::Memory;
+use jeton_register::memory::MemoryRegisters;
 
 /// A procedure that is never executed: all attempts are decided.
 struct Decided;
@@ -29,7 +29,7 @@ impl ProcedureLogic for Decided {
 #[tokio::test(start_paused = true)]
 async fn tries_that_are_decided_are_passed_without_a_pause() {
     const TRIES: u8 = 30;
-    let registers = Arc::new(Memory::new());
+    let registers = Arc::new(MemoryRegisters::new());
     let resources: Arc<[Arc<dyn Resource>]> = Arc::new([]);
     let id = RequestId { session: 1, sequence: 2 };
     let request = ProcedureCall { procedure: "p".into(), parameters: Bytes::from_static(b"{}") };

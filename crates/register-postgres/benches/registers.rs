@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use jeton_register::{Batch, Log, Permit, Registers, Slot, Written, block_on};
+use futures_executor::block_on;
+use jeton_register::{Batch, LogId, Registers, Slot, WritePermit, WriteResult};
 use jeton_register_postgres::{Options, PostgresRegisters, create_schema};
 use jeton_testbed::{Postgres, folder, postgres_version};
 use tokio_postgres::NoTls;
@@ -13,9 +14,9 @@ const TURNS: usize = 5;
 const TURN: Duration = Duration::from_secs(2);
 const VALUE: [u8; 200] = [7; 200];
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Error = Box<dyn std::error::Error + Send + Sync>;
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), Error> {
     let place = folder()?;
     let postgres = Postgres::start(place.path(), &[])?;
     let url = postgres.url();
@@ -58,7 +59,7 @@ impl Turn {
     }
 }
 
-fn registers(url: &str, callers: usize, turn: usize) -> Result<Turn, Failure> {
+fn registers(url: &str, callers: usize, turn: usize) -> Result<Turn, Error> {
     let engine = block_on(PostgresRegisters::open(url, Options::default()))?;
     let begin = Instant::now();
     let waits = std::thread::scope(|scope| {
@@ -71,9 +72,9 @@ fn registers(url: &str, callers: usize, turn: usize) -> Result<Turn, Failure> {
                     while begin.elapsed() < TURN {
                         let asked = Instant::now();
                         let mut batch = Batch::new();
-                        batch.push(Log::transaction(session), Slot(waits.len() as u64 * 64 + 1), &VALUE);
-                        let written = block_on(engine.write(batch, Permit::unlimited()));
-                        assert_eq!(written, Ok(vec![Written::Fresh]));
+                        batch.push(LogId::transaction(session), Slot(waits.len() as u64 * 64 + 1), &VALUE);
+                        let written = block_on(engine.write(batch, WritePermit::unlimited()));
+                        assert_eq!(written, Ok(vec![WriteResult::Fresh]));
                         waits.push(asked.elapsed());
                     }
                     waits
@@ -86,7 +87,7 @@ fn registers(url: &str, callers: usize, turn: usize) -> Result<Turn, Failure> {
 }
 
 /// Rows into a table of the same form, with nothing to ask and nothing to answer.
-fn plain(url: &str, callers: usize, connections: usize) -> Result<Turn, Failure> {
+fn plain(url: &str, callers: usize, connections: usize) -> Result<Turn, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut clients = Vec::new();

@@ -103,7 +103,7 @@ fn settings(options: &Options) -> String {
 
 /// A session that is there when it is needed, if it can be.
 #[derive(Debug)]
-pub struct Link {
+pub struct ReconnectingSession {
     config: Config,
     options: Options,
     session: Option<Arc<Session>>,
@@ -117,7 +117,7 @@ impl Session {
     }
 }
 
-impl Link {
+impl ReconnectingSession {
     pub fn new(config: Config, options: Options) -> Self {
         Self { config, options, session: None, back_off: BACK_OFF.0 }
     }
@@ -135,7 +135,7 @@ impl Link {
                     self.back_off = BACK_OFF.0;
                     return Ok(Arc::clone(self.session.insert(Arc::new(session))));
                 }
-                // Waiting does not mend these.
+                // QueuedBatch does not mend these.
                 Ok(Err(error @ (OpenError::NoSchema | OpenError::Version { .. } | OpenError::Unfit(_)))) => {
                     return Err(error);
                 }

@@ -7,7 +7,7 @@
 //! - *A mark comes before what it lets go.* Rows are deleted only when the trim point or the mark of retired logs that covers them is committed. And a
 //!   write is called fresh only after the marks were looked at once more, in a snapshot that is taken after its row was inserted. So no register is
 //!   fresh twice, though a statement looks at marks as they were when it began.
-//! - *Doubt is told.* When a connection is lost, the outcome of what was on its way is [unknown](jeton_register::Failure::Unknown), and
+//! - *Doubt is told.* When a connection is lost, the outcome of what was on its way is [unknown](jeton_register::Error::Unknown), and
 //!   nothing is written again in silence: whoever asked would be told that somebody else was first.
 //! - *What was acknowledged is durable*, as far as the server keeps its word: sessions commit synchronously, and a server with `fsync = off` is refused.
 //!
@@ -16,18 +16,18 @@
 //! wait for a standby that an operator cancels (`pg_cancel_backend`) tells the client of a success that only the primary has. Restoring a
 //! backup is the same as promoting an old standby. Connections are not encrypted.
 
+mod admission;
 mod connection;
-mod failure;
-mod id;
-mod keeper;
-mod lane;
+mod error;
+mod log_id;
 mod open_error;
 mod options;
-mod queue;
+mod pipelined_connection;
 mod reader;
 mod registers;
 mod schema;
 mod statements;
+mod trim;
 mod writer;
 
 pub use open_error::OpenError;

@@ -1,22 +1,27 @@
 //! Reading registers: a stretch of a log, and how far it reaches.
 
 use bytes::Bytes;
-use jeton_register::{Extent, Failure, Log, Slot};
+use jeton_register::{Error, Extent, LogId, Slot};
 
-use crate::id::Id;
-use crate::lane::{Lane, Repeat};
+use crate::log_id::Id;
+use crate::pipelined_connection::{Idempotence, PipelinedConnection};
 
 /// The most registers that one read returns.
 const REGISTERS_MAX: usize = 65_536;
 /// The most bytes of values that one read returns, except that it returns one register whatever its size.
 const BYTES_MAX: i64 = 4 << 20;
 
-pub async fn read(lane: &Lane, log: Log, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Failure> {
+pub async fn read(
+    lane: &PipelinedConnection,
+    log: LogId,
+    from: Slot,
+    limit: usize,
+) -> Result<Vec<(Slot, Bytes)>, Error> {
     let slot = i64::try_from(from.0).unwrap_or(i64::MAX);
     let limit = limit.min(REGISTERS_MAX) as i64;
     let rows = lane
-        .ask(Repeat::Harmless, move |session| async move {
-            let (space, id) = (log.space as i16, Id(log.id));
+        .ask(Idempotence::Harmless, move |session| async move {
+            let (space, id) = (log.kind as i16, Id(log.id));
             session.client.query(&session.statements.read, &[&space, &id, &slot, &limit, &BYTES_MAX]).await
         })
         .await?;
@@ -24,7 +29,7 @@ pub async fn read(lane: &Lane, log: Log, from: Slot, limit: usize) -> Result<Vec
     for row in rows {
         let through = if row.get(1) { Slot::MAX } else { Slot(row.get::<_, i64>(0) as u64) };
         if from <= through || through == Slot::MAX {
-            return Err(Failure::Trimmed { log, through });
+            return Err(Error::Trimmed { log, through });
         }
         // A log without registers has one row that holds none.
         if let (Some(slot), Some(value)) = (row.get::<_, Option<i64>>(2), row.get::<_, Option<&[u8]>>(3))
@@ -36,10 +41,10 @@ pub async fn read(lane: &Lane, log: Log, from: Slot, limit: usize) -> Result<Vec
     Ok(registers)
 }
 
-pub async fn extent(lane: &Lane, log: Log) -> Result<Extent, Failure> {
+pub async fn extent(lane: &PipelinedConnection, log: LogId) -> Result<Extent, Error> {
     let row = lane
-        .ask(Repeat::Harmless, move |session| async move {
-            session.client.query_one(&session.statements.extent, &[&(log.space as i16), &Id(log.id)]).await
+        .ask(Idempotence::Harmless, move |session| async move {
+            session.client.query_one(&session.statements.extent, &[&(log.kind as i16), &Id(log.id)]).await
         })
         .await?;
     if row.get(2) {

@@ -126,8 +126,8 @@ pub struct Statements {
     pub retire: Statement,
     pub delete_retired: Statement,
     pub delete_retired_trims: Statement,
-    pub put_row: Statement,
-    pub get_row: Statement,
+    pub put_blob: Statement,
+    pub get_blob: Statement,
 }
 
 impl Statements {
@@ -143,8 +143,8 @@ impl Statements {
             retire: client.prepare(RETIRE).await?,
             delete_retired: client.prepare(DELETE_RETIRED).await?,
             delete_retired_trims: client.prepare(DELETE_RETIRED_TRIMS).await?,
-            put_row: client.prepare(PUT_ROW).await?,
-            get_row: client.prepare(GET_ROW).await?,
+            put_blob: client.prepare(PUT_ROW).await?,
+            get_blob: client.prepare(GET_ROW).await?,
         })
     }
 }

@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use jeton_register::{Batch, Failure, Log, Permit, Slot, Written};
+use jeton_register::{Batch, Error as RegisterError, LogId, Slot, WritePermit, WriteResult};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Error};
 
-use crate::connection::{Link, Session};
-use crate::failure::{Trouble, unreachable};
-use crate::id::Id;
+use crate::connection::{ReconnectingSession, Session};
+use crate::error::{StatementError, unreachable};
+use crate::log_id::Id;
 use crate::options::Options;
 
 /// The most of one statement.
@@ -26,16 +26,16 @@ const GROUP_BYTES_MAX: usize = 8 << 20;
 const ROUNDS_MAX: usize = 64;
 
 /// A batch that waits.
-pub struct Waiting {
+pub struct QueuedBatch {
     pub batch: Batch,
     /// Its room in the queue.
-    pub permit: Permit,
-    pub reply: oneshot::Sender<Result<Vec<Written>, Failure>>,
+    pub permit: WritePermit,
+    pub reply: oneshot::Sender<Result<Vec<WriteResult>, RegisterError>>,
 }
 
 /// Writes what comes, until nothing can come any more.
-pub async fn run(config: Config, options: Options, mut queue: mpsc::UnboundedReceiver<Waiting>) {
-    let mut link = Link::new(config, options);
+pub async fn run(config: Config, options: Options, mut queue: mpsc::UnboundedReceiver<QueuedBatch>) {
+    let mut link = ReconnectingSession::new(config, options);
     let mut next = None;
     loop {
         let first = match next.take() {
@@ -59,19 +59,19 @@ pub async fn run(config: Config, options: Options, mut queue: mpsc::UnboundedRec
         let writes = group.iter().flat_map(|waiting| waiting.batch.iter()).collect();
         let result = write_all(&mut link, writes).await;
         // Taken out before anybody is answered: whoever comes because of the answer is not behind any more.
-        let behind: Vec<Waiting> = match &result {
+        let behind: Vec<QueuedBatch> = match &result {
             Ok(_) => Vec::new(),
             Err(_) => next.take().into_iter().chain(std::iter::from_fn(|| queue.try_recv().ok())).collect(),
         };
         let refusal = result.as_ref().err().map(|failure| format!("what came before it failed: {failure}"));
         answer(group, result);
-        answer(behind, Err(Failure::Unavailable(refusal.unwrap_or_default())));
+        answer(behind, Err(RegisterError::Unavailable(refusal.unwrap_or_default())));
     }
 }
 
-fn answer(group: Vec<Waiting>, result: Result<Vec<Written>, Failure>) {
+fn answer(group: Vec<QueuedBatch>, result: Result<Vec<WriteResult>, RegisterError>) {
     let mut answers = result.map(Vec::into_iter);
-    for Waiting { batch, permit, reply } in group {
+    for QueuedBatch { batch, permit, reply } in group {
         let answer = match &mut answers {
             Ok(written) => Ok(written.by_ref().take(batch.len()).collect()),
             Err(failure) => Err(failure.clone()),
@@ -82,16 +82,19 @@ fn answer(group: Vec<Waiting>, result: Result<Vec<Written>, Failure>) {
     }
 }
 
-type Write<'a> = (Log, Slot, &'a [u8]);
+type Write<'a> = (LogId, Slot, &'a [u8]);
 
-async fn write_all(link: &mut Link, writes: Vec<Write<'_>>) -> Result<Vec<Written>, Failure> {
+async fn write_all(
+    link: &mut ReconnectingSession,
+    writes: Vec<Write<'_>>,
+) -> Result<Vec<WriteResult>, RegisterError> {
     if writes.is_empty() {
         return Ok(Vec::new());
     }
     let deadline = Instant::now() + link.options().connect_patience;
     let patience = link.options().answer_patience;
     let session = link.session(deadline).await.map_err(|error| unreachable(&error))?;
-    let mut answers: Vec<Option<Written>> = vec![None; writes.len()];
+    let mut answers: Vec<Option<WriteResult>> = vec![None; writes.len()];
     // Once something was inserted, only a whole answer tells what: another try would find what this one wrote.
     let mut inserted = false;
     for _ in 0..ROUNDS_MAX {
@@ -102,21 +105,21 @@ async fn write_all(link: &mut Link, writes: Vec<Write<'_>>) -> Result<Vec<Writte
         let round = round(&session, &writes, &open, &mut answers, &mut inserted);
         let trouble = match timeout(patience, round).await {
             Ok(Ok(())) => continue,
-            Ok(Err(error)) => Trouble::of(&error),
-            Err(_) => Trouble::Lost("no answer".into()),
+            Ok(Err(error)) => StatementError::of(&error),
+            Err(_) => StatementError::Lost("no answer".into()),
         };
         match trouble {
-            Trouble::Again(_) if !inserted => {}
-            Trouble::Again(text) => return Err(Failure::Unknown(text)),
-            Trouble::Refused(failure) if !inserted => return Err(failure),
-            Trouble::Refused(failure) => return Err(Failure::Unknown(failure.to_string())),
-            Trouble::Lost(text) => {
+            StatementError::Again(_) if !inserted => {}
+            StatementError::Again(text) => return Err(RegisterError::Unknown(text)),
+            StatementError::Refused(failure) if !inserted => return Err(failure),
+            StatementError::Refused(failure) => return Err(RegisterError::Unknown(failure.to_string())),
+            StatementError::Lost(text) => {
                 link.give_up(&session);
-                return Err(Failure::Unknown(text));
+                return Err(RegisterError::Unknown(text));
             }
         }
     }
-    Err(Failure::Unknown(format!("no answer in {ROUNDS_MAX} rounds")))
+    Err(RegisterError::Unknown(format!("no answer in {ROUNDS_MAX} rounds")))
 }
 
 /// Writes those that have no answer yet, and finds an answer for each of them. Says when something was inserted.
@@ -124,7 +127,7 @@ async fn round(
     session: &Session,
     writes: &[Write<'_>],
     open: &[usize],
-    answers: &mut [Option<Written>],
+    answers: &mut [Option<WriteResult>],
     has_inserted: &mut bool,
 ) -> Result<(), Error> {
     let (client, statements) = (&session.client, &session.statements);
@@ -151,10 +154,10 @@ async fn round(
         }
     }
     for place in first.into_values() {
-        answers[place] = Some(Written::Fresh);
+        answers[place] = Some(WriteResult::Fresh);
     }
     for row in marked {
-        answers[open[row.get::<_, i64>(0) as usize - 1]] = Some(Written::Trimmed);
+        answers[open[row.get::<_, i64>(0) as usize - 1]] = Some(WriteResult::Trimmed);
     }
     let left: Vec<usize> = open.iter().copied().filter(|&place| answers[place].is_none()).collect();
     if left.is_empty() {
@@ -165,8 +168,8 @@ async fn round(
     for row in rows {
         let place = left[row.get::<_, i64>(0) as usize - 1];
         answers[place] = match row.get::<_, Option<&[u8]>>(2) {
-            _ if row.get(1) => Some(Written::Trimmed),
-            Some(value) => Some(Written::Taken(Bytes::copy_from_slice(value))),
+            _ if row.get(1) => Some(WriteResult::Trimmed),
+            Some(value) => Some(WriteResult::Taken(Bytes::copy_from_slice(value))),
             None => None,
         };
     }
@@ -184,7 +187,7 @@ impl Keys {
     fn of(writes: &[Write<'_>], places: &[usize]) -> Self {
         let names = || places.iter().map(|&place| (writes[place].0, writes[place].1));
         Self {
-            spaces: names().map(|(log, _)| log.space as i16).collect(),
+            spaces: names().map(|(log, _)| log.kind as i16).collect(),
             logs: names().map(|(log, _)| Id(log.id)).collect(),
             slots: names().map(|(_, slot)| slot.0 as i64).collect(),
         }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jeton_register::{Batch, Log, Registers, Slot, block_on};
+use futures_executor::block_on;
+use jeton_register::{Batch, LogId, Registers, Slot};
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret, Settings};
 
 const ALONE: u64 = 2000;
@@ -78,7 +79,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn write(member: &RaftRegisters, log: u16, slot: u64) -> Duration {
     let begin = Instant::now();
     let mut batch = Batch::new();
-    batch.push(Log::partition(log), Slot(slot), &[7; 100]);
+    batch.push(LogId::partition(log), Slot(slot), &[7; 100]);
     let permit = member.admit(1, 100).expect("64 writers are not too many");
     block_on(member.write(batch, permit)).expect("three members are up");
     begin.elapsed()

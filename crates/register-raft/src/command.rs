@@ -3,7 +3,7 @@
 //! These are bytes on disk and on the wire: a change of them is a new version of both.
 
 use bytes::Bytes;
-use jeton_register::{Batch, Failure, Log, Row, Slot, Space, Written};
+use jeton_register::{Batch, Blob, Error, LogId, LogKind, Slot, WriteResult};
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, ROW_BYTES_MAX, VALUE_BYTES_MAX};
@@ -14,11 +14,11 @@ pub const COMMAND_OVERHEAD: usize = 64;
 /// A log's name, as it travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "(u8, u128)", into = "(u8, u128)")]
-pub struct LogName(pub Log);
+pub struct LogName(pub LogId);
 
 impl From<LogName> for (u8, u128) {
     fn from(name: LogName) -> Self {
-        (name.0.space as u8, name.0.id)
+        (name.0.kind as u8, name.0.id)
     }
 }
 
@@ -26,8 +26,8 @@ impl TryFrom<(u8, u128)> for LogName {
     type Error = String;
 
     fn try_from((space, id): (u8, u128)) -> Result<Self, String> {
-        let space = Space::from_number(space).ok_or_else(|| format!("there is no space {space}"))?;
-        Ok(Self(Log { space, id }))
+        let space = LogKind::from_number(space).ok_or_else(|| format!("there is no space {space}"))?;
+        Ok(Self(LogId { kind: space, id }))
     }
 }
 
@@ -60,21 +60,21 @@ pub enum Command {
 
 impl Command {
     /// A batch, if it is within the limits.
-    pub fn write(batch: &Batch) -> Result<Self, Failure> {
+    pub fn write(batch: &Batch) -> Result<Self, Error> {
         if batch.len() > BATCH_WRITES_MAX || batch.value_bytes() > BATCH_BYTES_MAX {
-            return Err(Failure::TooLarge(format!(
+            return Err(Error::TooLarge(format!(
                 "a batch of {} writes and {} bytes; at most {BATCH_WRITES_MAX} and {BATCH_BYTES_MAX}",
                 batch.len(),
                 batch.value_bytes()
             )));
         }
-        let write = |(log, slot, value): (Log, Slot, &[u8])| {
+        let write = |(log, slot, value): (LogId, Slot, &[u8])| {
             if value.len() > VALUE_BYTES_MAX {
                 let len = value.len();
-                return Err(Failure::TooLarge(format!("a value of {len} bytes; at most {VALUE_BYTES_MAX}")));
+                return Err(Error::TooLarge(format!("a value of {len} bytes; at most {VALUE_BYTES_MAX}")));
             }
             if slot > Slot::MAX {
-                return Err(Failure::Invalid(format!("slot {slot} is beyond the last")));
+                return Err(Error::Invalid(format!("slot {slot} is beyond the last")));
             }
             Ok(Write { log: LogName(log), slot: slot.0, value: Bytes::copy_from_slice(value) })
         };
@@ -82,13 +82,13 @@ impl Command {
     }
 
     /// A row, if it is within the limits.
-    pub fn put_row(name: &str, row: Row) -> Result<Self, Failure> {
-        jeton_register::embedded::rows::check_name(name)?;
+    pub fn put_blob(name: &str, row: Blob) -> Result<Self, Error> {
+        jeton_register::check_blob_name(name)?;
         if row.bytes.len() > ROW_BYTES_MAX {
             let len = row.bytes.len();
-            return Err(Failure::TooLarge(format!("a row of {len} bytes; at most {ROW_BYTES_MAX}")));
+            return Err(Error::TooLarge(format!("a row of {len} bytes; at most {ROW_BYTES_MAX}")));
         }
-        Ok(Self::PutRow { name: name.into(), slot: row.slot.0, bytes: row.bytes })
+        Ok(Self::PutRow { name: name.into(), slot: row.version, bytes: row.bytes })
     }
 
     /// What it takes in the log, about, in bytes.
@@ -141,7 +141,7 @@ pub enum Outcome {
     Held,
 }
 
-impl From<Outcome> for Written {
+impl From<Outcome> for WriteResult {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Fresh => Self::Fresh,

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::proof::{Exchange, Nonce, Part, nonce};
+use crate::handshake::{HandshakeTranscript, Nonce, Part, nonce};
 use crate::settings::{Secret, Settings};
 
 /// The version of the protocol.
@@ -80,7 +80,7 @@ impl Connection {
         connection.send(&hello).await?;
         let answer = connection.receive(GREETING_BYTES_MAX).await?;
         let (called_nonce, proof) = halves(&answer).ok_or_else(|| bad("that is no member"))?;
-        let exchange = Exchange { caller, called, caller_nonce, called_nonce };
+        let exchange = HandshakeTranscript { caller, called, caller_nonce, called_nonce };
         if !exchange.holds(secret, Part::Called, &proof) {
             return Err(bad("it does not know the secret"));
         }
@@ -105,7 +105,7 @@ impl Connection {
         if called != me {
             return Err(bad(format!("it looks for member {called}")));
         }
-        let exchange = Exchange { caller, called, caller_nonce, called_nonce: nonce()? };
+        let exchange = HandshakeTranscript { caller, called, caller_nonce, called_nonce: nonce()? };
         let mut answer = exchange.called_nonce.to_vec();
         answer.extend_from_slice(&exchange.prove(secret, Part::Called));
         connection.send(&answer).await?;

@@ -1,71 +1,69 @@
-//! The log of Raft on disk: a stream of records, each one or more registers of an embedded store.
+//! The log of Raft on disk: a sequence of records in a wal.
 //!
-//! Raft overwrites the end of its log when a leader finds that it differs; a register is written once. So what is stored is not the
-//! log but what happened to it, in order: an entry, a cut, a forgotten beginning, a vote. Whoever opens it does the same again. The
-//! stream is only ever extended at its end and trimmed at its beginning, which is what the embedded store is made for: it syncs what is given
-//! together once, cuts a torn end, and refuses damage before that with the place.
+//! Raft truncates the end of its log when it differs from the leader's; a wal only grows. So the wal contains not the log but the
+//! changes to it, in order: entry, truncation, purge, vote, identity. Opening it replays them. The wal grows at its end and is
+//! trimmed at its start.
 //!
-//! What must hold:
-//! - Records are durable in the order they are given, and a record is there whole or not at all: it is split into pieces that know whether
-//!   they are the first and the last, and what has no last piece was never acknowledged.
-//! - What is trimmed says nothing that is still needed: whose log it is, the vote and the forgotten beginning are written again before.
+//! Invariants:
+//! - Records are durable in the order of the appends, and complete or absent: a record is split into pieces with flags for the
+//!   first and the last one, and a record without its last piece was never acknowledged.
+//! - A trim drops nothing that is still needed: identity, vote and purge point are written again before it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jeton_register::disk::Disk;
-use jeton_register::embedded::{self, Embedded, READ_REGISTERS_MAX};
-use jeton_register::{Batch, Failure, Log, Registers, Slot, block_on};
+use jeton_wal::disk::Disk;
+use jeton_wal::{Batch, Error, LogId, Slot, Wal};
 use serde::{Deserialize, Serialize};
 
-use crate::identity::Plate;
+use crate::node_identity::LogIdentity;
 use crate::open_error::OpenError;
-use crate::types::{Entry, LogId, Vote};
+use crate::types::{Entry, RaftLogId, Vote};
 
-/// The only log of the store.
-const STREAM: Log = Log::partition(0);
+/// The only log of the wal.
+const STREAM: LogId = LogId(0);
 /// The first byte of a piece.
 const FIRST: u8 = 1;
 const LAST: u8 = 2;
-/// How long to wait for room on the disk before asking again. Meanwhile this member answers nobody, and the others go on without it.
-const ROOM_PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait for disk space before a retry. Meanwhile this member does not respond, and the others continue without it.
+const SPACE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Something that happened to the log.
+/// A change of the log.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Record {
     Entry(Entry),
-    /// All entries from this index on are gone.
+    /// All entries from this index on are truncated.
     Cut(u64),
     /// All entries up to this one are in a snapshot.
-    Purged(LogId),
+    Purged(RaftLogId),
     Vote(Vote),
-    /// Whose log it is: the first record of all.
-    Plate(Plate),
+    /// The identity of the log: its first record.
+    LogIdentity(LogIdentity),
 }
 
-/// An entry, and where its record begins.
+/// An entry, and the slot of the first piece of its record.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredEntry {
     pub entry: Entry,
     pub slot: u64,
     pub bytes: usize,
 }
 
-/// What a log is in the end.
+/// The log after all changes.
 #[derive(Debug, Default)]
-pub struct Content {
-    pub entries: BTreeMap<u64, Kept>,
-    pub purged: Option<LogId>,
+pub struct ReplayedLog {
+    pub entries: BTreeMap<u64, StoredEntry>,
+    pub purged: Option<RaftLogId>,
     pub vote: Option<Vote>,
-    pub plate: Option<Plate>,
+    pub plate: Option<LogIdentity>,
 }
 
-impl Content {
+impl ReplayedLog {
     fn take(&mut self, record: Record, slot: u64, bytes: usize) {
         match record {
             Record::Entry(entry) => {
-                self.entries.insert(entry.log_id.index, Kept { entry, slot, bytes });
+                self.entries.insert(entry.log_id.index, StoredEntry { entry, slot, bytes });
             }
             Record::Cut(from) => drop(self.entries.split_off(&from)),
             Record::Purged(through) => {
@@ -73,78 +71,77 @@ impl Content {
                 self.purged = Some(through);
             }
             Record::Vote(vote) => self.vote = Some(vote),
-            Record::Plate(plate) => self.plate = Some(plate),
+            Record::LogIdentity(plate) => self.plate = Some(plate),
         }
     }
 }
 
-/// The stream, at work.
+/// The log of Raft on disk.
 pub struct Journal<D: Disk> {
-    pub store: Arc<Embedded<D>>,
+    pub wal: Arc<Wal<D>>,
     next: Slot,
     piece_bytes_max: usize,
     batch_bytes_max: usize,
+    batch_entries_max: usize,
 }
 
 impl<D: Disk> Journal<D> {
-    /// Opens the stream in this store, and does again what it says.
-    pub fn open(disk: D, options: embedded::Options) -> Result<(Self, Content), OpenError> {
-        let limits = options.limits();
-        let store = Arc::new(Embedded::open(disk, options)?);
-        let extent = block_on(store.extent(STREAM))?;
-        let mut content = Content::default();
-        let mut from = extent.trimmed.next();
+    /// Opens the wal and replays it.
+    pub fn open(disk: D, options: jeton_wal::Options) -> Result<(Self, ReplayedLog), OpenError> {
+        let wal = Arc::new(Wal::open(disk, options)?);
+        let (reader, extents) = wal.snapshot([STREAM])?;
+        let mut content = ReplayedLog::default();
         let mut whole = Vec::new();
         let mut first = None;
-        loop {
-            let pieces = block_on(store.read(STREAM, from, READ_REGISTERS_MAX))?;
-            let Some((last, _)) = pieces.last() else { break };
-            from = last.next();
-            for (slot, piece) in pieces {
-                let Some((&flags, bytes)) = piece.split_first() else {
-                    return Err(strange(slot, "is empty"));
-                };
-                if flags & FIRST != 0 {
-                    whole.clear();
-                    first = Some(slot);
-                }
-                // The rest of one whose beginning is trimmed: the record that the log begins with is still to come.
-                let Some(begin) = first else { continue };
-                whole.extend_from_slice(bytes);
-                if flags & LAST != 0 {
-                    let record = postcard::from_bytes(&whole)
-                        .map_err(|error| strange(begin, &format!("is no record: {error}")))?;
-                    content.take(record, begin.0, whole.len());
-                    first = None;
-                }
+        reader.for_each(|log, slot, piece| {
+            let (&flags, bytes) = match piece.split_first() {
+                Some(split) if log == STREAM => split,
+                _ => return Err(invalid(slot, "is not a piece of a record")),
+            };
+            if flags & FIRST != 0 {
+                whole.clear();
+                first = Some(slot);
             }
-        }
-        let next = extent.last.max(extent.trimmed).next();
+            // The rest of a record whose start is trimmed is skipped.
+            let Some(begin) = first else { return Ok(()) };
+            whole.extend_from_slice(bytes);
+            if flags & LAST != 0 {
+                let record = postcard::from_bytes(&whole)
+                    .map_err(|error| invalid(begin, &format!("is not a record: {error}")))?;
+                content.take(record, begin.0, whole.len());
+                first = None;
+            }
+            Ok(())
+        })?;
+        let limits = wal.limits();
         let journal = Self {
-            store,
-            next,
-            piece_bytes_max: limits.value_bytes_max - 1,
+            wal,
+            next: extents[0].end().next(),
+            piece_bytes_max: limits.entry_bytes_max - 1,
             batch_bytes_max: limits.batch_bytes_max,
+            batch_entries_max: limits.batch_entries_max,
         };
         Ok((journal, content))
     }
 
-    /// Whether nothing was ever stored.
+    /// Whether nothing was ever appended.
     pub fn is_new(&self) -> bool {
         self.next == Slot(1)
     }
 
-    /// Stores records. When it returns they are durable, unless it fails. Where each begins, and how long it is.
-    pub async fn append(&mut self, records: &[Record]) -> Result<Vec<(u64, usize)>, Failure> {
+    /// Appends records durably. Returns the first slot and the length of each.
+    pub async fn append(&mut self, records: &[Record]) -> Result<Vec<(u64, usize)>, Error> {
         let mut places = Vec::with_capacity(records.len());
         let mut batch = Batch::new();
         for record in records {
             let bytes = postcard::to_allocvec(record)
-                .map_err(|error| Failure::Invalid(format!("a record cannot be stored: {error}")))?;
+                .map_err(|error| Error::Invalid(format!("a record cannot be stored: {error}")))?;
             places.push((self.next.0, bytes.len()));
             let count = bytes.len().div_ceil(self.piece_bytes_max);
             for (index, piece) in bytes.chunks(self.piece_bytes_max).enumerate() {
-                if batch.value_bytes() + piece.len() + 1 > self.batch_bytes_max || batch.len() == 4096 {
+                if batch.entry_bytes() + piece.len() + 1 > self.batch_bytes_max
+                    || batch.len() == self.batch_entries_max
+                {
                     self.write(std::mem::take(&mut batch)).await?;
                 }
                 let flags = if index == 0 { FIRST } else { 0 } | if index + 1 == count { LAST } else { 0 };
@@ -159,27 +156,25 @@ impl<D: Disk> Journal<D> {
         Ok(places)
     }
 
-    async fn write(&self, batch: Batch) -> Result<(), Failure> {
+    async fn write(&self, batch: Batch) -> Result<(), Error> {
         if batch.is_empty() {
             return Ok(());
         }
-        let permit = loop {
-            match self.store.admit(batch.len(), batch.value_bytes()) {
-                Ok(permit) => break permit,
-                Err(Failure::Busy(_) | Failure::Full(_)) => tokio::time::sleep(ROOM_PAUSE).await,
-                Err(failure) => return Err(failure),
+        let reservation = loop {
+            match self.wal.reserve(batch.len(), batch.entry_bytes()) {
+                Err(Error::Busy(_) | Error::Full(_)) => tokio::time::sleep(SPACE_PAUSE).await,
+                other => break other?,
             }
         };
-        self.store.write(batch, permit).await?;
-        Ok(())
+        self.wal.append(&batch, reservation)?.await
     }
 
-    /// Forgets the stream before this slot.
-    pub async fn forget_before(&self, slot: u64) -> Result<(), Failure> {
-        self.store.trim(STREAM, Slot(slot.saturating_sub(1))).await
+    /// Trims the records before this slot.
+    pub async fn trim_before(&self, slot: u64) -> Result<(), Error> {
+        self.wal.trim(&[(STREAM, Slot(slot.saturating_sub(1)))])?.await
     }
 }
 
-fn strange(slot: Slot, why: &str) -> OpenError {
-    OpenError::Damaged(format!("{STREAM}, slot {slot}: {why}"))
+fn invalid(slot: Slot, why: &str) -> OpenError {
+    OpenError::Damaged(format!("slot {slot} of the log of Raft {why}"))
 }

@@ -29,32 +29,32 @@
 //!
 //! `docs/adr/0009-raft.md` says why it is built so.
 
-mod budget;
+mod admission;
+mod bootstrap;
 mod command;
 mod connection;
-mod door;
-mod entries;
-mod founding;
-mod identity;
+mod dedup;
+mod handshake;
 mod journal;
-mod machine;
+mod log_storage;
+mod membership_view;
 mod message;
 mod network;
 mod node;
+mod node_identity;
 mod open_error;
 mod peer;
-mod proof;
 mod read_queue;
 mod registers;
-mod sessions;
+mod rpc_server;
 mod settings;
 mod state;
+mod state_machine;
 mod storage;
 mod types;
-mod view;
 mod write_queue;
 
+pub use membership_view::{MemberRole, MemberView};
 pub use open_error::OpenError;
 pub use registers::RaftRegisters;
 pub use settings::{Durability, Member, Secret, Settings, Timing};
-pub use view::{MemberView, Standing};

@@ -8,25 +8,25 @@ use openraft::error::{InstallSnapshotError, RemoteError, Unreachable};
 use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
 use tokio::time::Instant;
 
+use crate::membership_view::LastSeen;
 use crate::message::{Reply, Request};
-use crate::peer::{Peer, Silence};
+use crate::peer::{Peer, PeerError};
 use crate::settings::Settings;
 use crate::types::{
-    AppendRequest, AppendResponse, RaftError, RpcError, Seat, SnapshotRequest, SnapshotResponse, Types,
+    AppendRequest, AppendResponse, MemberSlot, RaftError, RpcError, SnapshotRequest, SnapshotResponse, Types,
     VoteRequest, VoteResponse,
 };
-use crate::view::Heard;
 
 /// Makes what speaks to the others.
 pub struct Network {
     pub settings: Arc<Settings>,
-    pub heard: Arc<Heard>,
+    pub heard: Arc<LastSeen>,
 }
 
 impl RaftNetworkFactory<Types> for Network {
     type Network = Line;
 
-    async fn new_client(&mut self, target: u64, seat: &Seat) -> Line {
+    async fn new_client(&mut self, target: u64, seat: &MemberSlot) -> Line {
         let peer = Peer::new(seat.member, Arc::clone(&self.settings), Arc::clone(&self.heard));
         Line { target, peer }
     }
@@ -52,8 +52,8 @@ impl Line {
             Err(silence) => silence,
         };
         match silence {
-            Silence::Unreached(..) => Err(Unreachable::new(&silence).into()),
-            Silence::Unanswered(..) => Err(openraft::error::NetworkError::new(&silence).into()),
+            PeerError::Unreached(..) => Err(Unreachable::new(&silence).into()),
+            PeerError::Unanswered(..) => Err(openraft::error::NetworkError::new(&silence).into()),
         }
     }
 

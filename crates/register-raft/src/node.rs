@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use jeton_register::Failure;
+use jeton_register::Error;
 use openraft::ServerState;
 use openraft::error::{ClientWriteError, RaftError};
 use tokio::time::{Instant, timeout_at};
 
 use crate::command::{Answer, Applied, Proposal};
-use crate::machine::Shared;
+use crate::membership_view::{LastSeen, MemberRole, MemberView};
 use crate::message::{Refusal, Reply, Request, Status};
-use crate::peer::{Peer, Silence};
+use crate::peer::{Peer, PeerError};
 use crate::settings::Settings;
+use crate::state_machine::Shared;
 use crate::types::{Metrics, Raft};
-use crate::view::{Heard, MemberView, Standing};
 
 /// A member.
 pub struct Node {
@@ -23,7 +23,7 @@ pub struct Node {
     pub identity: u64,
     pub raft: Raft,
     pub shared: Arc<Shared>,
-    pub heard: Arc<Heard>,
+    pub heard: Arc<LastSeen>,
     /// Its tasks are being dropped, in any order: what fails now failed for that.
     pub is_closing: AtomicBool,
 }
@@ -74,9 +74,9 @@ impl Node {
         };
         let view = |id: u64| {
             let standing = match (leader == Some(id), votes(id)) {
-                (true, _) => Standing::Leader,
-                (_, true) => Standing::Voter,
-                _ => Standing::Outside,
+                (true, _) => MemberRole::Leader,
+                (_, true) => MemberRole::Voter,
+                _ => MemberRole::Outside,
             };
             let word = self.heard.last(id);
             let now = (id == self.settings.me).then(std::time::Instant::now);
@@ -130,10 +130,10 @@ impl Node {
     /// proposal has, it is done once.
     pub async fn propose(
         &self,
-        ways: &mut Ways,
+        ways: &mut LeaderConnections,
         proposal: Proposal,
         deadline: Instant,
-    ) -> Result<(u64, Vec<Answer>), Failure> {
+    ) -> Result<(u64, Vec<Answer>), Error> {
         let request = Request::Propose(proposal);
         let mut doubt = None;
         let mut vain = self.leaderless();
@@ -141,32 +141,32 @@ impl Node {
             match self.try_leader(ways, &request, deadline).await {
                 Try::Answered(Reply::Proposed(index, answers)) => return Ok((index, answers)),
                 Try::Answered(Reply::Refused(Refusal::Full(why))) if doubt.is_none() => {
-                    return Err(Failure::Full(why));
+                    return Err(Error::Full(why));
                 }
                 Try::Answered(reply) => doubt = Some(format!("the leader says {reply:?}")),
                 Try::Doubt(why) => doubt = Some(why),
                 Try::Vain(why) => vain = why,
             }
             if !self.pause(deadline).await {
-                return Err(doubt.map_or(Failure::Unavailable(vain), Failure::Unknown));
+                return Err(doubt.map_or(Error::Unavailable(vain), Error::Unknown));
             }
         }
     }
 
     /// Comes to have everything that was acknowledged before this was asked.
-    pub async fn barrier(&self, ways: &mut Ways, deadline: Instant) -> Result<(), Failure> {
+    pub async fn barrier(&self, ways: &mut LeaderConnections, deadline: Instant) -> Result<(), Error> {
         loop {
             let why = match self.try_leader(ways, &Request::Barrier, deadline).await {
                 Try::Answered(Reply::Barrier(index)) => {
                     let reached = timeout_at(deadline, self.shared.reach(index)).await;
                     return reached
-                        .map_err(|_| Failure::Unavailable("this member is behind the others".into()));
+                        .map_err(|_| Error::Unavailable("this member is behind the others".into()));
                 }
                 Try::Answered(reply) => format!("the leader says {reply:?}"),
                 Try::Doubt(why) | Try::Vain(why) => why,
             };
             if !self.pause(deadline).await {
-                return Err(Failure::Unavailable(why));
+                return Err(Error::Unavailable(why));
             }
         }
     }
@@ -180,7 +180,12 @@ impl Node {
     }
 
     /// Asks the leader once, be it this member or another.
-    async fn try_leader(&self, ways: &mut Ways, request: &Request, deadline: Instant) -> Try<Reply> {
+    async fn try_leader(
+        &self,
+        ways: &mut LeaderConnections,
+        request: &Request,
+        deadline: Instant,
+    ) -> Try<Reply> {
         let Some(leader) = self.leader() else { return Try::Vain(self.leaderless()) };
         let deadline = deadline.min(Instant::now() + self.settings.timing.try_max());
         let reply = if leader == self.settings.me {
@@ -193,8 +198,8 @@ impl Node {
             timeout_at(deadline, here).await.map_err(|_| Try::Doubt("this member leads, but alone".into()))
         } else {
             ways.to(leader, self).ask(request, deadline).await.map_err(|silence| match silence {
-                Silence::Unreached(..) => Try::Vain(silence.to_string()),
-                Silence::Unanswered(..) => Try::Doubt(silence.to_string()),
+                PeerError::Unreached(..) => Try::Vain(silence.to_string()),
+                PeerError::Unanswered(..) => Try::Doubt(silence.to_string()),
             })
         };
         match reply {
@@ -230,11 +235,11 @@ pub fn barrier(result: Result<u64, Refusal>) -> Reply {
 
 /// The connections to whoever may lead, of one that asks.
 #[derive(Default)]
-pub struct Ways {
+pub struct LeaderConnections {
     peers: std::collections::BTreeMap<u64, Peer>,
 }
 
-impl Ways {
+impl LeaderConnections {
     pub fn to(&mut self, member: u64, node: &Node) -> &mut Peer {
         self.peers
             .entry(member)

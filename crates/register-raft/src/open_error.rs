@@ -2,8 +2,7 @@
 
 use std::io;
 
-use jeton_register::Failure;
-use jeton_register::embedded;
+use jeton_wal::Error;
 
 /// Why a member could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -14,13 +13,13 @@ pub enum OpenError {
     Settings(String),
     /// The log could not be opened: it is in use, or damaged at the place that is named.
     #[error(transparent)]
-    Log(#[from] embedded::OpenError),
+    Log(#[from] jeton_wal::OpenError),
     /// What is stored is not what a member stores, or it is another member's.
     #[error("damaged: {0}")]
     Damaged(String),
     /// What is stored could not be read, or not be made.
     #[error("the store of the log: {0}")]
-    Store(Failure),
+    Store(Error),
     /// Raft did not start.
     #[error("raft: {0}")]
     Raft(String),
@@ -41,10 +40,10 @@ impl OpenError {
     }
 }
 
-impl From<Failure> for OpenError {
-    fn from(failure: Failure) -> Self {
+impl From<Error> for OpenError {
+    fn from(failure: Error) -> Self {
         match failure {
-            Failure::Damaged(why) => Self::Damaged(why),
+            Error::Damaged(why) => Self::Damaged(why),
             other => Self::Store(other),
         }
     }

@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 
-use jeton_register::{EndWithPanic, Failure};
+use jeton_register::Error;
+use jeton_wal::AbortOnPanic;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::budget::Reserved;
-use crate::node::{Node, Ways};
+use crate::admission::Reserved;
+use crate::node::{LeaderConnections, Node};
 
 /// A read that waits.
 pub struct Reader {
-    pub ready: oneshot::Sender<Result<(), Failure>>,
+    pub ready: oneshot::Sender<Result<(), Error>>,
     /// Its room, until it is answered.
     pub room: Reserved,
     /// When it was asked for.
@@ -23,8 +24,8 @@ pub struct Reader {
 
 /// Asks the leader for all that wait, until nobody can wait any more.
 pub async fn run(mut readers: mpsc::UnboundedReceiver<Reader>, node: Arc<Node>) {
-    let _guard = EndWithPanic;
-    let mut ways = Ways::default();
+    let _guard = AbortOnPanic;
+    let mut ways = LeaderConnections::default();
     while let Some(first) = readers.recv().await {
         // The others came later: who has more time is told sooner than it must be, and none later.
         let deadline = first.given + node.settings.timing.request;

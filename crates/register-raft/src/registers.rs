@@ -16,10 +16,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use jeton_register::disk::RealDisk;
 use jeton_register::{
-    Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Space, Written, embedded, start_thread,
+    Batch, Blob, Error, Extent, Limits, LogId, LogKind, Registers, Slot, WritePermit, WriteResult,
 };
+use jeton_wal::disk::RealDisk;
+use jeton_wal::spawn_aborting;
 use openraft::error::Fatal;
 use openraft::{Config, SnapshotPolicy};
 use tokio::net::TcpListener;
@@ -27,20 +28,20 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::budget::{Budget, Reserved};
+use crate::admission::{Budget, Reserved};
 use crate::command::{Answer, Command, LogName, write_cost};
-use crate::machine::{Machine, Shared};
+use crate::membership_view::{LastSeen, MemberView};
 use crate::network::Network;
 use crate::node::Node;
 use crate::open_error::OpenError;
 use crate::read_queue::{self, Reader};
 use crate::settings::{Durability, LIMITS, Settings, WAITING_BYTES_MAX, WAITING_MAX};
 use crate::state::State;
+use crate::state_machine::{Machine, Shared};
 use crate::storage::Storage;
 use crate::types::Raft;
-use crate::view::{Heard, MemberView};
-use crate::write_queue::{self, Entrance, Job};
-use crate::{door, founding, identity};
+use crate::write_queue::{self, Job, WriteQueueSender};
+use crate::{bootstrap, node_identity, rpc_server};
 
 /// Threads of the runtime.
 const THREADS: usize = 2;
@@ -55,7 +56,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub struct RaftRegisters {
     node: Arc<Node>,
     address: SocketAddr,
-    changes: Entrance,
+    changes: WriteQueueSender,
     readers: mpsc::UnboundedSender<Reader>,
     writes_waiting: Arc<Budget>,
     reads_waiting: Arc<Budget>,
@@ -67,7 +68,7 @@ impl RaftRegisters {
     /// requests wait for as long as the [timing](crate::Timing::request) says.
     ///
     /// It fails if the settings cannot be, if the folder is in use, damaged or another member's, and if the port is taken. Whether the others can be reached, know the
-    /// secret and have the same members in their settings is found out afterwards: the [failures](Failure::Unavailable) of requests say
+    /// secret and have the same members in their settings is found out afterwards: the [failures](Error::Unavailable) of requests say
     /// so, and [`MemberView::trouble`] does.
     pub fn open(settings: Settings) -> Result<Self, OpenError> {
         settings.check()?;
@@ -76,10 +77,11 @@ impl RaftRegisters {
             Durability::Memory => Storage::in_memory()?,
             Durability::Disk(folder) => {
                 let disk = RealDisk::new(folder).map_err(OpenError::io("cannot make the folder"))?;
-                let mut options = embedded::Options::default();
-                options.who = format!("member {}", settings.me);
+                let mut options = jeton_wal::Options::default();
+                options.owner = format!("member {}", settings.me);
                 options.segment_bytes = settings.segment_bytes;
-                options.staged_bytes_max = options.staged_bytes_max.max(settings.segment_bytes as usize);
+                options.in_flight_bytes_max =
+                    options.in_flight_bytes_max.max(settings.segment_bytes as usize);
                 Storage::on_disk(disk, options, settings.me)?
             }
         };
@@ -98,7 +100,7 @@ impl RaftRegisters {
         storage: Storage<RealDisk>,
     ) -> Result<Self, OpenError> {
         let shared = Shared::new(settings.snapshot_bytes);
-        let heard = Arc::<Heard>::default();
+        let heard = Arc::<LastSeen>::default();
         let machine = Machine::new(Arc::clone(&shared), storage.shelf)?;
         let network = Network { settings: Arc::clone(&settings), heard: Arc::clone(&heard) };
         let config = Arc::new(config(&settings)?);
@@ -121,16 +123,16 @@ impl RaftRegisters {
         };
         let node =
             Arc::new(Node { settings, identity, raft, shared, heard, is_closing: AtomicBool::new(false) });
-        let (changes, queue) = Entrance::new();
+        let (changes, queue) = WriteQueueSender::new();
         let (readers, readers_end) = mpsc::unbounded_channel();
-        runtime.spawn(door::serve(listener, Arc::clone(&node)));
-        runtime.spawn(founding::take_seat(Arc::clone(&node)));
-        runtime.spawn(write_queue::run(queue, Arc::clone(&node), identity::draw()?));
+        runtime.spawn(rpc_server::serve(listener, Arc::clone(&node)));
+        runtime.spawn(bootstrap::join_cluster(Arc::clone(&node)));
+        runtime.spawn(write_queue::run(queue, Arc::clone(&node), node_identity::draw()?));
         runtime.spawn(read_queue::run(readers_end, Arc::clone(&node)));
         runtime.spawn(make_snapshots(Arc::clone(&node)));
         runtime.spawn(end_with_raft(Arc::clone(&node)));
         let (end, ended) = oneshot::channel();
-        let thread = start_thread("jeton-raft", move || {
+        let thread = spawn_aborting("jeton-raft", move || {
             // Whether it is told or the engine is gone: it is the end.
             let _ = runtime.block_on(ended);
             runtime.shutdown_timeout(END_TIME);
@@ -185,10 +187,10 @@ impl RaftRegisters {
 
     /// Whether the state may grow. Asked before anything is queued: what is refused there takes with it what waits behind it, and a trim that would make
     /// room must not be among that for ever.
-    fn check_room(&self) -> Result<(), Failure> {
+    fn check_room(&self) -> Result<(), Error> {
         let (bytes, room) = (self.node.shared.bytes(), self.node.settings.state_bytes_max);
         if bytes > room {
-            return Err(Failure::Full(format!("registers and rows take {bytes} bytes, more than {room}")));
+            return Err(Error::Full(format!("registers and rows take {bytes} bytes, more than {room}")));
         }
         Ok(())
     }
@@ -196,14 +198,13 @@ impl RaftRegisters {
     /// Gives a change to the queue. Its answer.
     fn change(
         &self,
-        command: Result<Command, Failure>,
-        permit: Option<Permit>,
-    ) -> impl Future<Output = Result<Answer, Failure>> + Send + 'static + use<> {
+        command: Result<Command, Error>,
+        permit: Option<WritePermit>,
+    ) -> impl Future<Output = Result<Answer, Error>> + Send + 'static + use<> {
         let given = command.and_then(|command| {
             let cost = command.cost();
-            let holds = |permit: &Permit| {
-                let room = permit.room().map(|room| room as &dyn std::any::Any);
-                room.and_then(|room| room.downcast_ref::<Reserved>()).is_some_and(|room| room.bytes >= cost)
+            let holds = |permit: &WritePermit| {
+                permit.reserved::<Reserved>().is_some_and(|reserved| reserved.bytes >= cost)
             };
             let permit = match permit.filter(holds) {
                 Some(permit) => permit,
@@ -211,7 +212,7 @@ impl RaftRegisters {
                     if command.grows() {
                         self.check_room()?;
                     }
-                    Permit::holding(self.writes_waiting.reserve(cost)?)
+                    WritePermit::holding(self.writes_waiting.reserve(cost)?)
                 }
             };
             let (answer, answered) = oneshot::channel();
@@ -219,7 +220,7 @@ impl RaftRegisters {
             Ok(answered)
         });
         async move {
-            let lost = |_| Err(Failure::Unknown("this member ended before there was an answer".into()));
+            let lost = |_| Err(Error::Unknown("this member ended before there was an answer".into()));
             given?.await.unwrap_or_else(lost)
         }
     }
@@ -227,17 +228,17 @@ impl RaftRegisters {
     /// Looks at the state when it has everything that is acknowledged by now.
     fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&State) -> Result<T, Failure> + Send + 'static,
-    ) -> impl Future<Output = Result<T, Failure>> + Send + 'static {
+        look: impl FnOnce(&State) -> Result<T, Error> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'static {
         let node = Arc::clone(&self.node);
         let given = self.reads_waiting.reserve(0).and_then(|room| {
             let (ready, answered) = oneshot::channel();
             let sent = self.readers.send(Reader { ready, room, given: Instant::now() });
-            sent.map_err(|_| Failure::Unavailable("this member has ended".into()))?;
+            sent.map_err(|_| Error::Unavailable("this member has ended".into()))?;
             Ok(answered)
         });
         async move {
-            let lost = |_| Err(Failure::Unavailable("this member has ended".into()));
+            let lost = |_| Err(Error::Unavailable("this member has ended".into()));
             given?.await.unwrap_or_else(lost)?;
             node.shared.with(look)
         }
@@ -290,8 +291,8 @@ async fn end_with_raft(node: Arc<Node>) {
     }
 }
 
-fn strange(answer: Answer) -> Failure {
-    Failure::Unknown(format!("the answer is one to something else: {answer:?}"))
+fn strange(answer: Answer) -> Error {
+    Error::Unknown(format!("the answer is one to something else: {answer:?}"))
 }
 
 impl Registers for RaftRegisters {
@@ -299,23 +300,23 @@ impl Registers for RaftRegisters {
         LIMITS
     }
 
-    fn admit(&self, writes: usize, value_bytes: usize) -> Result<Permit, Failure> {
+    fn admit(&self, writes: usize, value_bytes: usize) -> Result<WritePermit, Error> {
         if writes > LIMITS.batch_writes_max || value_bytes > LIMITS.batch_bytes_max {
-            return Err(Failure::TooLarge(format!("a batch of {writes} writes and {value_bytes} bytes")));
+            return Err(Error::TooLarge(format!("a batch of {writes} writes and {value_bytes} bytes")));
         }
         self.check_room()?;
-        self.writes_waiting.reserve(write_cost(writes, value_bytes)).map(Permit::holding)
+        self.writes_waiting.reserve(write_cost(writes, value_bytes)).map(WritePermit::holding)
     }
 
     fn write(
         &self,
         batch: Batch,
-        permit: Permit,
-    ) -> impl Future<Output = Result<Vec<Written>, Failure>> + Send + 'static {
+        permit: WritePermit,
+    ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static {
         let answer = self.change(Command::write(&batch), Some(permit));
         async move {
             match answer.await? {
-                Answer::Written(outcomes) => Ok(outcomes.into_iter().map(Written::from).collect()),
+                Answer::Written(outcomes) => Ok(outcomes.into_iter().map(WriteResult::from).collect()),
                 other => Err(strange(other)),
             }
         }
@@ -323,30 +324,30 @@ impl Registers for RaftRegisters {
 
     fn read(
         &self,
-        log: Log,
+        log: LogId,
         from: Slot,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Failure>> + Send {
+    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Error>> + Send {
         self.look(move |state| state.read(log, from, limit))
     }
 
-    fn extent(&self, log: Log) -> impl Future<Output = Result<Extent, Failure>> + Send {
+    fn extent(&self, log: LogId) -> impl Future<Output = Result<Extent, Error>> + Send {
         self.look(move |state| Ok(state.extent(log)))
     }
 
-    fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send {
+    fn trim(&self, log: LogId, through: Slot) -> impl Future<Output = Result<(), Error>> + Send {
         let answer = self.change(Ok(Command::Trim { log: LogName(log), through: through.0 }), None);
         async move { answer.await.map(drop) }
     }
 
-    fn retire(&self, space: Space, below: u128) -> impl Future<Output = Result<(), Failure>> + Send {
-        let from = LogName(Log { space, id: below });
+    fn retire(&self, space: LogKind, below: u128) -> impl Future<Output = Result<(), Error>> + Send {
+        let from = LogName(LogId { kind: space, id: below });
         let answer = self.change(space.check_dated().map(|()| Command::Retire { from }), None);
         async move { answer.await.map(drop) }
     }
 
-    fn put_row(&self, name: &str, row: Row) -> impl Future<Output = Result<bool, Failure>> + Send {
-        let answer = self.change(Command::put_row(name, row), None);
+    fn put_blob(&self, name: &str, row: Blob) -> impl Future<Output = Result<bool, Error>> + Send {
+        let answer = self.change(Command::put_blob(name, row), None);
         async move {
             match answer.await? {
                 Answer::Stored(stored) => Ok(stored),
@@ -355,7 +356,7 @@ impl Registers for RaftRegisters {
         }
     }
 
-    fn get_row(&self, name: &str) -> impl Future<Output = Result<Option<Row>, Failure>> + Send {
+    fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
         let name = name.to_owned();
         self.look(move |state| Ok(state.rows.get(&name).cloned()))
     }

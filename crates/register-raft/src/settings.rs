@@ -203,8 +203,8 @@ pub struct Timing {
     /// Members trust a leader for four thirds of this time after they last heard from it. From then on each waits for this long, or up to a third longer, and wants to
     /// be leader. So a leader that dies is missed for two and a third to two and two thirds of it.
     pub election: Duration,
-    /// A request that has no answer after this fails, wherever it waits: with [`Unavailable`](jeton_register::Failure::Unavailable) if
-    /// nothing was done, with [`Unknown`](jeton_register::Failure::Unknown) if a write may have been.
+    /// A request that has no answer after this fails, wherever it waits: with [`Unavailable`](jeton_register::Error::Unavailable) if
+    /// nothing was done, with [`Unknown`](jeton_register::Error::Unknown) if a write may have been.
     pub request: Duration,
     /// How long it may take to connect to a member.
     pub connect: Duration,

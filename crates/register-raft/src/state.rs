@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use bytes::Bytes;
-use jeton_register::{Extent, Failure, Log, Row, Slot, Space};
+use jeton_register::{Blob, Error, Extent, LogId, LogKind, Slot};
 
 use crate::command::{Answer, Applied, COMMAND_OVERHEAD, Command, Outcome, Proposal, Write};
-use crate::sessions::{Known, Memo, Sessions};
+use crate::dedup::{Known, Sessions, StoredAnswer};
 use crate::settings::{READ_BYTES_MAX, READ_REGISTERS_MAX};
 
 /// Values that are taken are carried in an answer up to so many bytes.
@@ -19,10 +19,10 @@ pub const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// Registers and rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    pub logs: BTreeMap<Log, Cells>,
+    pub logs: BTreeMap<LogId, SlotMap>,
     /// The logs below these are retired.
-    pub retired: BTreeMap<Space, u128>,
-    pub rows: BTreeMap<String, Row>,
+    pub retired: BTreeMap<LogKind, u128>,
+    pub rows: BTreeMap<String, Blob>,
     pub sessions: Sessions,
     /// What all of it takes, about. Not in snapshots: it is counted again.
     pub bytes: usize,
@@ -30,18 +30,18 @@ pub struct State {
 
 /// A log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cells {
+pub struct SlotMap {
     pub extent: Extent,
     pub values: BTreeMap<Slot, Bytes>,
 }
 
-impl Cells {
+impl SlotMap {
     fn bytes(&self) -> usize {
         COMMAND_OVERHEAD + self.values.values().map(|value| COMMAND_OVERHEAD + value.len()).sum::<usize>()
     }
 }
 
-fn row_bytes(name: &str, row: &Row) -> usize {
+fn row_bytes(name: &str, row: &Blob) -> usize {
     COMMAND_OVERHEAD + name.len() + row.bytes.len()
 }
 
@@ -61,10 +61,10 @@ impl State {
     }
 
     /// What is to be answered to a proposal that was done before.
-    fn again(&self, proposal: &Proposal, memos: &[Memo]) -> Vec<Answer> {
+    fn again(&self, proposal: &Proposal, memos: &[StoredAnswer]) -> Vec<Answer> {
         let mut room = ANSWER_BYTES_MAX;
-        let again = |(command, memo): (&Command, &Memo)| match (command, memo) {
-            (Command::Write(writes), Memo::Written(fresh)) => {
+        let again = |(command, memo): (&Command, &StoredAnswer)| match (command, memo) {
+            (Command::Write(writes), StoredAnswer::Written(fresh)) => {
                 let outcome = |(write, fresh): (&Write, &bool)| match fresh {
                     true => Outcome::Fresh,
                     // It was taken then: if it is not there, it was trimmed since.
@@ -72,7 +72,7 @@ impl State {
                 };
                 Answer::Written(writes.iter().zip(fresh).map(outcome).collect())
             }
-            (_, Memo::Stored(stored)) => Answer::Stored(*stored),
+            (_, StoredAnswer::Stored(stored)) => Answer::Stored(*stored),
             _ => Answer::Done,
         };
         proposal.commands.iter().zip(memos).map(again).collect()
@@ -88,11 +88,11 @@ impl State {
                 Answer::Done
             }
             Command::Retire { from } => {
-                self.retire(from.0.space, from.0.id);
+                self.retire(from.0.kind, from.0.id);
                 Answer::Done
             }
             Command::PutRow { name, slot, bytes } => {
-                Answer::Stored(self.put_row(name, Row { slot: Slot(*slot), bytes: bytes.clone() }))
+                Answer::Stored(self.put_blob(name, Blob { version: *slot, bytes: bytes.clone() }))
             }
         }
     }
@@ -118,7 +118,7 @@ impl State {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(place) => {
                 self.bytes += COMMAND_OVERHEAD;
-                place.insert(Cells::default())
+                place.insert(SlotMap::default())
             }
         };
         self.bytes += COMMAND_OVERHEAD + write.value.len();
@@ -127,7 +127,7 @@ impl State {
         Outcome::Fresh
     }
 
-    fn trim(&mut self, log: Log, through: Slot) {
+    fn trim(&mut self, log: LogId, through: Slot) {
         if self.is_retired(log) || through <= self.extent(log).trimmed {
             return;
         }
@@ -136,7 +136,7 @@ impl State {
             Entry::Occupied(there) => there.into_mut(),
             Entry::Vacant(place) => {
                 self.bytes += COMMAND_OVERHEAD;
-                place.insert(Cells::default())
+                place.insert(SlotMap::default())
             }
         };
         cells.extent.trimmed = through;
@@ -145,13 +145,13 @@ impl State {
         self.bytes -= gone.values().map(|value| COMMAND_OVERHEAD + value.len()).sum::<usize>();
     }
 
-    fn retire(&mut self, space: Space, below: u128) {
+    fn retire(&mut self, space: LogKind, below: u128) {
         let mark = self.retired.entry(space).or_default();
         *mark = below.max(*mark);
         let below = *mark;
         let bytes = &mut self.bytes;
         self.logs.retain(|log, cells| {
-            let stays = log.space != space || log.id >= below;
+            let stays = log.kind != space || log.id >= below;
             if !stays {
                 *bytes -= cells.bytes();
             }
@@ -159,8 +159,8 @@ impl State {
         });
     }
 
-    fn put_row(&mut self, name: &str, row: Row) -> bool {
-        if self.rows.get(name).is_some_and(|there| there.slot > row.slot) {
+    fn put_blob(&mut self, name: &str, row: Blob) -> bool {
+        if self.rows.get(name).is_some_and(|there| there.version > row.version) {
             return false;
         }
         self.bytes += row_bytes(name, &row);
@@ -170,21 +170,21 @@ impl State {
         true
     }
 
-    fn is_retired(&self, log: Log) -> bool {
-        self.retired.get(&log.space).is_some_and(|&below| log.id < below)
+    fn is_retired(&self, log: LogId) -> bool {
+        self.retired.get(&log.kind).is_some_and(|&below| log.id < below)
     }
 
-    pub fn extent(&self, log: Log) -> Extent {
+    pub fn extent(&self, log: LogId) -> Extent {
         if self.is_retired(log) {
             return Extent::RETIRED;
         }
         self.logs.get(&log).map(|cells| cells.extent).unwrap_or_default()
     }
 
-    pub fn read(&self, log: Log, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Failure> {
+    pub fn read(&self, log: LogId, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Error> {
         let through = self.extent(log).trimmed;
         if from <= through {
-            return Err(Failure::Trimmed { log, through });
+            return Err(Error::Trimmed { log, through });
         }
         let values = self.logs.get(&log).into_iter().flat_map(|cells| cells.values.range(from..));
         let mut read: Vec<(Slot, Bytes)> = Vec::new();
@@ -201,7 +201,7 @@ impl State {
 
     /// What all of it takes, counted anew.
     pub fn count_bytes(&self) -> usize {
-        let logs: usize = self.logs.values().map(Cells::bytes).sum();
+        let logs: usize = self.logs.values().map(SlotMap::bytes).sum();
         logs + self.rows.iter().map(|(name, row)| row_bytes(name, row)).sum::<usize>()
     }
 }
@@ -222,12 +222,13 @@ fn carried(outcome: Outcome, room: &mut usize) -> Outcome {
 mod tests {
     use super::*;
     use crate::command::LogName;
-    use jeton_register::memory::Memory;
-    use jeton_register::{Batch, Permit, Registers, Written, block_on};
+    use futures_executor::block_on;
+    use jeton_register::memory::MemoryRegisters;
+    use jeton_register::{Batch, Registers, WritePermit, WriteResult};
 
     fn write(log: u16, slot: u64, value: &str) -> Write {
         let value = Bytes::copy_from_slice(value.as_bytes());
-        Write { log: LogName(Log::partition(log)), slot, value }
+        Write { log: LogName(LogId::partition(log)), slot, value }
     }
 
     fn asked(sequence: u64, commands: Vec<Command>) -> Proposal {
@@ -253,7 +254,7 @@ mod tests {
         let before = state.clone();
         assert_eq!(written(state.apply(&first)), outcomes, "it was the first, and still is");
         assert_eq!(state, before);
-        let trim = asked(2, vec![Command::Trim { log: LogName(Log::partition(1)), through: 1 }]);
+        let trim = asked(2, vec![Command::Trim { log: LogName(LogId::partition(1)), through: 1 }]);
         state.apply(&trim);
         assert_eq!(state.apply(&first), Applied::Stale);
         assert_eq!(state.apply(&trim), Applied::Answers(vec![Answer::Done]));
@@ -272,7 +273,7 @@ mod tests {
         let stored = vec![Answer::Stored(true), Answer::Stored(false)];
         assert_eq!(state.apply(&other), Applied::Answers(stored));
         assert_eq!(state.apply(&first), Applied::Answers(vec![Answer::Stored(true)]));
-        assert_eq!(state.rows["row"].slot, Slot(9));
+        assert_eq!(state.rows["row"].version, 9);
     }
 
     #[test]
@@ -288,7 +289,7 @@ mod tests {
     /// The same requests, in a chosen disorder, to the memory engine and to the state.
     #[test]
     fn it_does_what_the_memory_engine_does() {
-        let memory = Memory::new();
+        let memory = MemoryRegisters::new();
         let mut state = State::default();
         let mut chance = 1u64;
         let mut draw = |below: u64| {
@@ -297,8 +298,8 @@ mod tests {
         };
         for sequence in 1..20_000 {
             let log = match draw(3) {
-                0 => Log::partition(draw(3) as u16),
-                _ => Log::transaction(u128::from(draw(40))),
+                0 => LogId::partition(draw(3) as u16),
+                _ => LogId::transaction(u128::from(draw(40))),
             };
             let slot = Slot(1 + draw(12));
             let answer = |state: &mut State, command| match state.apply(&asked(sequence, vec![command])) {
@@ -311,27 +312,27 @@ mod tests {
                     answer(&mut state, Command::Trim { log: LogName(log), through: slot.0 });
                 }
                 1 if draw(50) == 0 => {
-                    let from = Log::transaction(u128::from(draw(40)));
-                    block_on(memory.retire(from.space, from.id)).unwrap();
+                    let from = LogId::transaction(u128::from(draw(40)));
+                    block_on(memory.retire(from.kind, from.id)).unwrap();
                     answer(&mut state, Command::Retire { from: LogName(from) });
                 }
                 2 => {
-                    let row = Row { slot, bytes: sequence.to_le_bytes().to_vec().into() };
+                    let row = Blob { version: slot.0, bytes: sequence.to_le_bytes().to_vec().into() };
                     let name = format!("row-{}", draw(3));
-                    let stored = block_on(memory.put_row(&name, row.clone())).unwrap();
-                    let command = Command::put_row(&name, row).unwrap();
+                    let stored = block_on(memory.put_blob(&name, row.clone())).unwrap();
+                    let command = Command::put_blob(&name, row).unwrap();
                     assert_eq!(answer(&mut state, command), Answer::Stored(stored));
-                    assert_eq!(block_on(memory.get_row(&name)).unwrap(), state.rows.get(&name).cloned());
+                    assert_eq!(block_on(memory.get_blob(&name)).unwrap(), state.rows.get(&name).cloned());
                 }
                 _ => {
                     let mut batch = Batch::new();
                     batch.push(log, slot, &sequence.to_le_bytes());
                     batch.push(log, slot.next(), b"next");
-                    let theirs = block_on(memory.write(batch.clone(), Permit::unlimited())).unwrap();
+                    let theirs = block_on(memory.write(batch.clone(), WritePermit::unlimited())).unwrap();
                     let Answer::Written(ours) = answer(&mut state, Command::write(&batch).unwrap()) else {
                         panic!("a write is answered as one")
                     };
-                    assert_eq!(ours.into_iter().map(Written::from).collect::<Vec<_>>(), theirs);
+                    assert_eq!(ours.into_iter().map(WriteResult::from).collect::<Vec<_>>(), theirs);
                 }
             }
             assert_eq!(block_on(memory.extent(log)).unwrap(), state.extent(log));

@@ -3,32 +3,31 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use jeton_register::disk::Disk;
-use jeton_register::embedded::{self, Embedded};
-use jeton_register::{Failure, Registers, Row, Slot};
+use jeton_wal::disk::Disk;
+use jeton_wal::{Blob, Error, Wal};
 
-use crate::entries::Entries;
-use crate::identity::{self, Plate};
-use crate::journal::{Content, Journal, Record};
+use crate::journal::{Journal, Record, ReplayedLog};
+use crate::log_storage::Entries;
+use crate::node_identity::{self, LogIdentity};
 use crate::open_error::OpenError;
 use crate::types::{SnapshotMeta, Vote};
 
-/// The row of the snapshot.
-const ROW: &str = "snapshot";
+/// The blob of the snapshot.
+const BLOB: &str = "snapshot";
 
 /// What a member keeps.
 pub struct Storage<D: Disk> {
     pub identity: u64,
     pub entries: Entries<D>,
-    pub shelf: Arc<Shelf<D>>,
+    pub shelf: Arc<SnapshotStore<D>>,
 }
 
 impl<D: Disk> Storage<D> {
     /// On this disk: what is there already, if something is.
-    pub fn on_disk(disk: D, options: embedded::Options, member: u64) -> Result<Self, OpenError> {
+    pub fn on_disk(disk: D, options: jeton_wal::Options, member: u64) -> Result<Self, OpenError> {
         let (mut journal, mut content) = Journal::open(disk, options)?;
-        let shelf = Arc::new(Shelf::Disk(Arc::clone(&journal.store)));
-        let snapshot = jeton_register::block_on(shelf.get())?;
+        let shelf = Arc::new(SnapshotStore::Disk(Arc::clone(&journal.wal)));
+        let snapshot = futures_executor::block_on(shelf.get())?;
         let damaged = |why: &str| Err(OpenError::Damaged(why.into()));
         let plate = match content.plate {
             Some(plate) => plate,
@@ -36,8 +35,8 @@ impl<D: Disk> Storage<D> {
             // Going on would give the new identity a past that it did not see.
             None if snapshot.is_some() => return damaged("a snapshot is there, but its log is not"),
             None => {
-                let plate = Plate::new(member)?;
-                jeton_register::block_on(journal.append(&[Record::Plate(plate)]))?;
+                let plate = LogIdentity::new(member)?;
+                futures_executor::block_on(journal.append(&[Record::LogIdentity(plate)]))?;
                 plate
             }
         };
@@ -53,9 +52,9 @@ impl<D: Disk> Storage<D> {
     /// In memory: nothing yet, and nobody yet.
     pub fn in_memory() -> Result<Self, OpenError> {
         Ok(Self {
-            identity: identity::draw()?,
-            entries: Entries::new(Content::default(), None),
-            shelf: Arc::new(Shelf::Memory(Mutex::default())),
+            identity: node_identity::draw()?,
+            entries: Entries::new(ReplayedLog::default(), None),
+            shelf: Arc::new(SnapshotStore::Memory(Mutex::default())),
         })
     }
 }
@@ -71,41 +70,55 @@ fn after_a_start(vote: Vote, identity: u64) -> Vote {
 }
 
 /// Where the last snapshot is.
-pub enum Shelf<D: Disk> {
-    Disk(Arc<Embedded<D>>),
+pub enum SnapshotStore<D: Disk> {
+    Disk(Arc<Wal<D>>),
     Memory(Mutex<Option<(SnapshotMeta, Bytes)>>),
 }
 
-impl<D: Disk> Shelf<D> {
-    pub async fn put(&self, meta: &SnapshotMeta, bytes: Bytes) -> Result<(), Failure> {
+impl<D: Disk> SnapshotStore<D> {
+    pub async fn put(&self, meta: &SnapshotMeta, bytes: Bytes) -> Result<(), Error> {
         match self {
             Self::Memory(shelf) => {
                 *shelf.lock().unwrap_or_else(PoisonError::into_inner) = Some((meta.clone(), bytes));
             }
-            Self::Disk(store) => {
-                let invalid = |error: postcard::Error| Failure::Invalid(format!("a snapshot: {error}"));
+            Self::Disk(wal) => {
+                let invalid = |error: postcard::Error| Error::Invalid(format!("a snapshot: {error}"));
                 let meta_bytes = postcard::to_allocvec(meta).map_err(invalid)?;
                 let mut content = (meta_bytes.len() as u32).to_le_bytes().to_vec();
                 content.extend_from_slice(&meta_bytes);
                 content.extend_from_slice(&bytes);
-                let slot = Slot(meta.last_log_id.map_or(0, |last| last.index + 1));
+                let version = meta.last_log_id.map_or(0, |last| last.index + 1);
                 // One that reaches further may be there already; then it is the better one.
-                store.put_row(ROW, Row { slot, bytes: content.into() }).await?;
+                let (wal, blob) = (Arc::clone(wal), Blob { version, bytes: content.into() });
+                blocking(move || wal.put_blob(BLOB, &blob)).await?;
             }
         }
         Ok(())
     }
 
-    pub async fn get(&self) -> Result<Option<(SnapshotMeta, Bytes)>, Failure> {
+    pub async fn get(&self) -> Result<Option<(SnapshotMeta, Bytes)>, Error> {
         match self {
             Self::Memory(shelf) => Ok(shelf.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-            Self::Disk(store) => {
-                let Some(row) = store.get_row(ROW).await? else { return Ok(None) };
-                split(row.bytes)
+            Self::Disk(wal) => {
+                let wal = Arc::clone(wal);
+                let Some(blob) = blocking(move || wal.get_blob(BLOB)).await? else { return Ok(None) };
+                split(blob.bytes)
                     .map(Some)
-                    .ok_or_else(|| Failure::Damaged(format!("row {ROW}: it has no head")))
+                    .ok_or_else(|| Error::Damaged(format!("blob {BLOB}: it has no header")))
             }
         }
+    }
+}
+
+/// Runs a blocking call: on a thread for it if there is a runtime.
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => {
+            runtime.spawn_blocking(call).await.map_err(|error| Error::Unknown(error.to_string()))?
+        }
+        Err(_) => call(),
     }
 }
 
@@ -119,10 +132,10 @@ fn split(mut content: Bytes) -> Option<(SnapshotMeta, Bytes)> {
 mod tests {
     use super::*;
     use crate::command::{Command, LogName, Proposal, Write};
-    use crate::machine::{Machine, Shared};
-    use crate::types::{Entry, LogId, StorageError, Types};
-    use jeton_register::Log;
-    use jeton_register::disk::FaultDisk;
+    use crate::state_machine::{Machine, Shared};
+    use crate::types::{Entry, RaftLogId, StorageError, Types};
+    use jeton_register::LogId;
+    use jeton_wal::disk::FaultDisk;
     use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
     use openraft::testing::{StoreBuilder, Suite};
     use openraft::{CommittedLeaderId, EntryPayload, RaftLogReader};
@@ -130,7 +143,7 @@ mod tests {
     const SEGMENT_BYTES: u32 = 256 << 10;
 
     fn open(disk: FaultDisk) -> Storage<FaultDisk> {
-        Storage::on_disk(disk, embedded::Options::small(SEGMENT_BYTES), 1).unwrap()
+        Storage::on_disk(disk, jeton_wal::Options::small(SEGMENT_BYTES), 1).unwrap()
     }
 
     struct Fresh {
@@ -155,20 +168,23 @@ mod tests {
         }
     }
 
-    fn id(term: u64, index: u64) -> LogId {
-        LogId::new(CommittedLeaderId::new(term, 7), index)
+    fn id(term: u64, index: u64) -> RaftLogId {
+        RaftLogId::new(CommittedLeaderId::new(term, 7), index)
     }
 
     fn entry(term: u64, index: u64, bytes: usize) -> Entry {
-        let write =
-            Write { log: LogName(Log::partition(1)), slot: index + 1, value: vec![term as u8; bytes].into() };
+        let write = Write {
+            log: LogName(LogId::partition(1)),
+            slot: index + 1,
+            value: vec![term as u8; bytes].into(),
+        };
         let proposal =
             Proposal { session: term, sequence: index, commands: vec![Command::Write(vec![write])] };
         Entry { log_id: id(term, index), payload: EntryPayload::Normal(proposal) }
     }
 
     /// What a log says of itself.
-    async fn look(entries: &mut Entries<FaultDisk>) -> (Vec<LogId>, Option<LogId>, Option<Vote>) {
+    async fn look(entries: &mut Entries<FaultDisk>) -> (Vec<RaftLogId>, Option<RaftLogId>, Option<Vote>) {
         let all = entries.try_get_log_entries(..).await.unwrap();
         for kept in &all {
             let EntryPayload::Normal(proposal) = &kept.payload else { panic!("a proposal was stored") };
@@ -229,11 +245,12 @@ mod tests {
     #[test]
     fn a_snapshot_without_its_log_is_refused() {
         let disk = FaultDisk::new();
-        let store = Embedded::open(disk.clone(), embedded::Options::small(SEGMENT_BYTES)).unwrap();
-        let shelf = Shelf::Disk(Arc::new(store));
-        jeton_register::block_on(shelf.put(&SnapshotMeta::default(), Bytes::from_static(b"state"))).unwrap();
+        let wal = Wal::open(disk.clone(), jeton_wal::Options::small(SEGMENT_BYTES)).unwrap();
+        let shelf = SnapshotStore::Disk(Arc::new(wal));
+        futures_executor::block_on(shelf.put(&SnapshotMeta::default(), Bytes::from_static(b"state")))
+            .unwrap();
         drop(shelf);
-        let options = embedded::Options::small(SEGMENT_BYTES);
+        let options = jeton_wal::Options::small(SEGMENT_BYTES);
         let Err(OpenError::Damaged(why)) = Storage::on_disk(disk, options, 1) else {
             panic!("it was opened")
         };

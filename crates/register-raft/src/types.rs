@@ -12,22 +12,22 @@ openraft::declare_raft_types!(
         D = Proposal,
         R = Applied,
         NodeId = u64,
-        Node = Seat,
+        Node = MemberSlot,
 );
 
 /// Whose seat an identity sits in: the number of the member in the settings. Where that member is, everybody looks up in its own settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Seat {
+pub struct MemberSlot {
     pub member: u64,
 }
 
 pub type Raft = openraft::Raft<Types>;
-pub type Metrics = openraft::RaftMetrics<u64, Seat>;
+pub type Metrics = openraft::RaftMetrics<u64, MemberSlot>;
 pub type Entry = openraft::Entry<Types>;
-pub type LogId = openraft::LogId<u64>;
+pub type RaftLogId = openraft::LogId<u64>;
 pub type Vote = openraft::Vote<u64>;
-pub type Membership = openraft::StoredMembership<u64, Seat>;
-pub type SnapshotMeta = openraft::SnapshotMeta<u64, Seat>;
+pub type Membership = openraft::StoredMembership<u64, MemberSlot>;
+pub type SnapshotMeta = openraft::SnapshotMeta<u64, MemberSlot>;
 pub type Snapshot = openraft::Snapshot<Types>;
 pub type StorageError = openraft::StorageError<u64>;
 pub type StorageIoError = openraft::StorageIOError<u64>;
@@ -38,4 +38,4 @@ pub type VoteResponse = openraft::raft::VoteResponse<u64>;
 pub type SnapshotRequest = openraft::raft::InstallSnapshotRequest<Types>;
 pub type SnapshotResponse = openraft::raft::InstallSnapshotResponse<u64>;
 pub type RaftError<E = openraft::error::Infallible> = openraft::error::RaftError<u64, E>;
-pub type RpcError<E = openraft::error::Infallible> = openraft::error::RPCError<u64, Seat, RaftError<E>>;
+pub type RpcError<E = openraft::error::Infallible> = openraft::error::RPCError<u64, MemberSlot, RaftError<E>>;

@@ -1,13 +1,16 @@
-//! What a million sessions take: memory, disk, a start; and what it costs to retire them. Prints, and asserts nothing.
+//! A million sessions: memory, disk usage, start time, and the time to retire them. Prints; checks nothing.
 //!
 //! `cargo bench -p jeton-register --bench sessions`, in the folder that `JETON_BENCH_DIR` names, or a temporary one.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use jeton_register::disk::RealDisk;
-use jeton_register::embedded::{Embedded, Options};
-use jeton_register::{Batch, Failure, Log, Permit, Registers, Slot, Space, Written, block_on};
+use futures_executor::block_on;
+use jeton_register::embedded::{EmbeddedRegisters, Options};
+use jeton_register::{
+    Batch, Error as RegisterError, LogId, LogKind, Registers, Slot, WritePermit, WriteResult,
+};
+use jeton_wal::disk::RealDisk;
 
 const SESSIONS: u128 = 1_000_000;
 const VALUE: [u8; 200] = [7; 200];
@@ -37,9 +40,9 @@ fn measure(folder: &Path) -> Result<(), Error> {
     let begin = Instant::now();
     let (mut most, mut slots) = (0, 0);
     for _ in 0..10_000 {
-        write(&engine, (1..=TOGETHER as u64).map(|slot| (Log::partition(1), Slot(slots + slot))))?;
+        write(&engine, (1..=TOGETHER as u64).map(|slot| (LogId::partition(1), Slot(slots + slot))))?;
         slots += TOGETHER as u64;
-        insist(|| block_on(engine.trim(Log::partition(1), Slot(slots))))?;
+        insist(|| block_on(engine.trim(LogId::partition(1), Slot(slots))))?;
         if slots % (TOGETHER as u64 * 100) == 0 {
             most = most.max(disk(folder)?);
         }
@@ -59,12 +62,12 @@ fn measure(folder: &Path) -> Result<(), Error> {
     let mut longest = std::time::Duration::ZERO;
     for below in (0..SESSIONS).step_by(10_000) {
         let asked = Instant::now();
-        insist(|| block_on(engine.retire(Space::Transaction, below)))?;
+        insist(|| block_on(engine.retire(LogKind::Transaction, below)))?;
         longest = longest.max(asked.elapsed());
     }
-    insist(|| block_on(engine.retire(Space::Transaction, SESSIONS + 1)))?;
+    insist(|| block_on(engine.retire(LogKind::Transaction, SESSIONS + 1)))?;
     println!("  retired in steps of 10000 in {:.1?}, the longest {longest:.1?}", begin.elapsed());
-    write(&engine, [(Log::partition(1), Slot(slots + 1))].into_iter())?;
+    write(&engine, [(LogId::partition(1), Slot(slots + 1))].into_iter())?;
     println!("  {} MiB on disk", disk(folder)?);
     // What is free is not given back to the system: whether it is free is seen when it is needed again.
     let before = memory();
@@ -76,33 +79,36 @@ fn measure(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn begin_sessions(engine: &Embedded<RealDisk>, after: u128) -> Result<(), Failure> {
+fn begin_sessions(engine: &EmbeddedRegisters<RealDisk>, after: u128) -> Result<(), RegisterError> {
     for first in (1..=SESSIONS).step_by(TOGETHER as usize) {
         let ids = first..(first + TOGETHER).min(SESSIONS + 1);
-        write(engine, ids.map(|id| (Log::transaction(after + id), Slot(1))))?;
+        write(engine, ids.map(|id| (LogId::transaction(after + id), Slot(1))))?;
     }
     Ok(())
 }
 
-fn open(folder: &Path) -> Result<Embedded<RealDisk>, Error> {
-    Ok(Embedded::open(RealDisk::new(folder)?, Options::default())?)
+fn open(folder: &Path) -> Result<EmbeddedRegisters<RealDisk>, Error> {
+    Ok(EmbeddedRegisters::open(RealDisk::new(folder)?, Options::default())?)
 }
 
-fn write(engine: &Embedded<RealDisk>, names: impl Iterator<Item = (Log, Slot)>) -> Result<(), Failure> {
+fn write(
+    engine: &EmbeddedRegisters<RealDisk>,
+    names: impl Iterator<Item = (LogId, Slot)>,
+) -> Result<(), RegisterError> {
     let mut batch = Batch::new();
     for (log, slot) in names {
         batch.push(log, slot, &VALUE);
     }
-    let written = insist(|| block_on(engine.write(batch.clone(), Permit::unlimited())))?;
-    assert!(written.iter().all(|written| *written == Written::Fresh), "a new register is fresh");
+    let written = insist(|| block_on(engine.write(batch.clone(), WritePermit::unlimited())))?;
+    assert!(written.iter().all(|written| *written == WriteResult::Fresh), "a new register is fresh");
     Ok(())
 }
 
 /// Asks until the engine is not busy.
-fn insist<T>(mut ask: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+fn insist<T>(mut ask: impl FnMut() -> Result<T, RegisterError>) -> Result<T, RegisterError> {
     loop {
         match ask() {
-            Err(Failure::Busy(_)) => std::thread::yield_now(),
+            Err(RegisterError::Busy(_)) => std::thread::yield_now(),
             answer => return answer,
         }
     }

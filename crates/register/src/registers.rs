@@ -1,68 +1,66 @@
-//! The trait: what a storage engine must offer to carry Jeton.
+//! The trait of a register engine.
 
+use std::any::Any;
 use std::future::Future;
 
 use bytes::Bytes;
 
-use crate::{Batch, Failure, Log, Slot, Space};
+use crate::{Batch, Blob, Error, LogId, LogKind, Slot};
 
-/// A store of write-once registers, and of a few plain rows beside them.
+/// A store of write-once registers, and of a few blobs.
 ///
-/// Calling a method starts the work; the future tells the end. Dropping the future of a write does not undo it: its outcome
-/// is then unknown, and is learnt by writing again.
+/// A call starts the request; the future returns its result. Dropping the future of a write does not undo the write: its outcome
+/// is then unknown, and a repeated write returns it.
 pub trait Registers: Send + Sync + 'static {
     /// How large values and batches may be.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// Makes sure that a batch of so many writes and bytes will not be refused for want of room. To be asked before the
-    /// batch is decided on, so that nothing decided must be taken back. Engines without a limit of their own say yes.
-    fn admit(&self, _writes: usize, _value_bytes: usize) -> Result<Permit, Failure> {
-        Ok(Permit::unlimited())
+    /// Reserves space for a batch of `writes` writes with `value_bytes` bytes together, so that it is not refused for lack of
+    /// space. To be called before the caller decides what to write. Engines without such a limit always succeed.
+    fn admit(&self, _writes: usize, _value_bytes: usize) -> Result<WritePermit, Error> {
+        Ok(WritePermit::unlimited())
     }
 
-    /// Writes every register of the batch that is empty. The answer comes when all are durable, in the batch's order.
+    /// Writes every register of the batch that is empty. Returns when all are durable, with results in the order of the batch.
     ///
-    /// Batches given by one caller one after the other become durable in that order.
+    /// Batches of one caller, sent one after the other, become durable in that order.
     fn write(
         &self,
         batch: Batch,
-        permit: Permit,
-    ) -> impl Future<Output = Result<Vec<Written>, Failure>> + Send + 'static;
+        permit: WritePermit,
+    ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static;
 
-    /// The durable registers of a log from `from` on, in order, gaps left out: at most `limit` of them, fewer if they are
-    /// large, at least one if there is one.
-    ///
-    /// [`Failure::Trimmed`] if `from` is not above the trim point: a reader must know that it missed something.
+    /// The durable registers of a log from `from` on, in order, without gaps: at most `limit`, fewer if they are large, at least
+    /// one if there is one. [`Error::Trimmed`] if `from` is not above the trim point.
     fn read(
         &self,
-        log: Log,
+        log: LogId,
         from: Slot,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Error>> + Send;
 
-    /// How far a log reaches.
-    fn extent(&self, log: Log) -> impl Future<Output = Result<Extent, Failure>> + Send;
+    /// The durable range of a log.
+    fn extent(&self, log: LogId) -> impl Future<Output = Result<Extent, Error>> + Send;
 
-    /// Forgets the values up to and including `through`. The registers stay written. A lower trim point than the present
-    /// one changes nothing.
-    fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Drops the values up to and including `through`. The registers stay written. A lower trim point than the present one
+    /// changes nothing.
+    fn trim(&self, log: LogId, through: Slot) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Forgets every log of a dated space whose id is below this, those included that were never written. Their registers stay
-    /// written, for ever: a write to one is [`Written::Trimmed`], a read is [`Failure::Trimmed`]. A lower id than one before changes
-    /// nothing. [`Failure::Invalid`] if the space is not dated.
-    fn retire(&self, space: Space, below: u128) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Drops every log of a dated kind whose id is below this one, including logs that were never written. Their registers stay
+    /// written: a write returns [`WriteResult::Trimmed`], a read [`Error::Trimmed`]. A lower id than before changes nothing.
+    /// [`Error::Invalid`] if the kind is not dated.
+    fn retire(&self, kind: LogKind, below: u128) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Stores a plain row, durably and whole or not at all, unless the row there has a higher slot: then nothing changes, and
-    /// the answer is false.
-    fn put_row(&self, name: &str, row: Row) -> impl Future<Output = Result<bool, Failure>> + Send;
+    /// Stores a blob, durably and atomically, unless it has a higher version. Returns whether it was stored.
+    fn put_blob(&self, name: &str, blob: Blob) -> impl Future<Output = Result<bool, Error>> + Send;
 
-    /// The row of this name.
-    fn get_row(&self, name: &str) -> impl Future<Output = Result<Option<Row>, Failure>> + Send;
+    /// The blob with this name.
+    fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send;
 }
 
-/// How large values and batches may be. A batch within all of them is never refused as too large.
+/// How large values and batches may be. A batch within all limits is never refused as too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a value.
@@ -79,63 +77,68 @@ impl Default for Limits {
     }
 }
 
-/// What a register holds after a write to it.
+/// The result of a write to a register.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Written {
-    /// It was empty, and now holds what was to be written.
+pub enum WriteResult {
+    /// The register was empty and has the new value.
     Fresh,
-    /// It held this value already (which may be equal to what was to be written).
+    /// The register had this value already. It may be equal to the new one.
     Taken(Bytes),
-    /// It was written once, and its value is trimmed; or its log is retired.
+    /// The register was trimmed, or its log is retired.
     Trimmed,
 }
 
-/// Room for a batch, held until the batch is written or the permit dropped.
+/// Space for a batch, held until the batch is written or the permit is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct Permit {
-    held: Option<Box<dyn Room>>,
+pub struct WritePermit {
+    reserved: Option<Box<dyn ReservedSpace>>,
 }
 
-impl Permit {
-    /// The permit of an engine that has no limit.
+impl WritePermit {
+    /// The permit of an engine without limits.
     pub fn unlimited() -> Self {
-        Self { held: None }
+        Self { reserved: None }
     }
 
-    /// A permit that gives back what it holds when dropped.
-    pub fn holding(room: impl Room) -> Self {
-        Self { held: Some(Box::new(room)) }
+    /// A permit that holds reserved space of an engine.
+    pub fn holding(reserved: impl ReservedSpace) -> Self {
+        Self { reserved: Some(Box::new(reserved)) }
     }
 
-    /// What the permit holds, if the engine holds anything.
-    pub fn room(&self) -> Option<&dyn Room> {
-        self.held.as_deref()
+    /// The reserved space, if it is of this type.
+    pub fn reserved<T: ReservedSpace>(&self) -> Option<&T> {
+        let reserved: &dyn Any = self.reserved.as_deref()?;
+        reserved.downcast_ref()
+    }
+
+    /// As [`WritePermit::reserved`], by value.
+    pub fn into_reserved<T: ReservedSpace>(self) -> Option<T> {
+        let reserved: Box<dyn Any> = self.reserved?;
+        reserved.downcast().ok().map(|reserved| *reserved)
     }
 }
 
-/// What a permit holds: reserved bytes of an engine, given back on drop.
-pub trait Room: std::fmt::Debug + std::any::Any + Send {}
+/// Reserved space of an engine, released on drop.
+pub trait ReservedSpace: std::fmt::Debug + Any + Send {}
 
-/// How far a log reaches.
+impl ReservedSpace for jeton_wal::Reservation {}
+
+/// The durable range of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// Everything up to here is trimmed.
+    /// The log is trimmed up to and including this slot.
     pub trimmed: Slot,
-    /// The highest slot that was ever written durably; [`Slot::ZERO`] if none, or if that is forgotten.
+    /// The highest slot that was ever written; [`Slot::ZERO`] if none, or if the log is retired.
     pub last: Slot,
 }
 
 impl Extent {
-    /// Of a log that is retired.
+    /// The extent of a retired log.
     pub const RETIRED: Self = Self { trimmed: Slot::MAX, last: Slot::ZERO };
 }
 
-/// A plain row: a checkpoint, with the slot up to which it speaks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    /// Orders the versions of a row: a lower one never replaces a higher one.
-    pub slot: Slot,
-    /// The content.
-    pub bytes: Bytes,
+/// [`Error::Invalid`] or [`Error::TooLarge`] if this cannot be the name of a blob. For engines.
+pub fn check_blob_name(name: &str) -> Result<(), Error> {
+    Ok(jeton_wal::blobs::check_name(name)?)
 }

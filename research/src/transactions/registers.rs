@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use jeton_register::disk::RealDisk;
-use jeton_register::embedded::{Embedded, Options};
+use jeton_wal::disk::RealDisk;
+use jeton_register::embedded::{EmbeddedRegisters, Options};
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret, Settings};
 
 /// Maximum time for three members to elect a leader.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A log on disk, synced before each response.
-pub(crate) fn embedded(folder: &Path) -> Result<Embedded<RealDisk>> {
+pub(crate) fn embedded(folder: &Path) -> Result<EmbeddedRegisters<RealDisk>> {
     std::fs::create_dir_all(folder)?;
-    Ok(Embedded::open(RealDisk::new(folder)?, Options::default())?)
+    Ok(EmbeddedRegisters::open(RealDisk::new(folder)?, Options::default())?)
 }
 
 /// Three members in this process, connected over loopback, the first leader first. With a folder, their logs

@@ -6,10 +6,10 @@
 use jeton_core::Catalog;
 use jeton_engine::internals::Message;
 use jeton_engine::{CheckpointError, Checkpointer, FilterVersion, Slots};
-use jeton_register::disk::FaultDisk;
+use jeton_wal::disk::FaultDisk;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::registers::SimRegisters;
+use crate::log::SimLog;
 use crate::values::SimValues;
 
 /// How far the storing of the filters has come.
@@ -71,7 +71,7 @@ impl Filters {
         &mut self,
         doors: &[mpsc::Sender<Message>],
         catalog: &Catalog,
-        keeper: &mut Checkpointer<SimRegisters, SimValues, FaultDisk>,
+        keeper: &mut Checkpointer<SimLog, SimValues, FaultDisk>,
     ) -> Option<Result<&'static str, CheckpointError>> {
         let (next, done) = match std::mem::take(self) {
             Self::Idle => (Self::Marks(Replies::ask(doors, false)?), "filters: marks asked for"),

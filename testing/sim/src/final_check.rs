@@ -41,8 +41,8 @@ impl Simulation {
     fn work_off(&mut self, chance: &mut Rng) -> Checked {
         for _ in 0..4 {
             if let Some(life) = &mut self.life {
-                life.registers.flush();
-                life.registers.errand_step();
+                life.log.flush();
+                life.log.segment_step();
                 life.keep_step();
             }
             self.settle(chance, true)?;

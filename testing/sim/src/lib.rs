@@ -19,7 +19,7 @@
 //! last step, in which nothing breaks any more and every client asks until it is answered. The last line is the command that
 //! shows it again. First make sure that it is not the [`model`] that is wrong.
 //!
-//! [`FaultDisk`]: jeton_register::disk::FaultDisk
+//! [`FaultDisk`]: jeton_wal::disk::FaultDisk
 
 pub mod branch_workload;
 pub mod checkers;
@@ -29,12 +29,12 @@ pub mod clock;
 pub mod event;
 pub mod filters;
 mod final_check;
+pub mod log;
 mod machine_events;
 pub mod model;
 pub mod mutation;
 pub mod parallel_runner;
 pub mod process;
-pub mod registers;
 mod restart;
 mod rng;
 pub mod run;

@@ -2,9 +2,9 @@
 
 use std::io::ErrorKind;
 
-use jeton_core::PartitionId;
-use jeton_register::disk::Disk;
-use jeton_register::{Batch, Log, Registers, Slot, Written, block_on};
+use jeton_engine::PartitionLog;
+use jeton_wal::disk::Disk;
+use jeton_wal::{Batch, Error as LogError, LogId, Slot};
 
 use crate::event::Event;
 use crate::process::SetTableError;
@@ -97,13 +97,13 @@ impl Simulation {
             Event::Flush => {
                 let all = chance.one_in(4);
                 if all {
-                    life.registers.flush();
+                    life.log.flush();
                     Some("the log is flushed".to_owned())
                 } else {
-                    life.registers.flush_step().then(|| "the log is flushed by a step".to_owned())
+                    life.log.flush_step().then(|| "the log is flushed by a step".to_owned())
                 }
             }
-            Event::Errand => life.registers.errand_step().then(|| "the log works on its files".to_owned()),
+            Event::Errand => life.log.segment_step().then(|| "the log works on its files".to_owned()),
             Event::Keep | Event::Filters => {
                 let done = if event == Event::Keep { life.keep_step() } else { life.filters_step() };
                 done.map(|done| match done {
@@ -165,7 +165,7 @@ impl Simulation {
         self.limited = true;
         let what = chance.below(4);
         match what {
-            0 => self.disk.set_room(Some(chance.below(40_000))),
+            0 => self.disk.set_free_space(Some(chance.below(40_000))),
             1 => self.disk.set_read_only(true),
             2 => self.disk.set_out_of_handles(true),
             _ => self.values.set_refuses(true),
@@ -181,7 +181,7 @@ impl Simulation {
             self.note("the disk is well again".into());
         }
         self.limited = false;
-        self.disk.set_room(None);
+        self.disk.set_free_space(None);
         self.disk.set_read_only(false);
         self.disk.set_out_of_handles(false);
         self.disk.set_sync_failing(false);
@@ -221,35 +221,20 @@ impl Simulation {
         let partition = *chance.pick(&partitions);
         let durable = self.model.history.durable(partition);
         let Some(life) = self.life.as_ref().filter(|_| durable > 0) else { return Ok(()) };
-        let (slot, log) = (chance.within(1, durable), Log::partition(PartitionId(partition).0));
-        let Ok(permit) = life.registers.admit(1, 64) else { return Ok(()) };
-        let extent = block_on(life.registers.extent(log));
+        let (slot, log) = (chance.within(1, durable), LogId(partition));
+        let Ok(reservation) = life.log.reserve(1, 64) else { return Ok(()) };
         let mut batch = Batch::new();
         batch.push(log, Slot(slot), b"of a sleeper");
-        let mut writing = Box::pin(life.registers.write(batch, permit));
-        life.registers.flush();
+        let mut appending = Box::pin(life.log.append(&batch, reservation));
+        life.log.flush();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let std::task::Poll::Ready(Ok(written)) = writing.as_mut().poll(&mut context) else { return Ok(()) };
-        let wrong = |what: String| {
-            Err(Violation::new(
-                "registers",
-                format!("a sleeper's write to slot {slot} of partition {partition} {what}"),
-            ))
-        };
-        let trimmed = extent.is_ok_and(|extent| extent.trimmed.0 >= slot);
-        let entries = self.model.history.partition(partition).map(|partition| &partition.entries);
-        match &written[..] {
-            [Written::Trimmed] => {}
-            [Written::Taken(_)] if trimmed => return wrong("found a value that was trimmed".into()),
-            [Written::Taken(bytes)] => {
-                if entries
-                    .and_then(|entries| entries.get(slot as usize - 1))
-                    .is_none_or(|entry| entry != bytes)
-                {
-                    return wrong("found another value than was written".into());
-                }
+        match appending.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(Err(LogError::OutOfOrder(_))) => {}
+            std::task::Poll::Ready(Err(_)) => return Ok(()),
+            accepted => {
+                let what = format!("a sleeper's write to slot {slot} of partition {partition}: {accepted:?}");
+                return Err(Violation::new("log", what));
             }
-            other => return wrong(format!("was answered {other:?}")),
         }
         self.note(format!("a sleeper's write to slot {slot} of partition {partition} is refused"));
         Ok(())

@@ -66,8 +66,8 @@ mutations! {
     ReadBeforeDurable, "a read shows what a crash can take back", ["reads"], 20;
     SyncSkipped, "the log is written and not synced", ["history", "opening"], 40;
     ForgetIndex, "an id that may be known is not looked up in the index", ["recount", "branches"], 40;
-    SkipTrimCheck, "a write to a trimmed slot is called fresh", ["registers"], 40;
-    OverwriteSlot, "a write to a slot that is taken is called fresh", ["registers"], 20;
+    SkipTrimCheck, "an append to a trimmed slot is accepted", ["log"], 40;
+    OverwriteSlot, "an append to a slot that is taken is accepted", ["log"], 20;
     DropGenerationEarly, "generations of ids are dropped ten minutes before they expire", ["recount"], 60;
     DropErasEarly, "eras of a table are let go ten minutes before they are over", ["recount", "refusals"], 100;
     SnapshotBeforeDurable, "filters are stored with ids that a crash can take back", ["answers", "opening"], 400;

@@ -15,13 +15,13 @@ use jeton_engine::ids::IdIndex;
 use jeton_engine::internals::{Health, Job, Message, StoreTime, Tables};
 use jeton_engine::values::Values as _;
 use jeton_engine::{BranchRequest, CheckpointError, Checkpointer, Request, Response, Stores, TableError};
-use jeton_register::Failure;
-use jeton_register::disk::FaultDisk;
+use jeton_wal::Error as LogError;
+use jeton_wal::disk::FaultDisk;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::SimClock;
 use crate::filters::Filters;
-use crate::registers::SimRegisters;
+use crate::log::SimLog;
 use crate::values::SimValues;
 
 /// Generations are dropped this long after they expired, as the engine's upkeep does.
@@ -30,16 +30,16 @@ const SLACK_MILLIS: u64 = 60_000;
 /// A process of the simulated machine.
 pub struct SimProcess {
     /// The journal.
-    pub registers: Arc<SimRegisters>,
+    pub log: Arc<SimLog>,
     /// The value store and the id index.
     pub stores: Stores<SimValues, FaultDisk>,
     /// The tables.
-    pub tables: Tables<SimRegisters>,
+    pub tables: Tables<SimLog>,
     /// What the parts tell one another.
     pub health: Arc<Health>,
     pub(crate) time: Arc<StoreTime<SimClock>>,
     pub(crate) secret: Secret,
-    pub(crate) keeper: Checkpointer<SimRegisters, SimValues, FaultDisk>,
+    pub(crate) keeper: Checkpointer<SimLog, SimValues, FaultDisk>,
     pub(crate) workers: Vec<Option<Pin<Box<dyn Future<Output = ()>>>>>,
     pub(crate) doors: Vec<mpsc::Sender<Message>>,
     pub(crate) jobs: std_mpsc::Receiver<Job>,
@@ -157,7 +157,7 @@ impl SimProcess {
     }
 
     /// Lets go of what has expired, as the engine's upkeep does: how many eras, and how many generations.
-    pub fn expire(&self) -> (Result<usize, Failure>, Result<usize, jeton_engine::ids::Error>) {
+    pub fn expire(&self) -> (Result<usize, LogError>, Result<usize, jeton_engine::ids::Error>) {
         let now = self.health.logged_time();
         for table in self.tables.catalog().load().iter() {
             for era in table.eras() {
@@ -194,10 +194,10 @@ impl SimProcess {
                 self.poll(shard);
             }
             if self.workers.iter().all(Option::is_none) {
-                self.registers.flush();
-                return self.registers.fatal().is_none();
+                self.log.flush();
+                return self.log.fatal().is_none();
             }
-            if self.registers.fatal().is_some() || !self.registers.flush_step() {
+            if self.log.fatal().is_some() || !self.log.flush_step() {
                 return false;
             }
         }

@@ -2,8 +2,7 @@
 //! a cause.
 
 use jeton_core::PartitionId;
-use jeton_register::Log;
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use crate::checkers::reads;
 use crate::client;
@@ -40,10 +39,10 @@ impl Simulation {
         let Some(life) = self.life.take() else { return Ok(()) };
         self.stats.count("restart");
         self.note("the process is ended in good order".into());
-        let registers = life.registers.clone();
+        let log = life.log.clone();
         let closed = life.close();
-        let tap = registers.tap();
-        drop(registers);
+        let tap = log.tap();
+        drop(log);
         let absorbed = self.model.absorb(tap, &self.clock);
         self.judge(absorbed)?;
         // What was answered on the way out is heard; the rest is not known.
@@ -103,10 +102,8 @@ impl Simulation {
 
     /// Compares what was found with what must be there, and goes on from it.
     fn compare(&mut self, chance: &mut Rng) -> Checked {
-        for partition in PartitionId::all() {
-            let compared = self.compare_log(partition);
-            self.judge(compared)?;
-        }
+        let compared = self.compare_log();
+        self.judge(compared)?;
         for (cell, seen) in &self.seen {
             self.judge(reads::check_kept(&self.model, cell, *seen))?;
         }
@@ -118,24 +115,24 @@ impl Simulation {
         Ok(())
     }
 
-    fn compare_log(&mut self, partition: PartitionId) -> Checked {
+    fn compare_log(&mut self) -> Checked {
         let Some(life) = &self.life else { return Ok(()) };
-        let (extent, entries) = match life.registers.durable(Log::partition(partition.0)) {
+        let logs = match life.log.durable() {
             Ok(found) => found,
             Err(_) if self.damaged => return Ok(()),
-            Err(failure) => {
-                return Err(Violation::new("opening", format!("the log cannot be read: {failure}")));
-            }
+            Err(error) => return Err(Violation::new("opening", format!("the log cannot be read: {error}"))),
         };
-        self.model.cut(partition.0, extent.last.0)?;
-        let written = self.model.history.partition(partition.0).map(|partition| &partition.entries[..]);
-        let mut expected = extent.trimmed;
-        for (slot, bytes) in entries {
-            expected = expected.next();
-            let entry = written.unwrap_or_default().get(slot.0 as usize - 1);
-            if slot != expected || entry.is_none_or(|entry| *entry != bytes) {
-                let what = format!("slot {slot} of partition {} is not what was written", partition.0);
-                return Err(Violation::new("history", what));
+        for (partition, (extent, entries)) in PartitionId::all().zip(logs) {
+            self.model.cut(partition.0, extent.last.0)?;
+            let written = self.model.history.partition(partition.0).map(|partition| &partition.entries[..]);
+            let mut expected = extent.trimmed;
+            for (slot, bytes) in entries {
+                expected = expected.next();
+                let entry = written.unwrap_or_default().get(slot.0 as usize - 1);
+                if slot != expected || entry.is_none_or(|entry| *entry != bytes) {
+                    let what = format!("slot {slot} of partition {} is not what was written", partition.0);
+                    return Err(Violation::new("history", what));
+                }
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jeton_core::{BranchOutcome, Cell, Rejection, Secret};
 use jeton_engine::{EngineError, OperationOutcome, Response};
-use jeton_register::disk::{Disk, FaultDisk};
+use jeton_wal::disk::{Disk, FaultDisk};
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -157,8 +157,7 @@ impl Simulation {
 
     /// Whether the process can go on.
     pub(crate) fn is_alive(&self) -> bool {
-        self.disk.list("log").is_ok()
-            && self.life.as_ref().is_some_and(|life| life.registers.fatal().is_none())
+        self.disk.list("log").is_ok() && self.life.as_ref().is_some_and(|life| life.log.fatal().is_none())
     }
 
     /// Lets the shards work, hears what they answer, and brings the machine up again if it went down. `all` leaves nothing to
@@ -181,7 +180,7 @@ impl Simulation {
     /// Takes in what the log was given and what was answered.
     pub(crate) fn hear(&mut self) -> Checked {
         let Some(life) = &self.life else { return Ok(()) };
-        let tap = life.registers.tap();
+        let tap = life.log.tap();
         let absorbed = self.model.absorb(tap, &self.clock);
         self.judge(absorbed)?;
         let mut open = Vec::new();

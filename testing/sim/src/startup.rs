@@ -7,13 +7,13 @@ use std::sync::mpsc as std_mpsc;
 use jeton_engine::ids::IdIndex;
 use jeton_engine::internals::{Health, ResponseDispatcher, StoreTime, Tables, Worker};
 use jeton_engine::{Checkpointer, Options, Recovered, Stores, find, replay_log};
-use jeton_register::disk::FaultDisk;
+use jeton_wal::disk::FaultDisk;
 use tokio::sync::mpsc;
 
 use crate::clock::SimClock;
 use crate::filters::Filters;
+use crate::log::SimLog;
 use crate::process::SimProcess;
-use crate::registers::SimRegisters;
 use crate::values::SimValues;
 
 impl SimProcess {
@@ -25,17 +25,17 @@ impl SimProcess {
         options: &Options,
         secret: [u8; 16],
     ) -> Result<Self, String> {
-        let registers = SimRegisters::open(disk.clone(), options.segment_bytes);
-        let registers = Arc::new(registers.map_err(|error| format!("the log: {error}"))?);
+        let log = SimLog::open(disk.clone(), options.segment_bytes);
+        let log = Arc::new(log.map_err(|error| format!("the log: {error}"))?);
         let (ids, note) =
             IdIndex::open(Arc::new(disk.clone()), "ids").map_err(|error| format!("the id index: {error}"))?;
         let stores = Stores { values: values.clone(), ids: Arc::new(ids) };
-        let found = find(&*registers, &stores, &note, || secret).map_err(|error| error.to_string())?;
+        let found = find(&*log, &stores, &note, || secret).map_err(|error| error.to_string())?;
         let catalog = Arc::new(found.catalog);
         let known = (found.secret, found.partitions, &found.kept);
         let Recovered { shards, logged, .. } =
-            replay_log(&*registers, &stores, &catalog, known, options).map_err(|error| error.to_string())?;
-        let tables = Tables::new(registers.clone(), catalog, found.catalog_version);
+            replay_log(&*log, &stores, &catalog, known, options).map_err(|error| error.to_string())?;
+        let tables = Tables::new(log.clone(), catalog, found.catalog_version);
         let time = StoreTime::begin(clock.clone(), logged, options.clock_ahead_max);
         let time = Arc::new(time.map_err(|error| error.to_string())?);
         let health = Arc::new(Health::new(options.shards, 0, logged));
@@ -48,7 +48,7 @@ impl SimProcess {
                 yields_first: false,
                 number,
                 shard,
-                registers: registers.clone(),
+                log: log.clone(),
                 catalog: tables.catalog().clone(),
                 time: time.clone(),
                 health: health.clone(),
@@ -62,12 +62,12 @@ impl SimProcess {
         }
         Ok(Self {
             keeper: Checkpointer::new(
-                registers.clone(),
+                log.clone(),
                 stores.clone(),
                 (found.kept, found.filters),
                 options.filter_row_bytes,
             ),
-            registers,
+            log,
             stores,
             tables,
             health,

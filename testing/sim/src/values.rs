@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use jeton_engine::values::{CellKeys, MemoryValues, Rows, Values, ValuesError};
-use jeton_register::disk::{Disk, FaultDisk};
+use jeton_wal::disk::{Disk, FaultDisk};
 
 /// How many earlier states are kept, for a store that forgets its last steps.
 const EARLIER_MAX: usize = 6;

@@ -66,7 +66,6 @@ const PENDING: &[&str] = &[
     "crates/register-postgres/tests/",
     "crates/register-raft/src/",
     "crates/register-raft/tests/",
-    "crates/register/benches/",
     "crates/register/src/",
     "crates/register/tests/",
     "crates/server/src/",

@@ -4,8 +4,8 @@ use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 
 use jeton_auth::{Access, may_listen};
-use jeton_register::disk::{Disk, LockError, RealDisk};
 use jeton_server::tls::Tls;
+use jeton_wal::disk::{Disk, LockError, RealDisk};
 
 use super::Finding;
 use crate::config::Settings;

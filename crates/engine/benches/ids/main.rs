@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jeton_engine::ids::{Entry, IdIndex, Key, sort};
-use jeton_register::disk::RealDisk;
+use jeton_wal::disk::RealDisk;
 
 /// How many ids the engine collects before it adds them.
 const RUN_IDS: u64 = 131_072;

@@ -12,7 +12,7 @@ use jeton_core::{
 use jeton_engine::ids::IdIndex;
 use jeton_engine::values::MemoryValues;
 use jeton_engine::{Request, Response, Shard, Stores};
-use jeton_register::disk::RealDisk;
+use jeton_wal::disk::RealDisk;
 
 use crate::callers::{COUNTERS, scatter};
 use crate::jeton::{Memory, uuid7};

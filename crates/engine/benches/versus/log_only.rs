@@ -10,9 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use jeton_register::disk::RealDisk;
-use jeton_register::embedded::{Embedded, Options};
-use jeton_register::{Batch, Failure, Log, Registers, Slot, Written};
+use jeton_wal::disk::RealDisk;
+use jeton_wal::{Batch, DurableAt, LogId, Options, Slot, Wal};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::callers::Contender;
@@ -20,13 +19,12 @@ use crate::callers::Contender;
 /// About what an entry with one addition takes.
 const ENTRY_BYTES: usize = 68;
 
-/// Registers that are kept before the log is trimmed: as much as the engine keeps.
+/// Entries that are kept before the log is trimmed: as many as the engine keeps.
 const KEPT: u64 = 500_000;
 
 const IN_FLIGHT_MAX: usize = 4;
 
 type Ask = (u64, oneshot::Sender<()>);
-type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
 
 pub struct BareLog {
     queue: mpsc::Sender<Ask>,
@@ -35,38 +33,39 @@ pub struct BareLog {
 impl BareLog {
     pub fn open(folder: &Path) -> Self {
         let disk = RealDisk::new(folder).expect("a folder");
-        let registers = Arc::new(Embedded::open(disk, Options::default()).expect("a log"));
+        let log = Arc::new(Wal::open(disk, Options::default()).expect("a log"));
         let (queue, asks) = mpsc::channel(8192);
         let (done, trims) = std::sync::mpsc::channel::<Vec<u64>>();
-        let trimmer = registers.clone();
+        let trimmer = log.clone();
         std::thread::spawn(move || {
             for slots in trims {
                 let trims = slots.iter().zip(0..).filter(|(slot, _)| **slot > 0);
-                let trims: Vec<_> =
-                    trims.map(|(slot, log)| trimmer.trim(Log::partition(log), Slot(*slot))).collect();
-                trims.into_iter().for_each(|trim| futures_executor::block_on(trim).expect("trimmed"));
+                let trims: Vec<_> = trims.map(|(slot, log)| (LogId(log), Slot(*slot))).collect();
+                let trimmed = trimmer.trim(&trims).expect("space for trims");
+                futures_executor::block_on(trimmed).expect("trimmed");
             }
         });
-        std::thread::spawn(move || futures_executor::block_on(serve(registers, asks, done)));
+        std::thread::spawn(move || futures_executor::block_on(serve(log, asks, done)));
         Self { queue }
     }
 }
 
 async fn serve(
-    registers: Arc<Embedded<RealDisk>>,
+    log: Arc<Wal<RealDisk>>,
     mut asks: mpsc::Receiver<Ask>,
     trims: std::sync::mpsc::Sender<Vec<u64>>,
 ) {
-    let mut in_flight: VecDeque<(Writing, Vec<oneshot::Sender<()>>)> = VecDeque::new();
+    let mut in_flight: VecDeque<(DurableAt, Vec<oneshot::Sender<()>>)> = VecDeque::new();
     let mut received: Vec<Ask> = Vec::new();
     let mut slots = vec![0; 256];
     let mut since = 0;
     loop {
         let written = poll_fn(|context| {
             if let Some((writing, _)) = in_flight.front_mut()
-                && let Poll::Ready(written) = writing.as_mut().poll(context)
+                && let Poll::Ready(written) = Pin::new(writing).poll(context)
             {
-                return Poll::Ready(Some(written.expect("written")));
+                written.expect("written");
+                return Poll::Ready(Some(()));
             }
             if in_flight.len() >= IN_FLIGHT_MAX {
                 return Poll::Pending;
@@ -74,8 +73,7 @@ async fn serve(
             asks.poll_recv_many(context, &mut received, 2048).map(|_| None)
         })
         .await;
-        if let Some(written) = written {
-            assert!(written.iter().all(|one| *one == Written::Fresh));
+        if written.is_some() {
             let (_, answers) = in_flight.pop_front().expect("it was polled");
             for answer in answers {
                 let _ = answer.send(());
@@ -85,14 +83,14 @@ async fn serve(
         if received.is_empty() {
             return;
         }
-        // One register per partition, as the engine has one entry: what comes for one partition goes together.
+        // One entry per partition, as in the engine: what comes for one partition goes together.
         received.sort_unstable_by_key(|(counter, _)| counter % 256);
         let mut batch = Batch::new();
         for group in received.chunk_by(|a, b| a.0 % 256 == b.0 % 256) {
             let partition = (group[0].0 % 256) as u16;
             slots[usize::from(partition)] += 1;
             let slot = Slot(slots[usize::from(partition)]);
-            batch.push_with(Log::partition(partition), slot, |bytes| {
+            batch.push_with(LogId(partition), slot, |bytes| {
                 bytes.resize(bytes.len() + group.len() * ENTRY_BYTES, 7)
             });
         }
@@ -101,9 +99,9 @@ async fn serve(
             since = 0;
             let _ = trims.send(slots.iter().map(|slot: &u64| slot.saturating_sub(8)).collect());
         }
-        let permit = registers.admit(batch.len(), batch.value_bytes()).expect("room");
+        let reservation = log.reserve(batch.len(), batch.entry_bytes()).expect("space");
         let answers = received.drain(..).map(|(_, answer)| answer).collect();
-        in_flight.push_back((Box::pin(registers.write(batch, permit)), answers));
+        in_flight.push_back((log.append(&batch, reservation).expect("a batch with a reservation"), answers));
     }
 }
 

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use super::file_cache::FileCache;
 use super::{Error, OPEN_FILES_MAX};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use jeton_register::disk::is_want_of_room;
+use jeton_wal::disk::is_out_of_space;
 
 /// An error of the id index. The index is unchanged, and a retry is safe.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum Error {
 
 impl Error {
     /// Whether space or file handles ran out: the same call can succeed later.
-    pub fn is_want_of_room(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if is_want_of_room(source))
+    pub fn is_out_of_space(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_out_of_space(source))
     }
 }

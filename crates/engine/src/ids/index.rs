@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use jeton_core::mutated;
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use super::bucket::buckets_for;
 use super::directory::{Store, io_error, run_number};
@@ -77,7 +77,7 @@ impl<D: Disk> IdIndex<D> {
                 manifest::prepare(&store, &manifest.encode()?).and_then(|()| manifest::publish(&store));
             match published {
                 // They take space but do no harm: the next start tries again.
-                Err(error) if error.is_want_of_room() => removable = false,
+                Err(error) if error.is_out_of_space() => removable = false,
                 other => other?,
             }
         }

@@ -13,7 +13,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use jeton_register::disk::{Disk, DiskFile};
+use jeton_wal::disk::{Disk, DiskFile};
 
 use super::directory::{Store, io_error, read_error};
 use super::encoding::Reader;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use super::Error;
 use super::bucket::buckets_for;

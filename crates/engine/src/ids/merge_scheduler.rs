@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use super::index::lock;
 use super::merge::{Merge, Merged};
@@ -102,7 +102,7 @@ impl<D: Disk> IdIndex<D> {
 
 #[cfg(test)]
 mod tests {
-    use jeton_register::disk::FaultDisk;
+    use jeton_wal::disk::FaultDisk;
 
     use super::*;
     use crate::ids::{Entry, Key, TIER_RUNS};
@@ -151,7 +151,7 @@ mod tests {
         assert!(index.merge(1).unwrap(), "the merge has begun");
         assert_eq!(index.drop_expired(2).unwrap(), 1);
         assert!(disk.bytes("ids/manifest").is_some());
-        let left: Vec<String> = jeton_register::disk::Disk::list(&disk, "ids").unwrap();
+        let left: Vec<String> = jeton_wal::disk::Disk::list(&disk, "ids").unwrap();
         assert_eq!(left, ["manifest"]);
         assert!(!index.merge(1).unwrap());
     }
@@ -162,7 +162,7 @@ mod tests {
         let index = full_tier(&disk);
         // Create, records, directory, header, sync; then the manifest is created.
         disk.fail_at(6, std::io::ErrorKind::StorageFull);
-        assert!(index.merge(u64::MAX).unwrap_err().is_want_of_room());
+        assert!(index.merge(u64::MAX).unwrap_err().is_out_of_space());
         assert_eq!(index.stats().runs, TIER_RUNS);
         let before = disk.operations();
         assert!(!index.merge(u64::MAX).unwrap());

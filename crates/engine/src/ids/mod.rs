@@ -18,7 +18,7 @@
 //!   written again under another name, from memory or from durable runs; so is a run that was new when a sync
 //!   of names failed, and the manifest is renamed again.
 //! - *Readers never wait.* They use a list of runs that never changes.
-//! - All I/O goes through [`Disk`](jeton_register::disk::Disk). There is no clock, no random number and no
+//! - All I/O goes through [`Disk`](jeton_wal::disk::Disk). There is no clock, no random number and no
 //!   thread here.
 //!
 //! A run is one file, all numbers little-endian:

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jeton_register::disk::{Disk, DiskFile};
+use jeton_wal::disk::{Disk, DiskFile};
 
 use super::bucket::{self, Bucket, ENTRY_BYTES, bucket_of, sum};
 use super::directory::{Store, read_error};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use super::Error;
 use super::bucket::{ENTRY_BYTES, Record};

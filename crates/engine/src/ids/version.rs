@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use super::TIER_RUNS;
 use super::manifest::{Manifest, ManifestEntry};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use jeton_register::disk::{Disk, DiskFile};
+use jeton_wal::disk::{Disk, DiskFile};
 
 use super::bucket::{Bucket, bucket_of, sum};
 use super::directory::{Store, io_error};

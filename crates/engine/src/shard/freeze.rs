@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jeton_core::{Timestamp, mutated};
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use super::{Shard, Slots};
 use crate::id_memtable::Ids;

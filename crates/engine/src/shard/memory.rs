@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jeton_core::codec::Reader;
 use jeton_core::{Cell, DedupRecord, Generation, IdKey, StateReader, StateWriter, Value, mutated};
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use crate::cache::Cache;
 use crate::id_memtable::IdMemtable;

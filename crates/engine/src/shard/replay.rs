@@ -4,7 +4,7 @@ use jeton_core::{
     Catalog, Hashes, LogItem, PartitionId, RecomputeError, complete, log_entry, mutated,
     restore_branch_dedup, restore_dedup,
 };
-use jeton_register::disk::Disk;
+use jeton_wal::disk::Disk;
 
 use super::Shard;
 use super::memory::ReplayWriter;

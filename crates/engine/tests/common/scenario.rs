@@ -12,9 +12,8 @@ use jeton_engine::values::MemoryValues;
 use jeton_engine::{
     CheckpointPositions, Checkpointer, Options, Request, Shard, StoredFilters, Stores, find, replay_log,
 };
-use jeton_register::Registers;
-use jeton_register::disk::FaultDisk;
-use jeton_register::memory::Memory;
+use jeton_wal::Wal;
+use jeton_wal::disk::FaultDisk;
 
 /// The secret of the store.
 pub const SECRET: [u8; 16] = *b"secret of a test";
@@ -39,7 +38,7 @@ pub fn settings(window: Duration) -> TableSettings {
 
 /// A store in memory, without threads.
 pub struct Scenario {
-    pub registers: Arc<Memory>,
+    pub log: Arc<Wal<FaultDisk>>,
     pub stores: Stores<MemoryValues, FaultDisk>,
     /// What the id index was told to keep for whoever opens it.
     note: RefCell<Vec<u8>>,
@@ -50,17 +49,18 @@ impl Scenario {
     pub fn new() -> Self {
         let (ids, _) = IdIndex::open(Arc::new(FaultDisk::new()), "ids").unwrap();
         let stores = Stores { values: Arc::new(MemoryValues::default()), ids: Arc::new(ids) };
-        Self { registers: Arc::new(Memory::new()), stores, note: RefCell::default() }
+        let log = Wal::open(FaultDisk::new(), jeton_wal::Options::small(1 << 20)).unwrap();
+        Self { log: Arc::new(log), stores, note: RefCell::default() }
     }
 
     /// Starts, as after a crash: tables, and a shard of all partitions.
-    pub fn start(&self) -> (Tables<Memory>, Shard<MemoryValues, FaultDisk>) {
-        let found = find(&*self.registers, &self.stores, &self.note.borrow(), || SECRET).unwrap();
+    pub fn start(&self) -> (Tables<Wal<FaultDisk>>, Shard<MemoryValues, FaultDisk>) {
+        let found = find(&*self.log, &self.stores, &self.note.borrow(), || SECRET).unwrap();
         let catalog = Arc::new(found.catalog);
         let options = Options { shards: 1, ..Options::default() };
         let known = (found.secret, found.partitions, &found.kept);
-        let mut recovered = replay_log(&*self.registers, &self.stores, &catalog, known, &options).unwrap();
-        let tables = Tables::new(self.registers.clone(), catalog, found.catalog_version);
+        let mut recovered = replay_log(&*self.log, &self.stores, &catalog, known, &options).unwrap();
+        let tables = Tables::new(self.log.clone(), catalog, found.catalog_version);
         (tables, recovered.shards.pop().unwrap())
     }
 
@@ -68,7 +68,7 @@ impl Scenario {
     pub fn add(
         &self,
         shard: &mut Shard<MemoryValues, FaultDisk>,
-        tables: &Tables<Memory>,
+        tables: &Tables<Wal<FaultDisk>>,
         id: &str,
         now: Timestamp,
     ) -> bool {
@@ -77,16 +77,21 @@ impl Scenario {
         let request = Request::apply(operation, &Secret::new(SECRET), &mut Vec::new());
         let catalog = tables.catalog().load();
         let Some(batch) = shard.process(&catalog, &[(&request, ())], now, |_, _, _| ()) else { return false };
-        let permit = self.registers.admit(1, batch.value_bytes()).unwrap();
-        block_on(self.registers.write(batch, permit)).unwrap();
+        let reservation = self.log.reserve(1, batch.entry_bytes()).unwrap();
+        block_on(self.log.append(&batch, reservation).unwrap()).unwrap();
         shard.durable(shard.last_batch());
         true
     }
 
     /// Stores everything for the first time, so that nothing is left to be replayed.
-    pub fn store(&self, shard: &mut Shard<MemoryValues, FaultDisk>, tables: &Tables<Memory>, now: Timestamp) {
+    pub fn store(
+        &self,
+        shard: &mut Shard<MemoryValues, FaultDisk>,
+        tables: &Tables<Wal<FaultDisk>>,
+        now: Timestamp,
+    ) {
         let none = (CheckpointPositions::default(), StoredFilters::default());
-        let mut keeper = Checkpointer::new(self.registers.clone(), self.stores.clone(), none, 1 << 20);
+        let mut keeper = Checkpointer::new(self.log.clone(), self.stores.clone(), none, 1 << 20);
         keeper.store_ids(&shard.freeze_ids()).unwrap();
         shard.freeze_values(now);
         keeper.store_values(&mut shard.copy_values(1_000).unwrap()).unwrap();
@@ -96,13 +101,13 @@ impl Scenario {
     }
 
     /// The cell that is added to.
-    pub fn cell(&self, tables: &Tables<Memory>) -> Cell {
+    pub fn cell(&self, tables: &Tables<Wal<FaultDisk>>) -> Cell {
         let table = tables.catalog().load().find("t").unwrap().id;
         Cell::new(&Secret::new(SECRET), table, b"row", &Column::unnamed()).unwrap()
     }
 
-    /// The length of a row of the registers.
-    pub fn bytes(&self, row: &str) -> usize {
-        block_on(self.registers.get_row(row)).unwrap().unwrap().bytes.len()
+    /// The length of a blob.
+    pub fn bytes(&self, blob: &str) -> usize {
+        self.log.get_blob(blob).unwrap().unwrap().bytes.len()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jeton_engine::ids::{Entry, Error, IdIndex, Key, NewRun, sort};
-use jeton_register::disk::{Disk, FaultDisk};
+use jeton_wal::disk::{Disk, FaultDisk};
 
 pub const FOLDER: &str = "data/ids";
 

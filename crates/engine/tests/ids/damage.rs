@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jeton_engine::ids::{Error, IdIndex};
-use jeton_register::disk::{Disk, FaultDisk};
+use jeton_wal::disk::{Disk, FaultDisk};
 
 use super::common::*;
 
@@ -100,7 +100,7 @@ fn a_run_that_was_cut_or_grew_is_noticed() {
     let (disk, run, _) = sample();
     let bytes = disk.bytes(&run).unwrap();
     for content in [&bytes[..bytes.len() - 1], &[&bytes[..], &[0]].concat(), &bytes[..10], &[]] {
-        use jeton_register::disk::DiskFile;
+        use jeton_wal::disk::DiskFile;
         disk.create(&run, 0).unwrap().write_at(content, 0).unwrap();
         assert!(matches!(try_open(&disk), Err(Error::Damaged { .. })), "{} bytes", content.len());
     }

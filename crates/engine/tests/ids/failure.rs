@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use jeton_engine::ids::{Error, IdIndex};
-use jeton_register::disk::FaultDisk;
+use jeton_wal::disk::FaultDisk;
 
 use super::common::*;
 

@@ -1,6 +1,6 @@
 //! The on-disk format is frozen: a change needs a new version.
 
-use jeton_register::disk::FaultDisk;
+use jeton_wal::disk::FaultDisk;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::common::*;

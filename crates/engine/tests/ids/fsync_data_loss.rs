@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use jeton_engine::ids::{Error, IdIndex};
-use jeton_register::disk::{Disk, DiskFile, LockError};
+use jeton_wal::disk::{Disk, DiskFile, LockError};
 
 use super::common::*;
 

@@ -1,7 +1,7 @@
 //! Random histories against a plain map.
 
 use jeton_engine::ids::Entry;
-use jeton_register::disk::FaultDisk;
+use jeton_wal::disk::FaultDisk;
 use proptest::prelude::*;
 
 use super::common::*;

@@ -1,7 +1,7 @@
 //! Without disk space or file handles: a clear error, and everything works again later.
 
 use jeton_engine::ids::{OPEN_FILES_MAX, TIER_RUNS};
-use jeton_register::disk::FaultDisk;
+use jeton_wal::disk::FaultDisk;
 
 use super::common::*;
 
@@ -19,25 +19,25 @@ fn a_full_disk_loses_nothing() {
     let run_bytes = index.add(&more).unwrap()[0].bytes();
 
     for room in (0..run_bytes).step_by(37) {
-        disk.set_room(Some(room));
+        disk.set_free_space(Some(room));
         let error = index.add(&more).map(drop).unwrap_err();
-        assert!(error.is_want_of_room(), "add with room for {room}: {error}");
+        assert!(error.is_out_of_space(), "add with room for {room}: {error}");
         let error = index.merge(u64::MAX).unwrap_err();
-        assert!(error.is_want_of_room(), "merge with room for {room}: {error}");
+        assert!(error.is_out_of_space(), "merge with room for {room}: {error}");
         assert_no_leftovers(&disk, &index);
     }
-    disk.set_room(None);
+    disk.set_free_space(None);
     let mut runs = index.add(&more).unwrap();
     for room in 0..100 {
-        disk.set_room(Some(room));
+        disk.set_free_space(Some(room));
         let error = index.commit(&mut runs, b"after").unwrap_err();
-        assert!(error.is_want_of_room(), "commit with room for {room}: {error}");
+        assert!(error.is_out_of_space(), "commit with room for {room}: {error}");
         assert_eq!(runs.len(), 1);
         assert_eq!(index.find(&key(205), [0]).unwrap(), None);
     }
     assert_eq!(difference(&index, &contents, 1, 230), None);
 
-    disk.set_room(None);
+    disk.set_free_space(None);
     index.commit(&mut runs, b"after").unwrap();
     remember(&mut contents, &more);
     assert!(!index.merge(u64::MAX).unwrap());
@@ -50,7 +50,7 @@ fn a_full_disk_loses_nothing() {
 fn uncommitted_runs_leave_no_file() {
     let disk = FaultDisk::new();
     let (index, _) = open(&disk);
-    disk.set_room(Some(10_000));
+    disk.set_free_space(Some(10_000));
     for number in 0..1000 {
         drop(index.add(&entries(number, 0..50)).unwrap());
     }
@@ -75,7 +75,7 @@ fn a_lookup_without_file_handles_fails_and_recovers() {
             false
         }
         Err(error) => {
-            assert!(error.is_want_of_room(), "{error}");
+            assert!(error.is_out_of_space(), "{error}");
             true
         }
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jeton_engine::ids::IdIndex;
-use jeton_register::disk::{Disk, DiskFile, FaultDisk, RealDisk};
+use jeton_wal::disk::{Disk, DiskFile, FaultDisk, RealDisk};
 
 use super::common::*;
 

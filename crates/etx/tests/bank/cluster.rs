@@ -8,7 +8,7 @@ use jeton_etx::{
     AttemptNumber, ClientOutcome, Coordinator, CoordinatorId, Options, PeerStatus, Peers, RequestId,
     TransactionService as _,
 };
-use jeton_register::memory::Memory;
+use jeton_register::memory::MemoryRegisters;
 use tokio::runtime::Runtime;
 
 use crate::bank::{Bank, CLUSTER, Transfer, Transfers};
@@ -17,7 +17,7 @@ use crate::bank::{Bank, CLUSTER, Transfer, Transfers};
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 struct ServerRuntime {
-    server: Arc<Coordinator<Memory>>,
+    server: Arc<Coordinator<MemoryRegisters>>,
     runtime: Runtime,
 }
 
@@ -25,7 +25,7 @@ struct ServerRuntime {
 type Servers = Arc<Mutex<Vec<Option<ServerRuntime>>>>;
 
 pub struct Cluster {
-    registers: Arc<Memory>,
+    registers: Arc<MemoryRegisters>,
     lives: Servers,
     incarnations: Mutex<u64>,
 }
@@ -33,7 +33,8 @@ pub struct Cluster {
 impl Cluster {
     pub fn start(bank: &Bank, servers: usize) -> Self {
         let lives: Servers = Arc::new(Mutex::new((0..servers).map(|_| None).collect()));
-        let cluster = Self { registers: Arc::new(Memory::new()), lives, incarnations: Mutex::new(0) };
+        let cluster =
+            Self { registers: Arc::new(MemoryRegisters::new()), lives, incarnations: Mutex::new(0) };
         for number in 0..servers {
             cluster.restart(bank, number);
         }
@@ -72,7 +73,7 @@ impl Cluster {
         }
     }
 
-    fn server(&self, number: usize) -> Option<(Arc<Coordinator<Memory>>, tokio::runtime::Handle)> {
+    fn server(&self, number: usize) -> Option<(Arc<Coordinator<MemoryRegisters>>, tokio::runtime::Handle)> {
         let lives = self.lives.lock().unwrap();
         let life = lives[number % lives.len()].as_ref()?;
         Some((Arc::clone(&life.server), life.runtime.handle().clone()))

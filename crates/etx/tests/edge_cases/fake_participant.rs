@@ -11,8 +11,8 @@ use jeton_etx::{
     PreparedBranch, ProcedureCall, ProcedureLogic, ProcedureResult, QueryResult, RequestId, Resource,
     ResourceError, Value, Vote, Xid,
 };
-use jeton_register::memory::Memory;
-use jeton_register::{Batch, Extent, Log, Permit, Registers, Row, Slot, Space, Written};
+use jeton_register::memory::MemoryRegisters;
+use jeton_register::{Batch, Extent, LogId, LogKind, Registers, Slot, WritePermit, WriteResult};
 use tokio::sync::watch;
 
 pub const CLUSTER: u32 = 5;
@@ -216,14 +216,14 @@ impl ProcedureLogic for Both {
 /// Registers that can be switched to full.
 #[derive(Default)]
 pub struct BoundedRegisters {
-    inner: Memory,
+    inner: MemoryRegisters,
     pub is_full: AtomicBool,
 }
 
 impl Registers for BoundedRegisters {
-    fn admit(&self, writes: usize, bytes: usize) -> Result<Permit, jeton_register::Failure> {
+    fn admit(&self, writes: usize, bytes: usize) -> Result<WritePermit, jeton_register::Error> {
         match self.is_full.load(Ordering::SeqCst) {
-            true => Err(jeton_register::Failure::Full("they are bounded".into())),
+            true => Err(jeton_register::Error::Full("they are bounded".into())),
             false => self.inner.admit(writes, bytes),
         }
     }
@@ -231,52 +231,52 @@ impl Registers for BoundedRegisters {
     fn write(
         &self,
         batch: Batch,
-        permit: Permit,
-    ) -> impl Future<Output = Result<Vec<Written>, jeton_register::Failure>> + Send + 'static {
+        permit: WritePermit,
+    ) -> impl Future<Output = Result<Vec<WriteResult>, jeton_register::Error>> + Send + 'static {
         self.inner.write(batch, permit)
     }
 
     fn read(
         &self,
-        log: Log,
+        log: LogId,
         from: Slot,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, jeton_register::Failure>> + Send {
+    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, jeton_register::Error>> + Send {
         self.inner.read(log, from, limit)
     }
 
-    fn extent(&self, log: Log) -> impl Future<Output = Result<Extent, jeton_register::Failure>> + Send {
+    fn extent(&self, log: LogId) -> impl Future<Output = Result<Extent, jeton_register::Error>> + Send {
         self.inner.extent(log)
     }
 
     fn trim(
         &self,
-        log: Log,
+        log: LogId,
         through: Slot,
-    ) -> impl Future<Output = Result<(), jeton_register::Failure>> + Send {
+    ) -> impl Future<Output = Result<(), jeton_register::Error>> + Send {
         self.inner.trim(log, through)
     }
 
     fn retire(
         &self,
-        space: Space,
+        space: LogKind,
         below: u128,
-    ) -> impl Future<Output = Result<(), jeton_register::Failure>> + Send {
+    ) -> impl Future<Output = Result<(), jeton_register::Error>> + Send {
         self.inner.retire(space, below)
     }
 
-    fn put_row(
+    fn put_blob(
         &self,
         name: &str,
-        row: Row,
-    ) -> impl Future<Output = Result<bool, jeton_register::Failure>> + Send {
-        self.inner.put_row(name, row)
+        blob: jeton_register::Blob,
+    ) -> impl Future<Output = Result<bool, jeton_register::Error>> + Send {
+        self.inner.put_blob(name, blob)
     }
 
-    fn get_row(
+    fn get_blob(
         &self,
         name: &str,
-    ) -> impl Future<Output = Result<Option<Row>, jeton_register::Failure>> + Send {
-        self.inner.get_row(name)
+    ) -> impl Future<Output = Result<Option<jeton_register::Blob>, jeton_register::Error>> + Send {
+        self.inner.get_blob(name)
     }
 }

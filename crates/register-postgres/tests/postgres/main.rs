@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test's helper cannot do fails the test")]
 
-mod hardship;
-mod opening;
+mod open;
 mod races;
+mod server_failures;
 mod suite;
 mod support;
 mod tables;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use jeton_register::block_on;
-use jeton_register::conformance::{Terms, conformance};
+use futures_executor::block_on;
+use jeton_register::conformance::{EngineLimits, conformance};
 use jeton_register_postgres::{Options, PostgresRegisters};
 use jeton_testbed::{Postgres, Proxy};
 
@@ -37,7 +37,7 @@ fn meanwhile(url: &str, options: &Options, every: u64, mut trouble: impl FnMut(u
             unreachable!("numbers do not end")
         });
         let guard = Done(&done);
-        block_on(conformance(Terms::default(), open));
+        block_on(conformance(EngineLimits::default(), open));
         drop(guard);
         troubling.join().unwrap()
     })
@@ -55,7 +55,7 @@ impl Drop for Done<'_> {
 #[test]
 fn on_a_server_that_is_well() {
     let place = Place::new();
-    let passed = block_on(conformance(Terms::default(), async || place.open()));
+    let passed = block_on(conformance(EngineLimits::default(), async || place.open()));
     assert!(passed.len() >= 20, "{passed:?}");
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use jeton_register::{Batch, Extent, Failure, Log, Permit, Registers, Row, Slot, Space, Written, block_on};
+use futures_executor::block_on;
+use jeton_register::{Batch, Blob, Error, Extent, LogId, LogKind, Registers, Slot, WritePermit, WriteResult};
 use jeton_register_postgres::{Options, PostgresRegisters, create_schema};
 use jeton_testbed::Postgres;
 use tempfile::TempDir;
@@ -71,7 +72,7 @@ impl Hand {
     }
 }
 
-pub fn batch_of(writes: &[(Log, u64, &[u8])]) -> Batch {
+pub fn batch_of(writes: &[(LogId, u64, &[u8])]) -> Batch {
     let mut batch = Batch::new();
     for (log, slot, value) in writes {
         batch.push(*log, Slot(*slot), value);
@@ -80,14 +81,14 @@ pub fn batch_of(writes: &[(Log, u64, &[u8])]) -> Batch {
 }
 
 /// What a batch came to, when it is known.
-pub type Writing = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
+pub type Writing = Pin<Box<dyn Future<Output = Result<Vec<WriteResult>, Error>> + Send>>;
 
-pub fn write(engine: &PostgresRegisters, writes: &[(Log, u64, &[u8])]) -> Writing {
-    Box::pin(engine.write(batch_of(writes), Permit::unlimited()))
+pub fn write(engine: &PostgresRegisters, writes: &[(LogId, u64, &[u8])]) -> Writing {
+    Box::pin(engine.write(batch_of(writes), WritePermit::unlimited()))
 }
 
-pub fn taken(value: &'static [u8]) -> Written {
-    Written::Taken(value.into())
+pub fn taken(value: &'static [u8]) -> WriteResult {
+    WriteResult::Taken(value.into())
 }
 
 /// An engine whose answers are counted, so that others can wait until it got somewhere.
@@ -99,8 +100,8 @@ pub struct Counted {
 impl Counted {
     async fn count<T>(
         answers: Arc<AtomicU64>,
-        answer: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let answer = answer.await;
         answers.fetch_add(u64::from(answer.is_ok()), Ordering::Relaxed);
         answer
@@ -108,40 +109,40 @@ impl Counted {
 }
 
 impl Registers for Counted {
-    fn admit(&self, writes: usize, value_bytes: usize) -> Result<Permit, Failure> {
+    fn admit(&self, writes: usize, value_bytes: usize) -> Result<WritePermit, Error> {
         self.engine.admit(writes, value_bytes)
     }
 
     fn write(
         &self,
         batch: Batch,
-        permit: Permit,
-    ) -> impl Future<Output = Result<Vec<Written>, Failure>> + Send + 'static {
+        permit: WritePermit,
+    ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static {
         Self::count(Arc::clone(&self.answers), self.engine.write(batch, permit))
     }
 
-    async fn read(&self, log: Log, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Failure> {
+    async fn read(&self, log: LogId, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Error> {
         Self::count(Arc::clone(&self.answers), self.engine.read(log, from, limit)).await
     }
 
-    async fn extent(&self, log: Log) -> Result<Extent, Failure> {
+    async fn extent(&self, log: LogId) -> Result<Extent, Error> {
         Self::count(Arc::clone(&self.answers), self.engine.extent(log)).await
     }
 
-    async fn trim(&self, log: Log, through: Slot) -> Result<(), Failure> {
+    async fn trim(&self, log: LogId, through: Slot) -> Result<(), Error> {
         Self::count(Arc::clone(&self.answers), self.engine.trim(log, through)).await
     }
 
-    async fn retire(&self, space: Space, below: u128) -> Result<(), Failure> {
+    async fn retire(&self, space: LogKind, below: u128) -> Result<(), Error> {
         Self::count(Arc::clone(&self.answers), self.engine.retire(space, below)).await
     }
 
-    async fn put_row(&self, name: &str, row: Row) -> Result<bool, Failure> {
-        Self::count(Arc::clone(&self.answers), self.engine.put_row(name, row)).await
+    async fn put_blob(&self, name: &str, row: Blob) -> Result<bool, Error> {
+        Self::count(Arc::clone(&self.answers), self.engine.put_blob(name, row)).await
     }
 
-    async fn get_row(&self, name: &str) -> Result<Option<Row>, Failure> {
-        Self::count(Arc::clone(&self.answers), self.engine.get_row(name)).await
+    async fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error> {
+        Self::count(Arc::clone(&self.answers), self.engine.get_blob(name)).await
     }
 }
 
@@ -149,9 +150,9 @@ impl Registers for Counted {
 pub const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
 
 /// Somebody who writes a register and does not commit: whoever writes the same one waits.
-pub fn hold(place: &Place, log: Log, slot: u64) -> Hand {
+pub fn hold(place: &Place, log: LogId, slot: u64) -> Hand {
     let hand = place.client();
-    let (space, id) = (log.space as i16, log.id);
+    let (space, id) = (log.kind as i16, log.id);
     let id = format!(
         "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
         id >> 96,

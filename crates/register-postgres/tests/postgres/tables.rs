@@ -1,6 +1,7 @@
 //! What is left in the tables.
 
-use jeton_register::{Extent, Log, Registers, Slot, Space, block_on};
+use futures_executor::block_on;
+use jeton_register::{Extent, LogId, LogKind, Registers, Slot};
 
 use super::support::{Place, write};
 
@@ -10,22 +11,22 @@ fn retired_sessions_leave_one_mark() {
     let engine = place.open();
     for first in (0..25_000).step_by(2500) {
         let sessions: Vec<_> =
-            (first..first + 2500).map(|id| (Log::transaction(id), 1, b"value".as_slice())).collect();
+            (first..first + 2500).map(|id| (LogId::transaction(id), 1, b"value".as_slice())).collect();
         block_on(write(&engine, &sessions)).unwrap();
     }
     for id in 0..50 {
-        block_on(engine.trim(Log::transaction(id), Slot(1))).unwrap();
+        block_on(engine.trim(LogId::transaction(id), Slot(1))).unwrap();
     }
-    block_on(write(&engine, &[(Log::partition(1), 1, b"kept")])).unwrap();
-    block_on(engine.trim(Log::partition(2), Slot(1))).unwrap();
-    block_on(engine.retire(Space::Transaction, 24_999)).unwrap();
+    block_on(write(&engine, &[(LogId::partition(1), 1, b"kept")])).unwrap();
+    block_on(engine.trim(LogId::partition(2), Slot(1))).unwrap();
+    block_on(engine.retire(LogKind::Transaction, 24_999)).unwrap();
     let hand = place.client();
     assert_eq!(hand.count("SELECT count(*) FROM jeton_register"), 2);
     assert_eq!(hand.count("SELECT count(*) FROM jeton_trim"), 1);
     assert_eq!(hand.count("SELECT count(*) FROM jeton_retired"), 1);
-    assert_eq!(block_on(engine.extent(Log::transaction(24_998))), Ok(Extent::RETIRED));
+    assert_eq!(block_on(engine.extent(LogId::transaction(24_998))), Ok(Extent::RETIRED));
     let last = Extent { trimmed: Slot::ZERO, last: Slot(1) };
-    assert_eq!(block_on(engine.extent(Log::transaction(24_999))), Ok(last));
+    assert_eq!(block_on(engine.extent(LogId::transaction(24_999))), Ok(last));
 }
 
 #[test]
@@ -43,13 +44,13 @@ fn registers_are_found_by_their_keys_however_many_there_are() {
     drop(place.open());
     let before = hand.count(scans);
     for id in 50_000..50_200 {
-        let log = Log::transaction(id);
+        let log = LogId::transaction(id);
         block_on(write(&engine, &[(log, 1, b"other"), (log, 65, b"new")])).unwrap();
         block_on(engine.read(log, Slot(2), 10)).unwrap();
         block_on(engine.extent(log)).unwrap();
         block_on(engine.trim(log, Slot(2))).unwrap();
     }
-    block_on(engine.retire(Space::Transaction, 60_000)).unwrap();
+    block_on(engine.retire(LogKind::Transaction, 60_000)).unwrap();
     drop(engine);
     hand.await_count("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jeton'", 0);
     assert_eq!(hand.count(scans), before, "a table was read from end to end");

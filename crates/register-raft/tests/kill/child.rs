@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use jeton_register::{Batch, Failure, Log, Registers, Slot, Written, block_on};
+use futures_executor::block_on;
+use jeton_register::{Batch, Error, LogId, Registers, Slot, WriteResult};
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret, Settings, Timing};
 
 /// The logs that writers race in, one of each member in each.
@@ -61,7 +62,7 @@ pub fn run(arguments: &[String]) {
     }
     teller.join().unwrap();
     for log in 0..LOGS {
-        tell_all(&member, Log::partition(log));
+        tell_all(&member, LogId::partition(log));
     }
     say("done");
     // The others may still ask: until it is killed.
@@ -80,7 +81,7 @@ fn tell_leader(member: &RaftRegisters, finish: &AtomicBool) {
 /// Writes slot after slot, from the first that is empty.
 fn race(member: &RaftRegisters, log: u16, me: u64, finish: &AtomicBool) {
     let from = loop {
-        match block_on(member.extent(Log::partition(log))) {
+        match block_on(member.extent(LogId::partition(log))) {
             Ok(extent) => break extent.last.0 + 1,
             Err(_) if finish.load(Ordering::SeqCst) => return,
             Err(_) => {}
@@ -94,15 +95,15 @@ fn race(member: &RaftRegisters, log: u16, me: u64, finish: &AtomicBool) {
                 return;
             }
             let mut batch = Batch::new();
-            batch.push(Log::partition(log), Slot(slot), mine.as_bytes());
+            batch.push(LogId::partition(log), Slot(slot), mine.as_bytes());
             let permit = member.admit(1, mine.len()).unwrap();
             match block_on(member.write(batch, permit)).as_deref() {
-                Ok([Written::Fresh]) => say(&format!("told {log} {slot} {mine}")),
-                Ok([Written::Taken(value)]) => {
+                Ok([WriteResult::Fresh]) => say(&format!("told {log} {slot} {mine}")),
+                Ok([WriteResult::Taken(value)]) => {
                     say(&format!("told {log} {slot} {}", String::from_utf8_lossy(value)));
                 }
                 Ok(other) => panic!("nothing is trimmed: {other:?}"),
-                Err(Failure::Busy(_) | Failure::Unavailable(_) | Failure::Unknown(_)) => continue,
+                Err(Error::Busy(_) | Error::Unavailable(_) | Error::Unknown(_)) => continue,
                 Err(failure) => panic!("{failure}"),
             }
             break;
@@ -110,7 +111,7 @@ fn race(member: &RaftRegisters, log: u16, me: u64, finish: &AtomicBool) {
     }
 }
 
-fn tell_all(member: &RaftRegisters, log: Log) {
+fn tell_all(member: &RaftRegisters, log: LogId) {
     let mut from = Slot(1);
     loop {
         match block_on(member.read(log, from, 1000)) {
@@ -121,7 +122,7 @@ fn tell_all(member: &RaftRegisters, log: Log) {
                     say(&format!("there {} {slot} {}", log.id, String::from_utf8_lossy(&value)));
                 }
             }
-            Err(Failure::Unavailable(_)) => {}
+            Err(Error::Unavailable(_)) => {}
             Err(failure) => panic!("{failure}"),
         }
     }

@@ -10,10 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_executor::block_on;
 use jeton_register::{
-    Batch, Extent, Failure, Limits, Log, Permit, Registers, Row, Slot, Space, Written, block_on,
+    Batch, Blob, Error, Extent, Limits, LogId, LogKind, Registers, Slot, WritePermit, WriteResult,
 };
-use jeton_register_raft::{Durability, Member, OpenError, RaftRegisters, Secret, Settings, Standing, Timing};
+use jeton_register_raft::{
+    Durability, Member, MemberRole, OpenError, RaftRegisters, Secret, Settings, Timing,
+};
 use jeton_testbed::{Proxy, free_address};
 use tempfile::TempDir;
 
@@ -179,7 +182,7 @@ impl Cluster {
             let members = self.members.lock().unwrap().clone();
             let seated = members.values().all(|member| member.is_seated());
             let standing = members[&leader].members();
-            (seated && standing.iter().all(|view| view.standing != Standing::Outside)).then_some(())
+            (seated && standing.iter().all(|view| view.standing != MemberRole::Outside)).then_some(())
         });
     }
 
@@ -195,11 +198,11 @@ impl Cluster {
     }
 
     /// One member after the other, of those that run.
-    fn next(&self) -> Result<Arc<RaftRegisters>, Failure> {
+    fn next(&self) -> Result<Arc<RaftRegisters>, Error> {
         let members = self.members.lock().unwrap();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let member = members.values().nth(turn % members.len().max(1)).cloned();
-        member.ok_or_else(|| Failure::Unavailable("no member runs".into()))
+        member.ok_or_else(|| Error::Unavailable("no member runs".into()))
     }
 }
 
@@ -211,48 +214,48 @@ impl Registers for Client {
         Limits::default()
     }
 
-    fn admit(&self, writes: usize, value_bytes: usize) -> Result<Permit, Failure> {
+    fn admit(&self, writes: usize, value_bytes: usize) -> Result<WritePermit, Error> {
         self.0.next()?.admit(writes, value_bytes)
     }
 
     fn write(
         &self,
         batch: Batch,
-        permit: Permit,
-    ) -> impl Future<Output = Result<Vec<Written>, Failure>> + Send + 'static {
+        permit: WritePermit,
+    ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static {
         // The work begins when it is asked for, not when it is waited for.
-        type Answer = Pin<Box<dyn Future<Output = Result<Vec<Written>, Failure>> + Send>>;
+        type Answer = Pin<Box<dyn Future<Output = Result<Vec<WriteResult>, Error>> + Send>>;
         let answer = self.0.next().map(|member| -> Answer { Box::pin(member.write(batch, permit)) });
         async move { answer?.await }
     }
 
-    async fn read(&self, log: Log, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Failure> {
+    async fn read(&self, log: LogId, from: Slot, limit: usize) -> Result<Vec<(Slot, Bytes)>, Error> {
         self.0.next()?.read(log, from, limit).await
     }
 
-    async fn extent(&self, log: Log) -> Result<Extent, Failure> {
+    async fn extent(&self, log: LogId) -> Result<Extent, Error> {
         self.0.next()?.extent(log).await
     }
 
-    async fn trim(&self, log: Log, through: Slot) -> Result<(), Failure> {
+    async fn trim(&self, log: LogId, through: Slot) -> Result<(), Error> {
         self.0.next()?.trim(log, through).await
     }
 
-    async fn retire(&self, space: Space, below: u128) -> Result<(), Failure> {
+    async fn retire(&self, space: LogKind, below: u128) -> Result<(), Error> {
         self.0.next()?.retire(space, below).await
     }
 
-    async fn put_row(&self, name: &str, row: Row) -> Result<bool, Failure> {
-        self.0.next()?.put_row(name, row).await
+    async fn put_blob(&self, name: &str, row: Blob) -> Result<bool, Error> {
+        self.0.next()?.put_blob(name, row).await
     }
 
-    async fn get_row(&self, name: &str) -> Result<Option<Row>, Failure> {
-        self.0.next()?.get_row(name).await
+    async fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error> {
+        self.0.next()?.get_blob(name).await
     }
 }
 
 /// Writes one register through one member.
-pub fn write(member: &RaftRegisters, log: Log, slot: u64, value: &[u8]) -> Result<Written, Failure> {
+pub fn write(member: &RaftRegisters, log: LogId, slot: u64, value: &[u8]) -> Result<WriteResult, Error> {
     let mut batch = Batch::new();
     batch.push(log, Slot(slot), value);
     let permit = member.admit(1, value.len())?;
@@ -260,7 +263,7 @@ pub fn write(member: &RaftRegisters, log: Log, slot: u64, value: &[u8]) -> Resul
 }
 
 /// Writes one register through one member, again and again until it is answered.
-pub fn insist(member: &RaftRegisters, log: Log, slot: u64, value: &[u8]) -> Written {
+pub fn insist(member: &RaftRegisters, log: LogId, slot: u64, value: &[u8]) -> WriteResult {
     let begin = Instant::now();
     loop {
         match write(member, log, slot, value) {

@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use jeton_register::{Log, Registers, Slot, Written, block_on};
+use futures_executor::block_on;
+use jeton_register::{LogId, Registers, Slot, WriteResult};
 
 use crate::cluster::{Cluster, insist};
 
-const LOG: Log = Log::partition(3);
+const LOG: LogId = LogId::partition(3);
 /// Frames of the log begin at multiples of this.
 const BLOCK: usize = 4096;
 
@@ -27,7 +28,10 @@ fn written(count: u64) -> std::sync::Arc<Cluster> {
     let cluster = Cluster::started(false);
     cluster.await_whole();
     for slot in 1..=count {
-        assert_eq!(insist(&cluster.member(1), LOG, slot, format!("slot {slot}").as_bytes()), Written::Fresh);
+        assert_eq!(
+            insist(&cluster.member(1), LOG, slot, format!("slot {slot}").as_bytes()),
+            WriteResult::Fresh
+        );
     }
     cluster
 }
@@ -57,7 +61,7 @@ fn a_torn_end_is_cut_and_nothing_is_lost() {
     cluster.await_whole();
     for (id, slot) in cluster.ids().into_iter().flat_map(|id| (1..=20).map(move |slot| (id, slot))) {
         let there = insist(&cluster.member(id), LOG, slot, b"another");
-        assert_eq!(there, Written::Taken(format!("slot {slot}").into()), "member {id}");
+        assert_eq!(there, WriteResult::Taken(format!("slot {slot}").into()), "member {id}");
     }
 }
 
@@ -80,7 +84,7 @@ fn a_log_that_lost_its_last_record_is_filled_by_the_others() {
         cluster.await_whole();
         for slot in 1..=20 {
             let there = insist(&cluster.member(id), LOG, slot, b"another");
-            assert_eq!(there, Written::Taken(format!("slot {slot}").into()), "member {id}");
+            assert_eq!(there, WriteResult::Taken(format!("slot {slot}").into()), "member {id}");
         }
     }
 }
@@ -100,7 +104,7 @@ fn a_flipped_bit_in_the_middle_is_refused_with_its_place() {
     assert!(error.contains("damaged") && error.contains(".log at byte"), "{error}");
     // The others do not need it.
     let there = insist(&cluster.member(cluster.await_leader()), LOG, 10, b"another");
-    assert_eq!(there, Written::Taken("slot 10".into()));
+    assert_eq!(there, WriteResult::Taken("slot 10".into()));
 }
 
 #[test]
@@ -123,6 +127,6 @@ fn a_member_that_lost_its_folder_comes_back_as_another() {
     cluster.await_whole();
     for slot in 1..=5 {
         let there = insist(&cluster.member(2), LOG, slot, b"another");
-        assert_eq!(there, Written::Taken(format!("slot {slot}").into()));
+        assert_eq!(there, WriteResult::Taken(format!("slot {slot}").into()));
     }
 }

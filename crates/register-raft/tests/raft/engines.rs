@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use jeton_register::block_on;
-use jeton_register::conformance::{Terms, conformance};
+use futures_executor::block_on;
+use jeton_register::conformance::{EngineLimits, conformance};
 
 use crate::cluster::{Client, Cluster};
 
 #[test]
 fn a_cluster_passes_the_suite() {
     let cluster = Cluster::new(false, |_| {});
-    let passed = block_on(conformance(Terms::default(), async || {
+    let passed = block_on(conformance(EngineLimits::default(), async || {
         cluster.crash_all();
         cluster.start_all();
         Client(Arc::clone(&cluster))
@@ -22,7 +22,7 @@ fn a_cluster_passes_the_suite() {
 #[test]
 fn a_cluster_in_memory_passes_the_suite() {
     let cluster = Cluster::started(true);
-    block_on(conformance(Terms::default(), async || {
+    block_on(conformance(EngineLimits::default(), async || {
         // All at once would lose everything, and is meant to.
         for id in cluster.ids() {
             cluster.await_whole();
@@ -47,7 +47,7 @@ fn disturbed(cluster: &Arc<Cluster>, times: usize, disturb: impl Fn(usize) + Syn
         });
         // Dated logs are retired by each run, so that each begins above the one before.
         for run in 0.. {
-            let terms = Terms { first_log: run * 100, ..Terms::default() };
+            let terms = EngineLimits { first_log: run * 100, ..EngineLimits::default() };
             block_on(conformance(terms, async || Client(Arc::clone(cluster))));
             if enough.load(Ordering::SeqCst) {
                 break;

@@ -5,9 +5,9 @@
 mod cluster;
 mod damage;
 mod engines;
-mod five;
+mod five_members;
 mod memory;
-mod opening;
+mod no_majority;
+mod open;
 mod snapshots;
-mod strangers;
-mod trouble;
+mod unauthenticated;

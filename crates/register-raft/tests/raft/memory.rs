@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use jeton_register::{Failure, Log, Written};
+use jeton_register::{Error, LogId, WriteResult};
 
 use crate::cluster::{Cluster, insist, write};
 
-const LOG: Log = Log::partition(7);
+const LOG: LogId = LogId::partition(7);
 
 #[test]
 fn a_member_that_forgot_is_let_in_anew_and_gets_everything() {
@@ -16,7 +16,7 @@ fn a_member_that_forgot_is_let_in_anew_and_gets_everything() {
         for id in cluster.ids() {
             let slot = round * 10 + id;
             let value = format!("slot {slot}");
-            assert_eq!(insist(&cluster.member(id), LOG, slot, value.as_bytes()), Written::Fresh);
+            assert_eq!(insist(&cluster.member(id), LOG, slot, value.as_bytes()), WriteResult::Fresh);
             cluster.crash(id);
             cluster.start(id);
             cluster.await_whole();
@@ -26,7 +26,7 @@ fn a_member_that_forgot_is_let_in_anew_and_gets_everything() {
                     continue;
                 }
                 let there = insist(&cluster.member(id), LOG, known, b"another");
-                assert_eq!(there, Written::Taken(format!("slot {known}").into()), "slot {known}");
+                assert_eq!(there, WriteResult::Taken(format!("slot {known}").into()), "slot {known}");
             }
         }
     }
@@ -43,7 +43,7 @@ fn a_member_that_forgot_does_not_help_to_elect() {
         panic!("three members")
     };
     cluster.isolate(behind);
-    assert_eq!(insist(&cluster.member(leader), LOG, 1, b"agreed"), Written::Fresh);
+    assert_eq!(insist(&cluster.member(leader), LOG, 1, b"agreed"), WriteResult::Fresh);
     // Nobody is left who could let it in, and the one that lacks the register is back.
     cluster.isolate(leader);
     cluster.crash(forgets);
@@ -60,14 +60,14 @@ fn a_member_that_forgot_does_not_help_to_elect() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let failed = write(&cluster.member(behind), LOG, 1, b"undone").unwrap_err();
-    assert!(matches!(failed, Failure::Unknown(_) | Failure::Unavailable(_)), "{failed:?}");
+    assert!(matches!(failed, Error::Unknown(_) | Error::Unavailable(_)), "{failed:?}");
     // Once the one that knows is back, there is one answer.
     cluster.rejoin(leader);
     cluster.rejoin(behind);
     cluster.await_whole();
     for id in cluster.ids() {
         let there = insist(&cluster.member(id), LOG, 1, b"undone");
-        assert_eq!(there, Written::Taken("agreed".into()), "at {id}");
+        assert_eq!(there, WriteResult::Taken("agreed".into()), "at {id}");
     }
 }
 
@@ -75,7 +75,7 @@ fn a_member_that_forgot_does_not_help_to_elect() {
 fn a_rest_without_majority_stays_out_of_reach() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
-    assert_eq!(insist(&cluster.member(1), LOG, 1, b"agreed"), Written::Fresh);
+    assert_eq!(insist(&cluster.member(1), LOG, 1, b"agreed"), WriteResult::Fresh);
     for id in [1, 2] {
         cluster.crash(id);
     }
@@ -84,7 +84,7 @@ fn a_rest_without_majority_stays_out_of_reach() {
     }
     for id in cluster.ids() {
         let failed = write(&cluster.member(id), LOG, 2, b"more").unwrap_err();
-        assert!(matches!(failed, Failure::Unknown(_) | Failure::Unavailable(_)), "{id}: {failed:?}");
+        assert!(matches!(failed, Error::Unknown(_) | Error::Unavailable(_)), "{id}: {failed:?}");
     }
 }
 
@@ -92,9 +92,9 @@ fn a_rest_without_majority_stays_out_of_reach() {
 fn all_that_end_together_begin_with_nothing() {
     let cluster = Cluster::started(true);
     cluster.await_whole();
-    assert_eq!(insist(&cluster.member(1), LOG, 1, b"agreed"), Written::Fresh);
+    assert_eq!(insist(&cluster.member(1), LOG, 1, b"agreed"), WriteResult::Fresh);
     cluster.crash_all();
     cluster.start_all();
     cluster.await_whole();
-    assert_eq!(insist(&cluster.member(1), LOG, 1, b"again"), Written::Fresh);
+    assert_eq!(insist(&cluster.member(1), LOG, 1, b"again"), WriteResult::Fresh);
 }

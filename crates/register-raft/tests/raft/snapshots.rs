@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use jeton_register::{Batch, Log, Registers, Slot, Space, Written, block_on};
+use futures_executor::block_on;
+use jeton_register::{Batch, LogId, LogKind, Registers, Slot, WriteResult};
 
 use crate::cluster::{Cluster, insist};
 
-const LOG: Log = Log::partition(9);
+const LOG: LogId = LogId::partition(9);
 
 fn folder_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
@@ -46,7 +47,8 @@ fn the_log_stays_short_and_a_member_far_behind_gets_a_snapshot() {
     cluster.start(3);
     cluster.await_whole();
     for slot in [1320, 1300, 5] {
-        let expected = if slot < 1280 { Written::Trimmed } else { Written::Taken(value.clone().into()) };
+        let expected =
+            if slot < 1280 { WriteResult::Trimmed } else { WriteResult::Taken(value.clone().into()) };
         if slot <= 40 * 32 + 31 {
             assert_eq!(insist(&cluster.member(3), LOG, slot, b"another"), expected, "slot {slot}");
         }
@@ -56,9 +58,9 @@ fn the_log_stays_short_and_a_member_far_behind_gets_a_snapshot() {
     cluster.start_all();
     cluster.await_whole();
     for id in cluster.ids() {
-        assert_eq!(insist(&cluster.member(id), LOG, 1279, b"another"), Written::Trimmed);
+        assert_eq!(insist(&cluster.member(id), LOG, 1279, b"another"), WriteResult::Trimmed);
         let last = insist(&cluster.member(id), LOG, 1300, b"another");
-        assert_eq!(last, Written::Taken(value.clone().into()));
+        assert_eq!(last, WriteResult::Taken(value.clone().into()));
     }
 }
 
@@ -68,11 +70,11 @@ fn what_is_retired_takes_no_memory() {
     cluster.await_whole();
     let member = cluster.member(1);
     for session in 1..=50u128 {
-        insist(&member, Log::transaction(session), 1, &[1; 10_000]);
+        insist(&member, LogId::transaction(session), 1, &[1; 10_000]);
     }
     block_on(member.extent(LOG)).unwrap();
     assert!(member.state_bytes() > 500_000, "{}", member.state_bytes());
-    block_on(member.retire(Space::Transaction, 51)).unwrap();
+    block_on(member.retire(LogKind::Transaction, 51)).unwrap();
     block_on(member.extent(LOG)).unwrap();
     assert!(member.state_bytes() < 1000, "{}", member.state_bytes());
 }
@@ -99,12 +101,12 @@ fn the_largest_batch_goes_through() {
         let permit = member.admit(batch.len(), batch.value_bytes()).unwrap();
         block_on(member.write(batch.clone(), permit)).unwrap()
     };
-    assert!(ask(&batch).iter().all(|written| *written == Written::Fresh));
+    assert!(ask(&batch).iter().all(|written| *written == WriteResult::Fresh));
     let mut again = Batch::new();
     for slot in (1..=batch.len() as u64).cycle().take(5 * batch.len()) {
         again.push(LOG, Slot(slot), b"");
     }
     for (written, slot) in ask(&again).iter().zip((1..=batch.len() as u8).cycle()) {
-        assert_eq!(*written, Written::Taken(vec![slot; limits.value_bytes_max].into()));
+        assert_eq!(*written, WriteResult::Taken(vec![slot; limits.value_bytes_max].into()));
     }
 }

@@ -1,80 +1,81 @@
-//! The suite that every engine passes: what [`Registers`] promises, asked of an engine from outside.
+//! The suite that every engine passes: the guarantees of [`Registers`], tested through the trait.
 //!
-//! It needs no runtime: where writers race they do so on threads of their own, so an engine's futures must come to their end whoever polls
-//! them. It asks again when an engine is busy, out of reach or in doubt; so an engine may be tested while its requests fail.
+//! It needs no runtime: concurrent writers are threads, so the futures of an engine must complete on any executor. A request that
+//! fails as busy, unavailable or unknown is repeated, so that an engine can be tested with injected faults.
 
+mod blobs;
+mod block_on;
+mod harness;
 mod races;
 mod registers;
 mod retired;
-mod rows;
-mod subject;
 
 use std::sync::Arc;
 
-use self::subject::Subject;
-use crate::{Log, Registers};
+pub use self::block_on::block_on;
+use self::harness::EngineUnderTest;
+use crate::{LogId, Registers};
 
-/// What the suite must know about an engine.
+/// What the suite needs to know about an engine.
 #[derive(Debug, Clone, Copy)]
-pub struct Terms {
-    /// A value of so many bytes is taken.
+pub struct EngineLimits {
+    /// The largest value, in bytes.
     pub value_bytes_max: usize,
-    /// The suite may use this log and the 99 after it, which must be empty. So must be all dated logs: it retires them.
+    /// The suite uses this log and the 99 after it. They must be empty, and so must all dated logs, which it retires.
     pub first_log: u16,
 }
 
-impl Default for Terms {
+impl Default for EngineLimits {
     fn default() -> Self {
         Self { value_bytes_max: 64 << 10, first_log: 0 }
     }
 }
 
-impl Terms {
-    fn log(&self, number: u16) -> Log {
+impl EngineLimits {
+    fn log(&self, number: u16) -> LogId {
         assert!(number < 100);
-        Log::partition(self.first_log + number)
+        LogId::partition(self.first_log + number)
     }
 
-    /// Dated logs, in their order. The first ones have ids below half of all, and others above: an engine must not take them for
-    /// negative.
-    fn session(&self, number: u16) -> Log {
+    /// Dated logs in order. Some ids have the highest bit set: an engine must not treat them as negative.
+    fn session(&self, number: u16) -> LogId {
         assert!(number < 1000);
-        Log::transaction((1 << 127) - 30 + u128::from(self.first_log) * 1000 + u128::from(number))
+        LogId::transaction((1 << 127) - 30 + u128::from(self.first_log) * 1000 + u128::from(number))
     }
 }
 
-/// Runs every check against the store that `open` opens: an empty one at first, and the same one when it is opened again, after the
-/// engine before it was dropped. The names of the checks that passed; a check that fails panics with its name.
-pub async fn conformance<R: Registers>(terms: Terms, open: impl AsyncFn() -> R) -> Vec<&'static str> {
+/// Runs all checks against the store that `open` opens: empty at first, then the same store after a restart. Returns the names of the
+/// checks; a failed check panics with its name.
+pub async fn conformance<R: Registers>(limits: EngineLimits, open: impl AsyncFn() -> R) -> Vec<&'static str> {
     let mut passed = Vec::new();
     let mut engine = Arc::new(open().await);
     macro_rules! check {
         ($check:path, $name:literal) => {
-            $check(&Subject::new(&engine, $name), &terms).await;
+            $check(&EngineUnderTest::new(&engine, $name), &limits).await;
             passed.push($name);
         };
     }
-    check!(registers::takes_one_value, "a register takes one value for ever");
-    check!(registers::twice_in_a_batch, "a batch that names a register twice writes it once");
-    check!(registers::learns_an_outcome, "an outcome that is unknown is learnt by writing again");
-    check!(registers::reads_ranges, "a read returns a range in order, within its limit");
-    check!(registers::leaves_gaps_out, "a gap is left out, and can be filled later");
-    check!(registers::keeps_values_whole, "an empty value and the largest one come back whole");
+    check!(registers::takes_one_value, "a register accepts one value");
+    check!(registers::twice_in_a_batch, "a register twice in a batch is written once");
+    check!(registers::learns_an_outcome, "an unknown outcome is resolved by a repeated write");
+    check!(registers::reads_ranges, "a read returns a range in order, up to its limit");
+    check!(registers::leaves_gaps_out, "a gap is skipped and can be filled later");
+    check!(registers::keeps_values_whole, "an empty and the largest value are read unchanged");
     check!(registers::stays_written, "a trimmed register stays written");
     check!(registers::trims_upwards, "a lower trim point changes nothing");
-    check!(races::one_winner, "of racing writers one wins, and all are told of it");
-    check!(races::sleepers, "a writer that slept while others trimmed is refused");
-    check!(races::prefix, "batches of one caller become readable in their order");
-    check!(retired::far_slots, "a dated log may begin anywhere and have any gaps");
+    check!(races::one_winner, "one of several concurrent writers wins");
+    check!(races::sleepers, "a delayed write to a trimmed register is refused");
+    check!(races::prefix, "batches of one caller become readable in order");
+    check!(retired::far_slots, "a dated log may start anywhere and have gaps");
     check!(retired::stays_written, "a register of a retired log stays written");
-    check!(retired::retires_upwards, "a lower mark for retiring changes nothing");
-    check!(retired::sleepers, "a writer that slept while others retired its log is refused");
-    check!(rows::keeps_rows, "a row is kept whole, and replaced whole");
-    check!(rows::orders_rows, "a row is never replaced by one with a lower slot");
+    check!(retired::retires_upwards, "a lower retirement mark changes nothing");
+    check!(retired::sleepers, "a delayed write to a retired log is refused");
+    check!(blobs::stores_blobs, "a blob is stored and replaced atomically");
+    check!(blobs::orders_versions, "a lower version of a blob is not stored");
     drop(engine);
     engine = Arc::new(open().await);
-    check!(registers::are_there_again, "registers and trim points are there after opening again");
-    check!(retired::are_retired_again, "retired logs stay so after opening again");
-    check!(rows::are_there_again, "rows are there after opening again");
+    check!(registers::survive_restart, "registers and trim points survive a restart");
+    check!(retired::stay_retired, "retired logs stay retired after a restart");
+    check!(blobs::survive_restart, "blobs survive a restart");
     passed
 }

@@ -1,21 +1,21 @@
-//! What can go wrong with the memory engine, and how often.
+//! Faults of the memory engine.
 
-/// How often, of a thousand requests, each thing goes wrong. The default is never.
+/// How many of a thousand requests have each fault. The default is none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// Nothing happens, and the caller is told so.
+    /// Nothing happens, and the response says so.
     pub refused: u16,
-    /// It happens, and the answer is lost: the caller is told that the outcome is unknown.
+    /// The request takes effect, and the response is lost: the outcome is unknown.
     pub lost: u16,
-    /// A write whose answer is lost, and which happens only later, during some other request: it was long on its way.
+    /// The outcome of a write is unknown, and it takes effect only during a later request.
     pub late: u16,
-    /// It happens, and the answer comes only after the future was polled a few times more: so answers overtake each other.
+    /// The request takes effect, and the response needs a few more polls: responses overtake each other.
     pub delayed: u16,
 }
 
-/// What goes wrong with one request.
+/// The fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mishap {
+pub enum InjectedFault {
     None,
     Refused,
     Lost,
@@ -23,11 +23,11 @@ pub enum Mishap {
     Delayed(u8),
 }
 
-/// A seeded source of chance (SplitMix64): the same seed, the same mishaps.
-#[derive(Debug)]
-pub struct Chance(pub u64);
+/// SplitMix64: the same seed gives the same faults.
+#[derive(Debug, Default)]
+pub struct Rng(pub u64);
 
-impl Chance {
+impl Rng {
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -36,28 +36,20 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// What goes wrong with the next request.
-    pub fn mishap(&mut self, faults: &Faults) -> Mishap {
-        let mut roll = (self.draw() % 1000) as u16;
-        let mut hits = |share: u16| {
-            let hit = roll < share;
-            roll = roll.saturating_sub(share);
-            // What is below zero belongs to a share before.
-            if hit {
-                roll = u16::MAX;
-            }
-            hit
-        };
-        if hits(faults.refused) {
-            Mishap::Refused
-        } else if hits(faults.lost) {
-            Mishap::Lost
-        } else if hits(faults.late) {
-            Mishap::Late
-        } else if hits(faults.delayed) {
-            Mishap::Delayed((self.draw() % 8) as u8 + 1)
+    /// The fault of the next request.
+    pub fn fault(&mut self, faults: &Faults) -> InjectedFault {
+        let roll = (self.draw() % 1000) as u16;
+        let Faults { refused, lost, late, delayed } = *faults;
+        if roll < refused {
+            InjectedFault::Refused
+        } else if roll < refused + lost {
+            InjectedFault::Lost
+        } else if roll < refused + lost + late {
+            InjectedFault::Late
+        } else if roll < refused + lost + late + delayed {
+            InjectedFault::Delayed((self.draw() % 8) as u8 + 1)
         } else {
-            Mishap::None
+            InjectedFault::None
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The memory engine: registers that last as long as the process. For tests and for the simulator, which lets its requests
-//! fail as a database far away would.
+//! The memory engine: registers that last as long as the process. For tests and for the simulator, which injects the faults of a
+//! remote database.
 //!
-//! What must hold: everything happens at the moment of the call, in the order of the calls (except a write that is [late](Faults::late));
-//! only answers are lost or late. The same seed and the same calls give the same answers.
+//! Invariant: a request takes effect when it is called, in the order of the calls (except a [late](Faults::late) write); only
+//! responses are lost or late. The same seed and the same calls give the same responses.
 
 mod faults;
 
@@ -15,85 +15,62 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 
 pub use self::faults::Faults;
-use self::faults::{Chance, Mishap};
-use crate::{Batch, Extent, Failure, Log, Permit, Registers, Row, Slot, Space, Written};
+use self::faults::{InjectedFault, Rng};
+use crate::{
+    Batch, Blob, Error, Extent, LogId, LogKind, RegisterMap, Registers, Slot, WritePermit, WriteResult,
+};
 
 /// Registers in memory. A handle: clones are the same store.
 #[derive(Debug, Clone, Default)]
-pub struct Memory {
+pub struct MemoryRegisters {
     shared: Arc<Mutex<State>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    logs: BTreeMap<Log, Cells>,
-    /// The logs below these are retired.
-    retired: BTreeMap<Space, u128>,
-    rows: BTreeMap<String, Row>,
+    map: RegisterMap,
+    blobs: BTreeMap<String, Blob>,
     faults: Faults,
-    chance: Chance,
-    /// Writes that are still on their way.
+    rng: Rng,
+    /// Writes that have not taken effect yet.
     late: Vec<Batch>,
-    /// Whether answers wait for [`Memory::release`].
+    /// Whether responses wait for [`MemoryRegisters::release`].
     holding: bool,
     held: BTreeSet<u64>,
     wakers: BTreeMap<u64, Waker>,
     next_ticket: u64,
 }
 
-#[derive(Debug, Default)]
-struct Cells {
-    extent: Extent,
-    values: BTreeMap<Slot, Bytes>,
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            logs: BTreeMap::new(),
-            retired: BTreeMap::new(),
-            rows: BTreeMap::new(),
-            faults: Faults::default(),
-            chance: Chance(0),
-            late: Vec::new(),
-            holding: false,
-            held: BTreeSet::new(),
-            wakers: BTreeMap::new(),
-            next_ticket: 0,
-        }
-    }
-}
-
-impl Memory {
+impl MemoryRegisters {
     /// An empty store without faults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store whose requests fail as the seed decides.
+    /// An empty store with faults that the seed determines.
     pub fn with_faults(seed: u64, faults: Faults) -> Self {
         let memory = Self::new();
-        memory.state().chance = Chance(seed);
+        memory.state().rng = Rng(seed);
         memory.set_faults(faults);
         memory
     }
 
-    /// From now on, requests fail so often.
+    /// Sets how often requests fail from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
 
-    /// From now on, what is asked happens, but its answer waits until it is released.
+    /// From now on responses wait until they are released. Requests take effect at once.
     pub fn hold(&self) {
         self.state().holding = true;
     }
 
-    /// How many answers wait to be released.
+    /// How many responses wait to be released.
     pub fn held(&self) -> usize {
         self.state().held.len()
     }
 
-    /// Gives the answer that is the `index`th of those waiting (0 is the oldest). Whether there was one.
+    /// Releases the `index`th waiting response (0 is the oldest). Returns whether there is one.
     pub fn release(&self, index: usize) -> bool {
         let mut state = self.state();
         let Some(&ticket) = state.held.iter().nth(index) else { return false };
@@ -106,13 +83,13 @@ impl Memory {
         true
     }
 
-    /// Gives all answers that wait, and holds no more back.
+    /// Releases all waiting responses, and holds no more back.
     pub fn release_all(&self) {
         self.state().holding = false;
         while self.release(0) {}
     }
 
-    /// Lets every write happen that is still on its way.
+    /// Lets all late writes take effect.
     pub fn deliver_late(&self) {
         let mut state = self.state();
         for batch in std::mem::take(&mut state.late) {
@@ -120,78 +97,50 @@ impl Memory {
         }
     }
 
-    /// Nothing in here is left half done by a panic.
+    /// No panic leaves the state inconsistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer<T: Send + Unpin + 'static>(
+    fn respond<T: Send + Unpin + 'static>(
         &self,
-        act: impl FnOnce(&mut State, Mishap) -> Result<T, Failure>,
-    ) -> Answer<T> {
+        act: impl FnOnce(&mut State, InjectedFault) -> Result<T, Error>,
+    ) -> Response<T> {
         let mut state = self.state();
         state.deliver_some();
         let faults = state.faults;
-        let mishap = state.chance.mishap(&faults);
-        let result = match mishap {
-            Mishap::Refused => Err(Failure::Unavailable("refused, as was wished for".into())),
-            mishap => act(&mut state, mishap),
+        let fault = state.rng.fault(&faults);
+        let result = match fault {
+            InjectedFault::Refused => Err(Error::Unavailable("injected fault: refused".into())),
+            fault => act(&mut state, fault),
         };
-        let result = match mishap {
-            Mishap::Lost | Mishap::Late => {
-                Err(Failure::Unknown("the answer was lost, as was wished for".into()))
+        let result = match fault {
+            InjectedFault::Lost | InjectedFault::Late => {
+                Err(Error::Unknown("injected fault: the response was lost".into()))
             }
             _ => result,
         };
-        let polls = if let Mishap::Delayed(polls) = mishap { polls } else { 0 };
+        let polls = if let InjectedFault::Delayed(polls) = fault { polls } else { 0 };
         let ticket = state.holding.then(|| {
             state.next_ticket += 1;
             let ticket = state.next_ticket;
             state.held.insert(ticket);
             ticket
         });
-        Answer { memory: self.clone(), result: Some(result), polls, ticket }
+        Response { memory: self.clone(), result: Some(result), polls, ticket }
     }
 }
 
 impl State {
-    fn write(&mut self, batch: &Batch) -> Vec<Written> {
-        batch
-            .iter()
-            .map(|(log, slot, value)| {
-                if self.is_retired(log) {
-                    return Written::Trimmed;
-                }
-                let cells = self.logs.entry(log).or_default();
-                if slot <= cells.extent.trimmed {
-                    return Written::Trimmed;
-                }
-                if let Some(value) = cells.values.get(&slot) {
-                    return Written::Taken(value.clone());
-                }
-                cells.values.insert(slot, Bytes::copy_from_slice(value));
-                cells.extent.last = cells.extent.last.max(slot);
-                Written::Fresh
-            })
-            .collect()
+    fn write(&mut self, batch: &Batch) -> Vec<WriteResult> {
+        batch.iter().map(|(log, slot, value)| self.map.write(log, slot, value)).collect()
     }
 
-    fn is_retired(&self, log: Log) -> bool {
-        self.retired.get(&log.space).is_some_and(|&below| log.id < below)
-    }
-
-    fn extent(&self, log: Log) -> Extent {
-        if self.is_retired(log) {
-            return Extent::RETIRED;
-        }
-        self.logs.get(&log).map(|cells| cells.extent).unwrap_or_default()
-    }
-
-    /// Lets some of the late writes happen.
+    /// Lets some of the late writes take effect.
     fn deliver_some(&mut self) {
         let mut index = 0;
         while index < self.late.len() {
-            if self.chance.draw().is_multiple_of(8) {
+            if self.rng.draw().is_multiple_of(8) {
                 let batch = self.late.remove(index);
                 self.write(&batch);
             } else {
@@ -201,14 +150,14 @@ impl State {
     }
 }
 
-impl Registers for Memory {
+impl Registers for MemoryRegisters {
     fn write(
         &self,
         batch: Batch,
-        _permit: Permit,
-    ) -> impl Future<Output = Result<Vec<Written>, Failure>> + Send + 'static {
-        self.answer(|state, mishap| {
-            if mishap == Mishap::Late {
+        _permit: WritePermit,
+    ) -> impl Future<Output = Result<Vec<WriteResult>, Error>> + Send + 'static {
+        self.respond(|state, fault| {
+            if fault == InjectedFault::Late {
                 state.late.push(batch);
                 return Ok(Vec::new());
             }
@@ -218,75 +167,58 @@ impl Registers for Memory {
 
     fn read(
         &self,
-        log: Log,
+        log: LogId,
         from: Slot,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Failure>> + Send {
-        self.answer(|state, _| {
-            let through = state.extent(log).trimmed;
-            if from <= through {
-                return Err(Failure::Trimmed { log, through });
-            }
-            let values = state.logs.get(&log).into_iter().flat_map(|cells| cells.values.range(from..));
-            Ok(values.take(limit).map(|(&slot, value)| (slot, value.clone())).collect())
-        })
+    ) -> impl Future<Output = Result<Vec<(Slot, Bytes)>, Error>> + Send {
+        self.respond(|state, _| state.map.read(log, from, limit))
     }
 
-    fn extent(&self, log: Log) -> impl Future<Output = Result<Extent, Failure>> + Send {
-        self.answer(|state, _| Ok(state.extent(log)))
+    fn extent(&self, log: LogId) -> impl Future<Output = Result<Extent, Error>> + Send {
+        self.respond(|state, _| Ok(state.map.extent(log)))
     }
 
-    fn trim(&self, log: Log, through: Slot) -> impl Future<Output = Result<(), Failure>> + Send {
-        self.answer(|state, _| {
-            if state.is_retired(log) {
-                return Ok(());
-            }
-            let cells = state.logs.entry(log).or_default();
-            if through > cells.extent.trimmed {
-                cells.extent.trimmed = through;
-                cells.values.retain(|&slot, _| slot > through);
-            }
+    fn trim(&self, log: LogId, through: Slot) -> impl Future<Output = Result<(), Error>> + Send {
+        self.respond(|state, _| {
+            state.map.trim(log, through);
             Ok(())
         })
     }
 
-    fn retire(&self, space: Space, below: u128) -> impl Future<Output = Result<(), Failure>> + Send {
-        self.answer(|state, _| {
-            space.check_dated()?;
-            let mark = state.retired.entry(space).or_default();
-            *mark = below.max(*mark);
-            let below = *mark;
-            state.logs.retain(|log, _| log.space != space || log.id >= below);
+    fn retire(&self, kind: LogKind, below: u128) -> impl Future<Output = Result<(), Error>> + Send {
+        self.respond(|state, _| {
+            kind.check_dated()?;
+            state.map.retire(kind, below);
             Ok(())
         })
     }
 
-    fn put_row(&self, name: &str, row: Row) -> impl Future<Output = Result<bool, Failure>> + Send {
-        self.answer(|state, _| {
-            if state.rows.get(name).is_some_and(|there| there.slot > row.slot) {
+    fn put_blob(&self, name: &str, blob: Blob) -> impl Future<Output = Result<bool, Error>> + Send {
+        self.respond(|state, _| {
+            if state.blobs.get(name).is_some_and(|there| there.version > blob.version) {
                 return Ok(false);
             }
-            state.rows.insert(name.to_owned(), row);
+            state.blobs.insert(name.to_owned(), blob);
             Ok(true)
         })
     }
 
-    fn get_row(&self, name: &str) -> impl Future<Output = Result<Option<Row>, Failure>> + Send {
-        self.answer(|state, _| Ok(state.rows.get(name).cloned()))
+    fn get_blob(&self, name: &str) -> impl Future<Output = Result<Option<Blob>, Error>> + Send {
+        self.respond(|state, _| Ok(state.blobs.get(name).cloned()))
     }
 }
 
-/// An answer that may have to wait.
-struct Answer<T> {
-    memory: Memory,
-    result: Option<Result<T, Failure>>,
-    /// How often it is to be polled in vain.
+/// A response that may have to wait.
+struct Response<T> {
+    memory: MemoryRegisters,
+    result: Option<Result<T, Error>>,
+    /// How many polls return nothing.
     polls: u8,
     ticket: Option<u64>,
 }
 
-impl<T: Unpin> Future for Answer<T> {
-    type Output = Result<T, Failure>;
+impl<T: Unpin> Future for Response<T> {
+    type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if self.polls > 0 {
@@ -301,11 +233,11 @@ impl<T: Unpin> Future for Answer<T> {
                 return Poll::Pending;
             }
         }
-        Poll::Ready(self.result.take().expect("an answer is taken once"))
+        Poll::Ready(self.result.take().expect("a future is not polled after it was ready"))
     }
 }
 
-impl<T> Drop for Answer<T> {
+impl<T> Drop for Response<T> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             let mut state = self.memory.state();

@@ -1,220 +1,156 @@
-//! The power fails during every single operation of a workload, and what is left is torn in many ways.
+//! The power fails during every disk operation of a workload of sessions: written, trimmed, retired and rewritten.
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use jeton_register::disk::FaultDisk;
-use jeton_register::embedded::{Embedded, Journal};
-use jeton_register::{Batch, Failure, Registers, Row, Slot, Written, block_on};
+use futures_executor::block_on;
+use jeton_register::embedded::{EmbeddedRegisters, Options};
+use jeton_register::{Error, Extent, LogId, LogKind, Registers, Slot, WriteResult};
+use jeton_wal::disk::FaultDisk;
 
-use super::support::{chance, drive, log, one, options, read_all, stage, write};
+use super::embedded::{SEGMENT_BYTES, Store, retry, segments, write};
 
-const LOGS: u16 = 3;
-
-/// What a workload tried, and what it was told.
+/// What a workload tried, and what was acknowledged.
 #[derive(Default, Clone)]
-struct Record {
-    tried: BTreeMap<(u16, u64), Vec<u8>>,
-    told: BTreeMap<(u16, u64), Vec<u8>>,
-    trim_tried: BTreeMap<u16, u64>,
-    trim_told: BTreeMap<u16, u64>,
-    next: BTreeMap<u16, u64>,
+struct History {
+    tried: BTreeMap<(u128, u64), Vec<u8>>,
+    acknowledged: BTreeMap<(u128, u64), Vec<u8>>,
+    trim_tried: BTreeMap<u128, u64>,
+    trim_acknowledged: BTreeMap<u128, u64>,
+    retire_tried: u128,
+    retire_acknowledged: u128,
+    /// The number of sessions so far.
+    sessions: u128,
 }
 
-/// Several rolls of segments, several trims, batches of all sizes. Ends early when the disk does.
-fn work(
-    journal: &mut Journal<FaultDisk>,
-    record: &mut Record,
-    seed: u64,
-    steps: usize,
-) -> Result<(), Failure> {
-    let mut random = chance(seed);
+/// SplitMix64.
+fn rng(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+fn open(disk: &FaultDisk) -> Option<Store> {
+    let options = Options::small(SEGMENT_BYTES);
+    EmbeddedRegisters::open_with(disk.clone(), options, Box::new(|_| {})).ok()
+}
+
+/// Ends early when the disk fails.
+fn work(store: &Store, history: &mut History, seed: u64, steps: usize) -> Result<(), Error> {
+    let mut random = rng(seed);
     for _ in 0..steps {
-        if random().is_multiple_of(5) {
-            let number = (random() % u64::from(LOGS)) as u16;
-            let next = record.next.get(&number).copied().unwrap_or(1);
-            let through = next.saturating_sub(1 + random() % 4);
-            let tried = record.trim_tried.entry(number).or_default();
-            *tried = through.max(*tried);
-            match journal.trim(log(number), Slot(through)) {
-                Err(Failure::Busy(_)) => {}
-                other => drop(other?),
+        match random() % 8 {
+            0 => {
+                let number = 1 + u128::from(random()) % history.sessions.max(1);
+                let through = 1 + random() % 130;
+                let tried = history.trim_tried.entry(number).or_default();
+                *tried = through.max(*tried);
+                retry(|| block_on(store.trim(LogId::transaction(number), Slot(through))))?;
+                let acknowledged = history.trim_acknowledged.entry(number).or_default();
+                *acknowledged = through.max(*acknowledged);
             }
-            drive(journal).map_err(|fatal| Failure::Unknown(fatal.0))?;
-            let told = record.trim_told.entry(number).or_default();
-            *told = through.max(*told);
-            continue;
-        }
-        let mut batch = Batch::new();
-        for _ in 0..1 + random() % 4 {
-            let number = (random() % u64::from(LOGS)) as u16;
-            let next = record.next.entry(number).or_insert(1);
-            let slot = *next + u64::from(random().is_multiple_of(7));
-            *next = slot + 1;
-            let value = vec![random() as u8; (random() % 1500) as usize];
-            batch.push(log(number), Slot(slot), &value);
-            record.tried.insert((number, slot), value);
-        }
-        let written = write(journal, &batch)?;
-        assert!(written.iter().all(|written| *written == Written::Fresh), "{written:?}");
-        for (its_log, slot, value) in batch.iter() {
-            record.told.insert((its_log.id as u16, slot.0), value.to_vec());
+            1 => {
+                // Sessions live long enough to be rewritten.
+                let below = history.sessions.saturating_sub(8);
+                history.retire_tried = below.max(history.retire_tried);
+                retry(|| block_on(store.retire(LogKind::Transaction, below)))?;
+                history.retire_acknowledged = below.max(history.retire_acknowledged);
+            }
+            _ => {
+                history.sessions += 1;
+                let number = history.sessions.saturating_sub(u128::from(random() % 3)).max(1);
+                let slot = 1 + 64 * (random() % 3) + random() % 2;
+                let value = vec![random() as u8; (random() % 400) as usize];
+                let trimmed = history.trim_tried.get(&number).copied().unwrap_or(0);
+                if history.tried.contains_key(&(number, slot))
+                    || slot <= trimmed
+                    || number < history.retire_tried
+                {
+                    continue;
+                }
+                history.tried.insert((number, slot), value.clone());
+                assert_eq!(write(store, LogId::transaction(number), slot, &value)?, WriteResult::Fresh);
+                history.acknowledged.insert((number, slot), value);
+            }
         }
     }
     Ok(())
 }
 
-/// What is there must lie between what was told and what was tried.
-fn check(journal: &mut Journal<FaultDisk>, record: &Record, context: &str) {
-    for number in 0..LOGS {
-        let extent = journal.extent(log(number)).unwrap();
-        let told = record.trim_told.get(&number).copied().unwrap_or(0);
-        let tried = record.trim_tried.get(&number).copied().unwrap_or(0);
-        assert!(
-            (told..=tried).contains(&extent.trimmed.0),
-            "{context}: {extent:?}, told {told}, tried {tried}"
-        );
-        let there: BTreeMap<u64, Bytes> =
-            read_all(journal, number).into_iter().map(|(slot, value)| (slot.0, value)).collect();
-        for (slot, value) in &there {
-            let tried = record.tried.get(&(number, *slot)).map(Vec::as_slice);
-            assert_eq!(Some(&value[..]), tried, "{context}: log {number} slot {slot}");
+/// What is there must lie between what was acknowledged and what was tried.
+fn check(store: &Store, history: &History, context: &str) {
+    let mut below = 0;
+    for number in 1..=history.sessions + 3 {
+        let log = LogId::transaction(number);
+        let extent = block_on(store.extent(log)).unwrap();
+        if extent == Extent::RETIRED {
+            below = number + 1;
+            assert_eq!(write(store, log, 500, b"delayed"), Ok(WriteResult::Trimmed), "{context}: {number}");
+            continue;
         }
-        for (&(_, slot), value) in record.told.range((number, extent.trimmed.0 + 1)..(number + 1, 0)) {
-            let got = there.get(&slot).map(|value| &value[..]);
-            assert_eq!(got, Some(value.as_slice()), "{context}: log {number} slot {slot} was acknowledged");
+        assert!(number >= history.retire_acknowledged, "{context}: session {number} was retired");
+        let acknowledged = history.trim_acknowledged.get(&number).copied().unwrap_or(0);
+        let tried = history.trim_tried.get(&number).copied().unwrap_or(0);
+        assert!((acknowledged..=tried).contains(&extent.trimmed.0), "{context}: {extent:?}");
+        let found = block_on(store.read(log, extent.trimmed.next(), 100)).unwrap();
+        let found: BTreeMap<u64, Vec<u8>> =
+            found.into_iter().map(|(slot, value)| (slot.0, value.to_vec())).collect();
+        for (slot, value) in &found {
+            assert_eq!(Some(value), history.tried.get(&(number, *slot)), "{context}: {number}/{slot}");
+        }
+        for (&(_, slot), value) in history.acknowledged.range((number, extent.trimmed.0 + 1)..(number + 1, 0))
+        {
+            assert_eq!(found.get(&slot), Some(value), "{context}: {number}/{slot} was acknowledged");
             assert!(extent.last.0 >= slot, "{context}");
         }
-        for slot in 1..=extent.trimmed.0 {
-            let written = write(journal, &one(number, slot, b"sleeper")).unwrap();
-            assert_eq!(written, [Written::Trimmed], "{context}: log {number} slot {slot}");
-        }
     }
-}
-
-fn content(journal: &Journal<FaultDisk>) -> Vec<Vec<(Slot, Bytes)>> {
-    (0..LOGS).map(|number| read_all(journal, number)).collect()
+    assert!(below <= history.retire_tried, "{context}: {below} retired, tried {}", history.retire_tried);
 }
 
 #[test]
-fn whatever_the_power_interrupts_what_was_acknowledged_is_there() {
-    const STEPS: usize = 70;
+fn acknowledged_changes_survive_a_crash_anywhere() {
+    const STEPS: usize = 260;
     let disk = FaultDisk::new();
-    let mut journal = Journal::open(disk.clone(), options()).unwrap();
-    work(&mut journal, &mut Record::default(), 1, STEPS).unwrap();
+    let store = open(&disk).unwrap();
+    let mut history = History::default();
+    work(&store, &mut history, 1, STEPS).unwrap();
+    check(&store, &history, "without a crash");
+    drop(store);
     let operations = disk.operations();
-    assert!(disk.bytes("log/0000000001.log").is_none(), "the workload releases segments");
-    drop(journal);
+    assert!(history.retire_acknowledged > 30, "the workload retires");
+    assert!(disk.bytes("log/0000000003.log").is_none(), "the log is rewritten, and segments are released");
+    assert!(segments(&disk) < 8);
     for at in 1..=operations {
-        for seed in 0..4 {
-            let context = format!("power fails at operation {at}, seed {seed}");
-            let mut random = chance(at * 1000 + seed);
-            let disk = FaultDisk::new();
-            disk.die_at(at);
-            let mut record = Record::default();
-            if let Ok(mut journal) = Journal::open(disk.clone(), options()) {
-                let ended = work(&mut journal, &mut record, 1, STEPS);
-                assert!(ended.is_err() || at == operations, "{context}");
-            }
-            let disk = disk.crash(&mut random);
-            // Dies again soon: while it recovers, or a little later.
-            disk.die_at(1 + random() % 12);
-            let mut told = None;
-            if let Ok(mut journal) = Journal::open(disk.clone(), options()) {
-                told = Some(content(&journal));
-                let _ = work(&mut journal, &mut record.clone(), seed, 1);
-            }
-            let disk = disk.crash(&mut random);
-            let mut journal = match Journal::open(disk.clone(), options()) {
-                Ok(journal) => journal,
-                Err(error) => panic!("{context}: {error}"),
-            };
-            if let Some(told) = told {
-                // What the first recovery showed to readers counts as acknowledged.
-                for (number, registers) in told.into_iter().enumerate() {
-                    for (slot, value) in registers {
-                        record.told.insert((number as u16, slot.0), value.to_vec());
-                    }
-                }
-            }
-            // The step of the second life is not in the record: give its writes the benefit of the doubt.
-            let mut record = with_second_life(record, seed);
-            check(&mut journal, &record, &context);
-            // The third life goes on where the log ends, above everything that was ever tried.
-            for next in record.next.values_mut() {
-                *next += 10;
-            }
-            work(&mut journal, &mut record, seed, 20).unwrap();
-            drop(journal);
-            let mut journal = Journal::open(disk.crash(&mut random), options()).unwrap();
-            check(&mut journal, &record, &context);
+        let seed = at % 3;
+        let context = format!("power fails at operation {at}");
+        let mut random = rng(at * 1000);
+        let mut disk = FaultDisk::new();
+        disk.die_at(at);
+        let mut history = History::default();
+        if let Some(store) = open(&disk) {
+            let _ = work(&store, &mut history, 1, STEPS);
         }
-    }
-}
-
-/// What one step after recovery may have tried.
-fn with_second_life(mut record: Record, seed: u64) -> Record {
-    let mut journal = Journal::open(FaultDisk::new(), options()).unwrap();
-    let mut after = record.clone();
-    // On an empty journal the same step does the same, as far as the slots are free: they are above all others.
-    let _ = work(&mut journal, &mut after, seed, 1);
-    record.tried = after.tried;
-    record.trim_tried = after.trim_tried;
-    record.next = after.next;
-    record
-}
-
-#[test]
-fn what_a_killed_process_left_in_memory_is_durable_before_it_is_told() {
-    let disk = FaultDisk::new();
-    let mut journal = Journal::open(disk.clone(), options()).unwrap();
-    write(&mut journal, &one(1, 1, b"one")).unwrap();
-    stage(&mut journal, &one(1, 2, b"two")).unwrap();
-    // The write comes through, the sync does not: killed in between.
-    disk.fail_at(2, std::io::ErrorKind::Interrupted);
-    let mut staged = journal.take_staged().unwrap();
-    staged.persist();
-    assert!(journal.settle(staged).is_err());
-    drop(journal);
-    let journal = Journal::open(disk.clone(), options()).unwrap();
-    assert_eq!(read_all(&journal, 1).len(), 2, "the system still has it");
-    for seed in 0..20 {
-        let after = disk.copy_as_it_is().crash(&mut chance(seed));
-        let journal = Journal::open(after, options()).unwrap();
-        assert_eq!(read_all(&journal, 1).len(), 2, "seed {seed}: it was told, and is gone");
-    }
-}
-
-#[test]
-fn rows_survive_or_were_never_stored() {
-    let put = |store: &Embedded<FaultDisk>, slot: u64| {
-        let bytes = Bytes::from(vec![slot as u8; 3000]);
-        block_on(store.put_row("row", Row { slot: Slot(slot), bytes }))
-    };
-    for at in 1..80 {
-        for seed in 0..6 {
-            let disk = FaultDisk::new();
-            disk.die_at(at);
-            let mut told = None;
-            if let Ok(store) = Embedded::open_with(disk.clone(), options(), Box::new(|_| {})) {
-                for slot in 1..=10 {
-                    if put(&store, slot) == Ok(true) {
-                        told = Some(slot);
-                    }
-                }
+        for life in 0..3 {
+            disk = disk.crash(&mut random);
+            // The power fails again soon: during recovery, or a little later.
+            if life == 0 {
+                disk.die_at(1 + random() % 12);
             }
-            let store = Embedded::open(disk.crash(&mut chance(seed)), options()).unwrap();
-            let row = block_on(store.get_row("row")).unwrap();
-            let slot = row.as_ref().map(|row| row.slot.0);
-            assert!(
-                slot >= told && slot <= told.map_or(Some(1), |told| Some(told + 1)),
-                "{slot:?}, told {told:?}"
-            );
-            if let Some(row) = row {
-                assert!(
-                    row.bytes.len() == 3000 && row.bytes.iter().all(|&byte| u64::from(byte) == row.slot.0)
-                );
+            let Some(store) = open(&disk) else {
+                assert_eq!(life, 0, "{context}: refused");
+                continue;
+            };
+            if life == 0 {
+                continue;
             }
+            check(&store, &history, &context);
+            // Continues above everything that was ever tried.
+            history.sessions += 5;
+            work(&store, &mut history, seed, 20).unwrap();
         }
     }
 }

@@ -1,74 +1,57 @@
-//! The suite, run against every engine of this crate.
+//! The conformance suite, run against every engine of this crate.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use jeton_register::conformance::{EngineLimits, block_on, conformance};
+use jeton_register::embedded::{EmbeddedRegisters, Options};
+use jeton_register::memory::{Faults, MemoryRegisters};
+use jeton_register::{Batch, LogId, Registers, Slot, WritePermit};
+use jeton_wal::disk::{FaultDisk, RealDisk};
 
-use jeton_register::block_on;
-use jeton_register::conformance::{Terms, conformance};
-use jeton_register::disk::{FaultDisk, RealDisk};
-use jeton_register::embedded::{Embedded, Options};
-use jeton_register::memory::{Faults, Memory};
-
-use super::support::options;
-
-/// A folder for one test, removed at its end.
-pub struct Folder(pub PathBuf);
-
-impl Folder {
-    pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("jeton-register-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn limits(options: &Options) -> EngineLimits {
+    EngineLimits { value_bytes_max: options.limits().value_bytes_max, ..EngineLimits::default() }
 }
 
 #[test]
-fn embedded_on_the_real_disk() {
-    let folder = Folder::new();
+fn embedded_on_a_real_disk() {
+    let folder = tempfile::tempdir().unwrap();
     let mut options = Options::default();
-    options.segment_bytes = 1 << 20;
-    let terms = Terms { value_bytes_max: options.value_bytes_max(), ..Terms::default() };
-    let open = async || Embedded::open(RealDisk::new(&folder.0).unwrap(), options.clone()).unwrap();
-    assert!(block_on(conformance(terms, open)).len() >= 15);
+    options.wal.segment_bytes = 1 << 20;
+    let open =
+        async || EmbeddedRegisters::open(RealDisk::new(folder.path()).unwrap(), options.clone()).unwrap();
+    assert!(block_on(conformance(limits(&options), open)).len() >= 15);
 }
 
 #[test]
-fn embedded_on_a_disk_in_memory_with_small_segments() {
+fn embedded_with_small_segments() {
     let disk = FaultDisk::new();
-    let terms = Terms { value_bytes_max: options().value_bytes_max(), ..Terms::default() };
-    let open = async || Embedded::open(disk.clone(), options()).unwrap();
-    block_on(conformance(terms, open));
+    let options = Options::small(64 << 10);
+    let open = async || EmbeddedRegisters::open(disk.clone(), options.clone()).unwrap();
+    block_on(conformance(limits(&options), open));
 }
 
 #[test]
 fn memory() {
-    let memory = Memory::new();
-    block_on(conformance(Terms::default(), async || memory.clone()));
+    let memory = MemoryRegisters::new();
+    block_on(conformance(EngineLimits::default(), async || memory.clone()));
 }
 
 #[test]
-fn memory_whose_requests_fail() {
+fn memory_with_faults() {
     for seed in 0..20 {
         let faults = Faults { refused: 100, lost: 150, late: 50, delayed: 300 };
-        let memory = Memory::with_faults(seed, faults);
-        block_on(conformance(Terms::default(), async || memory.clone()));
+        let memory = MemoryRegisters::with_faults(seed, faults);
+        block_on(conformance(EngineLimits::default(), async || memory.clone()));
     }
 }
 
 #[test]
-fn memory_whose_answers_are_held_gives_them_in_any_order() {
-    use jeton_register::Registers;
-    let memory = Memory::new();
+fn memory_releases_held_responses_in_any_order() {
+    let memory = MemoryRegisters::new();
     memory.hold();
-    let write = |slot| memory.write(super::support::one(1, slot, b"x"), jeton_register::Permit::unlimited());
+    let write = |slot| {
+        let mut batch = Batch::new();
+        batch.push(LogId::partition(1), Slot(slot), b"x");
+        memory.write(batch, WritePermit::unlimited())
+    };
     let (mut first, mut second) = (Box::pin(write(1)), Box::pin(write(2)));
     assert_eq!(memory.held(), 2);
     assert!(memory.release(1));

@@ -1,17 +1,9 @@
-//! The tests of the register crate: the journal on a disk that breaks, the engines, and the suite that judges them.
+//! Tests of the register engines of this crate, and of the conformance suite.
 
-#![allow(clippy::unwrap_used, reason = "what a test's helper cannot do fails the test")]
+#![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
 
-mod broken;
-mod closing;
+mod broken_engines;
 mod crashes;
-mod damage;
+mod embedded;
 mod engines;
-mod hooked;
-mod journal;
-mod lock;
-mod session_crashes;
-mod sessions;
-mod support;
-mod threads;
-mod trouble;
+mod migrate;

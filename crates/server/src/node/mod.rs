@@ -26,7 +26,8 @@ use self::listeners::{BoundSockets, Listeners};
 pub use self::open_store::{explain_open_error, open_store};
 use self::reloader::Reloader;
 pub use self::transactions::{
-    ClusterConfig, DatabaseConfig, DatabaseKind, RegistersBackend, TransactionsConfig, init_transactions,
+    ClusterConfig, DatabaseConfig, DatabaseKind, FOLDER as TRANSACTIONS_FOLDER, RegistersBackend,
+    TransactionsConfig, init_transactions,
 };
 use crate::tls::Tls;
 use crate::{Service, Transactions};

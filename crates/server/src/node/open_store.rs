@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use jeton_engine::{Engine, OpenError, Options};
-use jeton_register::embedded;
+use jeton_wal as wal;
 
 use super::NodeError;
 
@@ -23,20 +23,20 @@ pub fn open_store(folder: &Path, options: Options) -> Result<Engine, NodeError> 
 pub fn explain_open_error(folder: &Path, error: OpenError) -> NodeError {
     let path = folder.display();
     let (what, fix) = match &error {
-        OpenError::Log(embedded::OpenError::Locked { by, pid }) => (
+        OpenError::Log(wal::OpenError::Locked { by, pid }) => (
             format!("the store in {path} is in use by {by} (process {pid})"),
             format!("stop that process (kill {pid}), or choose another directory with --data"),
         ),
-        OpenError::Log(embedded::OpenError::Damaged { .. }) => (
+        OpenError::Log(wal::OpenError::Damaged { .. }) => (
             format!("the log of the store in {path} is damaged"),
             "keep the directory unchanged, check the disk, and restore a backup: jeton restore BACKUP NEW-DIR"
                 .into(),
         ),
-        OpenError::Log(embedded::OpenError::Version { .. }) => (
+        OpenError::Log(wal::OpenError::Version { .. }) => (
             format!("the store in {path} was written by another version of jeton"),
             "use that version, or restore a backup that this version can read".into(),
         ),
-        OpenError::Options(_) | OpenError::Log(embedded::OpenError::Options(_)) => (
+        OpenError::Options(_) | OpenError::Log(wal::OpenError::Options(_)) => (
             "the engine settings are invalid".into(),
             "list them with jeton config, and change the one that is named".into(),
         ),
@@ -100,13 +100,13 @@ mod tests {
             (system(ErrorKind::ReadOnlyFilesystem), "read-only"),
             (system(ErrorKind::NotADirectory), "the path is a file"),
             (system(ErrorKind::Other), "jeton doctor"),
-            (OpenError::Log(embedded::OpenError::Locked { by: "jeton".into(), pid: 7 }), "kill 7"),
+            (OpenError::Log(wal::OpenError::Locked { by: "jeton".into(), pid: 7 }), "kill 7"),
             (
-                OpenError::Log(embedded::OpenError::Damaged { file: "f".into(), offset: 1, why: "w".into() }),
+                OpenError::Log(wal::OpenError::Damaged { file: "f".into(), offset: 1, why: "w".into() }),
                 "jeton restore",
             ),
             (
-                OpenError::Log(embedded::OpenError::Io {
+                OpenError::Log(wal::OpenError::Io {
                     what: "w".into(),
                     source: ErrorKind::StorageFull.into(),
                 }),

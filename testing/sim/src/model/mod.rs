@@ -15,7 +15,7 @@ use jeton_core::{BranchLogItem, Cell, Entry, LogItem, OpId, OperationResult, Sec
 
 use crate::checkers::{branches, recount, time::TimeBound};
 use crate::clock::SimClock;
-use crate::registers::{ObservedWrite, WriteObserver};
+use crate::log::{ObservedWrite, WriteObserver};
 use crate::violation::{Checked, Violation};
 use branch::{BranchLogState, BranchModel};
 use history::History;
@@ -112,9 +112,9 @@ impl Model {
         self.staged.extend(tap.staged);
         let history = &mut self.history;
         self.staged.retain(|one| {
-            let durable = one.sequence <= tap.durable;
+            let durable = one.frame <= tap.durable;
             if durable {
-                history.settle(one.log.id as u16, one.slot.0);
+                history.settle(one.log.0, one.slot.0);
             }
             !durable
         });
@@ -122,7 +122,7 @@ impl Model {
     }
 
     fn stage(&mut self, one: &ObservedWrite, clock: &SimClock) -> Checked {
-        let (partition, slot) = (one.log.id as u16, one.slot.0);
+        let (partition, slot) = (one.log.0, one.slot.0);
         let unreadable = |error: jeton_core::codec::DecodeError| {
             Violation::new("history", format!("slot {slot} of partition {partition}: {error}"))
         };

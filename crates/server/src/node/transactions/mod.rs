@@ -14,10 +14,10 @@ use jeton_etx::{
 };
 use jeton_procedures::ProcedureRegistry;
 use jeton_register::Registers;
-use jeton_register::disk::RealDisk;
-use jeton_register::embedded::{self, Embedded};
+use jeton_register::embedded::{self, EmbeddedRegisters};
 use jeton_register_postgres::PostgresRegisters;
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret};
+use jeton_wal::disk::RealDisk;
 
 use self::config::value_or_variable;
 pub use self::config::{ClusterConfig, DatabaseConfig, DatabaseKind, RegistersBackend, TransactionsConfig};
@@ -33,7 +33,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Folder of the registers in the data directory.
-const FOLDER: &str = "transactions";
+pub const FOLDER: &str = "transactions";
 
 /// What is known before the registers are open.
 struct Setup {
@@ -189,12 +189,18 @@ async fn blocking<T: Send + 'static>(
     })?
 }
 
-fn open_embedded(folder: &Path) -> Result<Embedded<RealDisk>, NodeError> {
+fn open_embedded(folder: &Path) -> Result<EmbeddedRegisters<RealDisk>, NodeError> {
     let what = || format!("the registers of transactions in {} cannot be opened", folder.display());
-    let fix = "check the directory: jeton doctor";
-    let disk = RealDisk::new(folder).map_err(|error| NodeError::with_cause(error, what(), fix))?;
-    Embedded::open(disk, embedded::Options::default())
-        .map_err(|error| NodeError::with_cause(error, what(), fix))
+    let check = "check the directory: jeton doctor";
+    let disk = RealDisk::new(folder).map_err(|error| NodeError::with_cause(error, what(), check))?;
+    EmbeddedRegisters::open(disk, embedded::Options::default()).map_err(|error| {
+        let data = folder.parent().unwrap_or(folder).display();
+        let fix = match error.is_old_format() {
+            true => format!("stop the server and convert them: jeton migrate {data}"),
+            false => check.into(),
+        };
+        NodeError::with_cause(error, what(), fix)
+    })
 }
 
 fn read_secret(cluster: &ClusterConfig) -> Result<Secret, NodeError> {

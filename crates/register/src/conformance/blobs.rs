@@ -1,0 +1,47 @@
+//! Checks of blobs.
+
+use bytes::Bytes;
+
+use super::EngineLimits;
+use super::harness::EngineUnderTest;
+use crate::Registers;
+
+fn name(limits: &EngineLimits, blob: &str) -> String {
+    format!("conformance-{}.{blob}", limits.first_log)
+}
+
+pub async fn stores_blobs<R: Registers>(engine: &EngineUnderTest<R>, limits: &EngineLimits) {
+    let blob = name(limits, "kept");
+    engine.ensure_eq(engine.get_blob(&blob).await, None, "a blob that was never stored");
+    engine.ensure(engine.put_blob(&blob, 5, "five").await, || "the first version was not stored".into());
+    engine.ensure_eq(engine.get_blob(&blob).await, Some((5, Bytes::from("five"))), "the blob");
+    let other = name(limits, "other_blob-2");
+    engine.ensure(engine.put_blob(&other, 0, "").await, || "an empty blob was not stored".into());
+    engine.ensure_eq(engine.get_blob(&other).await, Some((0, Bytes::new())), "an empty blob");
+    engine.ensure_eq(engine.get_blob(&blob).await, Some((5, Bytes::from("five"))), "the other blob");
+}
+
+pub async fn orders_versions<R: Registers>(engine: &EngineUnderTest<R>, limits: &EngineLimits) {
+    let blob = name(limits, "ordered");
+    let steps = [
+        (5, "five", true, 5, "five"),
+        (4, "four", false, 5, "five"),
+        (5, "five again", true, 5, "five again"),
+        (9, "nine", true, 9, "nine"),
+        (0, "zero", false, 9, "nine"),
+    ];
+    for (slot, content, stored, then_slot, then) in steps {
+        let answer = engine.put_blob(&blob, slot, content).await;
+        engine.ensure_eq(answer, stored, &format!("whether slot {slot} was stored"));
+        engine.ensure_eq(engine.get_blob(&blob).await, Some((then_slot, Bytes::from(then))), "the blob");
+    }
+}
+
+/// The state after the checks before.
+pub async fn survive_restart<R: Registers>(engine: &EngineUnderTest<R>, limits: &EngineLimits) {
+    let ordered = name(limits, "ordered");
+    engine.ensure_eq(engine.get_blob(&ordered).await, Some((9, Bytes::from("nine"))), "a blob");
+    engine.ensure(!engine.put_blob(&ordered, 8, "eight").await, || "a lower slot was stored".into());
+    let other = name(limits, "other_blob-2");
+    engine.ensure_eq(engine.get_blob(&other).await, Some((0, Bytes::new())), "an empty blob");
+}

@@ -1,0 +1,80 @@
+//! The name of a log of registers.
+
+use std::fmt;
+
+use crate::Error;
+
+/// The kind of a log. The numbers are on disk and never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum LogKind {
+    /// The entries of a partition.
+    Partition = 1,
+    /// The decisions about the requests of a session. Dated.
+    Transaction = 2,
+    /// The identity of a deployment.
+    Deployment = 3,
+}
+
+impl LogKind {
+    /// The kind with this number on disk.
+    pub fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Partition),
+            2 => Some(Self::Transaction),
+            3 => Some(Self::Deployment),
+            _ => None,
+        }
+    }
+
+    /// Whether the ids of its logs start with their creation time, so that older logs have lower ids. Such logs are numerous and
+    /// short, and are [retired](crate::Registers::retire) together.
+    pub const fn is_dated(self) -> bool {
+        match self {
+            Self::Partition | Self::Deployment => false,
+            Self::Transaction => true,
+        }
+    }
+
+    /// [`Error::Invalid`] if logs of this kind cannot be retired.
+    pub fn check_dated(self) -> Result<(), Error> {
+        if self.is_dated() {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!("logs of kind {self:?} are not dated and cannot be retired")))
+    }
+}
+
+/// A log: registers numbered from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogId {
+    /// The kind.
+    pub kind: LogKind,
+    /// The id among the logs of this kind.
+    pub id: u128,
+}
+
+impl LogId {
+    /// The log with the identity of a deployment.
+    pub const DEPLOYMENT: Self = Self { kind: LogKind::Deployment, id: 0 };
+
+    /// The log of a partition.
+    pub const fn partition(number: u16) -> Self {
+        Self { kind: LogKind::Partition, id: number as u128 }
+    }
+
+    /// The log of a session. Its id has the bits of a UUIDv7.
+    pub const fn transaction(session: u128) -> Self {
+        Self { kind: LogKind::Transaction, id: session }
+    }
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            LogKind::Partition => write!(out, "partition/{}", self.id),
+            LogKind::Transaction => write!(out, "transaction/{:032x}", self.id),
+            LogKind::Deployment => write!(out, "deployment/{}", self.id),
+        }
+    }
+}

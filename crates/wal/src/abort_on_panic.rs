@@ -1,0 +1,29 @@
+//! Threads and tasks that abort the process when they panic.
+//!
+//! Without this the rest of the process would continue with a part missing: memory and log may differ, and callers wait
+//! for responses that never come. Recovery is the only way back.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+/// Starts a named thread. If it panics, the process aborts.
+pub fn spawn_aborting(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(move || {
+        let _guard = AbortOnPanic;
+        run();
+    })
+}
+
+/// Aborts the process if it is dropped during a panic.
+#[derive(Debug)]
+pub struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let name = thread::current().name().unwrap_or("a thread").to_owned();
+            eprintln!("jeton: {name} panicked; aborting. The next start recovers everything acknowledged.");
+            std::process::abort();
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Tests of the wal on a disk with injected faults.
+
+#![allow(clippy::unwrap_used, reason = "a failed helper fails the test")]
+
+mod blobs;
+mod blocking_disk;
+mod close;
+mod crashes;
+mod damage;
+mod disk_errors;
+mod harness;
+mod journal;
+mod lock;
+mod threads;
+mod versions;

@@ -1,0 +1,249 @@
+//! The log of the simulated machine: the real journal on a disk with faults. The scheduler decides when it is flushed.
+//!
+//! Batches are appended when they come, and acknowledged when their frame is durable. A caller who blocks (the checkpointer, for a
+//! trim) flushes by itself. The [`WriteObserver`] reports all appends and the last durable frame to the model.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use jeton_core::PartitionId;
+use jeton_engine::{BlobStore, PartitionLog};
+use jeton_wal::blobs::{self, BlobError};
+use jeton_wal::disk::{Disk, FaultDisk};
+use jeton_wal::{
+    Batch, Blob, Error, Extent, FrameNumber, Journal, Limits, Location, LogId, OpenError, Options,
+    PendingFlush, Reservation, Slot,
+};
+
+/// An entry that was appended.
+#[derive(Debug, Clone)]
+pub struct ObservedWrite {
+    /// Its log.
+    pub log: LogId,
+    /// Its slot.
+    pub slot: Slot,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Durable with this frame.
+    pub frame: FrameNumber,
+}
+
+/// What happened since it was last asked.
+#[derive(Debug, Default)]
+pub struct WriteObserver {
+    /// Entries that were appended, in order.
+    pub staged: Vec<ObservedWrite>,
+    /// Everything up to here is durable.
+    pub durable: FrameNumber,
+}
+
+/// The journal, driven by hand.
+pub struct SimLog {
+    inner: Arc<Mutex<Inner>>,
+    limits: Limits,
+}
+
+struct Inner {
+    journal: Journal<FaultDisk>,
+    disk: FaultDisk,
+    staged: Vec<ObservedWrite>,
+    /// A frame that was taken and is not on the disk yet.
+    flushing: Option<PendingFlush<<FaultDisk as Disk>::File>>,
+    /// Why the process must end.
+    fatal: Option<String>,
+}
+
+impl SimLog {
+    /// Opens the journal on this disk.
+    pub fn open(disk: FaultDisk, segment_bytes: u32) -> Result<Self, OpenError> {
+        let options = Options::small(segment_bytes);
+        let limits = options.limits();
+        let journal = Journal::open(disk.clone(), options)?;
+        let inner = Inner { journal, disk, staged: Vec::new(), flushing: None, fatal: None };
+        Ok(Self { inner: Arc::new(Mutex::new(inner)), limits })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What happened since this was last asked.
+    pub fn tap(&self) -> WriteObserver {
+        let mut inner = self.inner();
+        WriteObserver { staged: std::mem::take(&mut inner.staged), durable: inner.journal.durable() }
+    }
+
+    /// Why the process must end, if it must.
+    pub fn fatal(&self) -> Option<String> {
+        self.inner().fatal.clone()
+    }
+
+    /// Takes the next frame, or brings the one that was taken to the disk. Whether there was anything to do.
+    pub fn flush_step(&self) -> bool {
+        let mut inner = self.inner();
+        if inner.flushing.is_some() {
+            inner.land();
+            return true;
+        }
+        if inner.journal.is_stalled() {
+            // As the log's thread does after a pause.
+            inner.journal.retry_write();
+        }
+        inner.flushing = inner.journal.take_flush();
+        inner.flushing.is_some()
+    }
+
+    /// Flushes for as long as there is something to do.
+    pub fn flush(&self) {
+        while self.fatal().is_none() && self.flush_step() {
+            if self.inner().journal.is_stalled() {
+                return;
+            }
+        }
+    }
+
+    /// Runs a segment task, if one is due. Returns whether there was one.
+    pub fn segment_step(&self) -> bool {
+        let mut inner = self.inner();
+        let Some(mut task) = inner.journal.take_task() else { return false };
+        task.run();
+        if let Err(fatal) = inner.journal.complete_task(task) {
+            inner.die(fatal.0);
+        }
+        true
+    }
+
+    /// The durable entries of all partitions that are not trimmed, and the range of each.
+    pub fn durable(&self) -> Result<Vec<(Extent, Vec<(Slot, Vec<u8>)>)>, Error> {
+        let inner = self.inner();
+        let extents = PartitionId::all().map(|partition| inner.journal.extent(LogId(partition.0)));
+        let mut all: Vec<_> =
+            extents.map(|extent| Ok((extent?, Vec::new()))).collect::<Result<_, Error>>()?;
+        inner.journal.reader()?.for_each(|log, slot, bytes| {
+            all[usize::from(log.0)].1.push((slot, bytes.to_vec()));
+            Ok::<_, Error>(())
+        })?;
+        Ok(all)
+    }
+}
+
+impl Inner {
+    fn die(&mut self, why: String) {
+        self.fatal.get_or_insert(why);
+    }
+
+    /// Brings the frame that was taken to the disk.
+    fn land(&mut self) {
+        if let Some(mut flush) = self.flushing.take() {
+            flush.run();
+            if let Err(fatal) = self.journal.complete(flush) {
+                self.die(fatal.0);
+            }
+        }
+    }
+
+    /// Flushes until this frame is durable.
+    fn flush_until(&mut self, frame: FrameNumber) -> Result<(), Error> {
+        while self.journal.durable() < frame {
+            if self.flushing.is_none() {
+                self.flushing = self.journal.take_flush();
+            }
+            if self.flushing.is_none() {
+                return Err(Error::Full("the log is stalled".into()));
+            }
+            self.land();
+            if let Some(why) = &self.fatal {
+                return Err(Error::Unknown(why.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Resolves when a frame is durable. After the process ended it never does.
+struct Durable {
+    inner: Arc<Mutex<Inner>>,
+    appended: Option<Result<FrameNumber, Error>>,
+}
+
+impl Future for Durable {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let durable = self.inner.lock().unwrap_or_else(PoisonError::into_inner).journal.durable();
+        let ready = |appended: &mut Result<FrameNumber, Error>| {
+            appended.as_ref().map_or(true, |frame| *frame <= durable)
+        };
+        match self.appended.take_if(ready) {
+            Some(appended) => Poll::Ready(appended.map(|_| ())),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl PartitionLog for SimLog {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn reserve(&self, entries: usize, bytes: usize) -> Result<Reservation, Error> {
+        self.inner().journal.reserve(entries, bytes)
+    }
+
+    fn append(
+        &self,
+        batch: &Batch,
+        reservation: Reservation,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+        let mut inner = self.inner();
+        let appended = inner.journal.append(batch, reservation);
+        if let Ok(frame) = appended {
+            for (log, slot, bytes) in batch.iter() {
+                inner.staged.push(ObservedWrite { log, slot, bytes: bytes.to_vec(), frame });
+            }
+        }
+        drop(inner);
+        Durable { inner: Arc::clone(&self.inner), appended: Some(appended) }
+    }
+
+    fn replay<E: From<Error>>(
+        &self,
+        visit: impl FnMut(Location, LogId, Slot, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let reader = self.inner().journal.reader()?;
+        reader.for_each_at(visit)
+    }
+
+    fn extent(&self, partition: PartitionId) -> Result<Extent, Error> {
+        self.inner().journal.extent(LogId(partition.0))
+    }
+
+    fn trim(&self, trims: &[(LogId, Slot)]) -> Result<(), Error> {
+        let mut inner = self.inner();
+        let mut frame = FrameNumber::ZERO;
+        for &(log, through) in trims {
+            frame = frame.max(inner.journal.trim(log, through)?);
+        }
+        inner.flush_until(frame)
+    }
+}
+
+impl BlobStore for SimLog {
+    fn put_blob(&self, name: &str, blob: &Blob) -> Result<bool, Error> {
+        let mut inner = self.inner();
+        match blobs::put(&inner.disk, name, blob) {
+            Ok(stored) => Ok(stored),
+            Err(BlobError::Refused(error)) => Err(error),
+            Err(BlobError::Fatal(fatal)) => {
+                inner.die(fatal.0.clone());
+                Err(Error::Unknown(fatal.0))
+            }
+        }
+    }
+
+    fn get_blob(&self, name: &str) -> Result<Option<Blob>, Error> {
+        blobs::get(&self.inner().disk, name)
+    }
+}
