@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../crates/clock/tests/fuzzed/mod.rs"]
+#[path = "../../../crates/clock/tests/fuzzed/mod.rs"]
 mod fuzzed;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzed::clock(data));

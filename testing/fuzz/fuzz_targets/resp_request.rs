@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/resp/tests/common/mod.rs"]
+#[path = "../../../crates/resp/tests/common/mod.rs"]
 mod common;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| common::fuzzed::request(data));
