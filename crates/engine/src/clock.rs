@@ -3,9 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use jeton_core::{StoreClock, Timestamp, mutated};
-
-use crate::rfc3339;
+use jeton_core::{StoreClock, Timestamp, mutated, rfc3339};
 
 /// Clocks of the machine.
 pub trait Clock: Send + Sync + 'static {
@@ -42,13 +40,12 @@ impl Clock for SystemClock {
 /// The wall clock is implausibly far ahead of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this machine's clock says {}, and the last entry of the log is of {}: more than {:.1} days before, \
-     which clock_ahead_max allows. Were the clock \
-     wrong, the first write would fix the store's time there, and dated ids would be refused as expired until real time has caught \
-     up. So the store is not opened, and nothing was changed. Set the clock right; if it is right, because the store was at \
-     rest for so long or is an old copy, raise clock_ahead_max",
-    rfc3339::shown(*wall),
-    rfc3339::shown(*logged),
+    "this machine's clock shows {}, and the last log entry is of {}: the difference is larger than clock_ahead_max \
+     ({:.1} days). A wrong clock would make the store reject dated ids as expired, so the store was not opened and \
+     nothing was changed. Correct the clock; if it is correct, because the store was unused for that long or is an \
+     old copy, raise clock_ahead_max",
+    rfc3339::format_seconds(wall.as_nanos() / 1_000_000),
+    rfc3339::format_seconds(logged.as_nanos() / 1_000_000),
     max.as_secs_f64() / 86_400.0
 )]
 pub struct ClockAhead {

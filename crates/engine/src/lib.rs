@@ -25,7 +25,6 @@ mod recovery;
 mod request;
 mod response;
 mod response_dispatcher;
-mod rfc3339;
 mod shard;
 mod stats;
 mod task_group;
