@@ -3,9 +3,9 @@
 /// Whether one event can have been caused by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Causality {
-    /// It was certainly not.
+    /// Certainly not.
     CertainlyNot,
-    /// It may have been. A vector clock returns this only if it was.
+    /// Possibly, and certainly for a vector clock.
     Possibly,
     /// The stamps are equal. The events are the same, or neither caused the other; equality does not prove
     /// identity.
@@ -32,8 +32,7 @@ impl Relation {
             (Causality::Possibly, Causality::CertainlyNot) => Self::PossiblyBefore,
             (Causality::CertainlyNot, Causality::Possibly) => Self::PossiblyAfter,
             (Causality::CertainlyNot, Causality::CertainlyNot) => Self::Concurrent,
-            // No two stamps give `Possibly` in both directions: all counters would be at most those of the
-            // other, yet not equal.
+            // `Possibly` in both directions cannot occur: the counters would be equal.
             _ => Self::Equal,
         }
     }

@@ -25,7 +25,7 @@
 //! as in the mapping of events to counters.
 
 use crate::clock::BloomClock;
-use crate::encoding::{DecodeError, Reader, WHOLE, put, read_whole};
+use crate::encoding::{DecodeError, Reader, put, read_whole};
 use crate::generation::Generation;
 use crate::hash;
 use crate::identity::Identity;
@@ -51,9 +51,9 @@ pub(crate) const PERSISTED_BYTES_MAX: usize = 128 + 5 * crate::parameters::COUNT
 /// let params = ClockParams::new(64)?;
 /// let mut clock = BloomClock::begin(params, Identity::from_random(*b"random bytes: 01"));
 /// let last = clock.tick().clone();
-/// std::fs::write(&file, clock.save().into_bytes())?; // the process ends
+/// std::fs::write(&file, clock.save().into_bytes())?; // shutdown
 ///
-/// let saved = PersistedClock::read(&std::fs::read(&file)?, &params)?; // it begins again
+/// let saved = PersistedClock::read(&std::fs::read(&file)?, &params)?; // start
 /// let mut clock = BloomClock::restore(saved, || std::fs::remove_file(&file))?;
 /// assert_eq!(clock.now(), &last);
 /// clock.tick();
@@ -62,7 +62,7 @@ pub(crate) const PERSISTED_BYTES_MAX: usize = 128 + 5 * crate::parameters::COUNT
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the clock goes on from this, or its process takes a new identity"]
+#[must_use = "the clock continues from this, or its process takes a new identity"]
 pub struct PersistedClock(BloomClock);
 
 impl BloomClock {
@@ -117,25 +117,20 @@ impl PersistedClock {
     /// Decodes a clock if its parameters are accepted. Allocates no memory before.
     pub(crate) fn read_any(
         bytes: &[u8],
-        wanted: impl FnOnce(&ClockParams) -> bool,
+        accept: impl FnOnce(&ClockParams) -> bool,
     ) -> Result<Self, DecodeError> {
         let (bytes, check) = bytes.split_last_chunk().ok_or(DecodeError("truncated"))?;
         if hash::check(bytes) != u64::from_le_bytes(*check) {
             return Err(DecodeError("checksum mismatch"));
         }
         let mut input = Reader(bytes);
-        if input.byte()? != SAVED {
-            return Err(DecodeError("unknown kind or version"));
-        }
+        input.kind(SAVED)?;
         let params = read_params(&mut input)?;
-        if !wanted(&params) {
+        if !accept(&params) {
             return Err(DecodeError("other parameters than expected"));
         }
         let identity = Identity::from_random(input.bytes()?);
         let events = input.number()?;
-        if input.byte()? != WHOLE {
-            return Err(DecodeError("unknown kind or version"));
-        }
         let now = read_whole(&mut input, &params)?;
         input.finish()?;
         if events > EVENTS_MAX || now.generation > Generation::SAVED_MAX {
@@ -151,7 +146,7 @@ impl PersistedClock {
     }
 }
 
-/// Maximum number of events. No process reaches it, and it leaves as many again.
+/// Maximum number of events. No process reaches it, and as many follow.
 const EVENTS_MAX: u64 = u64::MAX >> 1;
 
 fn read_params(input: &mut Reader<'_>) -> Result<ClockParams, DecodeError> {

@@ -1,8 +1,8 @@
 //! Helpers for the serde representations (feature `serde`).
 //!
 //! A [`Stamp`](crate::Stamp) is its generation and its counters, a [`VectorStamp`] its numbers, a [`ClockParams`] its
-//! fields. A [`PersistedClock`] clock is its bytes, in hexadecimal for formats that people read. An
-//! [`Identity`](crate::Identity) has no representation: it exists in one clock or in one saved clock.
+//! fields. A [`PersistedClock`] is its bytes, in hexadecimal for human-readable formats. An
+//! [`Identity`](crate::Identity) has no representation: it exists in one clock or in one persisted clock.
 //!
 //! Invariants: untrusted input is checked as strictly as by [`Stamp::read`](crate::Stamp::read). It takes no more
 //! memory than [`COUNTERS_MAX`](crate::COUNTERS_MAX) counters or [`PROCESSES_MAX`] numbers (half as much again while
@@ -110,7 +110,7 @@ impl Serialize for PersistedClock {
     }
 }
 
-/// Accepts every params: see [`PersistedClock::params`].
+/// Accepts all parameters: see [`PersistedClock::params`].
 impl<'de> Deserialize<'de> for PersistedClock {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Bytes;
@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for PersistedClock {
             type Value = PersistedClock;
 
             fn expecting(&self, out: &mut Formatter<'_>) -> fmt::Result {
-                out.write_str("a saved clock")
+                out.write_str("a persisted clock")
             }
 
             fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<PersistedClock, E> {
@@ -128,7 +128,7 @@ impl<'de> Deserialize<'de> for PersistedClock {
 
             fn visit_str<E: Error>(self, text: &str) -> Result<PersistedClock, E> {
                 let bytes = from_hexadecimal(text)
-                    .ok_or_else(|| E::custom("not hexadecimal, or longer than any saved clock"))?;
+                    .ok_or_else(|| E::custom("not hexadecimal, or longer than any persisted clock"))?;
                 self.visit_bytes(&bytes)
             }
         }
@@ -137,7 +137,7 @@ impl<'de> Deserialize<'de> for PersistedClock {
     }
 }
 
-/// Accepts lower-case digits only, so that a saved clock has one representation.
+/// Accepts lower-case digits only, so that a persisted clock has one representation.
 fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if !rest.is_empty() || pairs.len() > PERSISTED_BYTES_MAX {

@@ -20,7 +20,7 @@ const EVENTS_MAX: u64 = u64::MAX >> 1;
 pub const PROCESSES_MAX: usize = 1 << 20;
 
 impl VectorStamp {
-    /// Maximum of events in a deserialized stamp; it leaves as many again to a clock that merges it.
+    /// Maximum of events in a deserialized stamp; a clock that merges it can count as many more.
     #[cfg(feature = "serde")]
     pub(crate) const READ_MAX: u64 = EVENTS_MAX >> 1;
 
