@@ -86,7 +86,7 @@ impl fmt::Display for SnapshotError {
         match self {
             Self::NotASnapshot => f.write_str("these bytes are not a snapshot of a filter"),
             Self::UnknownVersion(version) => {
-                write!(f, "the snapshot has format version {version}, this code knows up to {VERSION}")
+                write!(f, "the snapshot has format version {version}, this code supports up to {VERSION}")
             }
             Self::OtherKind(kind) => write!(f, "the snapshot is of another kind of filter ({kind})"),
             Self::WrongLength { expected, found } => {
