@@ -1,7 +1,8 @@
 //! Compares the Bloom clock with the vector clock: `cargo xtask bench clock`.
 //!
-//! Prints Markdown. Contenders alternate in short rounds, so that noise affects all of them. Times are CPU time of
-//! the measuring thread. A ratio is the median of the ratios of the rounds, with the quartiles in parentheses.
+//! Prints Markdown. Contenders alternate in short rounds, so that noise affects all of them. Times are CPU
+//! time of the measuring thread. A ratio is the median of the ratios of the rounds, with the quartiles in
+//! parentheses.
 
 #[path = "../tests/common/format.rs"]
 mod format;

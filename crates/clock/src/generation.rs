@@ -20,7 +20,7 @@ impl Generation {
 
     pub(crate) fn next(self) -> Self {
         let Some(next) = self.0.checked_add(1) else {
-            unreachable!("2^64 generations: each message brings at most 2^20, each generation takes a tick")
+            unreachable!("2^64 generations: a message adds at most 2^20, and a generation takes a tick")
         };
         Self(next)
     }

@@ -5,7 +5,8 @@
 //! from 1; the number is 0 for all events with [`TickKey::Process`](crate::TickKey::Process).
 //!
 //! ```text
-//! mix(x): x ^= x >> 30; x *= 0xbf58476d1ce4e5b9; x ^= x >> 27; x *= 0x94d049bb133111eb; x ^= x >> 31   (modulo 2^64)
+//! modulo 2^64:
+//! mix(x): x ^= x >> 30; x *= 0xbf58476d1ce4e5b9; x ^= x >> 27; x *= 0x94d049bb133111eb; x ^= x >> 31
 //! seed = mix(mix(mix(low) ^ high) ^ event)
 //! counter number j, from 0: mix(seed + (j + 1) * 0x9e3779b97f4a7c15) modulo the number of counters
 //! ```

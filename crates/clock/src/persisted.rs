@@ -34,10 +34,6 @@ use crate::parameters::{ClockParams, TickKey};
 /// First byte of a persisted clock.
 const SAVED: u8 = 4;
 
-/// Maximum length: five bytes per counter, and 128 for the rest.
-#[cfg(feature = "serde")]
-pub(crate) const PERSISTED_BYTES_MAX: usize = 128 + 5 * crate::parameters::COUNTERS_MAX;
-
 /// A stopped clock. Each [`BloomClock::save`] creates one, which cannot be copied; the bytes can, so see
 /// [`BloomClock::restore`].
 ///
@@ -88,11 +84,7 @@ impl PersistedClock {
 
     /// The encoding.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes()
-    }
-
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        let BloomClock { params, identity, events, now, .. } = &self.0;
+        let BloomClock { params, identity, events, now, .. } = self.0;
         let mut out = vec![SAVED];
         put(params.counters as u64, &mut out);
         put(params.hashes.into(), &mut out);
@@ -102,36 +94,27 @@ impl PersistedClock {
         });
         put(params.limit.into(), &mut out);
         out.extend(identity.number().to_le_bytes());
-        put(*events, &mut out);
+        put(events, &mut out);
         now.write(&mut out);
         let check = hash::check(&out);
         out.extend(check.to_le_bytes());
         out
     }
 
-    /// Decodes a clock with these parameters.
+    /// Decodes a clock with these parameters. Other parameters are rejected before the allocation.
     pub fn read(bytes: &[u8], params: &ClockParams) -> Result<Self, DecodeError> {
-        Self::read_any(bytes, |found| found == params)
-    }
-
-    /// Decodes a clock if its parameters are accepted. Allocates no memory before.
-    pub(crate) fn read_any(
-        bytes: &[u8],
-        accept: impl FnOnce(&ClockParams) -> bool,
-    ) -> Result<Self, DecodeError> {
         let (bytes, check) = bytes.split_last_chunk().ok_or(DecodeError("truncated"))?;
         if hash::check(bytes) != u64::from_le_bytes(*check) {
             return Err(DecodeError("checksum mismatch"));
         }
         let mut input = Reader(bytes);
         input.kind(SAVED)?;
-        let params = read_params(&mut input)?;
-        if !accept(&params) {
+        if read_params(&mut input)? != *params {
             return Err(DecodeError("other parameters than expected"));
         }
         let identity = Identity::from_random(input.bytes()?);
         let events = input.number()?;
-        let now = read_whole(&mut input, &params)?;
+        let now = read_whole(&mut input, params)?;
         input.finish()?;
         if events > EVENTS_MAX || now.generation > Generation::SAVED_MAX {
             return Err(DecodeError("impossible number of events or generations"));
@@ -142,7 +125,7 @@ impl PersistedClock {
         {
             return Err(DecodeError("fewer increments than events"));
         }
-        Ok(Self(BloomClock::at(params, identity, events, now)))
+        Ok(Self(BloomClock::at(*params, identity, events, now)))
     }
 }
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use bloom_clock::{
-    BloomClock, COUNTERS_MAX, Causality, Clock, ClockParams, Generation, HASHES_MAX, Identity, Relation,
-    StampError, TickKey,
+    BloomClock, COUNTERS_MAX, Causality, Clock, ClockParams, Generation, HASHES_MAX, Identity, StampError,
+    TickKey,
 };
 
 fn clock(params: ClockParams, number: u64) -> BloomClock {
@@ -20,11 +20,11 @@ fn an_event_is_after_all_earlier_events_of_its_process() {
             assert_eq!(stamp.sum(), 3 * (at as u64 + 1));
             for (earlier, other) in stamps.iter().enumerate() {
                 let expected = match at.cmp(&earlier) {
-                    std::cmp::Ordering::Less => Relation::PossiblyBefore,
-                    std::cmp::Ordering::Equal => Relation::Equal,
-                    std::cmp::Ordering::Greater => Relation::PossiblyAfter,
+                    std::cmp::Ordering::Less => Causality::CertainlyNot,
+                    std::cmp::Ordering::Equal => Causality::Equal,
+                    std::cmp::Ordering::Greater => Causality::Possibly,
                 };
-                assert_eq!(stamp.relation(other), expected);
+                assert_eq!(stamp.after(other), expected);
             }
         }
         assert_eq!(clock.events(), 100);

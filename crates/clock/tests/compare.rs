@@ -45,7 +45,8 @@ proptest! {
 
     #[test]
     fn bloom_clocks_compare_as_defined((one, other) in pairs(u32::MAX.into())) {
-        let [one, other] = [one, other].map(|all| all.iter().map(|number| *number as u32).collect::<Vec<u32>>());
+        let narrow = |numbers: Vec<u64>| numbers.into_iter().map(|number| number as u32).collect::<Vec<u32>>();
+        let [one, other] = [one, other].map(narrow);
         prop_assert_eq!(stamp(&one).after(&stamp(&other)), expected(&one, &other));
     }
 

@@ -8,7 +8,8 @@ mod replay;
 use bloom_clock::{BloomClock, Clock, DeltaDecoder, DeltaEncoder, Identity, PersistedClock, Stamp};
 use fuzzed::{SAVED, SESSION, STAMP, UNSEALED};
 
-/// For each set of parameters a stamp, a session with a loss, and a persisted clock with and without checksum.
+/// For each set of parameters a stamp, a session with a loss, and a persisted clock with and without
+/// checksum.
 fn seeds() -> replay::Seeds {
     let names = [
         ["stamp", "session", "saved", "unsealed"],

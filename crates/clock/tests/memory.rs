@@ -31,7 +31,7 @@ fn an_event_allocates_nothing() {
                 other.receive(one.now()).unwrap();
                 other.tick();
                 one.receive(other.now()).unwrap();
-                let _ = one.now().relation(other.now());
+                let _ = one.now().after(other.now());
                 out.clear();
                 encoder.write(one.now(), &mut out);
             }

@@ -7,8 +7,8 @@ mod format;
 use std::convert::Infallible;
 
 use bloom_clock::{
-    BloomClock, Causality, Clock, ClockParams, Generation, Identity, PersistedClock, Stamp, StampError,
-    TickKey,
+    BloomClock, COUNTERS_MAX, Causality, Clock, ClockParams, Generation, Identity, PersistedClock, Stamp,
+    StampError, TickKey,
 };
 use format::{sealed, stamp};
 use proptest::prelude::*;
@@ -26,7 +26,8 @@ fn restore(bytes: &[u8], params: ClockParams) -> BloomClock {
     BloomClock::restore(PersistedClock::read(bytes, &params).unwrap(), || Ok::<(), Infallible>(())).unwrap()
 }
 
-/// An event: its process, the event that sent the message it receives, and whether the clock is saved and restored first.
+/// An event: its process, the event that sent the message it receives, and whether the clock is saved and
+/// restored first.
 type Step = (usize, Option<usize>, bool);
 
 fn run(steps: &[Step]) -> Vec<Stamp> {
@@ -62,7 +63,8 @@ proptest! {
         let _ = PersistedClock::read(&sealed(&[vec![4], bytes].concat()), &params());
     }
 
-    /// One byte is changed, removed or inserted. With a forged checksum, accepted bytes are the only encoding.
+    /// One byte is changed, removed or inserted. With a forged checksum, accepted bytes are the only
+    /// encoding.
     #[test]
     fn damage_is_detected(ticks in 1_u64..60, at: prop::sample::Index, byte: u8) {
         let mut clock = begin(7);
@@ -149,6 +151,18 @@ fn an_old_copy_denies_causes_and_a_new_identity_does_not() {
     assert_eq!(right.tick().after(&kept), Causality::Possibly);
     assert_eq!(right.now().after(&lost.0), Causality::CertainlyNot);
     assert_eq!(lost.0.after(right.now()), Causality::CertainlyNot);
+}
+
+#[test]
+fn the_largest_persisted_clock_round_trips() {
+    let params = ClockParams::new(COUNTERS_MAX).unwrap();
+    let mut counters = vec![u32::MAX; COUNTERS_MAX];
+    counters[0] = 0;
+    let stamp = stamp(u64::MAX >> 1, &counters, &params);
+    let clock = BloomClock::join(params, Identity::from_random([0xff; 16]), &stamp).unwrap();
+    let bytes = clock.save().into_bytes();
+    assert!(bytes.len() > 5 * (COUNTERS_MAX - 1));
+    assert_eq!(PersistedClock::read(&bytes, &params).unwrap().into_bytes(), bytes);
 }
 
 #[test]

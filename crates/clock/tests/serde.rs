@@ -1,12 +1,11 @@
-//! Stamps, parameters and persisted clocks in a human-readable format and in a binary one.
+//! Stamps and parameters in a human-readable format and in a binary one.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::convert::Infallible;
 use std::fmt::Debug;
 
 use bloom_clock::{
-    BloomClock, COUNTERS_MAX, Clock, ClockParams, Generation, Identity, PROCESSES_MAX, PersistedClock, Stamp,
-    TickKey, VectorClock, VectorStamp,
+    BloomClock, COUNTERS_MAX, Clock, ClockParams, Generation, Identity, PROCESSES_MAX, Stamp, TickKey,
+    VectorClock, VectorStamp,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -26,7 +25,9 @@ fn error<T: DeserializeOwned>(text: &str) -> String {
 
 proptest! {
     #[test]
-    fn stamps_and_parameters_round_trip(ticks in 1_u64..300, counters in 1_usize..40, limit in 3_u32.., number: u64) {
+    fn stamps_and_parameters_round_trip(
+        ticks in 1_u64..300, counters in 1_usize..40, limit in 3_u32.., number: u64,
+    ) {
         let params = ClockParams::new(counters).unwrap().hashes(3).unwrap().limit(limit).unwrap();
         round_trips(&params);
         round_trips(&params.key(TickKey::Event));
@@ -44,7 +45,6 @@ proptest! {
         let _ = postcard::from_bytes::<Stamp>(&bytes);
         let _ = postcard::from_bytes::<VectorStamp>(&bytes);
         let _ = postcard::from_bytes::<ClockParams>(&bytes);
-        let _ = postcard::from_bytes::<PersistedClock>(&bytes);
         let _ = serde_json::from_slice::<Stamp>(&bytes);
     }
 }
@@ -106,55 +106,4 @@ fn invalid_values_are_rejected() {
 #[should_panic(expected = "process 0 of 1048577")]
 fn a_vector_clock_has_a_maximum_of_processes() {
     let _ = VectorClock::begin(0, PROCESSES_MAX + 1);
-}
-
-#[test]
-fn a_persisted_clock_round_trips_and_is_checked() {
-    let params = ClockParams::new(5).unwrap();
-    let mut clock = BloomClock::begin(params, Identity::from_random([0xab; 16]));
-    let last = clock.tick().clone();
-    let saved = clock.save();
-    let (text, bytes) = (serde_json::to_string(&saved).unwrap(), postcard::to_stdvec(&saved).unwrap());
-    let whole = saved.into_bytes();
-    assert_eq!(bytes[1..], whole, "after their length");
-    let hexadecimal: String = whole.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(text, format!("\"{hexadecimal}\""));
-    for saved in [
-        serde_json::from_str::<PersistedClock>(&text).unwrap(),
-        postcard::from_bytes::<PersistedClock>(&bytes).unwrap(),
-    ] {
-        assert_eq!(saved.params(), params);
-        let clock = BloomClock::restore(saved, || Ok::<(), Infallible>(())).unwrap();
-        assert_eq!((clock.now(), clock.events()), (&last, 1));
-    }
-    for (wrong, why) in [
-        (text.replace("ab", "AB"), "not hexadecimal"),
-        (text.replacen("ab", "a", 1), "not hexadecimal"),
-        (text.replacen("ab", "aé", 1), "not hexadecimal"),
-        (text.replacen("ab", "ac", 1), "checksum mismatch"),
-        (format!("\"{}\"", "00".repeat(400_000)), "longer than any persisted clock"),
-        ("\"\"".into(), "truncated"),
-        ("[4]".into(), "expected a persisted clock"),
-    ] {
-        assert!(error::<PersistedClock>(&wrong).contains(why), "{}", error::<PersistedClock>(&wrong));
-    }
-    let mut damaged = bytes.clone();
-    damaged[20] ^= 1;
-    assert!(postcard::from_bytes::<PersistedClock>(&damaged).is_err());
-}
-
-#[test]
-fn the_largest_persisted_clock_round_trips() {
-    let params = ClockParams::new(COUNTERS_MAX).unwrap();
-    let mut full = vec![1, 0x80, 0x80, 0x04];
-    full.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]); // the last generation
-    full.push(0);
-    (1..COUNTERS_MAX).for_each(|_| full.extend([0xff, 0xff, 0xff, 0xff, 0x0f]));
-    full.push(0);
-    let stamp = Stamp::read(&full, &params).unwrap();
-    let clock = BloomClock::join(params, Identity::from_random([0xff; 16]), &stamp).unwrap();
-    let text = serde_json::to_string(&clock.save()).unwrap();
-    assert!(text.len() > 2 * full.len());
-    let saved = serde_json::from_str::<PersistedClock>(&text).unwrap();
-    assert_eq!(serde_json::to_string(&saved).unwrap(), text);
 }

@@ -27,7 +27,8 @@ fn count(more: usize, bytes: isize) {
     });
 }
 
-// SAFETY: both methods pass their arguments to the system's allocator; the others are implemented by these two.
+// SAFETY: both methods pass their arguments to the system's allocator; the others are implemented by these
+// two.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, layout.size() as isize);

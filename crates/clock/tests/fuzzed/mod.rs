@@ -1,8 +1,8 @@
-//! Properties of decoding arbitrary bytes as a stamp, a session or a persisted clock. The fuzz target includes this
-//! file, so that its findings fail here in the same way.
+//! Properties of decoding arbitrary bytes as a stamp, a session or a persisted clock. The fuzz target
+//! includes this file, so that its findings fail here in the same way.
 //!
-//! The first byte of the input selects the parameters and the format of the rest. In a session, a byte with the
-//! length precedes each message.
+//! The first byte of the input selects the parameters and the format of the rest. In a session, a byte with
+//! the length precedes each message.
 
 #[path = "../common/counting.rs"]
 mod counting;
