@@ -10,8 +10,8 @@ fn fixed(ids: u64, target: f64) -> Settings {
     Settings::for_window(WINDOW).expected_ids(ids).false_positive_rate(target).growth(Growth::Fixed)
 }
 
-/// False positives at the worst instant under the load that the filter was sized for: 8/7 of a window of ids, just
-/// before a refresh.
+/// False positives at the worst instant under the load that the filter was sized for: 8/7 of a window of ids,
+/// just before a refresh.
 fn steady_rate<S: Subject>(ids: u64, target: f64, probes: u64) -> u64 {
     let subject = S::build(fixed(ids, target));
     let step = WINDOW.as_nanos() as f64 / ids as f64;
@@ -217,7 +217,8 @@ fn dated_filter_takes_the_expected_load_after_quiet_time() {
     }
 }
 
-/// The load of a new table is unknown: sized for ten thousand ids, it may get millions in its first generation.
+/// The load of a new table is unknown: sized for ten thousand ids, it may get millions in its first
+/// generation.
 fn stays_on_target_at_400_times_the_expected_load<S: Subject>() {
     const IDS: u64 = 4_000_000;
     let subject = S::build(Settings::for_window(WINDOW).expected_ids(10_000).false_positive_rate(1e-3));

@@ -47,7 +47,8 @@ fn a_thread_finds_the_ids_that_it_inserted() {
                         continue;
                     }
                     let (number, at) = recent[n as usize * 7_919 % recent.len()];
-                    // Another thread may have advanced the filter's time beyond `now`; the latest time counts.
+                    // Another thread may have advanced the filter's time beyond `now`; the latest time
+                    // counts.
                     let found = filter.contains(&id(number), now);
                     let latest = Timestamp::from_nanos(1_000_000 + ticker.0.load(Ordering::Relaxed));
                     assert!(found || latest.since(at) > WINDOW, "{number} of {at:?} at {now:?}");
@@ -59,7 +60,8 @@ fn a_thread_finds_the_ids_that_it_inserted() {
     assert!(status.refreshes_by_age > 5 && status.resizes > 0, "{status:?}");
 }
 
-/// All threads insert the same ids in the same order, and no id may be new twice. Returns the ids without a winner.
+/// All threads insert the same ids in the same order, and no id may be new twice. Returns the ids without a
+/// winner.
 fn one_winner_each(ids: u64, check_and_insert: impl Fn(u64, Timestamp) -> bool + Sync) -> u64 {
     let ticker = Ticker(AtomicU64::new(0));
     let winners: Vec<AtomicU64> = (0..ids).map(|_| AtomicU64::new(0)).collect();

@@ -28,8 +28,8 @@ fn arrived(filter: ForgetfulFilter, ids: u64) -> Vec<u8> {
 
 fn dated(filter: DatedFilter, ids: u64) -> Vec<u8> {
     for id in 0..ids {
-        let minted = before_now(500 - id * 500 / ids);
-        filter.insert(&id.to_le_bytes(), minted, minted).unwrap();
+        let date = before_now(500 - id * 500 / ids);
+        filter.insert(&id.to_le_bytes(), date, date).unwrap();
     }
     filter.snapshot()
 }

@@ -97,10 +97,10 @@ proptest! {
     ) {
         let filter = settings().build_dated(key()).unwrap();
         let mut new = HashSet::new();
-        let (mut clock, mut minted) = (100.0, std::collections::HashMap::new());
+        let (mut clock, mut dates) = (100.0, std::collections::HashMap::new());
         for Delivery { id: number, pause, back } in deliveries {
             clock += pause;
-            let dated = *minted.entry(number).or_insert(clock);
+            let dated = *dates.entry(number).or_insert(clock);
             let now = seconds((clock - back).max(0.0));
             let found = filter.check_and_insert(&id(number), seconds(dated), now);
             if found == Ok(Membership::New) {

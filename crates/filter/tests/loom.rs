@@ -1,7 +1,7 @@
 //! The filter under loom: every interleaving, up to a number of preemptions, of small scenarios.
 //!
-//! `cargo xtask test` runs this with `--cfg loom`. The window is seven ticks, a refresh is due after two, and a ring
-//! has one row, so a single wrong order loses an id.
+//! `cargo xtask test` runs this with `--cfg loom`. The window is seven ticks, a refresh is due after two, and
+//! a ring has one row, so a single wrong order loses an id.
 #![cfg(loom)]
 
 use std::time::Duration;

@@ -210,7 +210,8 @@ fn an_insert_never_hides_another_id() {
     }
 }
 
-/// The bits of other ids that cause a false positive expire earlier. `insert` is unconditional, so the id stays.
+/// The bits of other ids that cause a false positive expire earlier. `insert` is unconditional, so the id
+/// stays.
 #[test]
 fn an_inserted_false_positive_is_found_for_the_whole_window() {
     let settings = Settings::for_window(WINDOW).expected_ids(1_000).growth(Growth::Fixed);

@@ -1,7 +1,7 @@
 //! An age-partitioned Bloom filter (Shtul, Baquero, Almeida, arXiv 2001.03147), for comparison only.
 //!
-//! `k + l` slices; an id sets one bit in each of the `k` newest; a lookup searches `k` consecutive hits, with the jumps
-//! of the paper. Every `g` ids the oldest slice is dropped. The latest `l·g` ids are guaranteed.
+//! `k + l` slices; an id sets one bit in each of the `k` newest; a lookup searches `k` consecutive hits, with
+//! the jumps of the paper. Every `g` ids the oldest slice is dropped. The latest `l·g` ids are guaranteed.
 
 use forgetful_filter::Key;
 

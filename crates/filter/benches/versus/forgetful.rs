@@ -47,7 +47,7 @@ pub fn steady(ids: u64, target: f64) -> ForgetfulFilter {
     filter
 }
 
-/// A dated filter over the same load, each id minted as it arrives.
+/// A dated filter with the same load; the date of an id is its arrival.
 pub fn steady_dated(ids: u64, target: f64) -> DatedFilter {
     let filter = settings(ids, target).build_dated(key()).expect("settings are valid");
     for number in 0..full(ids) {

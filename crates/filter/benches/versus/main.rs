@@ -1,7 +1,7 @@
 //! Compares the filter with other filters: `cargo xtask bench filter`.
 //!
-//! Prints a Markdown table. `--quick` skips the runs with fifty million ids; section names (see `SECTIONS`) select
-//! sections.
+//! Prints a Markdown table. `--quick` skips the runs with fifty million ids; section names (see `SECTIONS`)
+//! select sections.
 
 mod apbf;
 mod exact;
@@ -59,7 +59,7 @@ fn main() {
     println!("| what | filter | other | ratio (quartiles) | target | |");
     println!("|---|--:|--:|--:|--:|---|");
     for (name, print) in SECTIONS {
-        if named.is_empty() || named.iter().any(|wanted| *wanted == name) {
+        if named.is_empty() || named.iter().any(|selected| *selected == name) {
             print(quick);
         }
     }
@@ -302,8 +302,8 @@ fn against_exact() {
     );
 }
 
-/// Inserts per second of two threads against one, by wall time; and of two threads with a filter each, which is the
-/// limit of the machine.
+/// Inserts per second of two threads against one, by wall time; and of two threads with a filter each, which
+/// is the limit of the machine.
 fn two_threads(ids: u64) {
     let filters: [ForgetfulFilter; 2] = std::array::from_fn(|_| {
         forgetful::settings(ids, 1e-3).build(forgetful::key()).expect("the settings are valid")

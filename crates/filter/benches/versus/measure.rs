@@ -1,7 +1,7 @@
 //! Times two operations on a machine with other load.
 //!
-//! The contenders alternate in short rounds, so that noise affects both. The result is the ratio of each round, as
-//! its median and quartiles. Time is CPU time of the measuring thread.
+//! The contenders alternate in short rounds, so that noise affects both. The result is the ratio of each
+//! round, as its median and quartiles. Time is CPU time of the measuring thread.
 
 use std::hint::black_box;
 

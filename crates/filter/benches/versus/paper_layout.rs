@@ -1,7 +1,7 @@
 //! The paper's layout: a plain Bloom filter for each generation, one after the other in memory.
 //!
-//! Optimised as far as the layout allows: one hash for all positions, early exit, and the optimised check of the
-//! paper. Eight filters, each id in two of them.
+//! Optimised as far as the layout allows: one hash for all positions, early exit, and the optimised check of
+//! the paper. Eight filters, each id in two of them.
 
 use forgetful_filter::{Fingerprint, Key};
 

@@ -1,8 +1,8 @@
-//! Properties of restoring arbitrary bytes as the snapshot of a filter. The fuzz target includes this file, so that its
-//! findings fail here in the same way.
+//! Properties of restoring arbitrary bytes as the snapshot of a filter. The fuzz target includes this file,
+//! so that its findings fail here in the same way.
 //!
-//! The first byte of the input selects whether the envelope is corrected first (a fuzzer does not guess a checksum),
-//! how the bytes are read, and how much later.
+//! The first byte of the input selects whether the envelope is corrected first (a fuzzer does not guess a
+//! checksum), how the bytes are read, and how much later.
 
 use std::hash::Hasher;
 use std::time::Duration;
