@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/filter/tests/fuzzed/mod.rs"]
+#[path = "../../../crates/filter/tests/fuzzed/mod.rs"]
 mod fuzzed;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzed::snapshot(data));
