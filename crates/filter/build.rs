@@ -1,4 +1,5 @@
-//! Names the targets on which lookups are vectorised: x86-64, except where an interpreter or a model checker runs.
+//! Names the targets on which lookups are vectorised: x86-64, except where an interpreter or a model checker
+//! runs.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(vectorised)");

@@ -1,155 +1,149 @@
-//! The Bloom clock beside a vector clock, from one run: `cargo xtask bench clock`.
+//! Compares the Bloom clock with the vector clock: `cargo xtask bench clock`.
 //!
-//! Prints Markdown. Contenders take turns in short rounds, so that noise meets them alike; time is the processor time of the measuring thread, so
-//! that waiting for a core does not count. A ratio is the median of the rounds' ratios, with the quartiles behind it.
+//! Prints Markdown. Contenders alternate in short rounds, so that noise affects all of them. Times are CPU
+//! time of the measuring thread. A ratio is the median of the ratios of the rounds, with the quartiles in
+//! parentheses.
+
+#[path = "../tests/common/format.rs"]
+mod format;
+#[path = "../../filter/benches/versus/machine.rs"]
+mod machine;
 
 use std::hint::black_box;
-use std::time::Duration;
 
 use bloom_clock::{
-    BloomClock, Causality, Clock, ClockParams, DeltaEncoder, Identity, Stamp, TickKey, VectorClock,
-    VectorStamp,
+    BloomClock, Causality, Clock, ClockParams, DeltaEncoder, Identity, Stamp, VectorClock, VectorStamp,
 };
+use machine::{machine_and_load, quartiles, thread_cpu_time};
 
-/// Rounds of each comparison; one more warms up.
+/// Rounds of each comparison, after one round of warm-up.
 const ROUNDS: usize = 31;
 /// Processes of the vector clock.
 const PROCESSES: usize = 1_000;
 /// Counters of the Bloom clocks.
 const COUNTERS: [usize; 5] = [64, 128, 256, 512, 1024];
 
-/// A name, how many operations a round has, and one operation.
+/// Name, operations per round, and the operation.
 type Contender<'a> = (String, u32, Box<dyn FnMut(u32) + 'a>);
 
 fn main() {
-    println!("machine: {}; {}", machine(), load());
-    println!("Each time is the median of {ROUNDS} rounds taken by turns, with the quartiles behind it.");
+    println!("{}", machine_and_load());
+    println!("Each time is the median of {ROUNDS} alternating rounds, with the quartiles in parentheses.");
     let execution = Execution::new();
-    covered();
-    table("Compare, the first counter says no", refused());
+    let ratios = table("Compare, all counters are read", covered());
+    println!(
+        "\nm = 64 against the vector clock: {:.1} times as fast, the target is 8: {}.",
+        ratios[0],
+        if ratios[0] >= 8.0 { "met" } else { "MISSED" }
+    );
+    table("Compare, the first counter decides", not_covered());
     execution.print_share();
     table("Compare, random pairs of an execution of 1,000 processes", execution.pairs());
     execution.print_bytes();
-    table("Tick", ticks());
+    let vector = || VectorClock::begin(1, PROCESSES);
+    table("Tick", contenders([50_000, 50_000], |_, counters| tick(bloom(counters, 1)), tick(vector())));
     table("Receive", execution.receives());
-    println!("\nAt the end: {}.", load());
+    println!("\nAt the end: {}.", machine_and_load());
 }
 
-/// Measures all by turns. The last is the vector clock, if there is one, and is compared with.
+/// A Bloom clock of every size, and the vector clock. `bloom` gets the index of the size and the counters.
+fn contenders<'a, B: FnMut(u32) + 'a>(
+    [bloom_operations, vector_operations]: [u32; 2],
+    bloom: impl Fn(usize, usize) -> B,
+    vector: impl FnMut(u32) + 'a,
+) -> Vec<Contender<'a>> {
+    let mut contenders: Vec<Contender<'a>> = Vec::new();
+    for (size, counters) in COUNTERS.into_iter().enumerate() {
+        let name = format!("Bloom clock, m = {counters}");
+        contenders.push((name, bloom_operations, Box::new(bloom(size, counters))));
+    }
+    contenders.push((format!("vector clock, n = {PROCESSES}"), vector_operations, Box::new(vector)));
+    contenders
+}
+
+/// Measures the contenders and compares each with the last one, the vector clock. Returns the ratios.
 fn table(title: &str, mut contenders: Vec<Contender<'_>>) -> Vec<f64> {
     let mut times = vec![Vec::new(); contenders.len()];
     for round in 0..=ROUNDS {
-        // Who goes first changes, so that nobody always meets the same one's caches.
+        // The order rotates, so that no contender always runs after the same other one.
         for turn in 0..contenders.len() {
             let at = (round + turn) % times.len();
             let (_, operations, operation) = &mut contenders[at];
-            let start = thread_time();
+            let start = thread_cpu_time();
             (0..*operations).for_each(&mut *operation);
-            let time = (thread_time() - start).as_nanos() as f64 / f64::from(*operations);
+            let time = (thread_cpu_time() - start).as_nanos() as f64 / f64::from(*operations);
             if round > 0 {
                 times[at].push(time);
             }
         }
     }
-    println!("\n| {title} | ns | vector clock's time to it |\n|---|--:|--:|");
+    println!("\n| {title} | ns | time of the vector clock / time |\n|---|--:|--:|");
+    let vector = &times[times.len() - 1];
     let mut medians = Vec::new();
-    for (at, (name, _, _)) in contenders.iter().enumerate() {
-        let rival = (at + 1 < times.len()).then(|| &times[times.len() - 1]);
-        let ratios = rival.map(|rival| rival.iter().zip(&times[at]).map(|(theirs, ours)| theirs / ours));
-        let ratios = ratios.map(|ratios| spread(ratios.collect()));
-        medians.push(ratios.map_or(1.0, |ratios| ratios[1]));
-        let [low, time, high] = spread(times[at].clone());
-        let ratio =
-            ratios.map_or(String::new(), |[low, ratio, high]| format!("{ratio:.1} ({low:.1} to {high:.1})"));
-        println!("| {name} | {time:.1} ({low:.1} to {high:.1}) | {ratio} |");
+    for ((name, _, _), times) in contenders.iter().zip(&times) {
+        let [low, time, high] = quartiles(times.iter().copied());
+        let [ratio_low, ratio, ratio_high] = quartiles(vector.iter().zip(times).map(|(v, own)| v / own));
+        println!(
+            "| {name} | {time:.1} ({low:.1} to {high:.1}) | {ratio:.1} ({ratio_low:.1} to {ratio_high:.1}) |"
+        );
+        medians.push(ratio);
     }
     medians
-}
-
-/// The quartiles.
-fn spread(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
-}
-
-fn identity(number: usize) -> Identity {
-    Identity::from_number_never_used_before(number as u64)
 }
 
 fn params(counters: usize) -> ClockParams {
     ClockParams::new(counters).expect("valid parameters")
 }
 
-/// Two clocks after so many events of their own: nothing of either is above the other but where they ticked.
-fn bloom(counters: usize, number: usize, events: usize) -> BloomClock {
-    let mut clock = BloomClock::begin(params(counters), identity(number));
-    (0..events).for_each(|_| _ = black_box(clock.tick()));
-    clock
+fn bloom(counters: usize, process: usize) -> BloomClock {
+    BloomClock::begin(params(counters), Identity::from_number_never_used_before(process as u64))
 }
 
-/// Every counter must be looked at: nothing is above, and only the last differs.
-fn covered() {
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    for counters in COUNTERS {
-        let numbers: Vec<u32> = (0..counters as u32).map(|at| at * 7 % 90 + 1).collect();
-        let (earlier, later) = (stamp(&numbers), stamp(&raised(&numbers)));
-        assert_eq!(later.after(&earlier), Causality::Possibly);
-        let compare = move |_| _ = black_box(black_box(&later).after(black_box(&earlier)));
-        contenders.push((format!("Bloom clock, m = {counters}"), 20_000, Box::new(compare)));
-    }
-    let (earlier, later) = vectors();
-    assert_eq!(later.after(&earlier), Causality::Possibly);
-    let compare = move |_| _ = black_box(black_box(&later).after(black_box(&earlier)));
-    contenders.push((format!("vector clock, n = {PROCESSES}"), 5_000, Box::new(compare)));
-    let ratios = table("Compare, all must be looked at", contenders);
-    println!(
-        "\nm = 64 against the vector clock: {:.1} times as fast, the bar is 8: {}.",
-        ratios[0],
-        if ratios[0] >= 8.0 { "met" } else { "MISSED" }
-    );
+fn tick<C: Clock>(mut clock: C) -> impl FnMut(u32) {
+    move |_| _ = black_box(clock.tick())
 }
 
-/// The last counter one higher.
-fn raised(numbers: &[u32]) -> Vec<u32> {
-    let mut raised = numbers.to_vec();
-    if let Some(last) = raised.last_mut() {
-        *last += 1;
-    }
-    raised
+fn compare<C: Clock>(later: C::Stamp, earlier: C::Stamp, expected: Causality) -> impl FnMut(u32) {
+    assert_eq!(C::after(&later, &earlier), expected);
+    move |_| _ = black_box(C::after(black_box(&later), black_box(&earlier)))
 }
 
-/// Two stamps of the vector clock, of which the second has one more event of the last process.
-fn vectors() -> (VectorStamp, VectorStamp) {
+/// A stamp of varied counters, the one at `raised` one higher.
+fn stamp(counters: usize, raised: Option<usize>) -> Stamp {
+    let number = |at: usize| at as u32 * 7 % 90 + 1 + u32::from(Some(at) == raised);
+    let numbers: Vec<u32> = (0..counters).map(number).collect();
+    format::stamp(0, &numbers, &params(counters))
+}
+
+/// No counter exceeds that of the later stamp, and only the last one differs.
+fn covered<'a>() -> Vec<Contender<'a>> {
     let mut last = VectorClock::begin(PROCESSES - 1, PROCESSES);
     for process in 0..PROCESSES - 1 {
         let mut other = VectorClock::begin(process, PROCESSES);
         (0..process % 90).for_each(|_| _ = black_box(other.tick()));
-        last.receive(other.now()).expect("of this system");
+        last.receive(other.now()).expect("a stamp of this system");
     }
-    (last.now().clone(), last.tick().clone())
+    let earlier = last.now().clone();
+    let bloom = |_, counters: usize| {
+        let (later, earlier) = (stamp(counters, Some(counters - 1)), stamp(counters, None));
+        compare::<BloomClock>(later, earlier, Causality::Possibly)
+    };
+    let vector = compare::<VectorClock>(last.tick().clone(), earlier, Causality::Possibly);
+    contenders([20_000, 5_000], bloom, vector)
 }
 
-/// The first counter of the other is above.
-fn refused<'a>() -> Vec<Contender<'a>> {
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    for counters in COUNTERS {
-        let numbers: Vec<u32> = (0..counters as u32).map(|at| at * 7 % 90 + 1).collect();
-        let mut above = numbers.clone();
-        above[0] += 1;
-        let (earlier, later) = (stamp(&above), stamp(&raised(&numbers)));
-        assert_eq!(later.after(&earlier), Causality::CertainlyNot);
-        let compare = move |_| _ = black_box(black_box(&later).after(black_box(&earlier)));
-        contenders.push((format!("Bloom clock, m = {counters}"), 50_000, Box::new(compare)));
-    }
-    let (mut first, mut last) =
-        (VectorClock::begin(0, PROCESSES), VectorClock::begin(PROCESSES - 1, PROCESSES));
-    let (earlier, later) = (first.tick().clone(), last.tick().clone());
-    let compare = move |_| _ = black_box(black_box(&later).after(black_box(&earlier)));
-    contenders.push((format!("vector clock, n = {PROCESSES}"), 50_000, Box::new(compare)));
-    contenders
+/// The first counter of the earlier stamp exceeds that of the later one.
+fn not_covered<'a>() -> Vec<Contender<'a>> {
+    let first_event = |process| VectorClock::begin(process, PROCESSES).tick().clone();
+    let bloom = |_, counters: usize| {
+        let (later, earlier) = (stamp(counters, Some(counters - 1)), stamp(counters, Some(0)));
+        compare::<BloomClock>(later, earlier, Causality::CertainlyNot)
+    };
+    let (later, earlier) = (first_event(PROCESSES - 1), first_event(0));
+    contenders([50_000; 2], bloom, compare::<VectorClock>(later, earlier, Causality::CertainlyNot))
 }
 
-/// Stamps of an execution in which every event receives the message of a recent one, as each clock has them.
+/// Stamps of an execution in which every event receives the message of a recent one, for each clock.
 struct Execution {
     blooms: Vec<Vec<Stamp>>,
     /// All stamps of the first process.
@@ -159,45 +153,40 @@ struct Execution {
     pairs: Vec<(usize, usize)>,
 }
 
-/// A number that looks like chance.
-fn chance(state: &mut u64) -> usize {
+/// A linear congruential generator.
+fn random(state: &mut u64) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) as usize
 }
 
 impl Execution {
-    /// How long a message is under way at most, in events.
+    /// Maximum delay of a message, in events.
     const RECENT: usize = 900;
-    /// Stamps that are kept.
+    /// Number of stamps that are kept.
     const KEPT: usize = 1_000;
-
-    /// Of so many events one stamp is kept, so that far ones are among them and near ones too.
+    /// Interval of kept stamps, so that some pairs are close and some are far apart.
     const EVERY: usize = 100;
 
     fn new() -> Self {
-        let events = Self::KEPT * Self::EVERY;
         let mut seed = 1;
-        // The process, and how many events ago what it receives was sent.
-        let step = |_| (chance(&mut seed) % PROCESSES, chance(&mut seed) % Self::RECENT);
-        let steps: Vec<(usize, usize)> = (0..events).map(step).collect();
-        let runs = COUNTERS.map(|counters| {
-            Self::run(&steps, |process| {
-                BloomClock::begin(params(counters).key(TickKey::Process), identity(process))
-            })
-        });
-        let [vectors, _] = Self::run(&steps, |process| VectorClock::begin(process, PROCESSES));
-        let pair = |_| (chance(&mut seed) % Self::KEPT, chance(&mut seed) % Self::KEPT);
-        let [blooms, of_one] = [0, 1].map(|which| runs.iter().map(|run| run[which].clone()).collect());
+        // The process, and how many events ago its message was sent.
+        let step = |_| (random(&mut seed) % PROCESSES, random(&mut seed) % Self::RECENT);
+        let steps: Vec<(usize, usize)> = (0..Self::KEPT * Self::EVERY).map(step).collect();
+        let run = |counters| Self::run(&steps, |process| bloom(counters, process));
+        let (blooms, of_one) = COUNTERS.map(run).into_iter().unzip();
+        let (vectors, _) = Self::run(&steps, |process| VectorClock::begin(process, PROCESSES));
+        let pair = |_| (random(&mut seed) % Self::KEPT, random(&mut seed) % Self::KEPT);
         Self { blooms, of_one, vectors, pairs: (0..4096).map(pair).collect() }
     }
 
-    fn run<C: Clock>(steps: &[(usize, usize)], begin: impl Fn(usize) -> C) -> [Vec<C::Stamp>; 2] {
+    /// The kept stamps, and all stamps of the first process.
+    fn run<C: Clock>(steps: &[(usize, usize)], begin: impl Fn(usize) -> C) -> (Vec<C::Stamp>, Vec<C::Stamp>) {
         let mut clocks: Vec<C> = (0..PROCESSES).map(begin).collect();
         let (mut recent, mut kept, mut of_one) = (std::collections::VecDeque::new(), Vec::new(), Vec::new());
         for (at, (process, back)) in steps.iter().enumerate() {
             let clock = &mut clocks[*process];
             let stamp = match recent.get(*back) {
-                Some(sent) => clock.receive(sent).expect("of this system"),
+                Some(sent) => clock.receive(sent).expect("a stamp of this system"),
                 None => clock.tick(),
             };
             if at % Self::EVERY == 0 {
@@ -209,120 +198,52 @@ impl Execution {
             recent.push_front(stamp.clone());
             recent.truncate(Self::RECENT);
         }
-        [kept, of_one]
+        (kept, of_one)
     }
 
-    fn pair(&self, number: u32) -> (usize, usize) {
-        self.pairs[number as usize % self.pairs.len()]
-    }
-
-    /// How long stamps are: in memory, alone, and one after the other of one process.
+    /// Prints the bytes of a stamp in memory, encoded alone, and encoded in a session.
     fn print_bytes(&self) {
-        println!(
-            "\n| Bytes of a stamp of that execution | in memory | alone | in a session |\n|---|--:|--:|--:|"
-        );
+        println!("\n| Bytes of a stamp of that execution | in memory | alone | in a session |");
+        println!("|---|--:|--:|--:|");
         for ((counters, stamps), of_one) in COUNTERS.iter().zip(&self.blooms).zip(&self.of_one) {
-            let mut alone = Vec::new();
+            let (mut encoder, mut alone, mut session) = (DeltaEncoder::default(), Vec::new(), Vec::new());
             stamps.iter().for_each(|stamp| stamp.write(&mut alone));
-            let (mut writing, mut session) = (DeltaEncoder::default(), Vec::new());
-            of_one.iter().for_each(|stamp| writing.write(stamp, &mut session));
+            of_one.iter().for_each(|stamp| encoder.write(stamp, &mut session));
             let (alone, session) = (alone.len() / stamps.len(), session.len() / of_one.len());
             println!("| Bloom clock, m = {counters} | {} | {alone} | {session} |", 4 * counters);
         }
         println!("| vector clock, n = {PROCESSES} | {} | | |", 8 * PROCESSES);
     }
 
-    /// How many of the pairs are caused.
+    /// Prints the share of causal pairs.
     fn print_share(&self) {
-        let caused = |(later, earlier): &&(usize, usize)| {
+        let causal = |(later, earlier): &&(usize, usize)| {
             self.vectors[*later].after(&self.vectors[*earlier]) == Causality::Possibly
         };
-        let caused = self.pairs.iter().filter(caused).count();
+        let causal = self.pairs.iter().filter(causal).count() as f64;
         println!(
-            "\nOf the pairs of the execution {:.0} % are caused.",
-            100.0 * caused as f64 / self.pairs.len() as f64
+            "\nOf the pairs of the execution {:.0} % are causal.",
+            100.0 * causal / self.pairs.len() as f64
         );
     }
 
     fn pairs(&self) -> Vec<Contender<'_>> {
-        let mut contenders: Vec<Contender<'_>> = Vec::new();
-        for (counters, stamps) in COUNTERS.iter().zip(&self.blooms) {
-            let compare = |number| {
-                let (later, earlier) = self.pair(number);
-                _ = black_box(stamps[later].after(&stamps[earlier]));
-            };
-            contenders.push((format!("Bloom clock, m = {counters}"), 20_000, Box::new(compare)));
+        let bloom = |size: usize, _| self.compare_pairs::<BloomClock>(&self.blooms[size]);
+        contenders([20_000, 5_000], bloom, self.compare_pairs::<VectorClock>(&self.vectors))
+    }
+
+    fn compare_pairs<'a, C: Clock>(&'a self, stamps: &'a [C::Stamp]) -> impl FnMut(u32) + 'a {
+        move |number| {
+            let (later, earlier) = self.pairs[number as usize % self.pairs.len()];
+            _ = black_box(C::after(&stamps[later], &stamps[earlier]));
         }
-        let compare = |number| {
-            let (later, earlier) = self.pair(number);
-            _ = black_box(self.vectors[later].after(&self.vectors[earlier]));
-        };
-        contenders.push((format!("vector clock, n = {PROCESSES}"), 5_000, Box::new(compare)));
-        contenders
     }
 
     fn receives(&self) -> Vec<Contender<'_>> {
-        let mut contenders: Vec<Contender<'_>> = Vec::new();
-        for (counters, stamps) in COUNTERS.iter().zip(&self.blooms) {
-            let mut clock = BloomClock::begin(params(*counters), identity(PROCESSES));
-            let receive = move |number| _ = black_box(clock.receive(&stamps[number as usize % 16]).is_ok());
-            contenders.push((format!("Bloom clock, m = {counters}"), 20_000, Box::new(receive)));
+        fn receive<'a, C: Clock + 'a>(mut clock: C, stamps: &'a [C::Stamp]) -> impl FnMut(u32) + 'a {
+            move |number| _ = black_box(clock.receive(&stamps[number as usize % 16]).is_ok())
         }
-        let mut clock = VectorClock::begin(0, PROCESSES);
-        let receive = move |number| _ = black_box(clock.receive(&self.vectors[number as usize % 16]).is_ok());
-        contenders.push((format!("vector clock, n = {PROCESSES}"), 5_000, Box::new(receive)));
-        contenders
+        let bloom = |size: usize, counters| receive(bloom(counters, PROCESSES), &self.blooms[size]);
+        contenders([20_000, 5_000], bloom, receive(VectorClock::begin(0, PROCESSES), &self.vectors))
     }
-}
-
-fn ticks<'a>() -> Vec<Contender<'a>> {
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    for counters in COUNTERS {
-        let mut clock = bloom(counters, 1, 0);
-        let tick = move |_| _ = black_box(clock.tick());
-        contenders.push((format!("Bloom clock, m = {counters}"), 50_000, Box::new(tick)));
-    }
-    let mut clock = VectorClock::begin(1, PROCESSES);
-    let tick = move |_| _ = black_box(clock.tick());
-    contenders.push((format!("vector clock, n = {PROCESSES}"), 50_000, Box::new(tick)));
-    contenders
-}
-
-/// A stamp with these counters.
-fn stamp(numbers: &[u32]) -> Stamp {
-    let mut bytes = vec![1];
-    let base = numbers.iter().copied().min().unwrap_or(0);
-    for number in
-        [numbers.len() as u32, 0, base].into_iter().chain(numbers.iter().map(|number| number - base))
-    {
-        let mut rest = number;
-        while rest >= 0x80 {
-            bytes.push(rest as u8 | 0x80);
-            rest >>= 7;
-        }
-        bytes.push(rest as u8);
-    }
-    Stamp::read(&bytes, &params(numbers.len())).expect("a stamp")
-}
-
-/// Processor time of this thread.
-fn thread_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// The system's own words for how busy it is.
-fn load() -> String {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let average = read("/proc/loadavg").split_whitespace().next().unwrap_or("?").to_string();
-    let pressure = read("/proc/pressure/cpu");
-    let waiting = pressure.split_whitespace().find_map(|word| word.strip_prefix("avg10=")).unwrap_or("?");
-    format!("load {average}, processor pressure {waiting} %")
-}
-
-fn machine() -> String {
-    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(" unknown");
-    format!("{cpus} × {}", model.trim_start_matches([' ', '\t', ':']))
 }

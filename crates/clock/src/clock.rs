@@ -60,11 +60,8 @@ impl std::fmt::Display for StampError {
                 write!(out, "the stamp has {found} counters, the clock {wanted}")
             }
             Self::Ahead { found, own } => {
-                write!(
-                    out,
-                    "the stamp has generation {}, too far ahead of the clock's generation {}",
-                    found.0, own.0
-                )
+                let (found, own) = (found.0, own.0);
+                write!(out, "the stamp has generation {found}, too far ahead of the clock's generation {own}")
             }
             Self::Limit { found, limit } => write!(out, "a counter is {found}, above the limit of {limit}"),
         }
@@ -91,9 +88,9 @@ impl BloomClock {
         Self::at(params, identity, 0, Stamp::zero(params.counters))
     }
 
-    /// The clock of a new process that starts with the knowledge of `stamp`: the event of the stamp is a
-    /// cause of everything the process does. For a process that joins a running system, and for one that lost
-    /// its clock and kept a stamp of it. No clock may have had this identity before.
+    /// The clock of a new process that has received `known`: its event is a cause of all events of the
+    /// process. For a process that joins a running system, and for one that lost its clock and kept a stamp.
+    /// No clock may have had this identity before.
     ///
     /// The stamp is trusted: unlike a [received](Clock::receive) stamp, its generation may be arbitrarily far
     /// ahead.
@@ -108,7 +105,7 @@ impl BloomClock {
 
     /// A clock after `events` events, the last of which has the stamp `now`.
     pub(crate) fn at(params: ClockParams, identity: Identity, events: u64, now: Stamp) -> Self {
-        let places = HashIndexArray::of(&params, &identity, 0);
+        let places = HashIndexArray::new(&params, &identity, 0);
         Self { params, identity, events, now, places }
     }
 
@@ -130,10 +127,10 @@ impl Clock for BloomClock {
         let ClockParams { hashes, key, limit, .. } = self.params;
         self.events += 1;
         if key == TickKey::Event {
-            self.places = HashIndexArray::of(&self.params, &self.identity, self.events);
+            self.places = HashIndexArray::new(&self.params, &self.identity, self.events);
         }
-        let (places, counters) = (self.places.drawn(&self.params), &mut self.now.counters);
-        // A counter that is drawn twice takes two steps, so a generation can end one step early.
+        let (places, counters) = (self.places.get(&self.params), &mut self.now.counters);
+        // A counter that occurs twice is incremented twice, so a generation can end early.
         if places.iter().any(|place| counters[usize::from(*place)] > limit - hashes) {
             self.now.generation = self.now.generation.next();
             counters.fill(0);

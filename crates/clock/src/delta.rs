@@ -6,7 +6,7 @@
 //! [`WHOLE_EVERY`]th stamp is full, and so are the first one of a generation and one whose full encoding is
 //! shorter.
 
-use crate::encoding::{DecodeError, Reader, WHOLE, put, read_whole};
+use crate::encoding::{DecodeError, Reader, put, read_whole};
 use crate::parameters::ClockParams;
 use crate::stamp::Stamp;
 
@@ -36,6 +36,7 @@ impl DeltaEncoder {
             None => write_numbered(number, stamp, out),
         }
         match &mut self.last {
+            // Reuses the allocation.
             Some(last) if last.counters.len() == stamp.counters.len() => {
                 last.generation = stamp.generation;
                 last.counters.copy_from_slice(&stamp.counters);
@@ -116,8 +117,8 @@ impl std::fmt::Display for DeltaError {
 impl std::error::Error for DeltaError {}
 
 impl From<DecodeError> for DeltaError {
-    fn from(malformed: DecodeError) -> Self {
-        Self::Decode(malformed)
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
     }
 }
 
@@ -141,21 +142,15 @@ impl DeltaDecoder {
         let (stamp, number) = match input.byte()? {
             NUMBERED => {
                 let number = input.number()?;
-                if input.byte()? != WHOLE {
-                    return Err(DecodeError("unknown kind or version").into());
-                }
                 (read_whole(&mut input, &self.params)?, number)
             }
             DIFFERENCE => {
                 let number = input.number()?;
-                match &self.last {
-                    Some((last, next)) if *next == number => {
-                        (read_difference(&mut input, last, self.params.limit)?, number)
-                    }
-                    _ => return Err(DeltaError::Missing),
-                }
+                let last = self.last.as_ref().filter(|(_, next)| *next == number);
+                let (last, _) = last.ok_or(DeltaError::Missing)?;
+                (read_difference(&mut input, last, self.params.limit)?, number)
             }
-            _ => return Err(DecodeError("unknown kind or version").into()),
+            _ => return Err(DecodeError::KIND.into()),
         };
         input.finish()?;
         Ok(&self.last.insert((stamp, number.wrapping_add(1))).0)
@@ -168,16 +163,13 @@ fn read_difference(input: &mut Reader<'_>, last: &Stamp, limit: u32) -> Result<S
     if count > stamp.counters.len() as u64 {
         return Err(DecodeError("more changes than counters"));
     }
-    let mut next = 0_usize;
+    let mut counters = stamp.counters.iter_mut();
     for _ in 0..count {
-        let passed =
-            usize::try_from(input.number()?).map_err(|_| DecodeError("a counter beyond the last"))?;
-        let at = next.checked_add(passed).ok_or(DecodeError("a counter beyond the last"))?;
-        let counter = stamp.counters.get_mut(at).ok_or(DecodeError("a counter beyond the last"))?;
+        let skipped = usize::try_from(input.number()?).unwrap_or(usize::MAX);
+        let counter = counters.nth(skipped).ok_or(DecodeError("a counter beyond the last"))?;
         let rise = u32::try_from(input.number()?).ok().filter(|rise| *rise > 0);
         let risen = rise.and_then(|rise| counter.checked_add(rise)).filter(|risen| *risen <= limit);
         *counter = risen.ok_or(DecodeError("an increment of zero, or above the limit"))?;
-        next = at + 1;
     }
     Ok(stamp)
 }

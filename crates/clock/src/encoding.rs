@@ -11,11 +11,15 @@ use crate::parameters::ClockParams;
 use crate::stamp::Stamp;
 
 /// First byte of a stamp.
-pub(crate) const WHOLE: u8 = 1;
+const WHOLE: u8 = 1;
 
 /// The bytes are not a valid encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeError(pub(crate) &'static str);
+
+impl DecodeError {
+    pub(crate) const KIND: Self = Self("unknown kind or version");
+}
 
 impl std::fmt::Display for DecodeError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -38,12 +42,15 @@ pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl Reader<'_> {
     pub(crate) fn byte(&mut self) -> Result<u8, DecodeError> {
-        let (first, rest) = self.0.split_first().ok_or(DecodeError("truncated"))?;
-        self.0 = rest;
-        Ok(*first)
+        self.bytes().map(|[byte]| byte)
     }
 
-    pub(crate) fn bytes<const MANY: usize>(&mut self) -> Result<[u8; MANY], DecodeError> {
+    /// Reads the first byte of an encoding.
+    pub(crate) fn kind(&mut self, kind: u8) -> Result<(), DecodeError> {
+        if self.byte()? == kind { Ok(()) } else { Err(DecodeError::KIND) }
+    }
+
+    pub(crate) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (first, rest) = self.0.split_first_chunk().ok_or(DecodeError("truncated"))?;
         self.0 = rest;
         Ok(*first)
@@ -59,11 +66,8 @@ impl Reader<'_> {
             }
             number |= bits << shift;
             if byte < 0x80 {
-                return if byte == 0 && shift > 0 {
-                    Err(DecodeError("a number is not in its shortest form"))
-                } else {
-                    Ok(number)
-                };
+                let shortest = byte != 0 || shift == 0;
+                return shortest.then_some(number).ok_or(DecodeError("a number is not in its shortest form"));
             }
         }
         Err(DecodeError("a number of more than 64 bits"))
@@ -88,17 +92,15 @@ impl Stamp {
     /// Decodes a stamp of a clock with these parameters. All bytes must be used.
     pub fn read(bytes: &[u8], params: &ClockParams) -> Result<Self, DecodeError> {
         let mut input = Reader(bytes);
-        if input.byte()? != WHOLE {
-            return Err(DecodeError("unknown kind or version"));
-        }
         let stamp = read_whole(&mut input, params)?;
         input.finish()?;
         Ok(stamp)
     }
 }
 
-/// Decodes a stamp after its first byte.
+/// Decodes a full stamp.
 pub(crate) fn read_whole(input: &mut Reader<'_>, params: &ClockParams) -> Result<Stamp, DecodeError> {
+    input.kind(WHOLE)?;
     if input.number()? != params.counters as u64 {
         return Err(DecodeError("another number of counters"));
     }

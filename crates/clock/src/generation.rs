@@ -11,16 +11,16 @@
 pub struct Generation(pub u64);
 
 impl Generation {
-    /// Maximum distance of a received generation from the clock's own. No process misses so many generations,
-    /// and a forged number must not bring the counter near its maximum.
+    /// Maximum distance of a received generation from the clock's own. No process misses this many
+    /// generations, and a forged number must not bring the counter near its maximum.
     pub const AHEAD_MAX: u64 = 1 << 20;
 
-    /// Maximum generation of a persisted clock; it leaves as many generations again.
+    /// Maximum generation of a persisted clock; as many generations follow.
     pub(crate) const SAVED_MAX: Self = Self(u64::MAX >> 1);
 
     pub(crate) fn next(self) -> Self {
         let Some(next) = self.0.checked_add(1) else {
-            unreachable!("2^64 generations: each message brings at most 2^20, each generation takes a tick")
+            unreachable!("2^64 generations: a message adds at most 2^20, and a generation takes a tick")
         };
         Self(next)
     }

@@ -5,7 +5,8 @@
 //! from 1; the number is 0 for all events with [`TickKey::Process`](crate::TickKey::Process).
 //!
 //! ```text
-//! mix(x): x ^= x >> 30; x *= 0xbf58476d1ce4e5b9; x ^= x >> 27; x *= 0x94d049bb133111eb; x ^= x >> 31   (modulo 2^64)
+//! modulo 2^64:
+//! mix(x): x ^= x >> 30; x *= 0xbf58476d1ce4e5b9; x ^= x >> 27; x *= 0x94d049bb133111eb; x ^= x >> 31
 //! seed = mix(mix(mix(low) ^ high) ^ event)
 //! counter number j, from 0: mix(seed + (j + 1) * 0x9e3779b97f4a7c15) modulo the number of counters
 //! ```
@@ -33,46 +34,28 @@ pub(crate) fn check(bytes: &[u8]) -> u64 {
     })
 }
 
-/// The sequence of counters of an event. A counter can occur twice.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HashIndices {
-    seed: u64,
-}
-
-impl HashIndices {
-    pub(crate) fn new(process: u128, event: u64) -> Self {
-        let (low, high) = (process as u64, (process >> 64) as u64);
-        Self { seed: mix(mix(mix(low) ^ high) ^ event) }
-    }
-
-    /// Counter number `number` of the event, below `counters`, which must not be 0.
-    #[inline]
-    pub(crate) fn counter(self, number: u32, counters: usize) -> usize {
-        let step = u64::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mix(self.seed.wrapping_add(step)) % counters as u64) as usize
-    }
-}
-
-/// The counters of an event, computed.
+/// The counters that an event increments. A counter can occur twice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HashIndexArray([u16; HASHES_MAX as usize]);
 
-const _: () = assert!(COUNTERS_MAX <= 1 << 16, "a place has 16 bits");
+const _: () = assert!(COUNTERS_MAX <= 1 << 16, "an index has 16 bits");
 
 impl HashIndexArray {
     /// The counters of event number `event`, or of every event if it is 0.
-    pub(crate) fn of(params: &ClockParams, identity: &Identity, event: u64) -> Self {
-        let draw = HashIndices::new(identity.number(), event);
-        let mut places = [0; HASHES_MAX as usize];
-        for (place, number) in places.iter_mut().zip(0..params.hashes) {
-            *place = draw.counter(number, params.counters) as u16;
+    pub(crate) fn new(params: &ClockParams, identity: &Identity, event: u64) -> Self {
+        let process = identity.number();
+        let mut seed = mix(mix(mix(process as u64) ^ (process >> 64) as u64) ^ event);
+        let mut indices = [0; HASHES_MAX as usize];
+        for index in &mut indices[..params.hashes as usize] {
+            seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            *index = (mix(seed) % params.counters as u64) as u16;
         }
-        Self(places)
+        Self(indices)
     }
 
-    /// The counters in use, as many as an event increments.
+    /// The indices in use, as many as an event increments.
     #[inline]
-    pub(crate) fn drawn(&self, params: &ClockParams) -> &[u16] {
+    pub(crate) fn get(&self, params: &ClockParams) -> &[u16] {
         &self.0[..params.hashes as usize]
     }
 }
@@ -81,27 +64,26 @@ impl HashIndexArray {
 mod tests {
     use super::*;
 
-    /// Test vectors for other implementations.
-    #[test]
-    fn the_counters_of_names_never_change() {
-        let drawn = |process, event, counters| {
-            let draw = HashIndices::new(process, event);
-            [0, 1, 2].map(|number| draw.counter(number, counters))
-        };
-        assert_eq!(drawn(0, 0, 1000), GOLDEN[0]);
-        assert_eq!(drawn(1, 1, 1000), GOLDEN[1]);
-        assert_eq!(drawn(u128::MAX, u64::MAX, 1000), GOLDEN[2]);
-        assert_eq!(drawn(7 << 64 | 9, 3, 64), GOLDEN[3]);
+    fn indices(process: u128, event: u64, counters: usize) -> [u16; 3] {
+        let params =
+            ClockParams::new(counters).and_then(|params| params.hashes(3)).expect("valid parameters");
+        let indices = HashIndexArray::new(&params, &Identity::from_random(process.to_le_bytes()), event);
+        std::array::from_fn(|number| indices.get(&params)[number])
     }
 
-    /// Computed by another program from the specification above.
-    const GOLDEN: [[usize; 3]; 4] = [[535, 700, 679], [611, 613, 73], [96, 118, 124], [63, 29, 14]];
+    /// Test vectors for other implementations, computed by another program from the specification above.
+    #[test]
+    fn the_counters_of_names_never_change() {
+        assert_eq!(indices(0, 0, 1000), [535, 700, 679]);
+        assert_eq!(indices(1, 1, 1000), [611, 613, 73]);
+        assert_eq!(indices(u128::MAX, u64::MAX, 1000), [96, 118, 124]);
+        assert_eq!(indices(7 << 64 | 9, 3, 64), [63, 29, 14]);
+    }
 
     #[test]
     fn a_counter_of_half_as_many_is_the_remainder() {
         for event in 0..1000 {
-            let draw = HashIndices::new(5, event);
-            assert_eq!(draw.counter(0, 64) % 32, draw.counter(0, 32));
+            assert_eq!(indices(5, event, 64)[0] % 32, indices(5, event, 32)[0]);
         }
     }
 }

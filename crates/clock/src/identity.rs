@@ -4,7 +4,7 @@
 ///
 /// Events of one identity are numbered without gaps or restarts. If a process that lost its clock started
 /// again at zero under the same identity, its later events would not cover its earlier ones, and true causes
-/// would be reported as none. So an identity cannot be copied; it belongs to one clock and is persisted with
+/// would be denied. So an identity cannot be copied; it belongs to one clock and is persisted with
 /// it. A process that lost its clock needs a new identity.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Identity(u128);
@@ -15,8 +15,8 @@ impl Identity {
         Self(u128::from_le_bytes(bytes))
     }
 
-    /// Creates an identity from a number that no clock has used and none will use again; for systems that
-    /// assign numbers, such as simulations.
+    /// Creates an identity from a number that no other clock uses, before or later; for systems that assign
+    /// numbers, such as simulations.
     pub fn from_number_never_used_before(number: u64) -> Self {
         Self(number.into())
     }

@@ -14,7 +14,7 @@ mod serde_impl;
 mod stamp;
 mod vector;
 
-pub use causality::{Causality, Relation};
+pub use causality::Causality;
 pub use clock::{BloomClock, Clock, StampError};
 pub use delta::{DeltaDecoder, DeltaEncoder, DeltaError};
 pub use encoding::DecodeError;

@@ -25,7 +25,7 @@
 //! as in the mapping of events to counters.
 
 use crate::clock::BloomClock;
-use crate::encoding::{DecodeError, Reader, WHOLE, put, read_whole};
+use crate::encoding::{DecodeError, Reader, put, read_whole};
 use crate::generation::Generation;
 use crate::hash;
 use crate::identity::Identity;
@@ -33,10 +33,6 @@ use crate::parameters::{ClockParams, TickKey};
 
 /// First byte of a persisted clock.
 const SAVED: u8 = 4;
-
-/// Maximum length: five bytes per counter, and 128 for the rest.
-#[cfg(feature = "serde")]
-pub(crate) const PERSISTED_BYTES_MAX: usize = 128 + 5 * crate::parameters::COUNTERS_MAX;
 
 /// A stopped clock. Each [`BloomClock::save`] creates one, which cannot be copied; the bytes can, so see
 /// [`BloomClock::restore`].
@@ -51,9 +47,9 @@ pub(crate) const PERSISTED_BYTES_MAX: usize = 128 + 5 * crate::parameters::COUNT
 /// let params = ClockParams::new(64)?;
 /// let mut clock = BloomClock::begin(params, Identity::from_random(*b"random bytes: 01"));
 /// let last = clock.tick().clone();
-/// std::fs::write(&file, clock.save().into_bytes())?; // the process ends
+/// std::fs::write(&file, clock.save().into_bytes())?; // shutdown
 ///
-/// let saved = PersistedClock::read(&std::fs::read(&file)?, &params)?; // it begins again
+/// let saved = PersistedClock::read(&std::fs::read(&file)?, &params)?; // start
 /// let mut clock = BloomClock::restore(saved, || std::fs::remove_file(&file))?;
 /// assert_eq!(clock.now(), &last);
 /// clock.tick();
@@ -62,7 +58,7 @@ pub(crate) const PERSISTED_BYTES_MAX: usize = 128 + 5 * crate::parameters::COUNT
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the clock goes on from this, or its process takes a new identity"]
+#[must_use = "the clock continues from this, or its process takes a new identity"]
 pub struct PersistedClock(BloomClock);
 
 impl BloomClock {
@@ -88,11 +84,7 @@ impl PersistedClock {
 
     /// The encoding.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes()
-    }
-
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        let BloomClock { params, identity, events, now, .. } = &self.0;
+        let BloomClock { params, identity, events, now, .. } = self.0;
         let mut out = vec![SAVED];
         put(params.counters as u64, &mut out);
         put(params.hashes.into(), &mut out);
@@ -102,41 +94,27 @@ impl PersistedClock {
         });
         put(params.limit.into(), &mut out);
         out.extend(identity.number().to_le_bytes());
-        put(*events, &mut out);
+        put(events, &mut out);
         now.write(&mut out);
         let check = hash::check(&out);
         out.extend(check.to_le_bytes());
         out
     }
 
-    /// Decodes a clock with these parameters.
+    /// Decodes a clock with these parameters. Other parameters are rejected before the allocation.
     pub fn read(bytes: &[u8], params: &ClockParams) -> Result<Self, DecodeError> {
-        Self::read_any(bytes, |found| found == params)
-    }
-
-    /// Decodes a clock if its parameters are accepted. Allocates no memory before.
-    pub(crate) fn read_any(
-        bytes: &[u8],
-        wanted: impl FnOnce(&ClockParams) -> bool,
-    ) -> Result<Self, DecodeError> {
         let (bytes, check) = bytes.split_last_chunk().ok_or(DecodeError("truncated"))?;
         if hash::check(bytes) != u64::from_le_bytes(*check) {
             return Err(DecodeError("checksum mismatch"));
         }
         let mut input = Reader(bytes);
-        if input.byte()? != SAVED {
-            return Err(DecodeError("unknown kind or version"));
-        }
-        let params = read_params(&mut input)?;
-        if !wanted(&params) {
+        input.kind(SAVED)?;
+        if read_params(&mut input)? != *params {
             return Err(DecodeError("other parameters than expected"));
         }
         let identity = Identity::from_random(input.bytes()?);
         let events = input.number()?;
-        if input.byte()? != WHOLE {
-            return Err(DecodeError("unknown kind or version"));
-        }
-        let now = read_whole(&mut input, &params)?;
+        let now = read_whole(&mut input, params)?;
         input.finish()?;
         if events > EVENTS_MAX || now.generation > Generation::SAVED_MAX {
             return Err(DecodeError("impossible number of events or generations"));
@@ -147,11 +125,11 @@ impl PersistedClock {
         {
             return Err(DecodeError("fewer increments than events"));
         }
-        Ok(Self(BloomClock::at(params, identity, events, now)))
+        Ok(Self(BloomClock::at(*params, identity, events, now)))
     }
 }
 
-/// Maximum number of events. No process reaches it, and it leaves as many again.
+/// Maximum number of events. No process reaches it, and as many follow.
 const EVENTS_MAX: u64 = u64::MAX >> 1;
 
 fn read_params(input: &mut Reader<'_>) -> Result<ClockParams, DecodeError> {

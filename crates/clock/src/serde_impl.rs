@@ -1,23 +1,22 @@
 //! Helpers for the serde representations (feature `serde`).
 //!
-//! A [`Stamp`](crate::Stamp) is its generation and its counters, a [`VectorStamp`] its numbers, a [`ClockParams`] its
-//! fields. A [`PersistedClock`] clock is its bytes, in hexadecimal for formats that people read. An
-//! [`Identity`](crate::Identity) has no representation: it exists in one clock or in one saved clock.
+//! A [`Stamp`](crate::Stamp) is its generation and its counters, a [`VectorStamp`] its numbers, a
+//! [`ClockParams`] its fields. A [`PersistedClock`](crate::PersistedClock) has its own bytes. An
+//! [`Identity`](crate::Identity) has no representation: it exists in one clock or in one persisted clock.
 //!
-//! Invariants: untrusted input is checked as strictly as by [`Stamp::read`](crate::Stamp::read). It takes no more
-//! memory than [`COUNTERS_MAX`](crate::COUNTERS_MAX) counters or [`PROCESSES_MAX`] numbers (half as much again while
-//! a vector grows), and at most 4 KiB before the first number arrives, whatever length the format announces. The
-//! number of counters that the receiver expects is not known here: call [`Stamp::check`](crate::Stamp::check) before
-//! comparing.
+//! Invariants: untrusted input is checked as strictly as by [`Stamp::read`](crate::Stamp::read). It takes no
+//! more memory than [`COUNTERS_MAX`](crate::COUNTERS_MAX) counters or [`PROCESSES_MAX`] numbers (half as much
+//! again while a vector grows), and at most 4 KiB before the first number arrives, whatever length the format
+//! announces. The expected number of counters is not known here: call [`Stamp::check`](crate::Stamp::check)
+//! before comparing.
 
-use std::fmt::{self, Formatter, Write};
+use std::fmt::{self, Formatter};
 use std::marker::PhantomData;
 
 use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 
 use crate::parameters::{ClockParams, ClockParamsError, TickKey};
-use crate::persisted::{PERSISTED_BYTES_MAX, PersistedClock};
 use crate::vector::{PROCESSES_MAX, VectorStamp};
 
 /// Deserializes a sequence of 1 to `MAX` numbers.
@@ -95,58 +94,4 @@ impl TryFrom<UncheckedParams> for ClockParams {
         let UncheckedParams { counters, hashes, key, limit } = unchecked;
         Self::new(counters)?.hashes(hashes)?.key(key).limit(limit)
     }
-}
-
-/// This makes a second copy of the clock: see [`BloomClock::restore`](crate::BloomClock::restore).
-impl Serialize for PersistedClock {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let bytes = self.bytes();
-        if !to.is_human_readable() {
-            return to.serialize_bytes(&bytes);
-        }
-        let mut text = String::with_capacity(2 * bytes.len());
-        bytes.iter().for_each(|byte| write!(text, "{byte:02x}").expect("writing to a string cannot fail"));
-        to.serialize_str(&text)
-    }
-}
-
-/// Accepts every params: see [`PersistedClock::params`].
-impl<'de> Deserialize<'de> for PersistedClock {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Bytes;
-
-        impl Visitor<'_> for Bytes {
-            type Value = PersistedClock;
-
-            fn expecting(&self, out: &mut Formatter<'_>) -> fmt::Result {
-                out.write_str("a saved clock")
-            }
-
-            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<PersistedClock, E> {
-                PersistedClock::read_any(bytes, |_| true).map_err(E::custom)
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<PersistedClock, E> {
-                let bytes = from_hexadecimal(text)
-                    .ok_or_else(|| E::custom("not hexadecimal, or longer than any saved clock"))?;
-                self.visit_bytes(&bytes)
-            }
-        }
-
-        if from.is_human_readable() { from.deserialize_str(Bytes) } else { from.deserialize_bytes(Bytes) }
-    }
-}
-
-/// Accepts lower-case digits only, so that a saved clock has one representation.
-fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() || pairs.len() > PERSISTED_BYTES_MAX {
-        return None;
-    }
-    let digit = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }

@@ -1,6 +1,6 @@
 //! A stamp: the state of a clock at an event, which is sent with messages.
 
-use crate::causality::{Causality, Relation};
+use crate::causality::Causality;
 use crate::clock::StampError;
 use crate::generation::Generation;
 use crate::parameters::ClockParams;
@@ -55,15 +55,6 @@ impl Stamp {
             std::cmp::Ordering::Equal if self.counters == other.counters => Causality::Equal,
             std::cmp::Ordering::Equal => Causality::Possibly,
         }
-    }
-
-    /// The relation between the two events.
-    ///
-    /// # Panics
-    ///
-    /// As [`after`](Self::after).
-    pub fn relation(&self, other: &Self) -> Relation {
-        Relation::of(other.after(self), self.after(other))
     }
 
     /// Folds the stamp into half as many counters, each the sum of two, for clocks of half the size. Causal

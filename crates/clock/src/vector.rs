@@ -1,7 +1,7 @@
 //! The vector clock (Fidge; Mattern): exact, with one number per process. For comparison, and for few
 //! processes.
 
-use crate::causality::{Causality, Relation};
+use crate::causality::Causality;
 use crate::clock::{Clock, StampError};
 
 /// The state of a vector clock at an event.
@@ -20,7 +20,7 @@ const EVENTS_MAX: u64 = u64::MAX >> 1;
 pub const PROCESSES_MAX: usize = 1 << 20;
 
 impl VectorStamp {
-    /// Maximum of events in a deserialized stamp; it leaves as many again to a clock that merges it.
+    /// Maximum of events in a deserialized stamp; a clock that merges it can count as many more.
     #[cfg(feature = "serde")]
     pub(crate) const READ_MAX: u64 = EVENTS_MAX >> 1;
 
@@ -57,15 +57,6 @@ impl VectorStamp {
             1..=EVENTS_MAX => Causality::Possibly,
             _ => Causality::CertainlyNot,
         }
-    }
-
-    /// The relation between the two events.
-    ///
-    /// # Panics
-    ///
-    /// As [`after`](Self::after).
-    pub fn relation(&self, other: &Self) -> Relation {
-        Relation::of(other.after(self), self.after(other))
     }
 }
 

@@ -1,9 +1,9 @@
-//! One clock, and two.
+//! Single clocks and pairs of clocks.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use bloom_clock::{
-    BloomClock, COUNTERS_MAX, Causality, Clock, ClockParams, Generation, HASHES_MAX, Identity, Relation,
-    StampError, TickKey,
+    BloomClock, COUNTERS_MAX, Causality, Clock, ClockParams, Generation, HASHES_MAX, Identity, StampError,
+    TickKey,
 };
 
 fn clock(params: ClockParams, number: u64) -> BloomClock {
@@ -11,7 +11,7 @@ fn clock(params: ClockParams, number: u64) -> BloomClock {
 }
 
 #[test]
-fn every_event_is_after_all_of_its_process_before_it() {
+fn an_event_is_after_all_earlier_events_of_its_process() {
     for key in [TickKey::Event, TickKey::Process] {
         let params = ClockParams::new(7).unwrap().hashes(3).unwrap().key(key);
         let mut clock = clock(params, 1);
@@ -20,11 +20,11 @@ fn every_event_is_after_all_of_its_process_before_it() {
             assert_eq!(stamp.sum(), 3 * (at as u64 + 1));
             for (earlier, other) in stamps.iter().enumerate() {
                 let expected = match at.cmp(&earlier) {
-                    std::cmp::Ordering::Less => Relation::PossiblyBefore,
-                    std::cmp::Ordering::Equal => Relation::Equal,
-                    std::cmp::Ordering::Greater => Relation::PossiblyAfter,
+                    std::cmp::Ordering::Less => Causality::CertainlyNot,
+                    std::cmp::Ordering::Equal => Causality::Equal,
+                    std::cmp::Ordering::Greater => Causality::Possibly,
                 };
-                assert_eq!(stamp.relation(other), expected);
+                assert_eq!(stamp.after(other), expected);
             }
         }
         assert_eq!(clock.events(), 100);
@@ -36,7 +36,7 @@ fn a_new_generation_denies_no_cause() {
     let params = ClockParams::new(2).unwrap().limit(3).unwrap();
     let (mut one, mut other) = (clock(params, 1), clock(params, 2));
     let early = one.tick().clone();
-    let beside = other.tick().clone();
+    let concurrent = other.tick().clone();
     let late = loop {
         let stamp = one.tick().clone();
         if stamp.generation() > Generation(1) {
@@ -45,19 +45,19 @@ fn a_new_generation_denies_no_cause() {
         assert!(stamp.counters().iter().all(|counter| *counter <= 3));
     };
     assert_eq!((late.after(&early), early.after(&late)), (Causality::Possibly, Causality::CertainlyNot));
-    // Whoever hears of it goes over to it, and what it did before stays before.
+    // The receiver adopts the generation; its earlier events stay before.
     let received = other.receive(&late).unwrap().clone();
     assert_eq!(received.generation(), late.generation());
     assert_eq!(received.after(&late), Causality::Possibly);
-    assert_eq!(received.after(&beside), Causality::Possibly);
-    // A message from before changes nothing but that there was one more event.
+    assert_eq!(received.after(&concurrent), Causality::Possibly);
+    // A message of an earlier generation only adds an event.
     let again = other.receive(&early).unwrap().clone();
     assert_eq!(again.after(&received), Causality::Possibly);
     assert_eq!(again.generation(), late.generation());
 }
 
 #[test]
-fn what_cannot_be_of_this_system_is_refused_and_changes_nothing() {
+fn a_rejected_stamp_changes_nothing() {
     let params = ClockParams::new(4).unwrap();
     let mut ours = clock(params, 1);
     ours.tick();
@@ -66,9 +66,8 @@ fn what_cannot_be_of_this_system_is_refused_and_changes_nothing() {
     assert_eq!(ours.receive(&wide), Err(StampError::CounterCount { found: 8, wanted: 4 }));
     let mut short = clock(params.limit(1).unwrap(), 3);
     let mut high = clock(params, 4);
-    (0..5).for_each(|_| drop(high.tick().clone()));
-    let high = high.now().clone();
-    assert!(matches!(short.receive(&high), Err(StampError::Limit { found: 5, limit: 1 })));
+    (0..5).for_each(|_| _ = high.tick());
+    assert!(matches!(short.receive(high.now()), Err(StampError::Limit { found: 5, limit: 1 })));
     assert_eq!((ours.now(), ours.events()), (&before, 1));
     assert_eq!(short.events(), 0);
 }
@@ -98,7 +97,6 @@ fn parameters_have_limits() {
 #[test]
 #[should_panic(expected = "different parameters")]
 fn stamps_with_different_parameters_are_not_compared() {
-    let (mut one, mut other) =
-        (clock(ClockParams::new(4).unwrap(), 1), clock(ClockParams::new(8).unwrap(), 2));
-    let _ = one.tick().after(other.tick());
+    let first = |counters| clock(ClockParams::new(counters).unwrap(), 1).tick().clone();
+    let _ = first(4).after(&first(8));
 }

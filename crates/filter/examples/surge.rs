@@ -1,8 +1,9 @@
-//! The filter under a surge of ten times the load: `cargo run --release -p forgetful-filter --example surge [SEED]`.
+//! The filter under a surge of ten times the load: `cargo run --release -p forgetful-filter --example surge
+//! [SEED]`.
 //!
-//! Sends ids in virtual time: normal load, a surge, normal load, silence. Some ids are sent again within the window
-//! (the filter must recognise them), some long after it (the filter must have forgotten them). An exact table of the
-//! window checks every answer. The same seed prints the same text.
+//! Sends ids in virtual time: normal load, a surge, normal load, silence. Some ids are sent again within the
+//! window (the filter must recognise them), some long after it (the filter must have forgotten them). An
+//! exact table of the window checks every result. The same seed prints the same text.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -19,8 +20,8 @@ const TARGET: f64 = 1e-3;
 const NORMAL_RATE: u64 = 4_000;
 const SURGE_RATE: u64 = 10 * NORMAL_RATE;
 
-/// The last second of each phase, its name and its rate of new ids. Every phase is longer than the window, so that the
-/// filter adapts to it; after the silence the filter is empty.
+/// The last second of each phase, its name and its rate of new ids. Every phase is longer than the window, so
+/// that the filter adapts to it; after the silence the filter is empty.
 const PHASES: [(u64, &str, u64); 4] = [
     (6, "normal", NORMAL_RATE),
     (12, "surge x10", SURGE_RATE),
@@ -55,14 +56,14 @@ struct Score {
     /// Ids of the window that the filter called new. Must stay 0.
     missed: u64,
     /// Ids outside the window that the filter called known: false positives.
-    mistaken: u64,
+    false_positives: u64,
     /// Ids older than the window that the filter called new.
     forgotten: u64,
 }
 
 impl Score {
     fn false_positive_rate(&self) -> f64 {
-        self.mistaken as f64 / (self.accepted + self.forgotten + self.mistaken).max(1) as f64
+        self.false_positives as f64 / (self.accepted + self.forgotten + self.false_positives).max(1) as f64
     }
 }
 
@@ -164,16 +165,16 @@ impl Simulation {
 
     fn send(&mut self, (now, id, cause): Arrival) {
         let known = self.table.check_and_insert(id, now);
-        let answer = self.filter.check_and_insert(&id, now);
-        let count = match (known, answer, cause) {
+        let found = self.filter.check_and_insert(&id, now);
+        let count = match (known, found, cause) {
             (true, Membership::Maybe, _) => &mut self.score.caught,
             (true, Membership::New, _) => &mut self.score.missed,
-            (false, Membership::Maybe, _) => &mut self.score.mistaken,
+            (false, Membership::Maybe, _) => &mut self.score.false_positives,
             (false, Membership::New, Cause::Late) => &mut self.score.forgotten,
             (false, Membership::New, _) => &mut self.score.accepted,
         };
         *count += 1;
-        if !known && answer == Membership::Maybe {
+        if !known && found == Membership::Maybe {
             // The exact table corrects a false positive; from now on the filter must remember the id.
             self.filter.insert(&id, now);
         }
@@ -203,17 +204,17 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    println!(" time load      new/s   known    memory |     new  caught missed mistaken forgotten");
+    println!(" time load      new/s   known    memory |     new  caught missed false_pos forgotten");
     let simulation = simulate(seed, |second, name, rate, simulation| {
         let (status, score) = (simulation.filter.status(), &simulation.score);
         println!(
-            "{second:>3} s {name:<9} {rate:>5} {:>7} {:>6} kB | {:>7} {:>7} {:>6} {:>8} {:>9}",
+            "{second:>3} s {name:<9} {rate:>5} {:>7} {:>6} kB | {:>7} {:>7} {:>6} {:>9} {:>9}",
             status.ids,
             status.bytes / 1_000,
             score.accepted,
             score.caught,
             score.missed,
-            score.mistaken,
+            score.false_positives,
             score.forgotten,
         );
     });
@@ -250,7 +251,7 @@ mod tests {
         assert!(score.false_positive_rate() < TARGET, "{score:?}");
         assert!(resizes >= 2 && bytes[11] > 4 * bytes[5] && bytes[29] == bytes[0], "{bytes:?}");
         assert_eq!(simulation.filter.status().ids, 0, "after the silence the filter is empty");
-        assert_eq!(simulate(3, |_, _, _, _| {}).score, *score, "the same seed gives the same numbers");
+        assert_eq!(simulate(3, |_, _, _, _| {}).score, *score, "the same seed, the same numbers");
         assert_ne!(simulate(4, |_, _, _, _| {}).score, *score);
     }
 

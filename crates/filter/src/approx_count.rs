@@ -9,7 +9,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// With this many samples the error is about 1.5 %; smaller generations count every id.
 const SAMPLES_MIN: u64 = 4_096;
 
-/// On its own cache line: inserts write it, while the neighbouring memory is only read.
+/// Exact for small generations, within a few percent for large ones. On its own cache line: inserts write it,
+/// while the neighbouring memory is only read.
 #[repr(align(64))]
 pub(crate) struct ApproxCount {
     count: AtomicU64,
@@ -27,7 +28,7 @@ impl ApproxCount {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The count at which to ask for relief again after it was refused: an eighth more.
+    /// The count at which to report a full generation again: an eighth more.
     pub(crate) fn next_alarm(count: u64) -> u64 {
         count + count / 8 + 1
     }
@@ -50,8 +51,8 @@ mod tests {
     use super::*;
     use crate::key::Key;
 
-    fn count(meant_for: u64, ids: u64) -> u64 {
-        let count = ApproxCount::for_ids(meant_for);
+    fn count(expected: u64, ids: u64) -> u64 {
+        let count = ApproxCount::for_ids(expected);
         let key = Key::new([7; 16]);
         for id in 0..ids {
             count.add(key.fingerprint(&id.to_le_bytes()));

@@ -13,7 +13,8 @@ use crate::generations::{Generations, any_contains};
 use crate::key::{Fingerprint, Key};
 use crate::lock_stripes::LockStripes;
 use crate::settings::{Settings, SettingsError};
-use crate::snapshot::{self, Kind, SnapshotError};
+use crate::snapshot::dated::State;
+use crate::snapshot::{self, SnapshotError};
 use crate::status::Status;
 use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Snapshotted};
 use crate::timestamp::Timestamp;
@@ -32,16 +33,17 @@ const NOW_STEPS: u64 = 64;
 /// use forgetful_filter::{Key, Timestamp, DatedIdError, Settings, Membership};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
+/// let key = Key::new(*b"sixteen secret b"); // use random bytes of the system
 /// let seen = Settings::for_window(Duration::from_secs(86_400))
 ///     .skew(Duration::from_secs(5))
 ///     .build_dated(key)?;
 ///
-/// let (dated, now) = (Timestamp::from_secs(100), Timestamp::from_secs(103)); // the id was minted 3 s ago
+/// let (dated, now) = (Timestamp::from_secs(100), Timestamp::from_secs(103)); // the id was created 3 s ago
 /// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, now)?, Membership::New);
-/// assert_eq!(seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(3_600))?, Membership::Maybe);
+/// let retry = seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(3_600))?;
+/// assert_eq!(retry, Membership::Maybe);
 ///
-/// // After two days the filter no longer knows the id and rejects it.
+/// // After two days the id has expired.
 /// let late = seen.check_and_insert(b"018bcfe5-6800-7", dated, Timestamp::from_secs(172_800));
 /// assert_eq!(late, Err(DatedIdError::Expired));
 /// # Ok(())
@@ -90,7 +92,7 @@ impl DatedFilter {
     }
 
     /// Whether the id may have been inserted. `false` is certain for every insert that returned before this
-    /// call started. An error means that the filter cannot know.
+    /// call started. An error means that the id is outside the window or too far ahead.
     pub fn contains(&self, id: &[u8], dated: Timestamp, now: Timestamp) -> Result<bool, DatedIdError> {
         self.contains_fingerprint(self.fingerprint(id), dated, now)
     }
@@ -207,8 +209,8 @@ impl DatedFilter {
         snapshot::write(&self.state(), out)
     }
 
-    fn state(&self) -> snapshot::dated::State {
-        snapshot::dated::State::of(&self.lock_rotator(), &self.key)
+    fn state(&self) -> State {
+        State::of(&self.lock_rotator(), &self.key)
     }
 
     /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
@@ -217,9 +219,7 @@ impl DatedFilter {
     /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
     /// bytes must not decide how much memory is allocated.
     pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
-        let rotator = snapshot::from_slice(Kind::Dated, bytes, |body| {
-            snapshot::dated::decode(body, &key, now, memory_cap)
-        })?;
+        let rotator = snapshot::from_slice::<State>(bytes, &key, now, memory_cap)?;
         Ok(Self::with_rotator(rotator, key))
     }
 
@@ -230,8 +230,7 @@ impl DatedFilter {
         now: Timestamp,
         memory_cap: usize,
     ) -> Result<Self, SnapshotError> {
-        let rotator =
-            snapshot::read(Kind::Dated, input, |body| snapshot::dated::decode(body, &key, now, memory_cap))?;
+        let rotator = snapshot::read::<State>(input, &key, now, memory_cap)?;
         Ok(Self::with_rotator(rotator, key))
     }
 
@@ -257,8 +256,8 @@ impl DatedFilter {
         self.retires_at.store(self.plan.end_of(rotator.generations.first), Ordering::Relaxed);
     }
 
-    /// Advances the rotator to `now` first: another thread may have held its lock when this thread wanted to
-    /// advance it. Otherwise the list of generations could span more than can be live.
+    /// Advances the rotator to `now` first: another thread may have held its lock at the first attempt.
+    /// Otherwise the list of generations could span more than can be live.
     fn make_room(&self, rotator: &mut DatedRotator, number: u64, now: Timestamp) -> Result<(), DatedIdError> {
         self.advance(rotator, now);
         if rotator.make_room(number)? {
@@ -282,7 +281,7 @@ mod tests {
     const IDS: u64 = if cfg!(miri) { 60 } else { 3_000 };
 
     #[test]
-    fn threads_share_a_filter_while_generations_come_and_go() {
+    fn threads_share_a_filter_while_generations_expire() {
         let settings =
             Settings::for_window(Duration::from_micros(10)).expected_ids(1).false_positive_rate(0.1);
         let filter = settings.build_dated(Key::new([5; 16])).expect("valid settings");
@@ -296,7 +295,7 @@ mod tests {
                         // The other thread may be a window ahead; then the filter rejects the id.
                         match filter.insert(&id, now, now) {
                             Ok(()) => assert_ne!(filter.contains(&id, now, now), Ok(false)),
-                            Err(refusal) => assert_eq!(refusal, DatedIdError::Expired),
+                            Err(error) => assert_eq!(error, DatedIdError::Expired),
                         }
                     }
                 });
@@ -311,7 +310,7 @@ mod tests {
     /// While another thread holds the rotator's lock, an insert after a long pause cannot retire generations
     /// before it opens one. The list of generations must not grow by the length of the pause.
     #[test]
-    fn a_long_silence_leaves_no_trace() {
+    fn a_long_pause_does_not_grow_the_list_of_generations() {
         let settings = Settings::for_window(Duration::from_micros(10)).false_positive_rate(0.1);
         let filter = settings.build_dated(Key::new([5; 16])).expect("valid settings");
         filter.insert(b"before", Timestamp::ZERO, Timestamp::ZERO).expect("within the window");

@@ -11,13 +11,14 @@
 use std::sync::Arc;
 
 use crate::approx_count::ApproxCount;
-use crate::cache_line::{LINE_BYTES, OutOfMemory};
+use crate::cache_line::{LANES, LINE_BYTES, OutOfMemory};
 use crate::generations::Generations;
 use crate::parameters::HEADROOM;
 use crate::settings::{Growth, Settings, SettingsError};
-use crate::sizing::{FillLimit, lines_for_words};
+use crate::sizing::FillLimit;
 use crate::slice::Slice;
 use crate::status::{LastPressure, Pressure, Status};
+use crate::sync::Ordering;
 use crate::timestamp::Timestamp;
 
 /// Maximum of slices per generation. Their shares of the target sum to less than 1, see [`share`].
@@ -41,7 +42,7 @@ const DEMAND_FROM: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DatedIdError {
-    /// The id is dated before the window. The filter no longer knows whether it was inserted.
+    /// The id is dated before the window. Whether it was inserted is unknown.
     Expired,
     /// The id is dated further ahead than the allowed skew.
     FromFuture,
@@ -54,7 +55,7 @@ impl std::fmt::Display for DatedIdError {
         f.write_str(match self {
             Self::Expired => "the id is dated before the window",
             Self::FromFuture => "the id is dated further ahead than the allowed skew",
-            Self::OutOfMemory => "the allocator refused the memory for the id's generation",
+            Self::OutOfMemory => "no memory for the id's generation",
         })
     }
 }
@@ -129,7 +130,7 @@ impl DatedParams {
     }
 
     fn lines_for(&self, slice: usize, ids: f64) -> usize {
-        lines_for_words(self.fill_limit(slice).slots_for(ids)).max(LINES_MIN)
+        self.fill_limit(slice).slots_for(ids).div_ceil(LANES).max(LINES_MIN)
     }
 }
 
@@ -181,18 +182,18 @@ impl DatedRotator {
     pub(crate) fn make_room(&mut self, number: u64) -> Result<bool, DatedIdError> {
         let Some(slices) = self.generations.get(number) else { return Ok(false) };
         let Some(last) = slices.last() else { return self.open_first(number).map(|()| true) };
-        let (held, count) = (slices.len(), last.count());
-        if count < last.ids_max() {
+        let (held, count) = (slices.len(), last.count.get());
+        if count < last.ids_max {
             return Ok(false);
         }
         let relief = match self.settings.growth {
             Growth::Fixed => Err(Pressure::Fixed),
             Growth::Elastic if held == SLICES_MAX => Err(Pressure::SegmentCap),
             Growth::Elastic => {
-                let ids = if last.lines() < LARGE_LINES {
-                    last.ids_max() as f64 * SMALL_SLICE_GROWTH
+                let ids = if last.lines.len() < LARGE_LINES {
+                    last.ids_max as f64 * SMALL_SLICE_GROWTH
                 } else {
-                    slices.iter().map(|slice| slice.ids_max() as f64).sum()
+                    slices.iter().map(|slice| slice.ids_max as f64).sum()
                 }
                 .max(self.plan.generation_ids);
                 let lines = self.plan.lines_for(held, ids);
@@ -211,7 +212,7 @@ impl DatedRotator {
             }
             Err(pressure) => {
                 self.record_pressure(pressure);
-                last.set_alarm(ApproxCount::next_alarm(count));
+                last.alarm.store(ApproxCount::next_alarm(count), Ordering::Relaxed);
                 Ok(false)
             }
         }
@@ -227,7 +228,7 @@ impl DatedRotator {
             memory_cap: self.settings.memory_cap,
             segments: self.generations.slices().count(),
             generations: used().count(),
-            ids: self.generations.slices().map(|slice| slice.count()).sum(),
+            ids: self.generations.slices().map(|slice| slice.count.get()).sum(),
             // A lookup searches one generation, so the fullest one is the worst case.
             false_positive_rate: used().map(|slices| probability(slices)).fold(0.0, f64::max),
             target: self.settings.target,
@@ -239,7 +240,7 @@ impl DatedRotator {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.generations.slices().map(|slice| slice.bytes()).sum()
+        self.generations.slices().map(|slice| slice.lines.bytes()).sum()
     }
 
     /// Cache lines available for one more slice, with a minimum slice reserved for each generation that has
@@ -251,14 +252,13 @@ impl DatedRotator {
     }
 
     fn open_first(&mut self, number: u64) -> Result<(), DatedIdError> {
-        let wanted = self.plan.lines_for(0, self.demand(number));
-        let lines = wanted.min(self.lines_left()).max(LINES_MIN);
-        if lines < wanted {
+        let demand = self.plan.lines_for(0, self.demand(number));
+        let lines = demand.min(self.lines_left()).max(LINES_MIN);
+        if lines < demand {
             self.record_pressure(Pressure::MemoryCap);
         }
-        let slice =
-            Slice::new(lines, self.plan.fill_limit(0)).map_err(|OutOfMemory| DatedIdError::OutOfMemory)?;
-        self.push(number, slice);
+        let slice = Slice::new(lines, self.plan.fill_limit(0));
+        self.push(number, slice.map_err(|OutOfMemory| DatedIdError::OutOfMemory)?);
         Ok(())
     }
 
@@ -270,9 +270,10 @@ impl DatedRotator {
 
     /// Records that the load exceeds the limits, until its ids have expired.
     fn record_pressure(&mut self, pressure: Pressure) {
-        let lifetime =
-            self.plan.window_ns.saturating_add(self.plan.skew_ns).saturating_add(self.plan.period_ns);
-        self.pressure.note(pressure, self.now.as_nanos().saturating_add(lifetime));
+        let DatedParams { window_ns, skew_ns, period_ns, .. } = self.plan;
+        let until =
+            [window_ns, skew_ns, period_ns].into_iter().fold(self.now.as_nanos(), u64::saturating_add);
+        self.pressure.note(pressure, until);
     }
 
     /// Ids to expect in a new generation: the largest recent count, if there is one.
@@ -282,7 +283,8 @@ impl DatedRotator {
         }
         let before = usize::try_from(number - self.generations.first).unwrap_or(usize::MAX);
         let earlier = self.generations.list.iter().take(before).filter(|slices| !slices.is_empty());
-        let counts: Vec<u64> = earlier.map(|slices| slices.iter().map(|slice| slice.count()).sum()).collect();
+        let counts: Vec<u64> =
+            earlier.map(|slices| slices.iter().map(|slice| slice.count.get()).sum()).collect();
         // The first generation is partial and does not count.
         match counts.iter().rev().take(DEMAND_FROM).max() {
             Some(count) if counts.len() > 1 => *count as f64 * HEADROOM,

@@ -14,12 +14,13 @@ use crate::lock_stripes::LockStripes;
 use crate::rotation::{Rotator, SWEEP_ROWS};
 use crate::segment::{Inserted, Segment};
 use crate::settings::{Settings, SettingsError};
-use crate::snapshot::{self, Kind, SnapshotError};
+use crate::snapshot::arrival::State;
+use crate::snapshot::{self, SnapshotError};
 use crate::status::Status;
 use crate::sync::{self, AtomicU64, Mutex, MutexGuard, Ordering, Snapshotted};
 use crate::timestamp::{TickScale, Timestamp};
 
-/// The answer of a filter about an id.
+/// The result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Membership {
@@ -37,7 +38,7 @@ pub enum Membership {
 /// use forgetful_filter::{Key, Timestamp, Settings, Membership};
 ///
 /// # fn main() -> Result<(), forgetful_filter::SettingsError> {
-/// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
+/// let key = Key::new(*b"sixteen secret b"); // use random bytes of the system
 /// let seen = Settings::for_window(Duration::from_secs(600)).build(key)?;
 /// let now = Timestamp::from_secs(1);
 ///
@@ -73,11 +74,11 @@ impl ForgetfulFilter {
     fn with_rotator(rotator: Rotator, key: Key) -> Self {
         Self {
             key,
-            ticks: rotator.plan().ticks,
-            tick: AtomicU64::new(rotator.tick()),
+            ticks: rotator.plan.ticks,
+            tick: AtomicU64::new(rotator.tick),
             due: AtomicU64::new(0),
             chores: AtomicU64::new(u64::from(rotator.sweeping())),
-            segments: Snapshotted::new(rotator.segments().to_vec()),
+            segments: Snapshotted::new(rotator.segments.clone()),
             rotator: Mutex::new(rotator),
             stripes: LockStripes::new(),
         }
@@ -182,13 +183,13 @@ impl ForgetfulFilter {
     /// The filter as bytes. Contains every id whose insert returned before this call started; concurrent
     /// inserts may be missing.
     pub fn snapshot(&self) -> Vec<u8> {
-        snapshot::to_vec(&snapshot::arrival::State::of(&self.lock_rotator(), &self.key))
+        snapshot::to_vec(&State::of(&self.lock_rotator(), &self.key))
     }
 
     /// Writes the bytes of [`snapshot`](Self::snapshot) without a copy in memory. Inserts and lookups
     /// continue; `maintain`, `status` and due maintenance wait.
     pub fn write_snapshot(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        snapshot::write(&snapshot::arrival::State::of(&self.lock_rotator(), &self.key), out)
+        snapshot::write(&State::of(&self.lock_rotator(), &self.key), out)
     }
 
     /// Restores a filter from the bytes of a [`snapshot`](Self::snapshot), at the same time or later on the
@@ -197,9 +198,7 @@ impl ForgetfulFilter {
     /// The filter has the settings it was built with, but no larger memory cap than `memory_cap`: untrusted
     /// bytes must not decide how much memory is allocated.
     pub fn restore(bytes: &[u8], key: Key, now: Timestamp, memory_cap: usize) -> Result<Self, SnapshotError> {
-        let rotator = snapshot::from_slice(Kind::Arrival, bytes, |body| {
-            snapshot::arrival::decode(body, &key, now, memory_cap)
-        })?;
+        let rotator = snapshot::from_slice::<State<'_>>(bytes, &key, now, memory_cap)?;
         Ok(Self::with_rotator(rotator, key))
     }
 
@@ -210,9 +209,7 @@ impl ForgetfulFilter {
         now: Timestamp,
         memory_cap: usize,
     ) -> Result<Self, SnapshotError> {
-        let rotator = snapshot::read(Kind::Arrival, input, |body| {
-            snapshot::arrival::decode(body, &key, now, memory_cap)
-        })?;
+        let rotator = snapshot::read::<State<'_>>(input, &key, now, memory_cap)?;
         Ok(Self::with_rotator(rotator, key))
     }
 
@@ -235,7 +232,7 @@ impl ForgetfulFilter {
 
     fn advance(&self, rotator: &mut Rotator, tick: u64) {
         rotator.advance(tick, &mut |segments| self.segments.store(segments.to_vec()));
-        self.tick.store(rotator.tick(), Ordering::Relaxed);
+        self.tick.store(rotator.tick, Ordering::Relaxed);
         self.due.store(rotator.due(), Ordering::Relaxed);
         self.chores.store(u64::from(rotator.sweeping()), Ordering::Relaxed);
     }

@@ -15,13 +15,14 @@
 use std::sync::Arc;
 
 use crate::approx_count::ApproxCount;
-use crate::cache_line::LANES;
+use crate::cache_line::{LANES, LINE_BYTES, OutOfMemory};
 use crate::parameters::FilterParams;
 use crate::segment::{Segment, lanes_of};
 use crate::settings::{Growth, Settings, SettingsError};
 use crate::status::{LastPressure, Pressure, Status};
+use crate::sync::Ordering;
 
-/// Maximum of live segments; every segment costs each lookup one more probe.
+/// Maximum of live segments; every segment adds a probe to each lookup.
 pub(crate) const SEGMENTS_MAX: usize = 4;
 
 /// Minimum and maximum growth factor of a new segment, by the number of live segments. A load that keeps
@@ -59,19 +60,14 @@ struct Sweep {
     waiting: u8,
 }
 
-impl Sweep {
-    fn pending(&self) -> bool {
-        self.lanes | self.waiting != 0
-    }
-}
-
 pub(crate) struct Rotator {
     pub(crate) settings: Settings,
-    plan: FilterParams,
-    segments: Vec<Arc<Segment>>,
+    pub(crate) plan: FilterParams,
+    /// Oldest first.
+    pub(crate) segments: Vec<Arc<Segment>>,
     sweep: Sweep,
     /// The latest tick seen; it never decreases.
-    tick: u64,
+    pub(crate) tick: u64,
     /// Tick at which the open lane was opened, and consecutive refreshes at which it was nearly empty.
     opened: u64,
     quiet_refreshes: u32,
@@ -87,7 +83,7 @@ impl Rotator {
     pub(crate) fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let plan = FilterParams::new(settings)?;
         let segment = new_segment(&plan, plan.rows)
-            .map_err(|_| SettingsError::OutOfMemory { bytes: plan.rows * crate::cache_line::LINE_BYTES })?;
+            .map_err(|OutOfMemory| SettingsError::OutOfMemory { bytes: plan.rows * LINE_BYTES })?;
         Ok(Self::with_segments(settings.clone(), plan, vec![Arc::new(segment)], 0))
     }
 
@@ -115,31 +111,13 @@ impl Rotator {
         }
     }
 
-    #[inline]
-    pub(crate) fn plan(&self) -> &FilterParams {
-        &self.plan
-    }
-
-    /// The segments, oldest first.
-    #[inline]
-    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
-        &self.segments
-    }
-
     /// The segment that takes new ids.
-    #[inline]
-    pub(crate) fn current(&self) -> &Arc<Segment> {
+    fn current(&self) -> &Arc<Segment> {
         &self.segments[self.segments.len() - 1]
     }
 
-    #[inline]
-    pub(crate) fn tick(&self) -> u64 {
-        self.tick
-    }
-
-    #[inline]
     pub(crate) fn sweeping(&self) -> bool {
-        self.sweep.pending()
+        self.sweep.lanes | self.sweep.waiting != 0
     }
 
     /// The next tick at which [`advance`](Self::advance) has work to do.
@@ -181,7 +159,7 @@ impl Rotator {
     }
 
     pub(crate) fn sweep_all(&mut self) {
-        while self.sweep.pending() {
+        while self.sweeping() {
             self.sweep_some(usize::MAX);
         }
     }
@@ -196,7 +174,7 @@ impl Rotator {
             memory_cap: self.plan.memory_cap,
             segments: self.segments.len(),
             generations: live().filter(|(segment, lane)| segment.last(*lane).is_some()).count(),
-            ids: live().map(|(segment, lane)| segment.count(lane)).sum(),
+            ids: live().map(|(segment, lane)| segment.counts[lane].get()).sum(),
             false_positive_rate: 1.0 - survives,
             target: self.plan.target,
             pressure: self.pressure.get(),
@@ -207,27 +185,22 @@ impl Rotator {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.segments.iter().map(|segment| segment.bytes()).sum()
+        self.segments.iter().map(|segment| segment.lines.bytes()).sum()
     }
 
     fn lane_ids_max(&self) -> u64 {
-        self.plan.fill_limit.ids_in(self.current().rows()).max(1)
+        self.plan.fill_limit.ids_in(self.current().lines.len()).max(1)
     }
 
     /// Drops lanes and segments whose ids are all older than the window.
     fn expire(&mut self, publish: Publish<'_>) {
         self.sweep.waiting |= self.current().expire(self.tick);
-        let before = self.segments.len();
-        let newest = before - 1;
-        let tick = self.tick;
-        let mut index = 0;
+        let (before, newest) = (self.segments.len(), Arc::clone(self.current()));
         self.segments.retain(|segment| {
-            let keep = index == newest || {
-                segment.expire(tick);
+            Arc::ptr_eq(segment, &newest) || {
+                segment.expire(self.tick);
                 segment.live() != 0
-            };
-            index += 1;
-            keep
+            }
         });
         if self.segments.len() < before {
             publish(&self.segments);
@@ -241,7 +214,7 @@ impl Rotator {
         let Some(first) = segment.first(open) else { return false };
         // A delayed insert can leave an old stamp in a fresh lane.
         let age = self.tick.saturating_sub(first.max(self.opened));
-        let count = segment.count(open);
+        let count = segment.counts[open].get();
         let due = age >= self.plan.refresh_ticks;
         let full = count >= self.lane_ids_max();
         if !due && !full {
@@ -252,7 +225,7 @@ impl Rotator {
             if count as f64 > self.lane_ids_max() as f64 * GROW_ABOVE {
                 self.record_pressure(Pressure::Fixed);
             }
-            segment.set_alarm(ApproxCount::next_alarm(count));
+            segment.alarm.store(ApproxCount::next_alarm(count), Ordering::Relaxed);
             return false;
         }
 
@@ -270,7 +243,7 @@ impl Rotator {
         let refreshed =
             resized == Ok(true) || in_time && (self.turn(open) || self.repeat_size(resized, publish));
         if !refreshed {
-            segment.set_alarm(ApproxCount::next_alarm(count));
+            segment.alarm.store(ApproxCount::next_alarm(count), Ordering::Relaxed);
             return false;
         }
         if full && !due {
@@ -289,7 +262,7 @@ impl Rotator {
         let capacity = self.lane_ids_max() as f64;
         if full && demand > capacity * GROW_ABOVE {
             self.quiet_refreshes = 0;
-            let present = self.current().rows() as f64;
+            let present = self.current().lines.len() as f64;
             let rows = self.plan.rows_for(demand) as f64;
             let (least, most) = GROW[self.segments.len().min(GROW.len()) - 1];
             return Some(rows.clamp(present * least, present * most) as usize);
@@ -301,12 +274,12 @@ impl Rotator {
         self.quiet_peak = if self.quiet_refreshes == 0 { demand } else { self.quiet_peak.max(demand) };
         self.quiet_refreshes += 1;
         let rows = self.plan.rows_for(self.quiet_peak);
-        (self.quiet_refreshes >= SHRINK_AFTER && rows * 2 < self.current().rows()).then_some(rows)
+        (self.quiet_refreshes >= SHRINK_AFTER && rows * 2 < self.current().lines.len()).then_some(rows)
     }
 
     /// Opens a segment of that size and closes the current one. `Ok(false)` if shrinking can wait.
     fn resize(&mut self, rows: usize, publish: Publish<'_>) -> Result<bool, Pressure> {
-        let present = self.current().rows();
+        let present = self.current().lines.len();
         let shrinks = rows < present;
         // The last segment is reserved for growth.
         if shrinks && self.segments.len() + 1 >= SEGMENTS_MAX {
@@ -315,12 +288,12 @@ impl Rotator {
         if self.segments.len() >= SEGMENTS_MAX {
             return Err(Pressure::SegmentCap);
         }
-        let room = self.plan.memory_cap.saturating_sub(self.bytes()) / crate::cache_line::LINE_BYTES;
+        let room = self.plan.memory_cap.saturating_sub(self.bytes()) / LINE_BYTES;
         let rows = rows.min(room);
         if rows == 0 || (!shrinks && rows < present) {
             return if shrinks { Ok(false) } else { Err(Pressure::MemoryCap) };
         }
-        let segment = new_segment(&self.plan, rows).map_err(|_| Pressure::OutOfMemory)?;
+        let segment = new_segment(&self.plan, rows).map_err(|OutOfMemory| Pressure::OutOfMemory)?;
         let closing = Arc::clone(self.current());
         self.segments.push(Arc::new(segment));
         publish(&self.segments);
@@ -343,7 +316,7 @@ impl Rotator {
             self.sweep_all();
         }
         segment.turn(Some(next));
-        segment.set_alarm(self.lane_ids_max());
+        segment.alarm.store(self.lane_ids_max(), Ordering::Relaxed);
         self.opened = self.tick;
         true
     }
@@ -353,7 +326,7 @@ impl Rotator {
         if self.plan.growth == Growth::Fixed || resized.is_err() {
             return false;
         }
-        let rows = self.current().rows();
+        let rows = self.current().lines.len();
         self.resize(rows, publish).unwrap_or_else(|pressure| {
             self.record_pressure(pressure);
             false
@@ -375,11 +348,11 @@ impl Rotator {
     /// Releases memory of a past load; returns whether it did.
     fn shrink_to_start(&mut self, publish: Publish<'_>) -> bool {
         self.plan.growth == Growth::Elastic
-            && self.current().rows() > self.plan.rows
+            && self.current().lines.len() > self.plan.rows
             && self.resize(self.plan.rows, publish) == Ok(true)
     }
 }
 
-fn new_segment(plan: &FilterParams, rows: usize) -> Result<Segment, crate::cache_line::OutOfMemory> {
+fn new_segment(plan: &FilterParams, rows: usize) -> Result<Segment, OutOfMemory> {
     Segment::new(rows, plan.fill_limit.layout, plan.fill_limit.ids_in(rows), plan.window_ticks, Some(0))
 }

@@ -48,6 +48,7 @@ impl Control {
 }
 
 /// Stamps of one lane: tick + 1, or 0 while the lane is empty.
+#[derive(Default)]
 struct Lane {
     /// Stamp of the first insert.
     begin: AtomicU64,
@@ -76,13 +77,13 @@ pub(crate) struct Segment {
     /// No live lane expires before this tick, so lookups need not read the stamps.
     quiet_until: AtomicU64,
     window_ticks: u64,
-    layout: Layout,
+    pub(crate) layout: Layout,
     lookup: LaneLookup,
     lanes: [Lane; LANES],
-    lines: CacheLines,
-    counts: [ApproxCount; LANES],
+    pub(crate) lines: CacheLines,
+    pub(crate) counts: [ApproxCount; LANES],
     /// Number of ids at which an insert reports a full lane.
-    alarm: AtomicU64,
+    pub(crate) alarm: AtomicU64,
 }
 
 impl Segment {
@@ -101,24 +102,11 @@ impl Segment {
             window_ticks,
             layout,
             lookup: LaneLookup::new(layout),
-            lanes: std::array::from_fn(|_| Lane { begin: AtomicU64::new(0), end: AtomicU64::new(0) }),
+            lanes: Default::default(),
             lines: CacheLines::zeroed(rows)?,
             counts: std::array::from_fn(|_| ApproxCount::for_ids(lane_ids_max)),
             alarm: AtomicU64::new(lane_ids_max.max(1)),
         })
-    }
-
-    #[inline]
-    pub(crate) fn rows(&self) -> usize {
-        self.lines.len()
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.lines.bytes()
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
     }
 
     #[inline]
@@ -129,11 +117,6 @@ impl Segment {
     #[inline]
     pub(crate) fn open_lane(&self) -> Option<usize> {
         self.control().open()
-    }
-
-    /// Ids in the lane: exact for small lanes, within a few percent for large ones.
-    pub(crate) fn count(&self, lane: usize) -> u64 {
-        self.counts[lane].get()
     }
 
     /// The tick of the lane's first id.
@@ -219,10 +202,8 @@ impl Segment {
     pub(crate) fn expire(&self, tick: u64) -> u8 {
         let control = self.control();
         let mut expired = 0;
-        for lane in lanes_of(control.live()) {
-            if control.open() != Some(lane) && self.expired(lane, tick) {
-                expired |= 1 << lane;
-            }
+        for lane in lanes_of(control.live()).filter(|lane| control.open() != Some(*lane)) {
+            expired |= u8::from(self.expired(lane, tick)) << lane;
         }
         if expired != 0 {
             let live = control.live() & !expired;
@@ -244,11 +225,6 @@ impl Segment {
         (end < self.lines.len()).then_some(end)
     }
 
-    /// Sets the count at which inserts report a full lane.
-    pub(crate) fn set_alarm(&self, ids: u64) {
-        self.alarm.store(ids, Ordering::Relaxed);
-    }
-
     /// The false-positive probability of a lane, estimated from a sample of its words.
     pub(crate) fn probability(&self, lane: usize) -> f64 {
         sizing::measured(self.lines.len(), self.layout, |row| {
@@ -259,11 +235,6 @@ impl Segment {
     /// The words of a lane, in the order of the rows.
     pub(crate) fn words(&self, lane: usize) -> impl Iterator<Item = u64> + '_ {
         (0..self.lines.len()).map(move |row| self.lines.row(row).0[lane].load(Ordering::Relaxed))
-    }
-
-    /// Restores a word returned by [`Segment::words`].
-    pub(crate) fn put_word(&self, lane: usize, row: usize, word: u64) {
-        self.lines.row(row).0[lane].store(word, Ordering::Relaxed);
     }
 
     /// Makes a restored lane live but not open.

@@ -71,7 +71,7 @@ impl fmt::Display for SettingsError {
         match self {
             Self::WindowZero => f.write_str("window: must be longer than zero"),
             Self::WindowTooLong(window) => {
-                write!(f, "window: {window:?} is beyond the longest, {WINDOW_MAX:?}")
+                write!(f, "window: {window:?} is longer than {WINDOW_MAX:?}")
             }
             Self::TargetOutOfRange(target) => {
                 write!(f, "false_positive_rate: {target} is not between {TARGET_MIN:e} and 0.5")
@@ -81,10 +81,7 @@ impl fmt::Display for SettingsError {
                 write!(f, "expected_ids: {ids} need more memory than can be addressed")
             }
             Self::MemoryCapTooSmall { cap, needed } => {
-                write!(
-                    f,
-                    "memory_cap: {cap} bytes are too few, window, target and expected_ids need {needed}"
-                )
+                write!(f, "memory_cap: {cap} bytes; window, target and expected_ids need {needed}")
             }
             Self::GenerationsOutOfRange(n) => {
                 write!(f, "generations: {n} is not between {} and {}", GENERATIONS.start(), GENERATIONS.end())
@@ -92,7 +89,7 @@ impl fmt::Display for SettingsError {
             Self::SkewTooLong { skew, window } => {
                 write!(f, "skew: {skew:?} is longer than the window, {window:?}")
             }
-            Self::OutOfMemory { bytes } => write!(f, "the allocator refused {bytes} bytes"),
+            Self::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
         }
     }
 }
@@ -106,7 +103,7 @@ impl std::error::Error for SettingsError {}
 /// use forgetful_filter::{Key, Settings};
 ///
 /// # fn main() -> Result<(), forgetful_filter::SettingsError> {
-/// let key = Key::new(*b"sixteen secret b"); // draw yours from the system's randomness
+/// let key = Key::new(*b"sixteen secret b"); // use random bytes of the system
 /// let filter = Settings::for_window(Duration::from_secs(600))
 ///     .false_positive_rate(1e-4)
 ///     .expected_ids(50_000)
@@ -114,8 +111,8 @@ impl std::error::Error for SettingsError {}
 ///     .build(key)?;
 /// assert_eq!(filter.status().segments, 1);
 ///
-/// let refused = Settings::for_window(Duration::ZERO).build(key);
-/// assert_eq!(refused.err().map(|e| e.to_string()).as_deref(), Some("window: must be longer than zero"));
+/// let zero = Settings::for_window(Duration::ZERO).build(key);
+/// assert_eq!(zero.err().map(|e| e.to_string()).as_deref(), Some("window: must be longer than zero"));
 /// # Ok(())
 /// # }
 /// ```

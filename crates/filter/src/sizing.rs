@@ -7,7 +7,6 @@
 
 use std::sync::OnceLock;
 
-use crate::cache_line::LANES;
 use crate::probe::{BITS_MAX, Layout};
 
 /// Bits in a word.
@@ -56,8 +55,8 @@ impl PassTable {
         let mean = f64::from(self.layout.probes) * ids / slots as f64;
         let mut weight = (-mean).exp();
         let (mut pass, mut covered) = (0.0, 0.0);
-        for (crowd, chance) in self.by_crowd.iter().enumerate() {
-            pass += weight * chance;
+        for (crowd, passes) in self.by_crowd.iter().enumerate() {
+            pass += weight * passes;
             covered += weight;
             weight *= mean / (crowd + 1) as f64;
         }
@@ -65,12 +64,11 @@ impl PassTable {
     }
 
     /// Ids per slot at which a generation reaches `probability`.
-    pub(crate) fn ids_per_slot(&self, probability: f64) -> f64 {
-        const SLOTS: usize = 1;
+    fn ids_per_slot(&self, probability: f64) -> f64 {
         let (mut low, mut high) = (0.0, CROWD_MAX as f64);
         for _ in 0..60 {
             let middle = (low + high) / 2.0;
-            if self.probability(middle, SLOTS) > probability { high = middle } else { low = middle }
+            if self.probability(middle, 1) > probability { high = middle } else { low = middle }
         }
         low
     }
@@ -143,11 +141,6 @@ impl FillLimit {
     pub(crate) fn ids_in(&self, slots: usize) -> u64 {
         (slots as f64 * self.ids_per_slot).floor() as u64
     }
-}
-
-/// Cache lines for a solid slice of `words` words.
-pub(crate) fn lines_for_words(words: usize) -> usize {
-    words.div_ceil(LANES)
 }
 
 #[cfg(all(test, not(miri)))]

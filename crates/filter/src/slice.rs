@@ -11,12 +11,13 @@ use crate::sizing::{self, FillLimit};
 use crate::sync::{AtomicU64, Ordering};
 
 pub(crate) struct Slice {
-    layout: Layout,
-    ids_max: u64,
-    lines: CacheLines,
-    count: ApproxCount,
+    pub(crate) layout: Layout,
+    /// Ids that fit within the slice's share of the target.
+    pub(crate) ids_max: u64,
+    pub(crate) lines: CacheLines,
+    pub(crate) count: ApproxCount,
     /// Number of ids at which an insert reports a full slice.
-    alarm: AtomicU64,
+    pub(crate) alarm: AtomicU64,
 }
 
 impl Slice {
@@ -30,33 +31,6 @@ impl Slice {
             count: ApproxCount::for_ids(ids_max),
             alarm: AtomicU64::new(ids_max),
         })
-    }
-
-    pub(crate) fn lines(&self) -> usize {
-        self.lines.len()
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.lines.bytes()
-    }
-
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// Ids that fit within the slice's share of the target.
-    pub(crate) fn ids_max(&self) -> u64 {
-        self.ids_max
-    }
-
-    /// Ids in the slice: exact for small ones, within a few percent for large ones.
-    pub(crate) fn count(&self) -> u64 {
-        self.count.get()
-    }
-
-    /// Sets the count at which inserts report a full slice.
-    pub(crate) fn set_alarm(&self, ids: u64) {
-        self.alarm.store(ids, Ordering::Relaxed);
     }
 
     /// Inserts an id; returns whether the slice is full.
@@ -106,16 +80,6 @@ impl Slice {
 
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.words_len()).map(|word| self.lines.word(word).load(Ordering::Relaxed))
-    }
-
-    /// Restores a word returned by [`Slice::words`].
-    pub(crate) fn put_word(&self, place: usize, word: u64) {
-        self.lines.word(place).store(word, Ordering::Relaxed);
-    }
-
-    /// Restores a count returned by [`Slice::count`].
-    pub(crate) fn set_count(&self, count: u64) {
-        self.count.set(count);
     }
 
     #[inline]

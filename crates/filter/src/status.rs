@@ -70,9 +70,4 @@ impl Status {
     pub fn over_target(&self) -> bool {
         self.false_positive_rate > self.target
     }
-
-    /// Bits of memory per id.
-    pub fn bits_per_id(&self) -> f64 {
-        self.bytes as f64 * 8.0 / self.ids.max(1) as f64
-    }
 }

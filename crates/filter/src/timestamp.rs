@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_within_a_span_are_within_its_ticks() {
+    fn times_within_a_span_are_within_its_ticks() {
         let ticks = TickScale::for_window(1_000_000);
         for start in 0..300 {
             for gap in [0, 1, 63, 64, 65, 127, 128, 1_000, 1_000_000] {

@@ -1,4 +1,4 @@
-//! Threads: no insert is lost, and a race has one winner, while the filter refreshes, sweeps and resizes.
+//! Concurrent threads: no insert is lost, and a race has one winner, during refreshes, sweeps and resizes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{id, key};
-use forgetful_filter::{DatedFilter, ForgetfulFilter, Membership, Settings, Timestamp};
+use forgetful_filter::{ForgetfulFilter, Membership, Settings, Timestamp};
 
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Virtual time that all threads push on: every operation takes a moment.
+/// Virtual time that all threads advance, by 500 ns per operation.
 struct Ticker(AtomicU64);
 
 impl Ticker {
@@ -20,14 +20,14 @@ impl Ticker {
     }
 }
 
-/// Small and elastic: it grows under this load, and refreshes hundreds of times.
+/// Small and elastic: the filter grows and refreshes often under the load of the tests.
 fn settings() -> Settings {
     Settings::for_window(WINDOW).expected_ids(2_000).skew(WINDOW)
 }
 
 #[test]
-fn what_a_thread_inserted_it_finds() {
-    let filter: ForgetfulFilter = settings().build(key()).unwrap();
+fn a_thread_finds_the_ids_that_it_inserted() {
+    let filter = settings().build(key()).unwrap();
     let ticker = Ticker(AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {
@@ -42,13 +42,13 @@ fn what_a_thread_inserted_it_finds() {
                     while recent.front().is_some_and(|(_, at)| now.since(*at) > WINDOW) {
                         recent.pop_front();
                     }
-                    // A thread that lost its core for a whole window has nothing left to check.
+                    // After a pause of a whole window the thread has no id left to check.
                     if recent.is_empty() {
                         continue;
                     }
                     let (number, at) = recent[n as usize * 7_919 % recent.len()];
-                    // The clock of the filter may have been pushed beyond this thread's `now` by another one:
-                    // what counts is the latest.
+                    // Another thread may have advanced the filter's time beyond `now`; the latest time
+                    // counts.
                     let found = filter.contains(&id(number), now);
                     let latest = Timestamp::from_nanos(1_000_000 + ticker.0.load(Ordering::Relaxed));
                     assert!(found || latest.since(at) > WINDOW, "{number} of {at:?} at {now:?}");
@@ -57,10 +57,11 @@ fn what_a_thread_inserted_it_finds() {
         }
     });
     let status = filter.status();
-    assert!(status.refreshes_by_age > 5 && status.resizes > 0, "nothing happened meanwhile: {status:?}");
+    assert!(status.refreshes_by_age > 5 && status.resizes > 0, "{status:?}");
 }
 
-/// All threads bring the same ids in the same order; each id must be new exactly once.
+/// All threads insert the same ids in the same order, and no id may be new twice. Returns the ids without a
+/// winner.
 fn one_winner_each(ids: u64, check_and_insert: impl Fn(u64, Timestamp) -> bool + Sync) -> u64 {
     let ticker = Ticker(AtomicU64::new(0));
     let winners: Vec<AtomicU64> = (0..ids).map(|_| AtomicU64::new(0)).collect();
@@ -69,7 +70,7 @@ fn one_winner_each(ids: u64, check_and_insert: impl Fn(u64, Timestamp) -> bool +
         for _ in 0..4 {
             scope.spawn(|| {
                 for (number, wins) in winners.iter().enumerate() {
-                    // In step, so that no thread comes later than a window after the others.
+                    // The barrier keeps the threads less than a window apart.
                     if number % 1_000 == 0 {
                         barrier.wait();
                     }
@@ -86,34 +87,34 @@ fn one_winner_each(ids: u64, check_and_insert: impl Fn(u64, Timestamp) -> bool +
 }
 
 #[test]
-fn of_threads_that_race_on_an_id_one_wins() {
-    let filter: ForgetfulFilter = settings().build(key()).unwrap();
+fn one_thread_wins_a_race_on_an_id() {
+    let filter = settings().build(key()).unwrap();
     let ids = 100_000;
     let without =
         one_winner_each(ids, |number, now| filter.check_and_insert(&id(number), now) == Membership::New);
     let status = filter.status();
-    assert!(status.refreshes_by_age > 5 && status.resizes > 0, "nothing happened meanwhile: {status:?}");
-    // Nobody wins where an id was mistaken for a known one.
+    assert!(status.refreshes_by_age > 5 && status.resizes > 0, "{status:?}");
+    // A false positive has no winner.
     assert!(without < ids / 200, "{without} of {ids} had no winner");
 }
 
 #[test]
-fn of_threads_that_race_on_a_dated_id_one_wins() {
-    let filter: DatedFilter = settings().build_dated(key()).unwrap();
+fn one_thread_wins_a_race_on_a_dated_id() {
+    let filter = settings().build_dated(key()).unwrap();
     let ids = 100_000;
-    // All threads must name the same time for an id, as its maker did; it arrives up to a skew away from it.
+    // All threads use the same date for an id.
     let dated = |number: u64| Timestamp::from_nanos(1_000_000 + number * 2_000);
     let without = one_winner_each(ids, |number, now| {
         let now = now.max(dated(number));
         filter.check_and_insert(&id(number), dated(number), now) == Ok(Membership::New)
     });
-    assert!(filter.status().refreshes_by_age > 5, "nothing happened meanwhile: {:?}", filter.status());
+    assert!(filter.status().refreshes_by_age > 5, "{:?}", filter.status());
     assert!(without < ids / 200, "{without} of {ids} had no winner");
 }
 
 #[test]
-fn a_snapshot_under_load_holds_what_was_inserted_before_it() {
-    let filter: ForgetfulFilter = settings().build(key()).unwrap();
+fn a_concurrent_snapshot_has_all_earlier_inserts() {
+    let filter = settings().build(key()).unwrap();
     let now = Timestamp::from_nanos(5_000_000);
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Bytes of a stranger, read as stamps of a Bloom clock, as a session of them or as a saved clock: what must hold is in `tests/fuzzed/mod.rs` of
-//! the crate.
+//! Decodes untrusted bytes as a stamp, a session or a persisted clock. The checked properties are in
+//! `tests/fuzzed/mod.rs` of the crate.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
 //! An age-partitioned Bloom filter (Shtul, Baquero, Almeida, arXiv 2001.03147), for comparison only.
 //!
-//! `k + l` slices; an id sets one bit in each of the `k` newest; a lookup looks for `k` consecutive hits, jumping as
-//! the paper describes. Every `g` ids the oldest slice is dropped. It guarantees the latest `l·g` ids.
+//! `k + l` slices; an id sets one bit in each of the `k` newest; a lookup searches `k` consecutive hits, with
+//! the jumps of the paper. Every `g` ids the oldest slice is dropped. The latest `l·g` ids are guaranteed.
 
 use forgetful_filter::Key;
 
@@ -32,8 +32,7 @@ impl AgePartitioned {
     pub fn insert(&mut self, id: &[u8]) {
         if self.inserted == self.generation {
             self.newest = (self.newest + self.slices.len() - 1) % self.slices.len();
-            let newest = self.newest;
-            self.slices[newest].fill(0);
+            self.slices[self.newest].fill(0);
             self.inserted = 0;
         }
         self.inserted += 1;
@@ -61,10 +60,6 @@ impl AgePartitioned {
                 at -= self.k as isize;
                 before = run;
                 run = 0;
-                // The hits counted so far follow this position only if it was left by a full jump.
-                if at < 0 {
-                    break;
-                }
             }
         }
         false

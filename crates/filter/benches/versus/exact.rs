@@ -1,4 +1,4 @@
-//! The exact way: a hash map from id to the time it expires, and an allocator that counts.
+//! An exact table of ids with their expiry, and an allocator that counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::{HashMap, VecDeque};
@@ -9,8 +9,8 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 
 pub struct Counting;
 
-// SAFETY: every call goes to the system's allocator unchanged; only a number is kept beside it.
-#[allow(unsafe_code, reason = "counting allocations needs an allocator of one's own")]
+// SAFETY: all methods pass their arguments to the system's allocator.
+#[allow(unsafe_code, reason = "counting allocations needs an allocator")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
@@ -35,7 +35,7 @@ pub fn held() -> usize {
     HELD.load(Ordering::Relaxed)
 }
 
-/// Ids of sixteen bytes with the time they expire, and their order of arrival to expire them by.
+/// Ids of sixteen bytes with their expiry, and their order of arrival.
 #[derive(Default)]
 pub struct Exact {
     expires: HashMap<[u8; 16], u64>,

@@ -21,20 +21,19 @@ pub fn settings(ids: u64, target: f64) -> Settings {
         .memory_cap(4 << 30)
 }
 
-/// The virtual time at which id `number` of a steady load arrives, after a first moment.
+/// The virtual time at which id `number` of a steady load arrives. The first one arrives after one second.
 #[inline]
 pub fn arrival(number: u64, ids: u64) -> Timestamp {
     let per_id = WINDOW.as_nanos() as f64 / ids as f64;
     Timestamp::from_nanos(1_000_000_000 + (number as f64 * per_id) as u64)
 }
 
-/// Ids inserted until every lane has its full load, the open one included: a hair (a thousandth) before the refresh
-/// that would let the oldest go.
+/// Number of ids with which every lane is full: a thousandth before the refresh that drops the oldest.
 pub fn full(ids: u64) -> u64 {
     (ids as f64 * 8.0 / 7.0 * 0.999) as u64
 }
 
-/// The moment of the last of them.
+/// The arrival of the last of these ids.
 pub fn worst_instant(ids: u64) -> Timestamp {
     arrival(full(ids) - 1, ids)
 }
@@ -48,7 +47,7 @@ pub fn steady(ids: u64, target: f64) -> ForgetfulFilter {
     filter
 }
 
-/// A dated filter over the same load, each id minted as it arrives.
+/// A dated filter with the same load; the date of an id is its arrival.
 pub fn steady_dated(ids: u64, target: f64) -> DatedFilter {
     let filter = settings(ids, target).build_dated(key()).expect("settings are valid");
     for number in 0..full(ids) {

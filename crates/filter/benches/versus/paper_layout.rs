@@ -1,7 +1,7 @@
 //! The paper's layout: a plain Bloom filter for each generation, one after the other in memory.
 //!
-//! Written as well as the layout allows: one hash, multiplied out to the positions, early exit; eight filters, each id
-//! in two of them, the optimised check of the paper on the hits.
+//! Optimised as far as the layout allows: one hash for all positions, early exit, and the optimised check of
+//! the paper. Eight filters, each id in two of them.
 
 use forgetful_filter::{Fingerprint, Key};
 
@@ -43,7 +43,7 @@ impl PaperLayout {
         self.contains_fingerprint(self.key.fingerprint(id))
     }
 
-    /// Future alone, adjacent pairs, oldest alone.
+    /// A hit in the future filter, in the oldest one, or in two adjacent ones.
     pub fn contains_fingerprint(&self, fingerprint: Fingerprint) -> bool {
         let hash = fingerprint.get();
         if self.filter_contains(0, hash) {

@@ -7,13 +7,14 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Body, Kind, Reader, Sink, SnapshotError, settings};
+use super::{Body, Reader, Sink, SnapshotError, settings};
 use crate::cache_line::{LANES, LINE_BYTES};
 use crate::key::Key;
 use crate::parameters::FilterParams;
 use crate::probe::Layout;
 use crate::rotation::{MaintenanceCounts, Rotator, SEGMENTS_MAX};
 use crate::segment::{SavedLane, Segment, lanes_of};
+use crate::sync::Ordering;
 use crate::timestamp::Timestamp;
 
 /// Encodes the absence of a lane.
@@ -33,76 +34,77 @@ impl<'a> State<'a> {
             let lanes = lanes_of(segment.live()).filter_map(|lane| {
                 let (first, last) = (segment.first(lane)?, segment.last(lane)?);
                 // The stamps are set one after the other and may be out of order in between.
-                Some((lane, SavedLane { first: first.min(last), last, count: segment.count(lane) }))
+                Some((lane, SavedLane { first: first.min(last), last, count: segment.counts[lane].get() }))
             });
             lanes.collect()
         };
-        let lanes = rotator.segments().iter().map(kept).collect();
+        let lanes = rotator.segments.iter().map(kept).collect();
         Self { rotator, key_check: key.check_value(), lanes }
     }
 }
 
 impl Body for State<'_> {
-    const KIND: Kind = Kind::Arrival;
+    const KIND: u16 = 1;
+    type Rotator = Rotator;
 
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()> {
         let counts = &self.rotator.counts;
         sink.numbers(&settings::numbers(&self.rotator.settings))?;
-        sink.numbers(&[self.key_check, self.rotator.tick()])?;
+        sink.numbers(&[self.key_check, self.rotator.tick])?;
         sink.counts(&[counts.refreshes_by_age, counts.refreshes_by_fill, counts.resizes])?;
         sink.number(self.lanes.len() as u64)?;
-        for (segment, kept) in self.rotator.segments().iter().zip(&self.lanes) {
-            let Layout { probes, bits, .. } = segment.layout();
-            sink.numbers(&[segment.rows() as u64, u64::from(probes), u64::from(bits)])?;
+        for (segment, kept) in self.rotator.segments.iter().zip(&self.lanes) {
+            let Layout { probes, bits } = segment.layout;
+            sink.numbers(&[segment.lines.len() as u64, u64::from(probes), u64::from(bits)])?;
             sink.number(segment.open_lane().map_or(NO_LANE, |lane| lane as u64))?;
             sink.number(kept.len() as u64)?;
             for (lane, saved) in kept {
                 sink.numbers(&[*lane as u64, saved.first, saved.last])?;
                 sink.counts(&[saved.count])?;
-                sink.words(segment.rows(), segment.words(*lane))?;
+                sink.words(segment.lines.len(), segment.words(*lane))?;
             }
         }
         Ok(())
     }
-}
 
-pub(crate) fn decode(
-    body: &mut Reader<'_>,
-    key: &Key,
-    now: Timestamp,
-    memory_cap: usize,
-) -> Result<Rotator, SnapshotError> {
-    let settings = settings::decode(body, memory_cap)?;
-    let plan = FilterParams::new(&settings).map_err(settings::refused)?;
-    if body.number("key check")? != key.check_value() {
-        return Err(SnapshotError::OtherKey);
-    }
-    let tick = body.number("tick")?.max(plan.ticks.at(now));
-    let counts = MaintenanceCounts {
-        refreshes_by_age: body.count("refreshes by age")?,
-        refreshes_by_fill: body.count("refreshes by fill")?,
-        resizes: body.count("resizes")?,
-    };
-    let count = body.index("number of segments", SEGMENTS_MAX)?;
-    let mut segments = Vec::new();
-    let mut bytes_left = plan.memory_cap;
-    for index in 0..count {
-        let segment = decode_segment(body, &plan, tick, bytes_left)?;
-        bytes_left -= segment.bytes();
-        let newest = index + 1 == count;
-        if newest != segment.open_lane().is_some() {
-            return Err(SnapshotError::Invalid("open lane"));
+    fn decode(
+        body: &mut Reader<'_>,
+        key: &Key,
+        now: Timestamp,
+        memory_cap: usize,
+    ) -> Result<Rotator, SnapshotError> {
+        let settings = settings::decode(body, memory_cap)?;
+        let plan = FilterParams::new(&settings).map_err(settings::to_snapshot_error)?;
+        if body.number("key check")? != key.check_value() {
+            return Err(SnapshotError::OtherKey);
         }
-        if newest || segment.live() != 0 {
-            segments.push(Arc::new(segment));
+        let tick = body.number("tick")?.max(plan.ticks.at(now));
+        let counts = MaintenanceCounts {
+            refreshes_by_age: body.count("refreshes by age")?,
+            refreshes_by_fill: body.count("refreshes by fill")?,
+            resizes: body.count("resizes")?,
+        };
+        let count = body.index("number of segments", SEGMENTS_MAX)?;
+        let mut segments = Vec::new();
+        let mut bytes_left = plan.memory_cap;
+        for index in 0..count {
+            let segment = decode_segment(body, &plan, tick, bytes_left)?;
+            bytes_left -= segment.lines.bytes();
+            let newest = index + 1 == count;
+            if newest != segment.open_lane().is_some() {
+                return Err(SnapshotError::Invalid("open lane"));
+            }
+            if newest || segment.live() != 0 {
+                segments.push(Arc::new(segment));
+            }
         }
+        if segments.is_empty() {
+            return Err(SnapshotError::Invalid("number of segments"));
+        }
+        let mut rotator = Rotator::with_segments(settings, plan, segments, tick);
+        rotator.counts = counts;
+        Ok(rotator)
     }
-    if segments.is_empty() {
-        return Err(SnapshotError::Invalid("number of segments"));
-    }
-    let mut rotator = Rotator::with_segments(settings, plan, segments, tick);
-    rotator.counts = counts;
-    Ok(rotator)
 }
 
 /// Decodes a segment without the lanes that have expired by `tick`.
@@ -117,8 +119,7 @@ fn decode_segment(
         let needed = (plan.memory_cap - bytes_left).saturating_add(rows * LINE_BYTES);
         return Err(SnapshotError::TooLarge { needed, memory_cap: plan.memory_cap });
     }
-    let layout = Layout::checked(body.number("probes")?, body.number("bits")?)
-        .ok_or(SnapshotError::Invalid("probes and bits"))?;
+    let layout = body.layout()?;
     let open = body.index("open lane", LANES)?;
     let open = (open < LANES).then_some(open);
     let segment = Segment::new(rows, layout, plan.fill_limit.ids_in(rows), plan.window_ticks, open)
@@ -137,7 +138,7 @@ fn decode_segment(
         let kept = tick.saturating_sub(saved.last) <= plan.window_ticks;
         body.words("words of a lane", rows, |row, word| {
             if kept {
-                segment.put_word(lane, row, word);
+                segment.lines.row(row).0[lane].store(word, Ordering::Relaxed);
             }
         })?;
         if kept {

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::{Body, Kind, Reader, Sink, SnapshotError, settings};
+use super::{Body, Reader, Sink, SnapshotError, settings};
 use crate::cache_line::{LANES, LINE_BYTES};
 use crate::dated_rotation::{DatedRotator, SLICES_MAX};
 use crate::generations::Generations;
@@ -16,6 +16,7 @@ use crate::probe::Layout;
 use crate::settings::{GENERATIONS, Settings};
 use crate::sizing::FillLimit;
 use crate::slice::Slice;
+use crate::sync::Ordering;
 use crate::timestamp::Timestamp;
 
 /// A window, as much again of skew, and the partial generations at both ends.
@@ -45,7 +46,8 @@ impl State {
 }
 
 impl Body for State {
-    const KIND: Kind = Kind::Dated;
+    const KIND: u16 = 2;
+    type Rotator = DatedRotator;
 
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()> {
         sink.numbers(&settings::numbers(&self.settings))?;
@@ -55,45 +57,45 @@ impl Body for State {
         for slices in &self.generations.list {
             sink.number(slices.len() as u64)?;
             for slice in slices {
-                let Layout { probes, bits, .. } = slice.layout();
-                sink.numbers(&[slice.lines() as u64, u64::from(probes), u64::from(bits)])?;
-                sink.counts(&[slice.count()])?;
-                sink.words(slice.lines() * LANES, slice.words())?;
+                let (lines, Layout { probes, bits }) = (slice.lines.len(), slice.layout);
+                sink.numbers(&[lines as u64, u64::from(probes), u64::from(bits)])?;
+                sink.counts(&[slice.count.get()])?;
+                sink.words(lines * LANES, slice.words())?;
             }
         }
         Ok(())
     }
-}
 
-pub(crate) fn decode(
-    body: &mut Reader<'_>,
-    key: &Key,
-    now: Timestamp,
-    memory_cap: usize,
-) -> Result<DatedRotator, SnapshotError> {
-    let settings = settings::decode(body, memory_cap)?;
-    let mut rotator = DatedRotator::new(settings).map_err(settings::refused)?;
-    if body.number("key check")? != key.check_value() {
-        return Err(SnapshotError::OtherKey);
-    }
-    rotator.now = Timestamp::from_nanos(body.number("latest moment")?).max(now);
-    rotator.retired = body.count("generations retired")?;
-    rotator.resizes = body.count("slices added")?;
-    let first = body.number("first generation")?;
-    let listed = body.index("number of generations", LISTED_MAX)?;
-    let mut generations = Generations { first, list: Vec::new() };
-    let mut needed = 0_usize;
-    for _ in 0..listed {
-        let slices = body.index("number of slices", SLICES_MAX)?;
-        let mut list = Vec::new();
-        for held in 0..slices {
-            list.push(Arc::new(decode_slice(body, &rotator, held, &mut needed)?));
+    fn decode(
+        body: &mut Reader<'_>,
+        key: &Key,
+        now: Timestamp,
+        memory_cap: usize,
+    ) -> Result<DatedRotator, SnapshotError> {
+        let settings = settings::decode(body, memory_cap)?;
+        let mut rotator = DatedRotator::new(settings).map_err(settings::to_snapshot_error)?;
+        if body.number("key check")? != key.check_value() {
+            return Err(SnapshotError::OtherKey);
         }
-        generations.list.push(list);
+        rotator.now = Timestamp::from_nanos(body.number("latest time")?).max(now);
+        rotator.retired = body.count("generations retired")?;
+        rotator.resizes = body.count("slices added")?;
+        let first = body.number("first generation")?;
+        let listed = body.index("number of generations", LISTED_MAX)?;
+        let mut generations = Generations { first, list: Vec::new() };
+        let mut needed = 0_usize;
+        for _ in 0..listed {
+            let slices = body.index("number of slices", SLICES_MAX)?;
+            let mut list = Vec::new();
+            for held in 0..slices {
+                list.push(Arc::new(decode_slice(body, &rotator, held, &mut needed)?));
+            }
+            generations.list.push(list);
+        }
+        rotator.generations = generations;
+        rotator.advance(now);
+        Ok(rotator)
     }
-    rotator.generations = generations;
-    rotator.advance(now);
-    Ok(rotator)
 }
 
 fn decode_slice(
@@ -103,8 +105,7 @@ fn decode_slice(
     needed: &mut usize,
 ) -> Result<Slice, SnapshotError> {
     let lines = body.index("lines", usize::MAX / LINE_BYTES)?;
-    let layout = Layout::checked(body.number("probes")?, body.number("bits")?)
-        .ok_or(SnapshotError::Invalid("probes and bits"))?;
+    let layout = body.layout()?;
     let count = body.count("count")?;
     *needed = needed.saturating_add(lines.max(1) * LINE_BYTES);
     if *needed > rotator.settings.memory_cap {
@@ -115,7 +116,9 @@ fn decode_slice(
     }
     let fill_limit = FillLimit { layout, ..rotator.plan.fill_limit(held) };
     let slice = Slice::new(lines.max(1), fill_limit).map_err(|_| SnapshotError::OutOfMemory)?;
-    body.words("words of a slice", lines * LANES, |place, word| slice.put_word(place, word))?;
-    slice.set_count(count);
+    body.words("words of a slice", lines * LANES, |place, word| {
+        slice.lines.word(place).store(word, Ordering::Relaxed);
+    })?;
+    slice.count.set(count);
     Ok(slice)
 }

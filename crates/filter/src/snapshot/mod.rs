@@ -22,11 +22,13 @@ mod reader;
 mod settings;
 mod writer;
 
+use std::hash::Hasher;
 use std::{fmt, io};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
-use std::hash::Hasher;
 
+use crate::key::Key;
+use crate::timestamp::Timestamp;
 use reader::Reader;
 use writer::{ByteCounter, Sink, Writer};
 
@@ -35,15 +37,8 @@ const VERSION: u16 = 1;
 const HEADER: usize = MAGIC.len() + 2 + 2 + 8;
 const CHECKSUM: usize = 16;
 
-/// Maximum of a counter. No real counter comes near it, and a forged one cannot overflow.
+/// Maximum of a counter. No real counter reaches it, and a forged one cannot overflow.
 const COUNT_MAX: u64 = 1 << 48;
-
-/// The kind of filter in a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Arrival = 1,
-    Dated = 2,
-}
 
 /// Why a snapshot was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +81,7 @@ impl fmt::Display for SnapshotError {
         match self {
             Self::NotASnapshot => f.write_str("these bytes are not a snapshot of a filter"),
             Self::UnknownVersion(version) => {
-                write!(f, "the snapshot has format version {version}, this code knows up to {VERSION}")
+                write!(f, "the snapshot has format version {version}, this code supports up to {VERSION}")
             }
             Self::OtherKind(kind) => write!(f, "the snapshot is of another kind of filter ({kind})"),
             Self::WrongLength { expected, found } => {
@@ -98,7 +93,7 @@ impl fmt::Display for SnapshotError {
             Self::TooLarge { needed, memory_cap } => {
                 write!(f, "the filter in the snapshot needs {needed} bytes, the memory cap is {memory_cap}")
             }
-            Self::OutOfMemory => f.write_str("the allocator refused the memory for the snapshot"),
+            Self::OutOfMemory => f.write_str("no memory for the filter in the snapshot"),
             Self::Unreadable(why) => write!(f, "the snapshot cannot be read: {why}"),
         }
     }
@@ -108,10 +103,20 @@ impl std::error::Error for SnapshotError {}
 
 /// The state of a filter as the body of a snapshot.
 pub(crate) trait Body {
-    const KIND: Kind;
+    /// The kind of filter.
+    const KIND: u16;
+    type Rotator;
 
     /// Passes every number of the body to the sink, in order. Called twice: first for the length.
     fn walk(&self, sink: &mut impl Sink) -> io::Result<()>;
+
+    /// Decodes a body without the content that has expired by `now`.
+    fn decode(
+        body: &mut Reader<'_>,
+        key: &Key,
+        now: Timestamp,
+        memory_cap: usize,
+    ) -> Result<Self::Rotator, SnapshotError>;
 }
 
 /// Writes a snapshot.
@@ -140,19 +145,20 @@ fn write_measured<B: Body>(body: &B, length: u64, out: &mut dyn io::Write) -> io
     let mut writer = Writer::new(out);
     writer.bytes(&MAGIC)?;
     writer.bytes(&VERSION.to_le_bytes())?;
-    writer.bytes(&(B::KIND as u16).to_le_bytes())?;
+    writer.bytes(&B::KIND.to_le_bytes())?;
     writer.bytes(&length.to_le_bytes())?;
     body.walk(&mut writer)?;
     assert_eq!(writer.written(), HEADER as u64 + length, "a snapshot is as long as it announces");
     writer.seal()
 }
 
-/// Reads a snapshot of this kind; `decode` builds the filter from the body. Reads nothing after the snapshot.
-pub(crate) fn read<T>(
-    kind: Kind,
+/// Reads a snapshot, and nothing after it.
+pub(crate) fn read<B: Body>(
     input: &mut dyn io::Read,
-    decode: impl FnOnce(&mut Reader<'_>) -> Result<T, SnapshotError>,
-) -> Result<T, SnapshotError> {
+    key: &Key,
+    now: Timestamp,
+    memory_cap: usize,
+) -> Result<B::Rotator, SnapshotError> {
     let mut reader = Reader::new(input);
     match reader.array() {
         Ok(MAGIC) => {}
@@ -165,28 +171,29 @@ pub(crate) fn read<T>(
     }
     let found = u16::from_le_bytes(reader.array()?);
     let length = u64::from_le_bytes(reader.array()?);
-    if found != kind as u16 {
+    if found != B::KIND {
         return Err(SnapshotError::OtherKind(found));
     }
     reader.expect(length);
-    let filter = decode(&mut reader)?;
+    let rotator = B::decode(&mut reader, key, now, memory_cap)?;
     reader.end()?;
-    Ok(filter)
+    Ok(rotator)
 }
 
 /// As [`read`], from bytes that contain only the snapshot. Checks length and checksum first, so that the
 /// error describes the damage and not a single field.
-pub(crate) fn from_slice<T>(
-    kind: Kind,
+pub(crate) fn from_slice<B: Body>(
     bytes: &[u8],
-    decode: impl FnOnce(&mut Reader<'_>) -> Result<T, SnapshotError>,
-) -> Result<T, SnapshotError> {
-    if let Some(length) = bytes.get(HEADER - 8..HEADER)
-        && bytes.starts_with(&MAGIC)
-        && bytes[MAGIC.len()..].starts_with(&VERSION.to_le_bytes())
+    key: &Key,
+    now: Timestamp,
+    memory_cap: usize,
+) -> Result<B::Rotator, SnapshotError> {
+    if let Some((header, _)) = bytes.split_first_chunk::<HEADER>()
+        && let Some((begin, length)) = header.split_last_chunk()
+        && begin.starts_with(&MAGIC)
+        && begin[MAGIC.len()..].starts_with(&VERSION.to_le_bytes())
     {
-        let length = length.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
-        let expected = length.saturating_add((HEADER + CHECKSUM) as u64);
+        let expected = u64::from_le_bytes(*length).saturating_add((HEADER + CHECKSUM) as u64);
         if bytes.len() as u64 != expected {
             return Err(SnapshotError::WrongLength { expected, found: bytes.len() as u64 });
         }
@@ -197,7 +204,7 @@ pub(crate) fn from_slice<T>(
             return Err(SnapshotError::ChecksumMismatch);
         }
     }
-    read(kind, &mut &*bytes, decode)
+    read::<B>(&mut &*bytes, key, now, memory_cap)
 }
 
 fn hasher() -> SipHasher13 {

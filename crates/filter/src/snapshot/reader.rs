@@ -7,6 +7,7 @@ use std::io;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::{CHECKSUM, COUNT_MAX, SnapshotError};
+use crate::probe::Layout;
 
 /// Bytes read and hashed at a time.
 const CHUNK: usize = 16 << 10;
@@ -64,6 +65,11 @@ impl<'a> Reader<'a> {
     pub(super) fn count(&mut self, name: &'static str) -> Result<u64, SnapshotError> {
         let count = self.number(name)?;
         if count <= COUNT_MAX { Ok(count) } else { Err(SnapshotError::Invalid(name)) }
+    }
+
+    pub(super) fn layout(&mut self) -> Result<Layout, SnapshotError> {
+        let (probes, bits) = (self.number("probes")?, self.number("bits")?);
+        Layout::checked(probes, bits).ok_or(SnapshotError::Invalid("probes and bits"))
     }
 
     /// Whether that many words are announced. Call this before allocating memory for them.

@@ -37,8 +37,7 @@ pub(super) fn decode(body: &mut Reader<'_>, memory_cap: usize) -> Result<Setting
     })
 }
 
-/// Converts the error for settings from a snapshot.
-pub(super) fn refused(error: SettingsError) -> SnapshotError {
+pub(super) fn to_snapshot_error(error: SettingsError) -> SnapshotError {
     match error {
         SettingsError::MemoryCapTooSmall { cap, needed } => {
             SnapshotError::TooLarge { needed, memory_cap: cap }

@@ -1,8 +1,8 @@
-//! What must hold for any bytes at all, read as the snapshot of a filter. The fuzz target includes this file, so that what it finds
-//! fails here in the same way.
+//! Properties of restoring arbitrary bytes as the snapshot of a filter. The fuzz target includes this file,
+//! so that its findings fail here in the same way.
 //!
-//! The first byte of the input says what is done with the rest: whether its envelope is made right first (nobody guesses a checksum,
-//! and behind it is what there is to read), how it is read, and how much later it is.
+//! The first byte of the input selects whether the envelope is corrected first (a fuzzer does not guess a
+//! checksum), how the bytes are read, and how much later.
 
 use std::hash::Hasher;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use std::time::Duration;
 use forgetful_filter::{DatedFilter, ForgetfulFilter, Key, SnapshotError, Timestamp};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// As much as a filter may take.
+/// Memory cap of the restored filter.
 const CAP: usize = 1 << 20;
 
-/// The envelope is made right.
+/// The envelope is corrected.
 pub const SEALED: u8 = 1;
-/// It is read in passing, and not as a whole.
-pub const PASSING: u8 = 2;
+/// The snapshot is read from a stream.
+pub const STREAMED: u8 = 2;
 
 pub const KEY: Key = Key::new([7; 16]);
 pub const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 
-const ID: &[u8] = b"an id that comes after";
+const ID: &[u8] = b"an id inserted later";
 
-/// The beginning of every snapshot: magic and version.
+/// Magic and version.
 const BEGIN: &[u8] = b"fgtfilt\n\x01\x00";
 const HEADER: usize = 20;
 const CHECKSUM: usize = 16;
 
-/// Refused, or a filter within the memory that is allowed, which goes on to keep its promises.
+/// Rejects the bytes, or restores a filter within the memory cap that remembers ids.
 pub fn snapshot(data: &[u8]) {
     let Some((choice, bytes)) = data.split_first() else { return };
     let mut bytes = bytes.to_vec();
@@ -36,9 +36,20 @@ pub fn snapshot(data: &[u8]) {
         seal(&mut bytes);
     }
     let now = NOW.after(Duration::from_secs(10 * u64::from(choice >> 2)));
-    let passing = choice & PASSING != 0;
-    arrival(&bytes, passing, now);
-    dated(&bytes, passing, now);
+    let (arrival, dated) = if choice & STREAMED != 0 {
+        (
+            ForgetfulFilter::read_snapshot(&mut &*bytes, KEY, now, CAP),
+            DatedFilter::read_snapshot(&mut &*bytes, KEY, now, CAP),
+        )
+    } else {
+        (ForgetfulFilter::restore(&bytes, KEY, now, CAP), DatedFilter::restore(&bytes, KEY, now, CAP))
+    };
+    if let Ok(filter) = arrival {
+        check_arrival(&filter, now);
+    }
+    if let Ok(filter) = dated {
+        check_dated(&filter, now);
+    }
 }
 
 pub fn seal(bytes: &mut [u8]) {
@@ -51,23 +62,11 @@ pub fn seal(bytes: &mut [u8]) {
     sum.copy_from_slice(&hasher.finish128().as_bytes());
 }
 
-/// Reads it in the way that is asked for.
-macro_rules! read {
-    ($filter:ty, $bytes:expr, $passing:expr, $now:expr) => {
-        if $passing {
-            <$filter>::read_snapshot(&mut &*$bytes, KEY, $now, CAP)
-        } else {
-            <$filter>::restore($bytes, KEY, $now, CAP)
-        }
-    };
-}
-
-fn arrival(bytes: &[u8], passing: bool, now: Timestamp) {
-    let Ok(filter) = read!(ForgetfulFilter, bytes, passing, now) else { return };
+fn check_arrival(filter: &ForgetfulFilter, now: Timestamp) {
     assert!(filter.status().bytes <= CAP);
     let again = filter.snapshot();
-    let twice = ForgetfulFilter::restore(&again, KEY, now, CAP).expect("its own snapshot");
-    assert!(twice.snapshot() == again, "the bytes are the same again");
+    let twice = ForgetfulFilter::restore(&again, KEY, now, CAP).expect("a snapshot of the filter");
+    assert!(twice.snapshot() == again, "a restored filter has the same snapshot");
 
     filter.insert(ID, now);
     filter.maintain(now);
@@ -76,12 +75,11 @@ fn arrival(bytes: &[u8], passing: bool, now: Timestamp) {
     filter.maintain(now.after(Duration::from_secs(1 << 40)));
 }
 
-fn dated(bytes: &[u8], passing: bool, now: Timestamp) {
-    let Ok(filter) = read!(DatedFilter, bytes, passing, now) else { return };
+fn check_dated(filter: &DatedFilter, now: Timestamp) {
     assert!(filter.status().bytes <= CAP);
     let again = filter.snapshot();
     match DatedFilter::restore(&again, KEY, now, CAP) {
-        Ok(twice) => assert!(twice.snapshot() == again, "the bytes are the same again"),
+        Ok(twice) => assert!(twice.snapshot() == again, "a restored filter has the same snapshot"),
         Err(error) => assert!(matches!(error, SnapshotError::OutOfMemory), "{error}"),
     }
 
