@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_answered_without_a_gap_counts() {
+    fn requests_beyond_a_gap_do_not_count() {
         let mut answered = AnsweredWatermarks::default();
         let mut note = |sequence| {
             answered.note(RequestId { session: 1, sequence });
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_a_limit() {
+    fn table_is_bounded() {
         let mut answered = AnsweredWatermarks::default();
         for session in 0..SESSIONS_MAX as u128 + 9 {
             answered.note(RequestId { session, sequence: 0 });

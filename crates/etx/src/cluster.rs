@@ -62,7 +62,7 @@ impl Cluster {
         let permit = registers.admit(1, bytes.len())?;
         let found = match registers.write(batch, permit).await?.into_iter().next() {
             Some(WriteResult::Fresh) => ours,
-            Some(WriteResult::Taken(stands)) => Self::decode(&stands).ok_or(IdentifyError::Unreadable)?,
+            Some(WriteResult::Taken(recorded)) => Self::decode(&recorded).ok_or(IdentifyError::Unreadable)?,
             Some(WriteResult::Trimmed) | None => return Err(IdentifyError::Unreadable),
         };
         if found.number == number {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_keep_who_used_them_first() {
+    fn registers_belong_to_the_first_cluster() {
         let registers = MemoryRegisters::new();
         let first = Cluster { number: 7, deployment: 0xfeed_beef };
         for drawn in [0xfeed_beef, 1, 2] {
@@ -103,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_ours() {
+    fn undecodable_identity_is_an_error() {
         let registers = MemoryRegisters::new();
         let mut batch = Batch::new();
-        batch.push(LogId::DEPLOYMENT, Slot(1), b"strange");
+        batch.push(LogId::DEPLOYMENT, Slot(1), b"unknown");
         block_on(registers.write(batch, registers.admit(1, 7).unwrap())).unwrap();
         assert_eq!(block_on(Cluster::identify(&registers, 7, 1)), Err(IdentifyError::Unreadable));
     }

@@ -90,7 +90,7 @@ pub(crate) async fn run<R: Registers>(
                     if matches!(outcome, ClientOutcome::Answer(_) | ClientOutcome::GivenUp) {
                         server.answered().note(transaction.request);
                     }
-                    let _nobody_may_be_waiting = sender.send(Some(outcome));
+                    let _no_receiver = sender.send(Some(outcome));
                     fault!("answered");
                 }
                 action => in_flight.push(AssertUnwindSafe(context.clone().perform(action)).catch_unwind()),
@@ -349,7 +349,7 @@ impl<R: Registers> Context<R> {
     }
 
     /// Terminates the sessions of a suspected server in every reachable database, so that its open branches
-    /// block nobody. This is not needed for safety: if a session survives or the server reconnects, recovery
+    /// block no other coordinator. This is not needed for safety: if a session survives or the server reconnects, recovery
     /// finds the branches that it prepares.
     async fn fence(&self, attempt: AttemptNumber, coordinator: CoordinatorId) {
         match self.server.peer_status(coordinator, self.transaction.request, attempt).await {

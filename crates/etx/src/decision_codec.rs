@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_read_as_it_is_written_and_not_from_part_of_it() {
+    fn decision_round_trip_and_truncated_bytes() {
         let body = Bytes::from_static(b"{}");
         for decision in [
             Decision::Abort,

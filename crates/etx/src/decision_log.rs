@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_try_of_every_request_has_a_register_of_its_own() {
+    fn every_attempt_has_its_own_register() {
         let slots = |sequence| {
             let request = RequestId { session: 9, sequence };
             (1..=ATTEMPTS_MAX).map(move |attempt| register(request, AttemptNumber(attempt)).1)

@@ -1,7 +1,7 @@
 //! The interface of a participant: a database and its branches.
 //!
 //! An adapter must guarantee:
-//! - A branch lives on one connection. If the connection is lost before the vote, the changes are lost, and
+//! - A branch belongs to one connection. If the connection is lost before the vote, the changes are lost, and
 //!   the branch never votes yes.
 //! - A yes vote is durable: any server can commit the branch after any crash.
 //! - A commit is acknowledged only if it is known to have taken effect. A database gives the same error for a
@@ -63,7 +63,7 @@ pub trait Resource: Send + Sync {
     async fn forget(&self, below: u128) -> Result<(), ResourceError>;
 
     /// Terminates all sessions of this incarnation of the coordinator's server, so that the branches of a
-    /// suspected server block nobody. This is for liveness only: a running server loses its attempts in
+    /// suspected server block no other coordinator. This is for liveness only: a running server loses its attempts in
     /// flight and may begin new ones.
     async fn fence(&self, coordinator: CoordinatorId) -> Result<(), ResourceError>;
 }

@@ -22,13 +22,13 @@ impl ProcedureLogic for Decided {
     }
 
     async fn execute(&self, _: &ProcedureCall, _: &mut Branches) -> Result<ProcedureResult, ResourceError> {
-        Ok(ProcedureResult::Failed(Bytes::from_static(b"it was computed again")))
+        Ok(ProcedureResult::Failed(Bytes::from_static(b"it was executed again")))
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn tries_that_are_decided_are_passed_without_a_pause() {
-    const TRIES: u8 = 30;
+async fn decided_attempts_are_passed_without_a_delay() {
+    const ATTEMPTS: u8 = 30;
     let registers = Arc::new(MemoryRegisters::new());
     let resources: Arc<[Arc<dyn Resource>]> = Arc::new([]);
     let id = RequestId { session: 1, sequence: 2 };
@@ -43,9 +43,9 @@ async fn tries_that_are_decided_are_passed_without_a_pause() {
     let DecisionLookup::Recorded(Some(Decision::Commit(first))) =
         decisions.read(other, DecisionLocation::Registers, AttemptNumber::FIRST).await
     else {
-        panic!("nothing stands")
+        panic!("there is no decision")
     };
-    for number in 1..TRIES {
+    for number in 1..ATTEMPTS {
         decisions
             .propose(id, DecisionLocation::Registers, AttemptNumber(number), &Decision::Abort)
             .await
@@ -60,7 +60,7 @@ async fn tries_that_are_decided_are_passed_without_a_pause() {
         answer: answer.clone(),
     };
     decisions
-        .propose(id, DecisionLocation::Registers, AttemptNumber(TRIES), &Decision::Commit(commit))
+        .propose(id, DecisionLocation::Registers, AttemptNumber(ATTEMPTS), &Decision::Commit(commit))
         .await
         .unwrap();
 

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_the_transaction_away_is_seen_under_comments() {
+    fn control_statements_are_found_after_comments() {
         for statement in [
             "commit",
             " ROLLBACK work",
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_seen_as_a_whole_word() {
+    fn tables_are_matched_as_whole_words() {
         assert!(mentions("insert into `db`.`Old`(a) values (1)", "old"));
         assert!(!mentions("update older set older_old = 1", "old"));
     }

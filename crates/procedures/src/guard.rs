@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_so_or_cannot_be_compared_does_not_hold() {
+    fn false_or_incomparable_guards_do_not_hold() {
         for (that, value) in [
             ("balance >= 0", Value::Integer(-1)),
             ("balance >= 0", Value::Null),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn guards_that_cannot_be_are_told() {
+    fn invalid_guards_are_rejected() {
         let steps = ["debit".to_owned()];
         let scope = Scope { steps: &steps, parameters: &[] };
         for that in ["", "balance", "balance ~ 1", "credit.n = 1", ":amount > 1", "a b = 1", "1 = "] {

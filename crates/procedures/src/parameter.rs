@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_each_kind_are_taken() {
+    fn values_of_each_kind_are_accepted() {
         for (declared, given, value) in [
             ("\"integer\"", json!(5), Value::Integer(5)),
             ("\"integer\"", json!("9223372036854775807"), Value::Integer(i64::MAX)),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_told_with_the_name() {
+    fn invalid_values_are_rejected_with_the_name() {
         for (declared, given) in [
             ("\"integer\"", json!(5.5)),
             ("\"integer\"", json!("5 or 1=1")),

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn where_decisions_are_follows_from_the_procedure() {
+    fn decision_location_follows_from_the_procedure() {
         let decision_locations = |text: &str| read(text).unwrap().decision_location("transfer");
         assert_eq!(decision_locations(TRANSFER), Some(DecisionLocation::Registers));
         let here = TRANSFER.replace("about = ", "decision_store = \"ledger\"\nabout = ");
@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_checked_before_anything_is_done() {
-        let book = read(TRANSFER).unwrap();
+    fn parameters_are_checked_before_execution() {
+        let registry = read(TRANSFER).unwrap();
         let check = |parameters: &str| {
             let request =
                 ProcedureCall { procedure: "transfer".into(), parameters: parameters.to_owned().into() };
-            book.check(&request)
+            registry.check(&request)
         };
         assert_eq!(check(r#"{"from": 1, "to": 2, "amount": 3}"#), Ok(()));
         for (parameters, word) in [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_procedure_is_told_before_it_runs() {
+    fn declaration_errors_are_reported() {
         for (from, to, word) in [
             (
                 "database = \"stock\"",

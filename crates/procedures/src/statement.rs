@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn names_become_the_marks_of_the_dialect() {
+    fn names_become_placeholders_of_the_dialect() {
         let text = "UPDATE a SET n = n - :amount, m = :amount WHERE id = :from_1";
         let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_parameter_is_left_alone() {
+    fn text_in_quotes_and_comments_is_unchanged() {
         for (dialect, text) in [
             (Dialect::Numbered, "SELECT ':a', \"x:b\", 'it''s :c', 1::text, a[1:2], '\\'"),
             (Dialect::Numbered, "SELECT 1 -- :a ' ?\n/* :b ' */ + 2"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn invalid_statements_are_rejected() {
         for (dialect, text) in [
             (Dialect::Numbered, ""),
             (Dialect::Numbered, "SELECT 1; SELECT 2"),

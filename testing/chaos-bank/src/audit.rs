@@ -14,7 +14,7 @@ use crate::http_client;
 use crate::workload::{ACCOUNTS, OPENING, PROCEDURES, Transfer, Workload, issue_once};
 
 /// Limit after the last fault for all answers, and for the end of all prepared branches.
-const SETTLED_WITHIN: Duration = Duration::from_secs(30);
+const RECOVERY_LIMIT: Duration = Duration::from_secs(30);
 
 /// Interval of checks for prepared branches. MariaDB refreshes `innodb_trx` only if it was not read for 0.1
 /// s.
@@ -45,7 +45,7 @@ pub async fn settle(
 ) -> Result<Vec<String>> {
     tellers.stop();
     let all_answered = async { while running.join_next().await.is_some() {} };
-    let left = SETTLED_WITHIN.saturating_sub(repaired.elapsed());
+    let left = RECOVERY_LIMIT.saturating_sub(repaired.elapsed());
     let is_answered = tokio::time::timeout(left, all_answered).await.is_ok();
     let answered = repaired.elapsed();
     let mut faults = Vec::new();
@@ -60,7 +60,7 @@ pub async fn settle(
         if prepared.is_empty() {
             break;
         }
-        if repaired.elapsed() > SETTLED_WITHIN {
+        if repaired.elapsed() > RECOVERY_LIMIT {
             cluster.note(&innodb(cluster).await?);
             faults.extend(prepared.into_iter().map(|branch| format!("{branch} is still prepared")));
             break;
@@ -70,23 +70,23 @@ pub async fn settle(
     let clean = repaired.elapsed();
     let found = read(cluster).await?;
     compare(&journal, &found, &mut faults);
-    // All servers must know the answers, also those that started last.
-    if let Err(why) = cluster.await_ready(SETTLED_WITHIN.saturating_sub(repaired.elapsed())).await {
+    // All servers must return the answers, also those that started last.
+    if let Err(why) = cluster.await_ready(RECOVERY_LIMIT.saturating_sub(repaired.elapsed())).await {
         faults.push(why.to_string());
     }
     let replayed = replay(&journal, &cluster.urls(), &mut faults).await;
     let again = read(cluster).await?;
     if (again.sum, again.audit, &again.ledgers) != (found.sum, found.audit, &found.ledgers) {
-        faults.push("asking again has changed something".into());
+        faults.push("retries have changed the databases".into());
     }
-    tell(&journal, answered, clean, replayed);
+    print(&journal, answered, clean, replayed);
     Ok(faults)
 }
 
 fn compare(journal: &[Transfer], found: &Found, faults: &mut Vec<String>) {
     let opening = 2 * ACCOUNTS as i64 * OPENING;
     if found.sum != opening {
-        faults.push(format!("there were {opening} in all accounts, and now there are {}", found.sum));
+        faults.push(format!("the sum of all accounts was {opening} and is {}", found.sum));
     }
     let across = journal.iter().filter(|transfer| {
         transfer.procedure.ends_with("_savings") && transfer.procedure != "within_savings"
@@ -100,9 +100,9 @@ fn compare(journal: &[Transfer], found: &Found, faults: &mut Vec<String>) {
             found.audit
         ));
     }
-    let mut asked = BTreeMap::new();
+    let mut requested = BTreeMap::new();
     for transfer in journal {
-        asked.insert(transfer.key(), transfer);
+        requested.insert(transfer.key(), transfer);
         let Some(answer) = &transfer.answer else { continue };
         let is_refusal = answer.contains("\"outcome\":\"refused\"");
         if !transfer.is_done() && !is_refusal {
@@ -122,25 +122,25 @@ fn compare(journal: &[Transfer], found: &Found, faults: &mut Vec<String>) {
         }
     }
     for (ledger, place) in found.ledgers.iter().zip(["PostgreSQL", "MariaDB"]) {
-        for key in ledger.keys().filter(|key| !asked.contains_key(*key)) {
-            faults.push(format!("{place} has {key}, which nobody asked for"));
+        for key in ledger.keys().filter(|key| !requested.contains_key(*key)) {
+            faults.push(format!("{place} has {key}, which no teller requested"));
         }
     }
 }
 
 /// Requests recent answers again: they must be identical. Returns their number.
 async fn replay(journal: &[Transfer], urls: &[String], faults: &mut Vec<String>) -> usize {
-    let lately = journal.iter().rev().filter(|transfer| {
-        !transfer.is_acknowledged && transfer.answer.is_some() && transfer.asked.elapsed() < REPLAY_AGE_MAX
+    let recent = journal.iter().rev().filter(|transfer| {
+        !transfer.is_acknowledged && transfer.answer.is_some() && transfer.sent.elapsed() < REPLAY_AGE_MAX
     });
     let mut replayed = 0;
-    for (transfer, url) in lately.take(REPLAYS).zip(urls.iter().cycle()) {
+    for (transfer, url) in recent.take(REPLAYS).zip(urls.iter().cycle()) {
         match issue_once(url, transfer, false).await {
             Ok((200, answer)) if Some(&answer) == transfer.answer.as_ref() => replayed += 1,
             other => {
-                let said = other.unwrap_or_else(|why| (0, format!("{why:#}")));
+                let retry = other.unwrap_or_else(|why| (0, format!("{why:#}")));
                 faults.push(format!(
-                    "{} was answered {:?}, and then {said:?}",
+                    "{} was answered {:?}, and then {retry:?}",
                     transfer.key(),
                     transfer.answer
                 ));
@@ -150,7 +150,7 @@ async fn replay(journal: &[Transfer], urls: &[String], faults: &mut Vec<String>)
     replayed
 }
 
-fn tell(journal: &[Transfer], answered: Duration, clean: Duration, replayed: usize) {
+fn print(journal: &[Transfer], answered: Duration, clean: Duration, replayed: usize) {
     let mut times: Vec<Duration> = journal.iter().map(|transfer| transfer.took).collect();
     times.sort_unstable();
     let at = |part: f64| {
@@ -158,7 +158,7 @@ fn tell(journal: &[Transfer], answered: Duration, clean: Duration, replayed: usi
     };
     let done = journal.iter().filter(|transfer| transfer.is_done()).count();
     println!(
-        "{} requests: {done} done, {} refused; half within {:.1?}, 99 of 100 within {:.1?}, the slowest {:.1?}",
+        "{} requests: {done} done, {} refused; median {:.1?}, p99 {:.1?}, maximum {:.1?}",
         journal.len(),
         journal.len() - done,
         at(0.5),
@@ -166,7 +166,7 @@ fn tell(journal: &[Transfer], answered: Duration, clean: Duration, replayed: usi
         at(1.0),
     );
     println!(
-        "after the last fault: all answered in {answered:.1?}, nothing prepared in {clean:.1?}; {replayed} asked again, the same answers"
+        "after the last fault: all answered in {answered:.1?}, nothing prepared in {clean:.1?}; {replayed} identical replays"
     );
 }
 
@@ -189,11 +189,11 @@ pub async fn prepared(cluster: &Cluster) -> Result<Vec<String>> {
         .await?;
     prepared.extend(lost);
     client.disconnect().await?;
-    let (status, held) = http_client::get(&format!("{}/v1/branches", cluster.audit.url())).await?;
-    anyhow::ensure!(status == 200, "Jeton does not tell what it holds: {status}");
-    let held: Value = serde_json::from_slice(&held)?;
-    let held = held["branches"].as_array().cloned().unwrap_or_default();
-    prepared.extend(held.iter().map(|branch| branch["branch"].to_string()));
+    let (status, listed) = http_client::get(&format!("{}/v1/branches", cluster.audit.url())).await?;
+    anyhow::ensure!(status == 200, "Jeton does not list its branches: {status}");
+    let listed: Value = serde_json::from_slice(&listed)?;
+    let listed = listed["branches"].as_array().cloned().unwrap_or_default();
+    prepared.extend(listed.iter().map(|branch| branch["branch"].to_string()));
     Ok(prepared)
 }
 
@@ -206,10 +206,10 @@ async fn innodb(cluster: &Cluster) -> Result<String> {
 }
 
 async fn counted(cluster: &Cluster, counter: &str) -> Result<i64> {
-    let (_, said) =
+    let (_, body) =
         http_client::get(&format!("{}/v1/tables/audit/counters/{counter}", cluster.audit.url())).await?;
-    let said: Value = serde_json::from_slice(&said)?;
-    said["value"].as_i64().with_context(|| format!("Jeton does not tell the counter {counter}: {said}"))
+    let body: Value = serde_json::from_slice(&body)?;
+    body["value"].as_i64().with_context(|| format!("Jeton has no value of the counter {counter}: {body}"))
 }
 
 async fn read(cluster: &Cluster) -> Result<Found> {

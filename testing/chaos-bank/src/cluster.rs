@@ -66,8 +66,8 @@ impl Cluster {
         }
         audit.start(None)?;
         audit.await_ready(TIMEOUT).await?;
-        let (status, said) = http_client::put(&format!("{}/v1/tables/audit", audit.url()), "{}").await?;
-        anyhow::ensure!(status < 300, "no table for the audit: {status} {said:?}");
+        let (status, body) = http_client::put(&format!("{}/v1/tables/audit", audit.url()), "{}").await?;
+        anyhow::ensure!(status < 300, "no table for the audit: {status} {body:?}");
         let mut addresses = Vec::new();
         for _ in 0..SERVERS {
             addresses.push(free_address()?);
@@ -83,7 +83,7 @@ impl Cluster {
             }
             Backend::Raft => {
                 let secret = folder.path().join("secret");
-                std::fs::write(&secret, "known to the servers of this bank and to nobody else")?;
+                std::fs::write(&secret, "the shared secret of the servers of this bank")?;
                 let mut members = Vec::new();
                 for _ in 0..SERVERS {
                     members.push(free_address()?.to_string());
@@ -175,11 +175,11 @@ impl Cluster {
         let file =
             std::fs::OpenOptions::new().create(true).append(true).open(folder.path().join("nemesis.log"));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let _without_it_less_is_known =
+        let _best_effort =
             file.and_then(|mut file| writeln!(file, "{now} {:>7.2?} {what}", self.started.elapsed()));
     }
 
-    /// Resumes everything that is stopped, and starts everything that is dead.
+    /// Resumes all stopped processes and starts all killed ones.
     pub fn repair(&mut self) -> Result<()> {
         for network in &self.networks {
             network.release();
@@ -199,7 +199,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a database if it is dead.
+    /// Starts a database if it is not running.
     pub fn start_again(&mut self, database: Database) -> Result<()> {
         match database {
             Database::Postgres if self.postgres.process().is_none() => self.postgres.restart(),

@@ -1,5 +1,5 @@
-//! Measures failover: the time from the death of a server, at each failpoint or as Raft leader, to the answer
-//! of another server.
+//! Measures failover: the time from the kill of a server, at each failpoint or as Raft leader, to the response of
+//! another server.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
 use crate::http_client;
-use crate::rng::Rng;
 use crate::workload::{Transfer, issue_once, new_session};
+use jeton_testkit::Rng;
 
 /// The failpoints of every transfer between the databases.
 const POINTS: [&str; 14] = [
@@ -42,7 +42,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub async fn measure(cluster: &mut Cluster, are_led: bool) -> Result<()> {
     let mut rng = Rng::new(1);
     let mut all = Vec::new();
-    println!("the server dies at   until another answers, in ms");
+    println!("server killed at     time until another responds, in ms");
     for point in POINTS {
         let mut waits = Vec::new();
         for _ in 0..TIMES {
@@ -56,7 +56,7 @@ pub async fn measure(cluster: &mut Cluster, are_led: bool) -> Result<()> {
     all.sort_unstable();
     let (half, most) = (all[all.len() / 2], all[all.len() - 1]);
     println!(
-        "{} deaths: half within {half:.1?}, the longest {most:.1?}; where nobody listens any more, a server is taken for dead at once",
+        "{} kills: median {half:.1?}, maximum {most:.1?}; a server whose port is closed is suspected at once",
         all.len()
     );
     if !are_led {
@@ -64,7 +64,7 @@ pub async fn measure(cluster: &mut Cluster, are_led: bool) -> Result<()> {
     }
     let mut leaders = Vec::new();
     while leaders.len() < LEADERS {
-        leaders.extend(leader_dies(cluster, &mut rng).await?);
+        leaders.extend(kill_leader(cluster, &mut rng).await?);
     }
     leaders.sort_unstable();
     let times: Vec<String> =
@@ -81,26 +81,26 @@ async fn once(cluster: &mut Cluster, point: &str, rng: &mut Rng) -> Result<Durat
     if let Ok((200, answer)) = issue_once(&urls[0], &transfer, true).await {
         bail!("the server did not die at {point}: {answer}");
     }
-    answered(&urls[1..], &transfer).await
+    time_to_response(&urls[1..], &transfer).await
 }
 
 /// Kills the leader of the registers during a transfer. `None` if the transfer was faster.
-async fn leader_dies(cluster: &mut Cluster, rng: &mut Rng) -> Result<Option<Duration>> {
+async fn kill_leader(cluster: &mut Cluster, rng: &mut Rng) -> Result<Option<Duration>> {
     cluster.repair()?;
     for server in &mut cluster.servers {
         server.await_ready(TIMEOUT).await?;
     }
     let leader = leader(cluster).await?;
     let (mut urls, transfer) = (cluster.urls(), transfer(rng));
-    let asked = tokio::spawn({
+    let response = tokio::spawn({
         let (url, transfer) = (urls.remove(leader), transfer.clone());
         async move { issue_once(&url, &transfer, true).await }
     });
     tokio::time::sleep(Duration::from_millis(rng.below(INTO_MAX))).await;
     cluster.servers[leader].kill();
-    match asked.await? {
+    match response.await? {
         Ok((200, _)) => Ok(None),
-        _ => answered(&urls, &transfer).await.map(Some),
+        _ => time_to_response(&urls, &transfer).await.map(Some),
     }
 }
 
@@ -120,7 +120,7 @@ async fn leader(cluster: &Cluster) -> Result<usize> {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    bail!("nobody leads the registers")
+    bail!("the registers have no leader")
 }
 
 fn transfer(rng: &mut Rng) -> Transfer {
@@ -133,26 +133,26 @@ fn transfer(rng: &mut Rng) -> Transfer {
         amount: 1,
         answer: None,
         took: Duration::ZERO,
-        asked: Instant::now(),
+        sent: Instant::now(),
         is_acknowledged: false,
     }
 }
 
 /// The time until one of these servers answers.
-async fn answered(urls: &[String], transfer: &Transfer) -> Result<Duration> {
+async fn time_to_response(urls: &[String], transfer: &Transfer) -> Result<Duration> {
     let died = Instant::now();
     // As clients do: send to all other servers at once, and take the first answer.
     while died.elapsed() < TIMEOUT {
-        let mut asking = JoinSet::new();
+        let mut responses = JoinSet::new();
         for url in urls {
             let (url, transfer) = (url.clone(), transfer.clone());
-            asking.spawn(async move { issue_once(&url, &transfer, false).await });
+            responses.spawn(async move { issue_once(&url, &transfer, false).await });
         }
-        while let Some(answer) = asking.join_next().await {
+        while let Some(answer) = responses.join_next().await {
             if matches!(answer?, Ok((200, _))) {
                 return Ok(died.elapsed());
             }
         }
     }
-    bail!("nobody answers after a death")
+    bail!("no server responds after a kill")
 }

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use crate::cluster::Database;
 use crate::fault_plan::{FaultAction, PlannedFault};
 use crate::fault_points;
-use crate::rng::Rng;
+use jeton_testkit::Rng;
 
 /// A fault.
 #[derive(Debug)]
 pub enum Fault {
     /// Starts a server with these planned faults.
-    Life(Vec<PlannedFault>),
+    Planned(Vec<PlannedFault>),
     KillServer,
     StopServer,
     KillAllServers,
@@ -21,13 +21,13 @@ pub enum Fault {
     Restart(Database),
     Cut(usize),
     Hold(usize),
-    HoldAnswers(usize),
+    HoldResponses(usize),
 }
 
 impl Fault {
     pub fn name(&self) -> String {
         let name = match self {
-            Self::Life(_) => "server started for what is to come",
+            Self::Planned(_) => "server started with planned faults",
             Self::KillServer => "server killed",
             Self::StopServer => "server stopped",
             Self::KillAllServers => "all servers killed",
@@ -37,7 +37,7 @@ impl Fault {
             Self::Restart(database) => return format!("{} restarted", database.name()),
             Self::Cut(_) => "connections cut",
             Self::Hold(_) => "requests held",
-            Self::HoldAnswers(_) => "answers held",
+            Self::HoldResponses(_) => "responses held",
         };
         name.to_owned()
     }
@@ -46,18 +46,18 @@ impl Fault {
 /// Each failpoint once with the death of a server and once with that of a database, and another fault after
 /// every two.
 pub fn deck(rng: &mut Rng, networks: usize) -> VecDeque<Fault> {
-    let mut lives = lives(rng);
+    let mut plans = plans(rng);
     let mut others = vec![Fault::KillServer, Fault::StopServer, Fault::KillAllServers, Fault::RestartServers];
     for database in Database::ALL {
         others.extend([Fault::Kill(database), Fault::Stop(database), Fault::Restart(database)]);
     }
     for network in 0..networks {
-        others.extend([Fault::Cut(network), Fault::Hold(network), Fault::HoldAnswers(network)]);
+        others.extend([Fault::Cut(network), Fault::Hold(network), Fault::HoldResponses(network)]);
     }
     rng.shuffle(&mut others);
     let mut deck = VecDeque::new();
-    while !(lives.is_empty() && others.is_empty()) {
-        deck.extend(lives.drain(..lives.len().min(2)).map(Fault::Life));
+    while !(plans.is_empty() && others.is_empty()) {
+        deck.extend(plans.drain(..plans.len().min(2)).map(Fault::Planned));
         deck.extend(others.pop());
     }
     deck
@@ -66,35 +66,36 @@ pub fn deck(rng: &mut Rng, networks: usize) -> VecDeque<Fault> {
 /// Plans that cover all failpoints with the death of a server and of a database. A database takes longer to
 /// start than a server; so half of the server plans contain the death of a database, and the remaining ones
 /// come at the end, without the death of a server.
-fn lives(rng: &mut Rng) -> Vec<Vec<PlannedFault>> {
-    let mut losses = fault_points::all();
-    rng.shuffle(&mut losses);
-    let mut losses: Vec<PlannedFault> = losses.into_iter().map(|point| loss(point, rng)).collect();
+fn plans(rng: &mut Rng) -> Vec<Vec<PlannedFault>> {
+    let mut database_kills = fault_points::all();
+    rng.shuffle(&mut database_kills);
+    let mut database_kills: Vec<PlannedFault> =
+        database_kills.into_iter().map(|point| database_kill(point, rng)).collect();
     let mut deaths = fault_points::all();
     rng.shuffle(&mut deaths);
-    let mut lives = Vec::new();
+    let mut plans = Vec::new();
     for (place, point) in deaths.into_iter().enumerate() {
-        let mut life = Vec::new();
+        let mut plan = Vec::new();
         if place.is_multiple_of(2) {
-            life.extend(losses.pop());
+            plan.extend(database_kills.pop());
         }
         if rng.below(6) == 0 {
             let points = fault_points::all();
-            let slept = points[rng.below(points.len() as u64) as usize].clone();
-            life.push(PlannedFault::new(slept, FaultAction::Sleeps, rng));
+            let paused = points[rng.index(points.len())].clone();
+            plan.push(PlannedFault::new(paused, FaultAction::Pause, rng));
         }
-        life.push(PlannedFault::new(point, FaultAction::Dies, rng));
-        lives.push(life);
+        plan.push(PlannedFault::new(point, FaultAction::Kill, rng));
+        plans.push(plan);
     }
-    while !losses.is_empty() {
-        lives.push(losses.drain(..losses.len().min(3)).collect());
+    while !database_kills.is_empty() {
+        plans.push(database_kills.drain(..database_kills.len().min(3)).collect());
     }
-    lives
+    plans
 }
 
 /// The death of a database, mostly the one of the failpoint.
-fn loss(point: String, rng: &mut Rng) -> PlannedFault {
+fn database_kill(point: String, rng: &mut Rng) -> PlannedFault {
     let own = fault_points::database(&point).filter(|_| rng.below(4) > 0);
-    let database = own.unwrap_or_else(|| rng.below(Database::ALL.len() as u64) as usize);
-    PlannedFault::new(point, FaultAction::LosesDatabase(Database::ALL[database]), rng)
+    let database = own.unwrap_or_else(|| rng.index(Database::ALL.len()));
+    PlannedFault::new(point, FaultAction::KillDatabase(Database::ALL[database]), rng)
 }

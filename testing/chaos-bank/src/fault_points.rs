@@ -18,9 +18,9 @@ const DATABASES: usize = 3;
 pub enum PathToPoint {
     /// With every request.
     Work,
-    /// After the death of another server, or a failed attempt.
-    Death,
-    /// When another server is delayed and then dies.
+    /// After the kill of another server, or a failed attempt.
+    Kill,
+    /// When another server is delayed and then killed.
     Delay,
     /// Periodically.
     Clock,
@@ -30,9 +30,9 @@ impl PathToPoint {
     pub fn to(point: &str) -> Self {
         match point {
             "looked" | "asked-others" | "awaiting" | "fenced" => Self::Delay,
-            "undoing" | "undone" => Self::Death,
+            "rolling-back" | "rolled-back" => Self::Kill,
             "retiring" | "retired" => Self::Clock,
-            _ if point.starts_with("sweep") => Self::Death,
+            _ if point.starts_with("recovery") => Self::Kill,
             _ => Self::Work,
         }
     }
@@ -41,7 +41,7 @@ impl PathToPoint {
     pub fn timeout(self) -> Duration {
         match self {
             Self::Clock => RETIRED_WITHIN,
-            Self::Work | Self::Death | Self::Delay => REACHED_WITHIN,
+            Self::Work | Self::Kill | Self::Delay => REACHED_WITHIN,
         }
     }
 }
@@ -65,10 +65,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_many_and_some_are_about_a_database() {
+    fn points_of_databases_are_numbered() {
         let all = all();
         assert_eq!(all.len(), 36);
         assert_eq!(all.iter().filter(|point| database(point).is_some()).count(), 12);
-        assert_eq!((database("voted-2"), database("sweep-asked"), database("taken")), (Some(2), None, None));
+        assert_eq!(
+            (database("voted-2"), database("recovery-asked"), database("taken")),
+            (Some(2), None, None)
+        );
+        for (point, path) in [
+            ("recovery-listed", PathToPoint::Kill),
+            ("rolled-back", PathToPoint::Kill),
+            ("begun", PathToPoint::Work),
+        ] {
+            assert!(all.iter().any(|listed| listed == point) && PathToPoint::to(point) == path, "{point}");
+        }
     }
 }

@@ -23,29 +23,29 @@ static CLIENT: LazyLock<Client<HttpConnector, Full<Bytes>>> = LazyLock::new(|| {
 
 /// Sends a GET; returns status and body.
 pub async fn get(url: &str) -> Result<(u16, Bytes)> {
-    ask(Method::GET, url, &[], Bytes::new()).await
+    send(Method::GET, url, &[], Bytes::new()).await
 }
 
 /// Sends a PUT with a body.
 pub async fn put(url: &str, body: &str) -> Result<(u16, Bytes)> {
-    ask(Method::PUT, url, &[], body.to_owned().into()).await
+    send(Method::PUT, url, &[], body.to_owned().into()).await
 }
 
 /// Sends a POST with headers and a body; returns status and body.
 pub async fn post(url: &str, headers: &[(&str, String)], body: String) -> Result<(u16, Bytes)> {
-    ask(Method::POST, url, headers, body.into()).await
+    send(Method::POST, url, headers, body.into()).await
 }
 
-async fn ask(method: Method, url: &str, headers: &[(&str, String)], body: Bytes) -> Result<(u16, Bytes)> {
+async fn send(method: Method, url: &str, headers: &[(&str, String)], body: Bytes) -> Result<(u16, Bytes)> {
     let mut request = Request::builder().method(method).uri(url);
     request = request.header(header::CONTENT_TYPE, "application/json");
     for (name, value) in headers {
         request = request.header(*name, value);
     }
-    let answer = async {
-        let answer = CLIENT.request(request.body(Full::new(body))?).await?;
-        let status = answer.status().as_u16();
-        anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
+    let response = async {
+        let response = CLIENT.request(request.body(Full::new(body))?).await?;
+        let status = response.status().as_u16();
+        anyhow::Ok((status, response.into_body().collect().await?.to_bytes()))
     };
-    tokio::time::timeout(TIMEOUT, answer).await.context("no answer in time")?
+    tokio::time::timeout(TIMEOUT, response).await.context("no response in time")?
 }

@@ -20,7 +20,6 @@ mod menu;
 mod nemesis;
 mod process;
 mod report;
-mod rng;
 mod workload;
 
 use std::sync::Arc;
@@ -111,17 +110,17 @@ async fn run(bank: Bank) -> Result<()> {
     let faults = audit::settle(&mut cluster, &tellers, running, repaired).await?;
     if !faults.is_empty() {
         cluster.keep();
-        bail!("the books are wrong:\n  {}", faults.join("\n  "));
+        bail!("the audit failed:\n  {}", faults.join("\n  "));
     }
-    println!("the books are right");
+    println!("the audit passed");
     let report = report.unwrap_or_default();
-    for (whom, met, least) in [
+    for (target, reached, least) in [
         ("a server", report.servers.len(), bank.points_min),
         ("a database", report.databases.len(), bank.database_points_min),
     ] {
-        if met < least {
+        if reached < least {
             cluster.keep();
-            bail!("{whom} was killed at {met} points only, and must be at {least}");
+            bail!("{target} was killed at {reached} failpoints, fewer than {least}");
         }
     }
     Ok(())

@@ -12,9 +12,9 @@ use crate::workload::Workload;
 
 const MENU: &str = "\
 Kill something:
-  1 2 3   a server             s1 s2 s3   put a server to sleep     w   wake all, start what is dead
-  p m     PostgreSQL, MariaDB  cp cm      cut connections to one    d   what is in doubt
-  q       stop, and check the books";
+  1 2 3   a server             s1 s2 s3   pause a server            w   resume and restart all
+  p m     PostgreSQL, MariaDB  cp cm      cut connections to one    d   branches in doubt
+  q       stop, and audit the databases";
 
 /// Offers faults until the user quits.
 pub async fn offer(cluster: &mut Cluster, tellers: &Workload) -> Result<()> {
@@ -43,7 +43,7 @@ pub async fn offer(cluster: &mut Cluster, tellers: &Workload) -> Result<()> {
 
 /// The state of all processes.
 fn states(cluster: &mut Cluster) -> String {
-    let word = |is_up| if is_up { "up" } else { "dead" };
+    let word = |is_up| if is_up { "up" } else { "down" };
     let servers = cluster.servers.iter_mut().map(|server| {
         let state = word(server.is_running());
         format!("{}:{state}", server.number)
@@ -70,7 +70,7 @@ async fn perform(cluster: &mut Cluster, chosen: &str) -> Result<()> {
         "w" => cluster.repair()?,
         "d" => match audit::prepared(cluster).await {
             Ok(prepared) => println!("{} branches are prepared\n{}", prepared.len(), prepared.join("\n")),
-            Err(why) => println!("a database cannot be asked: {why}"),
+            Err(why) => println!("a database is not reachable: {why}"),
         },
         _ => println!("{MENU}"),
     }

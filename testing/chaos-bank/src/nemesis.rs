@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::fault::{Fault, deck};
 use crate::fault_plan::{self, PAUSE, TIMEOUT};
 use crate::report::Report;
-use crate::rng::Rng;
+use jeton_testkit::Rng;
 
 /// Injects one fault after the other, for `duration`.
 pub async fn run(cluster: &mut Cluster, duration: Duration, seed: u64) -> Result<Report> {
@@ -23,17 +23,17 @@ pub async fn run(cluster: &mut Cluster, duration: Duration, seed: u64) -> Result
             left = deck(&mut rng, cluster.networks.len());
             continue;
         };
-        let is_life = matches!(fault, Fault::Life(_));
-        if !is_life {
+        let is_planned = matches!(fault, Fault::Planned(_));
+        if !is_planned {
             report.count(fault.name());
         }
         cluster.note(&format!("server {}: {fault:?}", victim + 1));
         perform(cluster, fault, victim, &mut report, &mut rng).await?;
-        if is_life && matches!(left.front(), Some(Fault::Life(_))) {
+        if is_planned && matches!(left.front(), Some(Fault::Planned(_))) {
             // The next plan starts the same server.
             continue;
         }
-        victim = rng.below(cluster.servers.len() as u64) as usize;
+        victim = rng.index(cluster.servers.len());
         cluster.repair()?;
         cluster.await_ready(TIMEOUT).await?;
         // Some normal operation between two faults.
@@ -51,7 +51,7 @@ async fn perform(
     rng: &mut Rng,
 ) -> Result<()> {
     match fault {
-        Fault::Life(stands) => return fault_plan::live(cluster, victim, stands, report, rng).await,
+        Fault::Planned(faults) => return fault_plan::run(cluster, victim, faults, report, rng).await,
         Fault::KillServer => cluster.servers[victim].kill(),
         Fault::StopServer => {
             cluster.servers[victim].pause();
@@ -75,8 +75,8 @@ async fn perform(
             cluster.networks[network].hold();
             tokio::time::sleep(Duration::from_millis(rng.below(2000))).await;
         }
-        Fault::HoldAnswers(network) => {
-            cluster.networks[network].hold_answers();
+        Fault::HoldResponses(network) => {
+            cluster.networks[network].hold_responses();
             tokio::time::sleep(Duration::from_millis(rng.below(2000))).await;
             cluster.networks[network].cut();
         }

@@ -145,7 +145,7 @@ impl Process {
     }
 
     /// Waits until the process is stopped or has ended.
-    pub async fn rest(&self) {
+    pub async fn stopped(&self) {
         while !self.is_stopped() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }

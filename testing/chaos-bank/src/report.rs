@@ -9,7 +9,7 @@ use crate::fault_points;
 
 #[derive(Default)]
 pub struct Report {
-    deeds: BTreeMap<String, usize>,
+    faults: BTreeMap<String, usize>,
     /// The failpoints at which a server was killed. Stops do not count.
     pub servers: BTreeMap<String, usize>,
     /// The failpoints at which a database was killed while a server was stopped there.
@@ -20,15 +20,16 @@ pub struct Report {
 impl Report {
     /// Counts a fault.
     pub fn count(&mut self, fault: impl Into<String>) {
-        *self.deeds.entry(fault.into()).or_default() += 1;
+        *self.faults.entry(fault.into()).or_default() += 1;
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let deeds: Vec<String> = self.deeds.iter().map(|(fault, times)| format!("{fault} {times}")).collect();
-        let count: usize = self.deeds.values().sum();
-        writeln!(f, "{count} faults in {:.0?}: {}", self.elapsed, deeds.join(", "))?;
+        let faults: Vec<String> =
+            self.faults.iter().map(|(fault, times)| format!("{fault} {times}")).collect();
+        let count: usize = self.faults.values().sum();
+        writeln!(f, "{count} faults in {:.0?}: {}", self.elapsed, faults.join(", "))?;
         let all = fault_points::all();
         let missed = |is_met: &dyn Fn(&str) -> bool| {
             let missed: Vec<&str> = all.iter().map(String::as_str).filter(|point| !is_met(point)).collect();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::http_client;
-use crate::rng::Rng;
+use jeton_testkit::Rng;
 
 /// Accounts in each database, numbered from 0.
 pub const ACCOUNTS: u64 = 100;
@@ -21,10 +21,10 @@ pub const OPENING: i64 = 1000;
 const SESSION_LENGTH: u32 = 50;
 
 /// Delay before a teller sends to another server.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// First timeout of an impatient teller. After it, two servers have the same request.
-const IMPATIENT: Duration = Duration::from_millis(200);
+/// First timeout of a teller with short timeouts. After it, two servers have the same request.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The procedures, and whether each moves money in PostgreSQL and in MariaDB.
 pub const PROCEDURES: [(&str, bool, bool); 5] = [
@@ -46,7 +46,7 @@ pub struct Transfer {
     /// The answer, as it was received.
     pub answer: Option<String>,
     pub took: Duration,
-    pub asked: Instant,
+    pub sent: Instant,
     /// Whether the answer was acknowledged: the server may then forget it.
     pub is_acknowledged: bool,
 }
@@ -78,11 +78,11 @@ impl Workload {
 
     /// Starts `tellers` tellers, which run until [`stop`](Self::stop).
     pub fn begin(self: Arc<Self>, tellers: u64, seed: u64) -> JoinSet<()> {
-        let mut at_work = JoinSet::new();
+        let mut running = JoinSet::new();
         for number in 0..tellers {
-            at_work.spawn(self.clone().work(number, Rng::new(seed ^ (number + 1) << 32)));
+            running.spawn(self.clone().work(number, Rng::new(seed ^ (number + 1) << 32)));
         }
-        at_work
+        running
     }
 
     /// Lets the tellers finish their current transfers.
@@ -111,7 +111,7 @@ impl Workload {
             let answer = self.issue(&transfer, number as usize).await;
             self.answered.fetch_add(1, Ordering::Relaxed);
             let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-            journal[place].took = transfer.asked.elapsed();
+            journal[place].took = transfer.sent.elapsed();
             journal[place].answer = Some(answer);
             sequence += 1;
         }
@@ -121,20 +121,19 @@ impl Workload {
     async fn issue(&self, transfer: &Transfer, first: usize) -> String {
         for attempt in first.. {
             let url = &self.urls[attempt % self.urls.len()];
-            let asked = issue_once(url, transfer, attempt == first);
-            // Every fourth teller is impatient; its timeout grows, so that it makes progress on a slow
-            // machine.
-            let asked = if first % 4 == 3 {
-                let timeout = IMPATIENT * 2_u32.saturating_pow((attempt - first).min(8) as u32);
-                tokio::time::timeout(timeout, asked).await.unwrap_or(Ok((0, String::new())))
+            let response = issue_once(url, transfer, attempt == first);
+            // Every fourth teller has a short timeout, which grows, so that it makes progress on a slow machine.
+            let response = if first % 4 == 3 {
+                let timeout = SHORT_TIMEOUT * 2_u32.saturating_pow((attempt - first).min(8) as u32);
+                tokio::time::timeout(timeout, response).await.unwrap_or(Ok((0, String::new())))
             } else {
-                asked.await
+                response.await
             };
-            match asked {
+            match response {
                 Ok((200, answer)) => return answer,
                 // A final error counts as an answer; the audit will show it.
                 Ok((status @ (400..=408 | 410..=499), answer)) => return format!("{status} {answer}"),
-                Ok(_) | Err(_) => tokio::time::sleep(AGAIN).await,
+                Ok(_) | Err(_) => tokio::time::sleep(RETRY_DELAY).await,
             }
         }
         unreachable!("a teller retries until it is answered")
@@ -172,7 +171,7 @@ pub fn transfer(session: u128, sequence: u32, rng: &mut Rng) -> Transfer {
         amount,
         answer: None,
         took: Duration::ZERO,
-        asked: Instant::now(),
+        sent: Instant::now(),
         is_acknowledged: false,
     }
 }
@@ -180,7 +179,7 @@ pub fn transfer(session: u128, sequence: u32, rng: &mut Rng) -> Transfer {
 /// A UUID of version 7.
 pub fn new_session(rng: &mut Rng) -> u128 {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let random = u128::from(rng.number()) << 64 | u128::from(rng.number());
+    let random = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
     let (high, low) = (random >> 64 & 0xfff, random & ((1 << 62) - 1));
     millis << 80 | 7 << 76 | high << 64 | 0b10 << 62 | low
 }

@@ -87,7 +87,7 @@ impl Proxy {
     }
 
     /// Delays responses and forwards requests.
-    pub fn hold_answers(&self) {
+    pub fn hold_responses(&self) {
         self.change(false, true);
     }
 
@@ -198,7 +198,7 @@ mod tests {
         echo_once(&mut stream, b"ab").await.unwrap();
         assert_eq!((proxy.count(), proxy.count_ever()), (1, 1));
 
-        for hold in [Proxy::hold, Proxy::hold_answers] {
+        for hold in [Proxy::hold, Proxy::hold_responses] {
             hold(&proxy);
             {
                 let held = echo_once(&mut stream, b"cd");

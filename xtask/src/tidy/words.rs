@@ -53,9 +53,6 @@ const PENDING: &[&str] = &[
     "crates/engine/benches/",
     "crates/engine/src/",
     "crates/engine/tests/",
-    "crates/etx/examples/",
-    "crates/etx/tests/",
-    "crates/procedures/src/",
     "crates/register-postgres/src/",
     "crates/register-postgres/tests/",
     "crates/register-raft/src/",
@@ -85,7 +82,6 @@ const PENDING: &[&str] = &[
     "research/src/transactions/",
     "research/tests/clock_estimate.rs",
     "testing/bench-rivals/src/",
-    "testing/chaos-bank/src/",
     "testing/sim/src/",
     "testing/sim/tests/",
 ];

@@ -19,7 +19,7 @@ use jeton_etx::{ClientOutcome, ProcedureResult};
 const RECOVERY_LIMIT: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
+fn transfers_take_effect_once_while_servers_are_killed() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let bank = Bank::open(&runtime);
     let cluster = Arc::new(Cluster::start(&bank, 3));
@@ -31,8 +31,8 @@ fn a_transfer_takes_effect_once_and_is_answered_whoever_dies() {
         let id = client.mint();
         let first = client.ask(id, transfer, true).await;
         assert_eq!(first, ClientOutcome::Answer(ProcedureResult::Done("990".into())));
-        assert_eq!(client.ask(id, transfer, false).await, first, "asked again");
-        assert_eq!(client.ask(id, transfer, true).await, first, "asked again by one who does not remember");
+        assert_eq!(client.ask(id, transfer, false).await, first, "a retry");
+        assert_eq!(client.ask(id, transfer, true).await, first, "a retry that claims to be the first send");
         let other = client.ask(id, Transfer { amount: 11, ..transfer }, false).await;
         assert_eq!(other, ClientOutcome::Mismatch);
         let overdraft = client.mint();

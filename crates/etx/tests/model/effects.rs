@@ -11,7 +11,7 @@ use crate::fault::Mistake;
 use crate::model::ClusterModel;
 use crate::state::{Effect, NO_OWNER, Part, PreparedBranch, RESOURCES, State, What, answer_of};
 
-/// How an effect goes.
+/// How an effect is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum How {
     Well,
@@ -38,10 +38,10 @@ impl ClusterModel {
     }
 
     /// The faults that can hit an effect, among those that are left.
-    pub fn ways_to_fail(state: &State, effect: &Effect) -> Vec<How> {
+    pub fn possible_faults(state: &State, effect: &Effect) -> Vec<How> {
         let left = &state.left;
-        let mut ways = Vec::new();
-        let mut may = |is_left: bool, how| ways.extend(is_left.then_some(how));
+        let mut faults = Vec::new();
+        let mut may = |is_left: bool, how| faults.extend(is_left.then_some(how));
         match &effect.what {
             What::Action(CoordinatorAction::Execute(_)) => may(left.refusals > 0, How::Badly),
             What::Action(CoordinatorAction::Vote(..)) => {
@@ -68,7 +68,7 @@ impl ClusterModel {
             What::Action(CoordinatorAction::Commit(..)) => may(left.unknown > 0, How::Badly),
             _ => {}
         }
-        ways
+        faults
     }
 
     pub fn carry_out(&self, state: &mut State, effect: Effect, how: How) {
@@ -88,12 +88,12 @@ impl ClusterModel {
         match step {
             CoordinatorAction::Vote(attempt, branch) => {
                 let is_yes = self.mistake == Mistake::LostVoteIsYes;
-                let voice = if is_yes { VoteResult::Yes } else { VoteResult::No };
-                state.tell(server, attempt.number, Event::Voted(branch, voice));
+                let vote = if is_yes { VoteResult::Yes } else { VoteResult::No };
+                state.deliver(server, attempt.number, Event::Voted(branch, vote));
             }
             // Proposing an abort returns the commit if it was recorded.
             CoordinatorAction::CommitDeciding(attempt, _) => {
-                state.want(
+                state.start(
                     server,
                     [What::Action(CoordinatorAction::Propose(attempt.number, Decision::Abort))],
                 );
@@ -131,10 +131,10 @@ impl ClusterModel {
                     .iter()
                     .filter_map(|other| other.work.as_ref())
                     .map(CoordinatorState::coordinator);
-                let at_work = others
+                let executing = others
                     .filter(|other| other.server != server)
                     .find(|other| state.is_working(*other, attempt));
-                Event::OtherCoordinator(at_work)
+                Event::OtherCoordinator(executing)
             }
             CoordinatorAction::AwaitDecision(attempt, _) => match state.decisions.get(&attempt) {
                 Some(decision) => Event::Recorded(Some(decision.clone())),
@@ -222,7 +222,7 @@ impl ClusterModel {
                     state.left.unknown -= 1;
                     if self.mistake != Mistake::UnknownIsCommitted {
                         let again = CoordinatorAction::Commit(attempt, branch);
-                        state.want(server, [What::Action(again)]);
+                        state.start(server, [What::Action(again)]);
                         return;
                     }
                 } else {
@@ -244,7 +244,7 @@ impl ClusterModel {
             {
                 state.answers.insert(ClientOutcome::Answer(commit.answer.clone()));
             }
-            state.tell(server, attempt, event);
+            state.deliver(server, attempt, event);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Faults of the model, and mistakes planted in the protocol.
 
 /// The limit of each kind of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// A server crashes and restarts.
     pub crashes: u8,
@@ -17,7 +17,7 @@ pub struct Faults {
     /// A database crashes: branches that are not prepared are lost.
     pub outages: u8,
     /// A fence is acknowledged without effect, in one database or in all: the sessions of the fenced
-    /// coordinator live on, and their statements in flight take effect.
+    /// coordinator continue, and their statements in flight take effect.
     pub fences: u8,
     /// A connection breaks while a prepare, or a commit with its decision, is in flight. The server gets an
     /// error; the statement takes effect before, or after, or not at all.
@@ -27,7 +27,6 @@ pub struct Faults {
 /// A mistake planted in the protocol, which the checks must detect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mistake {
-    /// No mistake.
     None,
     /// There is no recovery.
     NoRecovery,
@@ -46,11 +45,11 @@ pub enum Mistake {
     /// A coordinator that takes over from a suspected one assumes an abort without recording it, and begins
     /// the next attempt.
     AssumesAbort,
-    /// A recorded commit counts as our own, whichever coordinator it names.
+    /// A recorded commit counts as our own, whatever coordinator it names.
     EveryCommitIsOurs,
-    /// The client gets the answer that its server executed, though another coordinator won.
+    /// The client gets the answer of its server, though another coordinator won.
     OwnAnswer,
-    /// The first executed answer is also the answer of later attempts.
+    /// The first computed answer is also the answer of later attempts.
     FirstAnswerIsKept,
     /// The answer of another request is the answer to this one.
     OtherAnswerIsKept,

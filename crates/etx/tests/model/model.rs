@@ -12,7 +12,7 @@ use stateright::{Model, Property};
 
 use crate::effects::How;
 use crate::fault::{Faults, Mistake};
-use crate::properties::promises;
+use crate::properties::properties;
 use crate::state::{Effect, Part, PreparedBranch, RESOURCES, State, What};
 
 /// The model.
@@ -34,7 +34,7 @@ const REQUEST: RequestId = RequestId { session: 1, sequence: 1 };
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The client sends the request to a server.
-    Ask(u16),
+    Send(u16),
     /// An effect takes place.
     Do(Effect, How),
     /// An effect without an owner is lost.
@@ -95,16 +95,16 @@ impl ClusterModel {
         state.decisions.contains_key(&attempt) || !state.is_working(coordinator, attempt)
     }
 
-    fn actions_of_the_client(state: &State, actions: &mut Vec<Action>) {
+    fn client_actions(state: &State, actions: &mut Vec<Action>) {
         if !state.answers.is_empty() {
             return;
         }
         for (number, server) in state.servers.iter().enumerate() {
-            // The servers are symmetric: the first request goes to server 0.
+            // The servers are symmetric, so server 0 gets the first request.
             let is_in_turn = state.has_sent || number == 0;
             let is_time = state.must_send() || state.left.haste > 0;
             if server.work.is_none() && is_in_turn && is_time {
-                actions.push(Action::Ask(number as u16));
+                actions.push(Action::Send(number as u16));
             }
         }
     }
@@ -157,7 +157,7 @@ impl Model for ClusterModel {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        Self::actions_of_the_client(state, actions);
+        Self::client_actions(state, actions);
         for effect in &state.in_flight {
             let is_orphan = state.is_orphan(effect);
             if is_orphan {
@@ -167,8 +167,8 @@ impl Model for ClusterModel {
                 actions.push(Action::Do(effect.clone(), How::Well));
             }
             if !is_orphan {
-                let ways = Self::ways_to_fail(state, effect);
-                actions.extend(ways.into_iter().map(|how| Action::Do(effect.clone(), how)));
+                let faults = Self::possible_faults(state, effect);
+                actions.extend(faults.into_iter().map(|how| Action::Do(effect.clone(), how)));
             }
         }
         for number in 0..state.servers.len() {
@@ -192,7 +192,7 @@ impl Model for ClusterModel {
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         match action {
-            Action::Ask(number) => {
+            Action::Send(number) => {
                 state.left.haste -= u8::from(!state.must_send());
                 // A client that does not remember claims to send for the first time at each send.
                 let is_first_time = !state.has_sent || self.clients_forget;
@@ -208,7 +208,7 @@ impl Model for ClusterModel {
                 };
                 let (work, steps) = CoordinatorState::begin(transaction, coordinator, is_first_time);
                 server.work = Some(work);
-                state.want(number, steps.into_iter().map(What::Action));
+                state.start(number, steps.into_iter().map(What::Action));
             }
             Action::Do(effect, how) => {
                 state.in_flight.remove(&effect);
@@ -218,7 +218,7 @@ impl Model for ClusterModel {
             Action::Find(number, part) => {
                 let (recovery, first) = BranchRecovery::begin(self.name(part));
                 state.servers[usize::from(number)].recovery = Some(recovery);
-                state.want(number, [What::Recovery(first)]);
+                state.start(number, [What::Recovery(first)]);
             }
             Action::Crash(number) => self.crash(&mut state, number),
             Action::Outage(resource) => {
@@ -237,6 +237,6 @@ impl Model for ClusterModel {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        promises()
+        properties()
     }
 }

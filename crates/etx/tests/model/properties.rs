@@ -13,16 +13,16 @@ use crate::state::{Part, RESOURCES, State, answer_of};
 
 /// Not a property of the paper. A client whose request is given up is answered too; this property forbids
 /// giving up without a cause.
-pub const COST: &str = "C.1 a fault costs one try at most";
+pub const COST: &str = "C.1 a fault costs at most one attempt";
 
-pub fn promises() -> Vec<Property<ClusterModel>> {
+pub fn properties() -> Vec<Property<ClusterModel>> {
     vec![
         Property::always(
-            "T.1 a client that goes on asking is answered",
+            "T.1 a client that keeps retrying gets a response",
             |model: &ClusterModel, state: &State| !state.answers.is_empty() || !model.is_quiet(state),
         ),
         Property::always(COST, |model, state: &State| state.attempts() <= model.attempts_due(state)),
-        Property::always("T.2 who voted learns the outcome", |model, state: &State| {
+        Property::always("T.2 a database that voted learns the outcome", |model, state: &State| {
             state.branches.is_empty() || !model.is_quiet(state)
         }),
         Property::always("A.1 an answer is given only if all have committed", |_, state: &State| {
@@ -31,10 +31,10 @@ pub fn promises() -> Vec<Property<ClusterModel>> {
                 _ => true,
             })
         }),
-        Property::always("A.2 one try commits at most", |_, state: &State| {
-            let works: BTreeSet<(AttemptNumber, CoordinatorId)> =
+        Property::always("A.2 at most one attempt commits", |_, state: &State| {
+            let executions: BTreeSet<(AttemptNumber, CoordinatorId)> =
                 state.committed.iter().map(|(_, attempt, coordinator)| (*attempt, *coordinator)).collect();
-            works.len() <= 1
+            executions.len() <= 1
         }),
         Property::always("A.3 no two databases disagree", |_, state: &State| {
             let is_undone = |(_, attempt, coordinator): &Part| {
@@ -42,7 +42,7 @@ pub fn promises() -> Vec<Property<ClusterModel>> {
             };
             !state.damage && !state.committed.iter().any(is_undone)
         }),
-        Property::always("V.1 an answer was executed, by the work that counts", |_, state: &State| {
+        Property::always("V.1 an answer was computed by the committed execution", |_, state: &State| {
             state.answers.iter().all(|ending| match ending {
                 ClientOutcome::Answer(answer) => is_computed(state, answer),
                 // No execution computes these outcomes, and none is due: there are more attempts than faults,
@@ -61,7 +61,7 @@ pub fn promises() -> Vec<Property<ClusterModel>> {
         Property::sometimes("a request is answered", |_, state: &State| {
             state.answers.iter().any(|ending| matches!(ending, ClientOutcome::Answer(_)))
         }),
-        Property::sometimes("a second try commits", |_, state: &State| {
+        Property::sometimes("a second attempt commits", |_, state: &State| {
             state.committed.iter().any(|(_, attempt, _)| *attempt > AttemptNumber::FIRST)
         }),
     ]
@@ -86,8 +86,7 @@ fn is_committed(state: &State, answer: &ProcedureResult) -> bool {
     })
 }
 
-/// An execution executed this answer, and if it is recorded, it is that of the committed coordinator: answer
-/// and changes must belong together.
+/// An execution computed this answer, and a recorded answer is that of the committed coordinator.
 fn is_computed(state: &State, answer: &ProcedureResult) -> bool {
     state.executed.iter().any(|(attempt, coordinator)| answer_of(*attempt, *coordinator) == *answer)
         && carriers(state, answer).all(|(attempt, coordinator)| answer_of(attempt, coordinator) == *answer)

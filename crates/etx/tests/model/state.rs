@@ -10,7 +10,7 @@ use jeton_etx::{
 
 use crate::fault::Faults;
 
-pub const SERVERS: u16 = 2;
+pub const SERVERS: usize = 2;
 pub const RESOURCES: u8 = 2;
 
 /// The incarnation of effects without an owner. Incarnations of servers count from 1.
@@ -47,7 +47,7 @@ pub enum What {
     Recovery(RecoveryAction),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub servers: Vec<Server>,
     pub decisions: BTreeMap<AttemptNumber, Decision>,
@@ -77,22 +77,8 @@ pub fn answer_of(attempt: AttemptNumber, coordinator: CoordinatorId) -> Procedur
 
 impl State {
     pub fn new(faults: Faults) -> Self {
-        let server = || Server { incarnation: 1, next_work: 1, work: None, recovery: None };
-        Self {
-            servers: (0..SERVERS).map(|_| server()).collect(),
-            decisions: BTreeMap::new(),
-            branches: BTreeMap::new(),
-            executed: BTreeSet::new(),
-            voted: BTreeSet::new(),
-            committed: BTreeSet::new(),
-            rolled_back: BTreeSet::new(),
-            damage: false,
-            ignored: BTreeSet::new(),
-            in_flight: BTreeSet::new(),
-            answers: BTreeSet::new(),
-            has_sent: false,
-            left: faults,
-        }
+        let server = Server { incarnation: 1, next_work: 1, work: None, recovery: None };
+        Self { servers: vec![server; SERVERS], left: faults, ..Self::default() }
     }
 
     pub fn is_alive(&self, coordinator: CoordinatorId) -> bool {
@@ -140,12 +126,12 @@ impl State {
     pub fn is_idle(&self, number: u16) -> bool {
         let server = &self.servers[usize::from(number)];
         let incarnation = (number, server.incarnation);
-        let at_work = self.branches.iter().any(|((_, _, coordinator), listed)| {
+        let has_open_branch = self.branches.iter().any(|((_, _, coordinator), listed)| {
             *listed == PreparedBranch::Active && (coordinator.server, coordinator.incarnation) == incarnation
         });
         server.work.is_none()
             && server.recovery.is_none()
-            && !at_work
+            && !has_open_branch
             && !self.in_flight.iter().any(|effect| (effect.server, effect.incarnation) == incarnation)
     }
 
@@ -154,7 +140,7 @@ impl State {
         self.branches.iter().any(|(part, listed)| part.0 == resource && *listed == PreparedBranch::Active)
     }
 
-    pub fn want(&mut self, server: u16, steps: impl IntoIterator<Item = What>) {
+    pub fn start(&mut self, server: u16, steps: impl IntoIterator<Item = What>) {
         let incarnation = self.servers[usize::from(server)].incarnation;
         self.in_flight.extend(steps.into_iter().map(|what| Effect { server, incarnation, what }));
     }
@@ -208,15 +194,15 @@ impl State {
         self.branches.retain(|part, listed| !parts.contains(part) || *listed == PreparedBranch::Prepared);
         for (effect, attempt, branch) in broken {
             if !self.is_orphan(&effect) {
-                self.tell(effect.server, attempt, Event::Voted(branch, VoteResult::No));
+                self.deliver(effect.server, attempt, Event::Voted(branch, VoteResult::No));
             }
         }
     }
 
-    pub fn tell(&mut self, server: u16, attempt: AttemptNumber, event: Event) {
+    pub fn deliver(&mut self, server: u16, attempt: AttemptNumber, event: Event) {
         let Some(work) = &mut self.servers[usize::from(server)].work else { return };
         let steps = work.on(attempt, event);
-        self.want(server, steps.into_iter().map(What::Action));
+        self.start(server, steps.into_iter().map(What::Action));
     }
 
     pub fn on_recovery_event(&mut self, server: u16, found: RecoveryEvent) {
@@ -226,6 +212,6 @@ impl State {
         if recovery.has_ended() {
             *slot = None;
         }
-        self.want(server, next.map(What::Recovery));
+        self.start(server, next.map(What::Recovery));
     }
 }

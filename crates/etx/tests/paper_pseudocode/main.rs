@@ -1,27 +1,27 @@
-//! The pseudo-code of the paper to the letter, and where it fails; and which reading of it holds.
+//! Model checking of the pseudocode of the paper and of corrected variants.
 //!
-//! `cargo run -p jeton-etx --example counterexamples` tells how.
+//! `cargo run -p jeton-etx --example counterexamples` prints the counterexamples.
 
 mod paper;
 
-use paper::{Faults, Variant, check, story};
+use paper::{Faults, Variant, check, explain};
 
 const CRASH: Faults = Faults::CRASH;
 const SUSPICION: Faults = Faults { suspicions: 1, ..CRASH };
 const REFUSAL: Faults = Faults { refusals: 1, ..CRASH };
 const HASTE: Faults = Faults { haste: 1, ..CRASH };
 const OUTAGE: Faults = Faults { outages: 1, ..CRASH };
-/// Nobody crashes, but servers get in each other's way.
+/// Competing servers without a crash.
 const RIVALRY: Faults = Faults { suspicions: 1, haste: 1, ..Faults::NONE };
 
-/// A reading violates exactly these properties when there may be these faults.
+/// A variant violates exactly these properties under these faults.
 #[track_caller]
 fn violates(variant: Variant, faults: Faults, expected: &[&str]) {
     let findings = check(variant.with(faults));
     let names: Vec<&str> = findings.violations.iter().map(|property| &property[..3]).collect();
     eprintln!("{} states, violated {names:?}, with {faults:?}", findings.states);
     assert_eq!(names, expected, "{faults:?}");
-    // A model in which nothing is ever delivered, or no try ever follows another, would hold too much.
+    // A model without a delivery, or without a second attempt, would satisfy the properties trivially.
     let is_narrow =
         findings.impossible.iter().any(|example| faults != Faults::NONE || example.contains("deliver"));
     assert!(!is_narrow, "{:?} with {faults:?}", findings.impossible);
@@ -37,7 +37,7 @@ fn with_restart(faults: Faults) -> Faults {
 }
 
 #[test]
-fn every_reading_holds_without_faults() {
+fn every_variant_holds_without_faults() {
     for variant in
         [Variant::LITERAL, Variant::LOOP_FIXED, Variant::REMEMBERING, Variant::SWEPT, Variant::NEW_NAMES]
     {
@@ -45,9 +45,9 @@ fn every_reading_holds_without_faults() {
     }
 }
 
-/// Figure 6 advances only when it has cleaned: sooner or later the cleaning thread spins.
+/// Figure 6 advances only after it has cleaned an attempt, so the cleaning thread spins.
 #[test]
-fn to_the_letter_a_client_waits_for_ever() {
+fn literal_variant_leaves_the_client_waiting() {
     violates(Variant::LITERAL, SUSPICION, &["T.1", "T.2"]);
     let forgiving = Variant { remembers_aborts: true, ..Variant::LITERAL };
     violates(forgiving, SUSPICION, &["T.1", "T.2"]);
@@ -56,9 +56,9 @@ fn to_the_letter_a_client_waits_for_ever() {
     holds(Variant::LITERAL, RIVALRY);
 }
 
-/// A decision to abort overtakes a `Prepare`, and nobody comes back for the branch.
+/// An abort overtakes a `Prepare`, and no server ends the branch.
 #[test]
-fn with_the_loop_fixed_a_branch_stays_prepared() {
+fn fixed_loop_leaves_a_branch_prepared() {
     for faults in [CRASH, SUSPICION, REFUSAL, HASTE, OUTAGE] {
         violates(Variant::LOOP_FIXED, faults, &["T.2"]);
     }
@@ -66,52 +66,52 @@ fn with_the_loop_fixed_a_branch_stays_prepared() {
 }
 
 #[test]
-fn with_databases_that_remember_aborts_all_holds() {
+fn databases_that_remember_aborts_hold() {
     for faults in [CRASH, SUSPICION, REFUSAL, HASTE, OUTAGE] {
         holds(Variant::REMEMBERING, faults);
     }
 }
 
 #[test]
-fn with_a_sweeper_all_holds() {
+fn recovery_holds() {
     for faults in [CRASH, SUSPICION, REFUSAL, HASTE, OUTAGE, RIVALRY] {
         holds(Variant::SWEPT, faults);
     }
 }
 
-/// `regA[j]` says "you" to a server that comes back, whatever it did before; and nobody suspects it.
+/// After a restart the server finds its own name in `regA[j]`, and no server suspects it.
 #[test]
-fn a_server_that_comes_back_under_its_name_commits_twice() {
+fn restart_under_the_same_name_commits_twice() {
     violates(Variant::SWEPT, with_restart(CRASH), &["A.2", "T.1", "T.2", "V.2"]);
-    // It is not the sweeper's fault. Where it is not at work, there is time for one database to commit what the other refuses.
+    // Recovery is not the cause: without it, databases disagree as well.
     violates(Variant::LOOP_FIXED, with_restart(CRASH), &["A.2", "A.3", "T.1", "T.2", "V.2"]);
 }
 
 #[test]
-fn a_server_that_comes_back_under_a_new_name_does_no_harm() {
+fn restart_under_a_new_name_holds() {
     for faults in [CRASH, REFUSAL, HASTE] {
         holds(Variant::NEW_NAMES, with_restart(faults));
     }
 }
 
-/// "No such branch" is what a database also says of a prepared branch whose maker is still connected.
+/// A database also reports a prepared branch as unknown while the session of its owner is open.
 #[test]
-fn a_branch_that_is_unknown_is_not_committed() {
+fn unknown_branch_is_not_committed() {
     let faults = Faults { suspicions: 1, unknown: 1, ..Faults::NONE };
     violates(Variant::SWEPT, faults, &["A.1"]);
     holds(Variant::SWEPT, Faults { unknown: 0, ..faults });
 }
 
 #[test]
-fn a_counterexample_is_told_in_sentences() {
+fn counterexample_is_described_in_sentences() {
     let faults = Faults { suspicions: 1, unknown: 1, ..Faults::NONE };
-    let told = story(Variant::SWEPT.with(faults), "A.1").unwrap();
-    assert_eq!(told.len(), 11, "the shortest way has ten steps: {told:#?}");
-    assert_eq!(told[1], "server 1 gets the request for try 1 and writes itself into regA[1]");
-    assert_eq!(told[9], "the client gets result 1a and delivers it");
+    let sentences = explain(Variant::SWEPT.with(faults), "A.1").unwrap();
+    assert_eq!(sentences.len(), 11, "the shortest path has ten steps: {sentences:#?}");
+    assert_eq!(sentences[1], "server 1 gets the request for attempt 1 and writes itself into regA[1]");
+    assert_eq!(sentences[9], "the client gets result 1a and delivers it");
     assert_eq!(
-        told[10],
-        "so the client has its answer, but database 1 has committed result 1a, database 2 has committed nothing"
+        sentences[10],
+        "so the client has its result, but database 1 has committed result 1a, database 2 has committed nothing"
     );
-    assert_eq!(story(Variant::SWEPT.with(faults), "A.2"), None);
+    assert_eq!(explain(Variant::SWEPT.with(faults), "A.2"), None);
 }

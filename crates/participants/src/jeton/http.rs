@@ -44,13 +44,13 @@ impl Reply {
     }
 
     pub fn detail(&self) -> &str {
-        self.body["detail"].as_str().unwrap_or("without a word")
+        self.body["detail"].as_str().unwrap_or("no detail")
     }
 }
 
 impl Http {
     pub fn new(url: &str, token: Option<&str>, settings: &Settings) -> Result<Self, ResourceError> {
-        const REMEDY: &str = "give a URL such as http://host:6381";
+        const REMEDY: &str = "use a URL such as http://host:6381";
         let wrong = |why: &str| settings.setup(why, REMEDY);
         let rest = url.strip_prefix("http://").ok_or_else(|| wrong("the URL does not begin with http://"))?;
         let address = rest.strip_suffix('/').unwrap_or(rest);
@@ -61,8 +61,7 @@ impl Http {
             return Err(wrong("the URL is not a host and a port, and nothing else"));
         }
         let shown = |token| HeaderValue::try_from(format!("Bearer {token}"));
-        let token =
-            token.map(shown).transpose().map_err(|_| wrong("the token has letters that no token has"))?;
+        let token = token.map(shown).transpose().map_err(|_| wrong("the token has invalid characters"))?;
         let token = token.map(|mut token| {
             token.set_sensitive(true);
             token
@@ -79,10 +78,10 @@ impl Http {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Reply, ResourceError> {
-        settings.in_time(settings.answer_max(), self.ask_patiently(settings, method, path, body)).await
+        settings.in_time(settings.answer_max(), self.send_with_retry(settings, method, path, body)).await
     }
 
-    async fn ask_patiently(
+    async fn send_with_retry(
         &self,
         settings: &Settings,
         method: &str,
@@ -93,7 +92,7 @@ impl Http {
             let mut lease = self.lease(settings).await?;
             let request = self
                 .request(method, path, body)
-                .map_err(|error| settings.setup(error, "give a URL such as http://host:6381"))?;
+                .map_err(|error| settings.setup(error, "use a URL such as http://host:6381"))?;
             match exchange(&mut lease.connection, request).await {
                 Ok(reply) => {
                     lease.give_back();

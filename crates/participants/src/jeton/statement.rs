@@ -64,7 +64,7 @@ impl Statement {
                 _ => return Err(format!("{:?} is not expected here", word.text)),
             };
             if twice {
-                return Err(format!("{} is said twice", word.text));
+                return Err(format!("{} appears twice", word.text));
             }
         }
         Ok(if is_add { Self::Add(Addition { place, amount, min, max }) } else { Self::Get(place) })
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_is_read_as_it_is_meant() {
+    fn statements_are_parsed() {
         let add = |counter: &str, amount, min, max| {
             Ok(Statement::Add(Addition { place: place("stock", counter), amount, min, max }))
         };
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn invalid_statements_are_rejected() {
         let one = [Value::Integer(1)];
         for (statement, parameters) in [
             ("", &[][..]),

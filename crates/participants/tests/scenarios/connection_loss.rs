@@ -60,7 +60,7 @@ pub async fn vote_with_lost_response_is_rolled_back(fixture: &mut Fixture) -> Re
     let mut branch = fixture.own.begin(attempt()).await?;
     fixture.deposit(&mut branch, account).await?;
     let name = branch.name();
-    fixture.proxy.hold_answers();
+    fixture.proxy.hold_responses();
     let voting = tokio::spawn(async move { (branch.vote().await, branch) });
     until!(fixture.is_prepared(&name).await?);
     fixture.proxy.cut();

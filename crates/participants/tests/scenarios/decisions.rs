@@ -84,7 +84,7 @@ pub async fn lost_response_is_looked_up(fixture: &mut Fixture) -> Result<()> {
     let attempt = attempt_at_home();
     let mut branch = fixture.own.begin(attempt).await?;
     fixture.deposit(&mut branch, account).await?;
-    fixture.proxy.hold_answers();
+    fixture.proxy.hold_responses();
     let deciding = tokio::spawn(branch.commit_deciding(b"done"));
     until!(fixture.other.read_decision(attempt.request, AttemptNumber::FIRST).await?.is_some());
     fixture.proxy.cut();

@@ -82,7 +82,7 @@ fn behind_a_network_that_breaks_again_and_again() {
         0 => proxy.cut(),
         // What is asked comes through, the answer does not.
         1 => {
-            proxy.hold_answers();
+            proxy.hold_responses();
             thread::sleep(Duration::from_millis(15));
             proxy.cut();
             proxy.release();

@@ -1,36 +1,36 @@
-//! What the client, the servers and the databases do: figures 2 to 6, line by line.
+//! The steps of the client, the servers and the databases: figures 2 to 6, line by line.
 
 use super::state::{
-    Branch, Cleaning, Client, Coordinator, DATABASES, Decision, Execution, ExecutionResult, Letter, Life,
-    SERVERS, Stage, State, TRIES, Termination,
+    ATTEMPTS, Branch, Cleaning, Client, Coordinator, DATABASES, Decision, Execution, ExecutionResult,
+    Incarnation, Message, SERVERS, Stage, State, Termination,
 };
 use super::variant::Variant;
 
 const ALL: [bool; DATABASES] = [true; DATABASES];
-const NOBODY: [bool; DATABASES] = [false; DATABASES];
+const NONE: [bool; DATABASES] = [false; DATABASES];
 
-/// Something that happens.
+/// A step of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// The client begins.
+    /// The client sends its request.
     Issue,
-    /// The client's time is over.
+    /// The timeout of the client expires.
     Timeout,
-    /// A letter comes.
-    Deliver(Letter),
-    /// A letter comes, and the database takes it badly: it votes no, or does not know what it has prepared.
-    DeliverBadly(Letter),
-    /// A letter of a server that is no more does not come.
-    Lose(Letter),
-    /// A server that owns a try computes it.
+    /// A message arrives.
+    Deliver(Message),
+    /// A message arrives, and the database votes no or reports a prepared branch as unknown.
+    DeliverBadly(Message),
+    /// A message of a crashed server is lost.
+    Lose(Message),
+    /// The owner of an attempt computes it.
     Compute(u8),
     /// A server that has the votes writes `regD`.
     Write(u8),
-    /// A cleaning thread begins a round because of this server.
-    Suspect(u8, Life),
-    /// A cleaning thread goes on to the next try.
+    /// A cleaning thread begins a round for this suspect.
+    Suspect(u8, Incarnation),
+    /// A cleaning thread continues with the next attempt.
     Walk(u8),
-    /// Somebody finds a prepared branch, by database and try.
+    /// Recovery finds a prepared branch, by database and attempt.
     Sweep(usize, u8),
     Crash(u8),
     Restart(u8),
@@ -38,32 +38,32 @@ pub enum Action {
 }
 
 impl Variant {
-    /// What a server calls itself in `regA`.
-    pub fn name(&self, life: Life) -> Life {
-        if self.new_names { life } else { Life { number: 1, ..life } }
+    /// The name of a server in `regA`.
+    pub fn name(&self, incarnation: Incarnation) -> Incarnation {
+        if self.new_names { incarnation } else { Incarnation { number: 1, ..incarnation } }
     }
 
-    /// Whether somebody of this name has crashed and is not back.
-    pub fn is_dead(&self, state: &State, name: Life) -> bool {
+    /// Whether the server with this name has crashed and has not restarted under it.
+    pub fn is_dead(&self, state: &State, name: Incarnation) -> bool {
         let server = state.server(name.server);
-        !server.is_up || self.name(state.life(name.server)) != name
+        !server.is_up || self.name(state.incarnation(name.server)) != name
     }
 
     pub fn apply(&self, state: &mut State, action: Action) {
         match action {
-            Action::Issue => ask_first(state),
-            Action::Timeout => ask_all(state),
-            Action::Deliver(letter) => {
-                state.letters.remove(&letter);
-                self.deliver(state, letter);
+            Action::Issue => send_first(state),
+            Action::Timeout => send_to_all(state),
+            Action::Deliver(message) => {
+                state.messages.remove(&message);
+                self.deliver(state, message);
             }
-            Action::DeliverBadly(letter) => {
-                state.letters.remove(&letter);
-                deliver_badly(state, letter);
+            Action::DeliverBadly(message) => {
+                state.messages.remove(&message);
+                deliver_with_fault(state, message);
             }
-            Action::Lose(letter) => {
-                state.letters.remove(&letter);
-                if let Letter::Prepare { to, computed, .. } = letter {
+            Action::Lose(message) => {
+                state.messages.remove(&message);
+                if let Message::Prepare { to, computed, .. } = message {
                     drop_branch(state, to, computed);
                 }
             }
@@ -85,50 +85,50 @@ impl Variant {
             Action::Crash(server) => crash(state, server),
             Action::Restart(server) => {
                 state.left.restarts -= 1;
-                let life = state.server(server).life + 1;
-                *state.server_mut(server) = Coordinator::new(life);
+                let incarnation = state.server(server).incarnation + 1;
+                *state.server_mut(server) = Coordinator::new(incarnation);
             }
             Action::Outage(database) => outage(state, database),
         }
     }
 
-    fn deliver(&self, state: &mut State, letter: Letter) {
-        match letter {
-            Letter::Request { to, attempt, .. } => self.take_request(state, to, attempt),
-            Letter::Prepare { from, to, computed } => {
+    fn deliver(&self, state: &mut State, message: Message) {
+        match message {
+            Message::Request { to, attempt, .. } => self.take_request(state, to, attempt),
+            Message::Prepare { from, to, computed } => {
                 let is_refused = state.databases[to].remembered.contains(&computed.attempt);
                 if is_refused {
                     drop_branch(state, to, computed);
                 }
                 vote(state, from, to, computed);
             }
-            Letter::Decide { from, to, attempt, decision } => {
+            Message::Decide { from, to, attempt, decision } => {
                 self.terminate_branch(state, to, attempt, decision, Some(from));
                 acknowledge(state, from, to, attempt);
             }
             // Figure 2, lines 4 and 7 to 10.
-            Letter::Result { attempt, decision, .. } => {
+            Message::Result { attempt, decision, .. } => {
                 if attempt != state.client.attempt {
                     return;
                 }
-                state.letters.retain(|letter| !matches!(letter, Letter::Result { .. }));
+                state.messages.retain(|message| !matches!(message, Message::Result { .. }));
                 match decision {
                     Decision::Commit(computed) => state.client.stage = Stage::Delivered(computed),
                     Decision::Abort => {
                         state.client = Client { attempt: attempt + 1, stage: Stage::Begin };
-                        ask_first(state);
+                        send_first(state);
                     }
                 }
             }
-            Letter::Ready { from, to } => ready(state, from, to),
+            Message::Ready { from, to } => ready(state, from, to),
         }
     }
 
     /// Figure 5, lines 2 to 7.
     fn take_request(&self, state: &mut State, server: u8, attempt: u8) {
-        let from = state.life(server);
+        let from = state.incarnation(server);
         if let Some(computed) = state.server(server).decision {
-            state.send(Letter::Result { from, attempt, decision: Decision::Commit(computed) });
+            state.send(Message::Result { from, attempt, decision: Decision::Commit(computed) });
             return;
         }
         let this = self.name(from);
@@ -138,9 +138,9 @@ impl Variant {
         }
     }
 
-    /// Figure 6, from line 5 on, up to the next try that has to be cleaned.
-    fn walk(&self, state: &mut State, server: u8, of: Life, mut attempt: u8) {
-        let from = state.life(server);
+    /// Figure 6, from line 5 on, up to the next attempt to clean.
+    fn walk(&self, state: &mut State, server: u8, of: Incarnation, mut attempt: u8) {
+        let from = state.incarnation(server);
         state.server_mut(server).cleaning = loop {
             match state.claims.get(&attempt) {
                 None => break Cleaning::Idle,
@@ -157,22 +157,22 @@ impl Variant {
         };
     }
 
-    /// Whether a round of cleaning would do anything.
-    pub fn is_worth(&self, state: &State, server: u8, of: Life) -> bool {
+    /// Whether a round of cleaning has an effect.
+    pub fn is_worth(&self, state: &State, server: u8, of: Incarnation) -> bool {
         let clist = &state.server(server).clist;
-        let is_open = |(attempt, owner): (&u8, &Life)| *owner == of && !clist.contains(attempt);
+        let is_open = |(attempt, owner): (&u8, &Incarnation)| *owner == of && !clist.contains(attempt);
         let would_spin = !self.advances_always && state.claims.contains_key(&1);
         would_spin || state.claims.iter().any(is_open)
     }
 
-    /// Figure 3, line 8, on an XA engine. `by` is the server that asks; the sweeper asks for none.
+    /// Figure 3, line 8, on an XA engine. `by` is the server that sent the decision; `None` for recovery.
     fn terminate_branch(
         &self,
         state: &mut State,
         database: usize,
         attempt: u8,
         decision: Decision,
-        by: Option<Life>,
+        by: Option<Incarnation>,
     ) {
         let database = &mut state.databases[database];
         if decision == Decision::Abort && self.remembers_aborts {
@@ -181,7 +181,7 @@ impl Variant {
         let Some(Branch { computed, maker, is_prepared }) = database.branches.get(&attempt).copied() else {
             return;
         };
-        // What is prepared can be ended by anybody. What is at work is unknown to all but its own connection, which can roll it back.
+        // Any connection can end a prepared branch. Only its own connection can end an open one.
         let is_own = self.remembers_aborts || by == Some(maker);
         match decision {
             Decision::Commit(_) if is_prepared => {
@@ -201,41 +201,41 @@ impl Variant {
 }
 
 /// Figure 2, line 2.
-fn ask_first(state: &mut State) {
+fn send_first(state: &mut State) {
     let attempt = state.client.attempt;
     state.client.stage = Stage::First;
-    if attempt <= TRIES {
-        state.send(Letter::Request { to: 0, attempt, again: false });
+    if attempt <= ATTEMPTS {
+        state.send(Message::Request { to: 0, attempt, again: false });
     }
 }
 
 /// Figure 2, line 6.
-fn ask_all(state: &mut State) {
+fn send_to_all(state: &mut State) {
     let attempt = state.client.attempt;
     state.client.stage = Stage::Any;
     for to in 0..SERVERS {
-        state.send(Letter::Request { to, attempt, again: true });
+        state.send(Message::Request { to, attempt, again: true });
     }
 }
 
-/// Figure 5, lines 8 and 9: computes, and asks for votes.
+/// Figure 5, lines 8 and 9: computes, and requests the votes.
 fn compute(state: &mut State, server: u8) {
     let Execution::Claimed(attempt) = state.server(server).execution else { return };
-    let from = state.life(server);
+    let from = state.incarnation(server);
     let run = state.runs.entry(attempt).or_default();
     *run += 1;
     let computed = ExecutionResult { attempt, run: *run };
     for to in 0..DATABASES {
         let branch = Branch { computed, maker: from, is_prepared: false };
-        // If there is a branch of that name already, the database refuses another.
+        // The database refuses a second branch of the same name.
         state.databases[to].branches.entry(attempt).or_insert(branch);
-        state.send(Letter::Prepare { from, to, computed });
+        state.send(Message::Prepare { from, to, computed });
     }
-    state.server_mut(server).execution = Execution::Voting { computed, replied: NOBODY, yes: NOBODY };
+    state.server_mut(server).execution = Execution::Voting { computed, replied: NONE, yes: NONE };
 }
 
-/// Figure 3, line 6: yes if the work is there. The vote is heard by whoever still waits for it.
-fn vote(state: &mut State, from: Life, to: usize, computed: ExecutionResult) {
+/// Figure 3, line 6: yes if the branch exists. A server that still waits receives the vote.
+fn vote(state: &mut State, from: Incarnation, to: usize, computed: ExecutionResult) {
     let database = &mut state.databases[to];
     let branch = database.branches.get_mut(&computed.attempt).filter(|branch| branch.computed == computed);
     let is_yes = match branch {
@@ -249,10 +249,10 @@ fn vote(state: &mut State, from: Life, to: usize, computed: ExecutionResult) {
             false
         }
     };
-    hear_vote(state, from, to, computed, is_yes);
+    receive_vote(state, from, to, computed, is_yes);
 }
 
-fn hear_vote(state: &mut State, from: Life, to: usize, computed: ExecutionResult, is_yes: bool) {
+fn receive_vote(state: &mut State, from: Incarnation, to: usize, computed: ExecutionResult, is_yes: bool) {
     if !state.is_alive(from) {
         return;
     }
@@ -264,30 +264,30 @@ fn hear_vote(state: &mut State, from: Life, to: usize, computed: ExecutionResult
     }
 }
 
-/// Figure 5, lines 10 and 11: writes what came of the votes, and obeys what stands.
+/// Figure 5, lines 10 and 11: writes the outcome of the votes, and carries out the recorded decision.
 fn write(state: &mut State, server: u8) {
     let Execution::Voting { computed, yes, .. } = state.server(server).execution else { return };
-    let wanted = if yes == ALL { Decision::Commit(computed) } else { Decision::Abort };
-    let decision = *state.decisions.entry(computed.attempt).or_insert(wanted);
-    let termination = terminate(state, state.life(server), computed.attempt, decision);
+    let proposed = if yes == ALL { Decision::Commit(computed) } else { Decision::Abort };
+    let decision = *state.decisions.entry(computed.attempt).or_insert(proposed);
+    let termination = terminate(state, state.incarnation(server), computed.attempt, decision);
     state.server_mut(server).execution = Execution::Terminating(termination);
 }
 
 /// Figure 4, `terminate`, line 3.
-fn terminate(state: &mut State, from: Life, attempt: u8, decision: Decision) -> Termination {
+fn terminate(state: &mut State, from: Incarnation, attempt: u8, decision: Decision) -> Termination {
     for to in 0..DATABASES {
-        state.send(Letter::Decide { from, to, attempt, decision });
+        state.send(Message::Decide { from, to, attempt, decision });
     }
-    Termination { attempt, decision, acked: NOBODY, replied: NOBODY }
+    Termination { attempt, decision, acked: NONE, replied: NONE }
 }
 
 /// A database has acknowledged a decision.
-fn acknowledge(state: &mut State, from: Life, database: usize, attempt: u8) {
+fn acknowledge(state: &mut State, from: Incarnation, database: usize, attempt: u8) {
     if !state.is_alive(from) {
         return;
     }
     let server = state.server(from.server).clone();
-    let answered = |mut termination: Termination| {
+    let replied = |mut termination: Termination| {
         termination.acked[database] = true;
         termination.replied[database] = true;
         termination
@@ -295,39 +295,43 @@ fn acknowledge(state: &mut State, from: Life, database: usize, attempt: u8) {
     if let Execution::Terminating(termination) = server.execution
         && termination.attempt == attempt
     {
-        go_on_executing(state, from, answered(termination));
+        continue_execution(state, from, replied(termination));
     }
     if let Cleaning::Terminating { of, termination } = server.cleaning
         && termination.attempt == attempt
     {
-        go_on_cleaning(state, from, of, answered(termination));
+        continue_cleaning(state, from, of, replied(termination));
     }
 }
 
-/// A database says that it has come back. Whoever waits for it takes that for an answer; otherwise it means nothing.
+/// A database has restarted. A server that waits for it takes that for a reply.
 fn ready(state: &mut State, database: usize, to: u8) {
-    let from = state.life(to);
+    let from = state.incarnation(to);
     let server = state.server(to).clone();
-    let answered = |mut termination: Termination| {
+    let replied = |mut termination: Termination| {
         termination.replied[database] = true;
         termination
     };
     match server.execution {
-        // A vote that came before it counts.
+        // An earlier vote counts.
         Execution::Voting { computed, mut replied, yes } => {
             replied[database] = true;
             state.server_mut(to).execution = Execution::Voting { computed, replied, yes };
         }
-        Execution::Terminating(termination) => go_on_executing(state, from, answered(termination)),
+        Execution::Terminating(termination) => continue_execution(state, from, replied(termination)),
         Execution::Idle | Execution::Claimed(_) => {}
     }
     if let Cleaning::Terminating { of, termination } = server.cleaning {
-        go_on_cleaning(state, from, of, answered(termination));
+        continue_cleaning(state, from, of, replied(termination));
     }
 }
 
-/// Figure 4, `terminate`, lines 4 to 7: again, if all have answered and not all have acknowledged.
-fn go_on(state: &mut State, from: Life, termination: Termination) -> Option<Termination> {
+/// Figure 4, `terminate`, lines 4 to 7: sends again if all have replied and not all have acknowledged.
+fn continue_termination(
+    state: &mut State,
+    from: Incarnation,
+    termination: Termination,
+) -> Option<Termination> {
     let Termination { attempt, decision, acked, replied } = termination;
     if replied != ALL {
         return Some(termination);
@@ -336,15 +340,15 @@ fn go_on(state: &mut State, from: Life, termination: Termination) -> Option<Term
         let again = terminate(state, from, attempt, decision);
         return Some(Termination { acked, ..again });
     }
-    // An answer about a try that the client has left behind is thrown away there.
+    // The client ignores results of earlier attempts.
     if state.client.attempt == attempt && state.delivered().is_none() {
-        state.send(Letter::Result { from, attempt, decision });
+        state.send(Message::Result { from, attempt, decision });
     }
     None
 }
 
-fn go_on_executing(state: &mut State, from: Life, termination: Termination) {
-    let next = go_on(state, from, termination);
+fn continue_execution(state: &mut State, from: Incarnation, termination: Termination) {
+    let next = continue_termination(state, from, termination);
     let server = state.server_mut(from.server);
     server.execution = next.map_or(Execution::Idle, Execution::Terminating);
     if let (None, Decision::Commit(computed)) = (next, termination.decision) {
@@ -352,8 +356,8 @@ fn go_on_executing(state: &mut State, from: Life, termination: Termination) {
     }
 }
 
-fn go_on_cleaning(state: &mut State, from: Life, of: Life, termination: Termination) {
-    let next = go_on(state, from, termination);
+fn continue_cleaning(state: &mut State, from: Incarnation, of: Incarnation, termination: Termination) {
+    let next = continue_termination(state, from, termination);
     let server = state.server_mut(from.server);
     server.cleaning = match next {
         Some(termination) => Cleaning::Terminating { of, termination },
@@ -364,48 +368,48 @@ fn go_on_cleaning(state: &mut State, from: Life, of: Life, termination: Terminat
     };
 }
 
-fn deliver_badly(state: &mut State, letter: Letter) {
-    match letter {
-        Letter::Prepare { from, to, computed } => {
+fn deliver_with_fault(state: &mut State, message: Message) {
+    match message {
+        Message::Prepare { from, to, computed } => {
             state.left.refusals -= 1;
             drop_branch(state, to, computed);
             state.databases[to].aborted.insert(computed);
-            hear_vote(state, from, to, computed, false);
+            receive_vote(state, from, to, computed, false);
         }
-        Letter::Decide { from, to, attempt, .. } => {
+        Message::Decide { from, to, attempt, .. } => {
             state.left.unknown -= 1;
             acknowledge(state, from, to, attempt);
         }
-        Letter::Request { .. } | Letter::Result { .. } | Letter::Ready { .. } => {}
+        Message::Request { .. } | Message::Result { .. } | Message::Ready { .. } => {}
     }
 }
 
-/// The work is gone with its connection.
+/// A branch that is not prepared is lost with its connection.
 fn drop_branch(state: &mut State, database: usize, computed: ExecutionResult) {
     state.databases[database].branches.retain(|_, branch| branch.computed != computed || branch.is_prepared);
 }
 
-/// A server is no more, and neither are its connections. A `Prepare` that is on its way may be faster than the end of its connection.
+/// A server crashes with its connections. A `Prepare` in flight may arrive before the connection ends.
 fn crash(state: &mut State, number: u8) {
     state.left.crashes -= 1;
-    let life = state.life(number);
-    let State { letters, databases, servers, .. } = state;
-    letters.retain(|letter| !letter.is_to_server(number));
+    let incarnation = state.incarnation(number);
+    let State { messages, databases, servers, .. } = state;
+    messages.retain(|message| !message.is_to_server(number));
     for (to, database) in databases.iter_mut().enumerate() {
         database.branches.retain(|_, branch| {
-            let prepare = Letter::Prepare { from: life, to, computed: branch.computed };
-            branch.is_prepared || branch.maker != life || letters.contains(&prepare)
+            let prepare = Message::Prepare { from: incarnation, to, computed: branch.computed };
+            branch.is_prepared || branch.maker != incarnation || messages.contains(&prepare)
         });
     }
-    servers[usize::from(number)] = Coordinator { is_up: false, ..Coordinator::new(life.number) };
+    servers[usize::from(number)] = Coordinator { is_up: false, ..Coordinator::new(incarnation.number) };
 }
 
-/// A database crashes and comes back. Figure 3, line 2.
+/// A database crashes and restarts. Figure 3, line 2.
 fn outage(state: &mut State, database: usize) {
     state.left.outages -= 1;
-    state.letters.retain(|letter| !letter.is_to_database(database));
+    state.messages.retain(|message| !message.is_to_database(database));
     state.databases[database].branches.retain(|_, branch| branch.is_prepared);
     for to in 0..SERVERS {
-        state.send(Letter::Ready { from: database, to });
+        state.send(Message::Ready { from: database, to });
     }
 }

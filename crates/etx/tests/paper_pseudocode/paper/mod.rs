@@ -1,14 +1,8 @@
-//! The figures of the paper as they are printed, in a world in which everything may be late and some things fail.
+//! A model of the pseudocode in Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication*
+//! (HPL-2000-46), figures 2 to 6: one client, one request.
 //!
-//! Frølund and Guerraoui, *Implementing e-Transactions with Asynchronous Replication* (HPL-2000-46), figures 2 to 6: one client, one request. Registers are
-//! atomic. Messages are reliable and come in any order; those of a server that crashed come, or do not. What a database says to a server comes with the deed.
-//!
-//! - [`variant`]: what is read differently from the print, and how many faults there may be.
-//! - [`state`]: the client, the servers with their two threads, the databases, the registers, the letters on their way.
-//! - [`figures`]: what each of them does.
-//! - [`model`]: all of it for the checker, and what must hold.
-//! - [`path`]: the shortest way to where something does not hold.
-//! - [`words`]: a path through it, in sentences.
+//! Registers are atomic. Messages are reliable and arrive in any order; those of a crashed server may be lost. A reply of a
+//! database arrives together with the effect.
 
 mod figures;
 mod labels;
@@ -21,17 +15,17 @@ use stateright::{Checker, Expectation, Model};
 
 pub use variant::{Faults, Variant};
 
-/// What the checker found.
+/// The result of a check.
 pub struct Findings {
-    /// How many states there are.
+    /// The number of states.
     pub states: usize,
-    /// What does not hold, in order.
+    /// The violated properties, in order.
     pub violations: Vec<&'static str>,
-    /// What must be possible, or else the model is too narrow to say anything, and is not.
+    /// The reachability examples that were not found: the model is too narrow.
     pub impossible: Vec<&'static str>,
 }
 
-/// Looks at every state that there is.
+/// Checks all states.
 pub fn check(variant: Variant) -> Findings {
     let checker = variant.checker().spawn_bfs().join();
     let found = checker.discoveries();
@@ -49,7 +43,7 @@ pub fn check(variant: Variant) -> Findings {
     findings
 }
 
-/// The shortest way to see that a property does not hold, in sentences; none if it holds.
-pub fn story(variant: Variant, property: &str) -> Option<Vec<String>> {
-    path::shortest(&variant, property).map(|path| labels::story(&variant, property, &path))
+/// The shortest counterexample of a property in sentences; `None` if the property holds.
+pub fn explain(variant: Variant, property: &str) -> Option<Vec<String>> {
+    path::shortest(&variant, property).map(|path| labels::explain(&variant, property, &path))
 }

@@ -1,7 +1,7 @@
-//! The figures for the checker: what can happen next, and what must hold.
+//! The figures for the checker: the possible steps and the properties.
 //!
-//! What must happen at last is checked where nothing fair can happen any more: faults are limited in number, so every path comes to such a place,
-//! but for threads that spin.
+//! Liveness is checked in states without a fair step. Faults are limited, so every path reaches such a state, except for
+//! threads that spin.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +9,23 @@ use stateright::{Model, Property};
 
 use super::figures::Action;
 use super::state::{
-    Cleaning, DATABASES, Decision, Execution, ExecutionResult, Letter, SERVERS, Stage, State,
+    Cleaning, DATABASES, Decision, Execution, ExecutionResult, Message, SERVERS, Stage, State,
 };
 use super::variant::Variant;
 
 impl Variant {
-    /// What happens sooner or later, unless something else comes first.
+    /// The steps that happen eventually, unless another step prevents them.
     fn fair(&self, state: &State) -> Vec<Action> {
         let mut actions = Vec::new();
         if state.client.stage == Stage::Begin {
             actions.push(Action::Issue);
         }
-        for letter in &state.letters {
-            if can_come(state, letter) {
-                actions.push(Action::Deliver(*letter));
+        for message in &state.messages {
+            if can_arrive(state, message) {
+                actions.push(Action::Deliver(*message));
             }
-            if state.is_orphan(letter) {
-                actions.push(Action::Lose(*letter));
+            if state.is_orphan(message) {
+                actions.push(Action::Lose(*message));
             }
         }
         for number in 0..SERVERS {
@@ -34,7 +34,7 @@ impl Variant {
         if self.sweeps && state.servers.iter().any(|server| server.is_up) {
             actions.extend(self.sweepable(state).map(|(database, attempt)| Action::Sweep(database, attempt)));
         }
-        // The client's time is over when the server that it asked is down, or when nothing else happens. Earlier is haste.
+        // The client times out if its server is down or nothing else happens. An earlier timeout is haste.
         let is_waiting = state.client.stage == Stage::First;
         if is_waiting && (!state.server(0).is_up || actions.is_empty()) {
             actions.push(Action::Timeout);
@@ -63,7 +63,7 @@ impl Variant {
         }
     }
 
-    /// The prepared branches whose outcome stands, or whose maker is dead.
+    /// The prepared branches that have a decision, or whose owner has crashed.
     fn sweepable<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, u8)> + 'a {
         state.databases.iter().enumerate().flat_map(move |(number, database)| {
             let prepared = database.branches.iter().filter(|(_, branch)| branch.is_prepared);
@@ -76,16 +76,16 @@ impl Variant {
         })
     }
 
-    /// What need not happen.
+    /// The faults that can happen.
     fn faults(&self, state: &State, actions: &mut Vec<Action>) {
         let left = state.left;
         if left.haste > 0 && state.client.stage == Stage::First {
             actions.push(Action::Timeout);
         }
-        for letter in &state.letters {
-            let can_go_wrong = match letter {
-                Letter::Prepare { .. } => left.refusals > 0,
-                Letter::Decide { from, to, attempt, decision: Decision::Commit(_) } => {
+        for message in &state.messages {
+            let can_fail = match message {
+                Message::Prepare { .. } => left.refusals > 0,
+                Message::Decide { from, to, attempt, decision: Decision::Commit(_) } => {
                     let branch = state.databases[*to].branches.get(attempt);
                     let is_hidden = branch.is_some_and(|branch| {
                         branch.is_prepared && branch.maker != *from && state.is_alive(branch.maker)
@@ -94,8 +94,8 @@ impl Variant {
                 }
                 _ => false,
             };
-            if can_go_wrong {
-                actions.push(Action::DeliverBadly(*letter));
+            if can_fail {
+                actions.push(Action::DeliverBadly(*message));
             }
         }
         for number in 0..SERVERS {
@@ -106,8 +106,8 @@ impl Variant {
             if left.restarts > 0 && !server.is_up {
                 actions.push(Action::Restart(number));
             }
-            let others = (0..SERVERS).filter(|other| *other != number).map(|other| state.life(other));
-            for name in others.map(|life| self.name(life)) {
+            let others = (0..SERVERS).filter(|other| *other != number).map(|other| state.incarnation(other));
+            for name in others.map(|incarnation| self.name(incarnation)) {
                 let can_suspect = left.suspicions > 0 && server.is_up && server.cleaning == Cleaning::Idle;
                 if can_suspect && !self.is_dead(state, name) && self.is_worth(state, number, name) {
                     actions.push(Action::Suspect(number, name));
@@ -119,16 +119,16 @@ impl Variant {
         }
     }
 
-    /// Whether all has come to rest: nothing fair can change anything any more.
+    /// Whether no fair step is left.
     fn is_at_rest(&self, state: &State) -> bool {
         !state.is_cut() && self.fair(state).is_empty()
     }
 }
 
-/// A request is taken when the execution thread is free; everything else at once.
-fn can_come(state: &State, letter: &Letter) -> bool {
-    match letter {
-        Letter::Request { to, .. } => state.server(*to).execution == Execution::Idle,
+/// A request waits for the execution thread; all other messages are received at once.
+fn can_arrive(state: &State, message: &Message) -> bool {
+    match message {
+        Message::Request { to, .. } => state.server(*to).execution == Execution::Idle,
         _ => true,
     }
 }
@@ -149,7 +149,7 @@ impl Model for Variant {
         if state.is_cut() {
             return;
         }
-        // What happens anyway comes first: of ways equally long, the one whose faults are late is told. And it is no fault.
+        // Fair steps first, so that of the shortest paths the one with late faults is found.
         let mut faults = Vec::new();
         self.faults(state, &mut faults);
         actions.extend(self.fair(state));
@@ -177,7 +177,7 @@ impl Model for Variant {
                     !branches.any(|branch| branch.is_prepared) || !variant.is_at_rest(state)
                 },
             ),
-            Property::always("A.1 what is delivered is committed everywhere", |_, state: &State| {
+            Property::always("A.1 a delivered result is committed everywhere", |_, state: &State| {
                 let Some(computed) = state.delivered() else { return true };
                 state.databases.iter().all(|database| database.committed.contains(&computed))
             }),
@@ -189,7 +189,7 @@ impl Model for Variant {
                     |computed| state.databases.iter().any(|database| database.aborted.contains(&computed));
                 !committed(state).any(is_aborted)
             }),
-            Property::always("V.1 what is delivered was computed", |_, state: &State| {
+            Property::always("V.1 a delivered result was computed", |_, state: &State| {
                 let Some(ExecutionResult { attempt, run }) = state.delivered() else { return true };
                 state.runs.get(&attempt).is_some_and(|runs| (1..=*runs).contains(&run))
             }),
@@ -198,7 +198,7 @@ impl Model for Variant {
                     .all(|computed| state.databases.iter().all(|database| database.voted.contains(&computed)))
             }),
             Property::sometimes("a result is delivered", |_, state: &State| state.delivered().is_some()),
-            Property::sometimes("a second try commits", |_, state: &State| {
+            Property::sometimes("a second attempt commits", |_, state: &State| {
                 committed(state).any(|computed| computed.attempt > 1)
             }),
         ]

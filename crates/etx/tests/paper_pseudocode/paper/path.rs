@@ -1,4 +1,4 @@
-//! The shortest way to where a property does not hold. The checker tells the last that it comes upon.
+//! The shortest path to a violation. The checker itself reports the last violation that it finds.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,10 +8,10 @@ use super::figures::Action;
 use super::state::State;
 use super::variant::Variant;
 
-/// The steps on a way: what happened, and what was so before it. The last is where it ends, where nothing happened.
+/// Each state with the action that leaves it; `None` for the last.
 pub type Path = Vec<(State, Option<Action>)>;
 
-/// Looks at all states, nearest first.
+/// Searches all states breadth first.
 pub fn shortest(variant: &Variant, property: &str) -> Option<Path> {
     let condition = variant.property(find(variant, property)?).condition;
     let mut reached: HashMap<State, Option<(State, Action)>> = HashMap::new();
@@ -19,7 +19,7 @@ pub fn shortest(variant: &Variant, property: &str) -> Option<Path> {
     reached.extend(waiting.iter().map(|state| (state.clone(), None)));
     while let Some(state) = waiting.pop_front() {
         if !condition(variant, &state) {
-            return Some(way(&reached, state));
+            return Some(path_to(&reached, state));
         }
         let mut actions = Vec::new();
         variant.actions(&state, &mut actions);
@@ -34,12 +34,12 @@ pub fn shortest(variant: &Variant, property: &str) -> Option<Path> {
     None
 }
 
-/// The property with this name, which may be the paper's.
+/// The property whose name begins with `name`.
 fn find(variant: &Variant, name: &str) -> Option<&'static str> {
     variant.properties().into_iter().map(|property| property.name).find(|full| full.starts_with(name))
 }
 
-fn way(reached: &HashMap<State, Option<(State, Action)>>, end: State) -> Path {
+fn path_to(reached: &HashMap<State, Option<(State, Action)>>, end: State) -> Path {
     let mut path = vec![(end.clone(), None)];
     let mut at = &end;
     while let Some(Some((before, action))) = reached.get(at) {

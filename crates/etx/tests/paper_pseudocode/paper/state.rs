@@ -1,4 +1,4 @@
-//! What there is at a moment.
+//! The state of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use super::variant::Faults;
 
 pub const SERVERS: u8 = 2;
 pub const DATABASES: usize = 2;
-/// The client is watched up to this try. Longer runs are cut.
-pub const TRIES: u8 = 4;
+/// Limit of attempts; longer runs are cut.
+pub const ATTEMPTS: u8 = 4;
 
-/// A result: which computation of which try made it. The paper has one for each try, for it has no server that computes a try twice.
+/// A result, by attempt and computation. In the paper no attempt is computed twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExecutionResult {
     pub attempt: u8,
@@ -23,9 +23,9 @@ pub enum Decision {
     Commit(ExecutionResult),
 }
 
-/// A server in one of its lives.
+/// An incarnation of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Life {
+pub struct Incarnation {
     pub server: u8,
     pub number: u8,
 }
@@ -38,13 +38,14 @@ pub struct State {
     pub client: Client,
     pub servers: Vec<Coordinator>,
     pub databases: Vec<Database>,
-    /// `regA`: who works on a try. With [`Variant::new_names`](super::Variant::new_names) off, all lives of a server are called by the first.
-    pub claims: BTreeMap<u8, Life>,
-    /// `regD`: what became of a try.
+    /// `regA`: the owner of an attempt. Without [`Variant::new_names`](super::Variant::new_names), all incarnations of a
+    /// server have the name of the first.
+    pub claims: BTreeMap<u8, Incarnation>,
+    /// `regD`: the decision of an attempt.
     pub decisions: BTreeMap<u8, Decision>,
-    /// How often each try was computed.
+    /// The number of computations of each attempt.
     pub runs: BTreeMap<u8, u8>,
-    pub letters: BTreeSet<Letter>,
+    pub messages: BTreeSet<Message>,
     pub left: Faults,
 }
 
@@ -54,23 +55,21 @@ pub struct Client {
     pub stage: Stage,
 }
 
-/// Where the client is in figure 2.
+/// The position of the client in figure 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// At the beginning.
     Begin,
-    /// Waiting for the first server, up to a time (line 4).
+    /// Waiting for the first server, with a timeout (line 4).
     First,
-    /// Waiting for any server, without end (line 7).
+    /// Waiting for any server, without a timeout (line 7).
     Any,
-    /// At the end.
     Delivered(ExecutionResult),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Coordinator {
     pub is_up: bool,
-    pub life: u8,
+    pub incarnation: u8,
     /// The variable `decision` of figure 5, as far as it matters: the result that was committed.
     pub decision: Option<ExecutionResult>,
     pub execution: Execution,
@@ -97,10 +96,10 @@ pub enum Cleaning {
     /// Between rounds.
     Idle,
     /// About to read `regA[j]` (line 5).
-    Walking { of: Life, attempt: u8 },
+    Walking { of: Incarnation, attempt: u8 },
     /// In `terminate` (line 8).
-    Terminating { of: Life, termination: Termination },
-    /// In the loop of line 5, with this try for ever.
+    Terminating { of: Incarnation, termination: Termination },
+    /// In the loop of line 5, without progress.
     Spinning(u8),
 }
 
@@ -109,67 +108,67 @@ pub enum Cleaning {
 pub struct Termination {
     pub attempt: u8,
     pub decision: Decision,
-    /// Who has ever acknowledged.
+    /// The databases that have acknowledged.
     pub acked: Flags,
-    /// Who has answered since the decision was last sent, by `AckDecide` or `Ready`.
+    /// The databases that have replied to the last send, by `AckDecide` or `Ready`.
     pub replied: Flags,
 }
 
-/// Figure 3, with the branches of an XA engine: they are known by the number of the try, and forgotten when they have ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// Figure 3, with the branches of an XA engine, which forgets a branch after its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Database {
     pub branches: BTreeMap<u8, Branch>,
-    /// What it voted yes for.
+    /// Results with a yes vote.
     pub voted: BTreeSet<ExecutionResult>,
     pub committed: BTreeSet<ExecutionResult>,
-    /// What it voted no for, or rolled back after a yes.
+    /// Results with a no vote, or rolled back after a yes vote.
     pub aborted: BTreeSet<ExecutionResult>,
-    /// The tries that it was told to abort; only if it [remembers](super::Variant::remembers_aborts).
+    /// Aborted attempts, with [`Variant::remembers_aborts`](super::Variant::remembers_aborts).
     pub remembered: BTreeSet<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Branch {
     pub computed: ExecutionResult,
-    pub maker: Life,
+    pub maker: Incarnation,
     pub is_prepared: bool,
 }
 
-/// A message on its way.
+/// A message in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Letter {
-    /// `again` if it was sent to all.
+pub enum Message {
+    /// `again`: sent to all servers.
     Request {
         to: u8,
         attempt: u8,
         again: bool,
     },
-    /// The work is named by its try; the computation tells the checker whose connection it is.
+    /// The name of a branch is its attempt; `computed` identifies the connection.
     Prepare {
-        from: Life,
+        from: Incarnation,
         to: usize,
         computed: ExecutionResult,
     },
     Decide {
-        from: Life,
+        from: Incarnation,
         to: usize,
         attempt: u8,
         decision: Decision,
     },
     Result {
-        from: Life,
+        from: Incarnation,
         attempt: u8,
         decision: Decision,
     },
-    /// A database has come back.
+    /// A database has restarted.
     Ready {
         from: usize,
         to: u8,
     },
 }
 
-impl Letter {
-    pub fn sender(&self) -> Option<Life> {
+impl Message {
+    pub fn sender(&self) -> Option<Incarnation> {
         match self {
             Self::Prepare { from, .. } | Self::Decide { from, .. } | Self::Result { from, .. } => Some(*from),
             Self::Request { .. } | Self::Ready { .. } => None,
@@ -186,10 +185,10 @@ impl Letter {
 }
 
 impl Coordinator {
-    pub fn new(life: u8) -> Self {
+    pub fn new(incarnation: u8) -> Self {
         Self {
             is_up: true,
-            life,
+            incarnation,
             decision: None,
             execution: Execution::Idle,
             cleaning: Cleaning::Idle,
@@ -200,21 +199,14 @@ impl Coordinator {
 
 impl State {
     pub fn new(faults: Faults) -> Self {
-        let database = || Database {
-            branches: BTreeMap::new(),
-            voted: BTreeSet::new(),
-            committed: BTreeSet::new(),
-            aborted: BTreeSet::new(),
-            remembered: BTreeSet::new(),
-        };
         Self {
             client: Client { attempt: 1, stage: Stage::Begin },
-            servers: (0..SERVERS).map(|_| Coordinator::new(1)).collect(),
-            databases: (0..DATABASES).map(|_| database()).collect(),
+            servers: vec![Coordinator::new(1); SERVERS.into()],
+            databases: vec![Database::default(); DATABASES],
             claims: BTreeMap::new(),
             decisions: BTreeMap::new(),
             runs: BTreeMap::new(),
-            letters: BTreeSet::new(),
+            messages: BTreeSet::new(),
             left: faults,
         }
     }
@@ -227,18 +219,18 @@ impl State {
         &mut self.servers[usize::from(number)]
     }
 
-    /// The life that a server is in, or was in when it crashed.
-    pub fn life(&self, server: u8) -> Life {
-        Life { server, number: self.server(server).life }
+    /// The current or last incarnation of a server.
+    pub fn incarnation(&self, server: u8) -> Incarnation {
+        Incarnation { server, number: self.server(server).incarnation }
     }
 
-    pub fn is_alive(&self, life: Life) -> bool {
-        self.server(life.server).is_up && self.life(life.server) == life
+    pub fn is_alive(&self, incarnation: Incarnation) -> bool {
+        self.server(incarnation.server).is_up && self.incarnation(incarnation.server) == incarnation
     }
 
-    /// Whether its sender is no more. Then it may come or not.
-    pub fn is_orphan(&self, letter: &Letter) -> bool {
-        letter.sender().is_some_and(|sender| !self.is_alive(sender))
+    /// Whether its sender has crashed: it may be lost.
+    pub fn is_orphan(&self, message: &Message) -> bool {
+        message.sender().is_some_and(|sender| !self.is_alive(sender))
     }
 
     pub fn delivered(&self) -> Option<ExecutionResult> {
@@ -248,16 +240,16 @@ impl State {
         }
     }
 
-    /// Whether the client has gone further than we look.
+    /// Whether the run is longer than the model follows.
     pub fn is_cut(&self) -> bool {
-        self.client.attempt > TRIES
+        self.client.attempt > ATTEMPTS
     }
 
-    /// Sends a letter, unless it is to a server that is down.
-    pub fn send(&mut self, letter: Letter) {
-        let is_down = (0..SERVERS).any(|server| letter.is_to_server(server) && !self.server(server).is_up);
+    /// Sends a message, unless its recipient is a crashed server.
+    pub fn send(&mut self, message: Message) {
+        let is_down = (0..SERVERS).any(|server| message.is_to_server(server) && !self.server(server).is_up);
         if !is_down {
-            self.letters.insert(letter);
+            self.messages.insert(message);
         }
     }
 }

@@ -1,48 +1,46 @@
-//! How the figures are read, and what may go wrong.
+//! Interpretations of the figures, and limits of faults.
 
-/// How many of each fault there may be.
+/// The limit of each kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// A server crashes.
     pub crashes: u8,
-    /// A server that crashed comes back. The figures do not say how; the paper leaves it out.
+    /// A crashed server restarts. The paper does not define how.
     pub restarts: u8,
-    /// A server is suspected that has not crashed.
+    /// A running server is suspected.
     pub suspicions: u8,
     /// A database votes no.
     pub refusals: u8,
-    /// The client asks all servers before it has to.
+    /// The client sends to all servers early.
     pub haste: u8,
-    /// A database says that it does not know a prepared branch, because whoever made it is still connected.
+    /// A database reports a prepared branch as unknown, because the session of its owner is open.
     pub unknown: u8,
-    /// A database crashes and comes back: what is not prepared is lost, and so is what was on its way to it.
+    /// A database crashes and restarts: branches that are not prepared, and messages to it, are lost.
     pub outages: u8,
 }
 
 impl Faults {
-    /// All goes well.
     pub const NONE: Self =
         Self { crashes: 0, restarts: 0, suspicions: 0, refusals: 0, haste: 0, unknown: 0, outages: 0 };
-    /// A server crashes.
     pub const CRASH: Self = Self { crashes: 1, ..Self::NONE };
 }
 
-/// A reading of the figures, and a limit to the faults.
+/// An interpretation of the figures with its faults.
 #[derive(Debug, Clone, Copy)]
 pub struct Variant {
     pub faults: Faults,
-    /// Figure 6, line 10: the cleaning thread goes on to the next try in any case, not only when it has cleaned this one.
+    /// Figure 6, line 10: the cleaning thread always advances, not only after it has cleaned an attempt.
     pub advances_always: bool,
-    /// A database remembers what it was told to abort, also when it had never heard of it. None that speaks XA does.
+    /// A database remembers aborts of branches that it has never seen. No XA engine does.
     pub remembers_aborts: bool,
-    /// Prepared branches are looked for, again and again, and ended as it stands in the register of their try.
+    /// Recovery lists prepared branches periodically and ends them by the recorded decision.
     pub sweeps: bool,
-    /// A server that comes back has another name than before.
+    /// A server restarts under a new name.
     pub new_names: bool,
 }
 
 impl Variant {
-    /// To the letter.
+    /// The figures as printed.
     pub const LITERAL: Self = Self {
         faults: Faults::NONE,
         advances_always: false,
@@ -50,16 +48,16 @@ impl Variant {
         sweeps: false,
         new_names: false,
     };
-    /// With a cleaning thread that gets on.
+    /// The cleaning thread advances.
     pub const LOOP_FIXED: Self = Self { advances_always: true, ..Self::LITERAL };
-    /// With databases as the paper must have thought of them.
+    /// Databases as the paper assumes them.
     pub const REMEMBERING: Self = Self { remembers_aborts: true, ..Self::LOOP_FIXED };
-    /// With databases as they are, and a sweeper.
+    /// Databases as they are, with recovery.
     pub const SWEPT: Self = Self { sweeps: true, ..Self::LOOP_FIXED };
-    /// And with servers that have a new name in each life.
+    /// Recovery, and a new name for each incarnation of a server.
     pub const NEW_NAMES: Self = Self { new_names: true, ..Self::SWEPT };
 
-    /// The same reading with these faults.
+    /// The same interpretation with these faults.
     pub const fn with(self, faults: Faults) -> Self {
         Self { faults, ..self }
     }
