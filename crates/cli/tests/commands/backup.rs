@@ -44,7 +44,7 @@ fn a_running_server_is_asked_for_the_copy_and_goes_on() {
     other.must(&["add", "home", "7"]);
     let wrong = server.run(&["backup", "wrong", "--data", "other/data"]);
     assert_eq!(wrong.code, Some(1));
-    has(&wrong.err, &["this server has its store in", "other/data"]);
+    has(&wrong.err, &["the store of this server is in", "other/data"]);
     // Without a server there is no copy.
     let unreachable = server.run(&["backup", "wrong", "--data", "data", "--http", "127.0.0.1:1"]);
     assert_eq!(unreachable.code, Some(1));
