@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use jeton_wal::disk::RealDisk;
 use jeton_register::embedded::{EmbeddedRegisters, Options};
 use jeton_register_raft::{Durability, Member, RaftRegisters, Secret, Settings};
+use jeton_wal::disk::RealDisk;
 
 /// Maximum time for three members to elect a leader.
 const PATIENCE: Duration = Duration::from_secs(60);

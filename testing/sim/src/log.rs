@@ -17,6 +17,9 @@ use jeton_wal::{
     PendingFlush, Reservation, Slot,
 };
 
+/// Entries of a partition with their slots.
+type Entries = Vec<(Slot, Vec<u8>)>;
+
 /// An entry that was appended.
 #[derive(Debug, Clone)]
 pub struct ObservedWrite {
@@ -116,7 +119,7 @@ impl SimLog {
     }
 
     /// The durable entries of all partitions that are not trimmed, and the range of each.
-    pub fn durable(&self) -> Result<Vec<(Extent, Vec<(Slot, Vec<u8>)>)>, Error> {
+    pub fn durable(&self) -> Result<Vec<(Extent, Entries)>, Error> {
         let inner = self.inner();
         let extents = PartitionId::all().map(|partition| inner.journal.extent(LogId(partition.0)));
         let mut all: Vec<_> =
