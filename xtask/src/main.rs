@@ -2,6 +2,7 @@
 
 mod bench;
 mod deny;
+mod dist;
 mod faults;
 mod fuzz;
 mod machine;
@@ -52,6 +53,7 @@ const COMMANDS: &[Entry] = &[
         "kill servers and databases under a bank, and audit it: `faults [minutes]`",
         Run::WithArguments(faults::faults),
     ),
+    ("dist", "build the release binary, with its symbols in a file beside it", Run::Alone(dist::dist)),
     ("deny", "check licences and security advisories (needs cargo-deny)", Run::Alone(deny::deny)),
     ("help", "list the commands", Run::Alone(help)),
 ];

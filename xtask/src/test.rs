@@ -58,6 +58,7 @@ fn loom() -> Result<()> {
         ["test", "--release", "--target-dir", "target/loom", "-p", "forgetful-filter", "--test", "loom"];
     run(cargo(&test)
         .env("RUSTFLAGS", flags)
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
         // Loom advises 2 or 3: that finds most bugs, and without a bound the search does not end.
         .env("LOOM_MAX_PREEMPTIONS", "3"))
 }
