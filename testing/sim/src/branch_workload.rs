@@ -1,4 +1,4 @@
-//! What whoever runs transactions does in a step: holds a branch, decides, and settles it, again and again and out of order.
+//! The workload of transaction coordinators: each step prepares, decides or ends a branch, with retries and out of order.
 
 use jeton_core::{Addition, Branch, BranchName, BranchOutcome};
 use jeton_engine::{BranchRequest, BranchResponse, EngineError};
@@ -10,47 +10,47 @@ use crate::rng::Rng;
 use crate::simulation::{Call, CallKind, Simulation};
 use crate::violation::Checked;
 
-/// So many may be held at a time: more would leave nothing to do for others.
+/// Maximum number of prepared branches. More would leave no counters for the other clients.
 const OPEN_MAX: usize = 5;
 
 impl Simulation {
     /// Holds a new branch, or asks again, or settles one.
-    pub(crate) fn branch_out(&mut self, chance: &mut Rng) {
+    pub(crate) fn branch_out(&mut self, rng: &mut Rng) {
         let open = self.model.branches.iter().filter(|one| !one.ended).count();
-        let choice = chance.below(6);
+        let choice = rng.below(6);
         if choice < 2 && open < OPEN_MAX {
-            self.new_branch(chance);
+            self.new_branch(rng);
         } else if !self.model.branches.is_empty() {
             let all = self.model.branches.len();
             // Rather a late one; those that ended long ago are asked for again too.
-            let from = if chance.one_in(4) { 0 } else { all.saturating_sub(OPEN_MAX) };
-            let branch = chance.within(from as u64, all as u64 - 1) as usize;
+            let from = if rng.one_in(4) { 0 } else { all.saturating_sub(OPEN_MAX) };
+            let branch = rng.within(from as u64, all as u64 - 1) as usize;
             if choice == 5 {
-                self.ask_branch(branch, None, chance);
+                self.ask_branch(branch, None, rng);
             } else {
-                self.end_branch(branch, chance);
+                self.end_branch(branch, rng);
             }
         }
     }
 
-    fn new_branch(&mut self, chance: &mut Rng) {
+    fn new_branch(&mut self, rng: &mut Rng) {
         let made: Vec<u32> =
             (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
         if made.is_empty() {
             return;
         }
-        let cells = client::cells(&self.model.secret, *chance.pick(&made));
-        let first = chance.pick(&cells).clone();
+        let cells = client::cells(&self.model.secret, *rng.pick(&made));
+        let first = rng.pick(&cells).clone();
         let of_row: Vec<_> = cells.into_iter().filter(|cell| cell.partition() == first.partition()).collect();
         let mut additions = Vec::new();
-        for _ in 0..chance.within(1, 3) {
-            let cell = chance.pick(&of_row).clone();
+        for _ in 0..rng.within(1, 3) {
+            let cell = rng.pick(&of_row).clone();
             additions.push(if client::is_add_only(&cell) {
-                Addition { cell, delta: chance.below(100) as i64, min: None, max: None }
+                Addition { cell, delta: rng.below(100) as i64, min: None, max: None }
             } else {
-                let min = (!chance.one_in(3)).then(|| chance.below(20) as i64 - 15);
-                let max = (!chance.one_in(3)).then(|| 10 + chance.below(60) as i64);
-                Addition { cell, delta: chance.below(60) as i64 - 30, min, max }
+                let min = (!rng.one_in(3)).then(|| rng.below(20) as i64 - 15);
+                let max = (!rng.one_in(3)).then(|| 10 + rng.below(60) as i64);
+                Addition { cell, delta: rng.below(60) as i64 - 30, min, max }
             });
         }
         let number = self.model.branches.len();
@@ -60,23 +60,23 @@ impl Simulation {
         self.note(format!("new branch {number}: {branch:?}"));
         self.model.branches.push(BranchModel::new(branch, first.partition()));
         self.stats.count("branch");
-        if chance.one_in(8) {
+        if rng.one_in(8) {
             self.note(format!("what was to hold branch {number} is lost, or late"));
         } else {
-            self.ask_branch(number, None, chance);
+            self.ask_branch(number, None, rng);
         }
     }
 
     /// Decides how a branch ends, if that is not decided, and asks for it.
-    pub(crate) fn end_branch(&mut self, branch: usize, chance: &mut Rng) {
+    pub(crate) fn end_branch(&mut self, branch: usize, rng: &mut Rng) {
         let one = &mut self.model.branches[branch];
-        let commit = one.voted && !chance.one_in(3);
+        let commit = one.voted && !rng.one_in(3);
         let ending =
             *one.decided.get_or_insert(if commit { BranchOutcome::Commit } else { BranchOutcome::Abort });
-        self.ask_branch(branch, Some(ending), chance);
+        self.ask_branch(branch, Some(ending), rng);
     }
 
-    fn ask_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, chance: &mut Rng) {
+    fn ask_branch(&mut self, branch: usize, ending: Option<BranchOutcome>, rng: &mut Rng) {
         let one = &self.model.branches[branch];
         let what = match ending {
             None => BranchRequest::Prepare(one.branch.clone()),
@@ -92,7 +92,7 @@ impl Simulation {
             "ask of branch {branch}: {}",
             ending.map_or("hold".into(), |how| format!("{how:?}"))
         ));
-        if chance.one_in(12) {
+        if rng.one_in(12) {
             self.note(format!("the answer about branch {branch} will be lost"));
         } else {
             self.calls.push(Call { what: CallKind::Branch { branch, ending }, answer });

@@ -1,4 +1,4 @@
-//! The command line: one seed told in full, or many seeds until one fails.
+//! The command line: one seed with its whole history, or many seeds until one fails.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub struct Args {
     /// Run these seeds, the last one not: 0..1000.
     #[arg(long, value_parser = read_range, conflicts_with_all = ["count", "from"])]
     seeds: Option<Range<u64>>,
-    /// Run so many seeds.
+    /// Number of seeds to run.
     #[arg(long, default_value_t = 1000)]
     count: u64,
     /// The first of them.
@@ -105,14 +105,14 @@ impl Args {
         if self.verbose {
             print_lines(&outcome);
         }
-        println!("{}", outcome.told.stats);
+        println!("{}", outcome.log.stats);
         match &outcome.violation {
             Some(violation) => {
                 println!("seed {}: {violation}", script.seed);
                 ExitCode::FAILURE
             }
             None => {
-                println!("seed {}: every promise was kept (history {:016x})", script.seed, outcome.told.hash);
+                println!("seed {}: every promise was kept (history {:016x})", script.seed, outcome.log.hash);
                 ExitCode::SUCCESS
             }
         }
@@ -137,7 +137,7 @@ impl Args {
         }
     }
 
-    /// Tells of a failure as shortly as it can be told.
+    /// Prints the shortest history that fails.
     fn report(&self, script: &RunSpec, outcome: Outcome) -> ExitCode {
         if let Some(violation) = &outcome.violation {
             println!("seed {}: {violation}", script.seed);
@@ -174,7 +174,7 @@ fn wrong(why: &str) -> ExitCode {
 }
 
 fn print_lines(outcome: &Outcome) {
-    for (step, line) in &outcome.told.lines {
+    for (step, line) in &outcome.log.lines {
         match *step {
             u64::MAX => println!(" end  {line}"),
             step => println!("{step:4}  {line}"),

@@ -46,21 +46,21 @@ fn cell(secret: &Secret, table: u32, row: &str, column: &str) -> Cell {
 
 impl Client {
     /// A client.
-    pub fn new(number: usize, chance: &mut Rng) -> Self {
-        let behind = if chance.one_in(3) { chance.below(4_000) } else { chance.below(20) };
-        Self { name: format!("c{number}"), lossy: chance.one_in(3), behind, ..Self::default() }
+    pub fn new(number: usize, rng: &mut Rng) -> Self {
+        let behind = if rng.one_in(3) { rng.below(4_000) } else { rng.below(20) };
+        Self { name: format!("c{number}"), lossy: rng.one_in(3), behind, ..Self::default() }
     }
 
     /// An id for a new operation. `number` is of no other operation, `wall` the machine's wall clock in milliseconds.
-    pub fn id(&mut self, table: u32, formats: Formats, number: u64, wall: u64, chance: &mut Rng) -> OpId {
+    pub fn id(&mut self, table: u32, formats: Formats, number: u64, wall: u64, rng: &mut Rng) -> OpId {
         let taken: Vec<Format> = formats.iter().collect();
         // Some clients do not know what the table takes.
-        let format = if chance.one_in(60) { *chance.pick(&Format::ALL) } else { *chance.pick(&taken) };
+        let format = if rng.one_in(60) { *rng.pick(&Format::ALL) } else { *rng.pick(&taken) };
         // Some are dated in the future, and some so long ago that they are late.
-        let dated = match chance.below(24) {
-            0 => wall + chance.below(6_000),
-            1 => wall.saturating_sub(chance.below(700_000)),
-            _ => wall.saturating_sub(self.behind + chance.below(30)),
+        let dated = match rng.below(24) {
+            0 => wall + rng.below(6_000),
+            1 => wall.saturating_sub(rng.below(700_000)),
+            _ => wall.saturating_sub(self.behind + rng.below(30)),
         };
         let id = match format {
             Format::Uuid7 => OpId::uuid7(u128::from(dated) << 80 | 7 << 76 | 0b10 << 62 | u128::from(number)),
@@ -69,22 +69,20 @@ impl Client {
             Format::Opaque => OpId::opaque(format!("o{number}").as_bytes()),
             Format::Sequenced => {
                 let (epoch, seq) = self.sessions.entry(table).or_insert((1, 0));
-                match chance.below(40) {
+                match rng.below(40) {
                     0 | 1 => (*epoch, *seq) = (*epoch + 1, 0),
                     2 => *seq += 200,
                     // One that takes the time for its epoch, by a clock that is ahead.
-                    3 if chance.one_in(4) => {
-                        (*epoch, *seq) = ((*epoch + 1).max(wall + chance.below(6_000)), 0)
-                    }
+                    3 if rng.one_in(4) => (*epoch, *seq) = ((*epoch + 1).max(wall + rng.below(6_000)), 0),
                     _ => {}
                 }
                 *seq += 1;
                 let (epoch, seq) = (*epoch, *seq);
                 // A life of the client that is over, but does not know it yet. Its numbers are its own.
-                let stale = epoch > 1 && chance.one_in(12);
+                let stale = epoch > 1 && rng.one_in(12);
                 let (epoch, seq) = if stale { (epoch - 1, 1_000_000 + number) } else { (epoch, seq) };
-                // Somebody who would use up all epochs at once.
-                let epoch = if chance.one_in(40) { u64::MAX - number } else { epoch };
+                // A client that would use up all epochs at once.
+                let epoch = if rng.one_in(40) { u64::MAX - number } else { epoch };
                 OpId::sequenced(&self.name, epoch, seq)
             }
         };
@@ -93,68 +91,63 @@ impl Client {
 }
 
 /// A new operation on a row of a table. `wall` is the machine's wall clock in milliseconds.
-pub fn operation(
-    secret: &Secret,
-    table: u32,
-    (id, wall): (Option<OpId>, u64),
-    chance: &mut Rng,
-) -> Operation {
-    let add_only = chance.below(10) < 6;
+pub fn operation(secret: &Secret, table: u32, (id, wall): (Option<OpId>, u64), rng: &mut Rng) -> Operation {
+    let add_only = rng.below(10) < 6;
     let rows: &[&str] = if add_only { &ADD_ONLY_ROWS } else { &MIXED_ROWS };
-    let row = *chance.pick(rows);
-    let count = if chance.one_in(5) { chance.within(2, 4) } else { 1 };
+    let row = *rng.pick(rows);
+    let count = if rng.one_in(5) { rng.within(2, 4) } else { 1 };
     let mut changes = Vec::new();
     for _ in 0..count {
-        let change = if add_only { Change::Add(chance.below(100) as i64) } else { mixed(wall, chance) };
-        let column = *chance.pick(&COLUMNS);
+        let change = if add_only { Change::Add(rng.below(100) as i64) } else { mixed(wall, rng) };
+        let column = *rng.pick(&COLUMNS);
         changes.push((cell(secret, table, row, column), change));
     }
     Operation::batch(id, changes).expect("the operations here are within all limits")
 }
 
-fn mixed(wall: u64, chance: &mut Rng) -> Change {
-    match chance.below(24) {
-        0..4 => Change::Add(chance.below(200) as i64 - 100),
+fn mixed(wall: u64, rng: &mut Rng) -> Change {
+    match rng.below(24) {
+        0..4 => Change::Add(rng.below(200) as i64 - 100),
         4..10 => {
-            let delta = chance.below(60) as i64 - 30;
-            let min = (!chance.one_in(4)).then(|| chance.below(20) as i64 - 10);
-            let max = (!chance.one_in(4)).then(|| 10 + chance.below(60) as i64);
+            let delta = rng.below(60) as i64 - 30;
+            let min = (!rng.one_in(4)).then(|| rng.below(20) as i64 - 10);
+            let max = (!rng.one_in(4)).then(|| 10 + rng.below(60) as i64);
             Change::AddWithin { delta, min, max }
         }
-        10 | 11 => Change::Set(chance.below(100) as i64),
+        10 | 11 => Change::Set(rng.below(100) as i64),
         12 => Change::Reset,
         13 => Change::Delete,
         14 => {
-            let most = if chance.one_in(4) { 1_500 } else { 300 };
-            Change::Put(vec![chance.draw() as u8; chance.below(most) as usize].into())
+            let most = if rng.one_in(4) { 1_500 } else { 300 };
+            Change::Put(vec![rng.draw() as u8; rng.below(most) as usize].into())
         }
-        15 => Change::Check(match chance.below(4) {
+        15 => Change::Check(match rng.below(4) {
             0 => Check::Absent,
             1 => Check::Present,
-            2 => Check::ExpiresWithin { min: 0, max: *chance.pick(&[wall + 2_000, u64::MAX - 1]) },
-            _ => Check::Holds(Value::Counter(chance.below(10) as i64)),
+            2 => Check::ExpiresWithin { min: 0, max: *rng.pick(&[wall + 2_000, u64::MAX - 1]) },
+            _ => Check::Holds(Value::Counter(rng.below(10) as i64)),
         }),
-        16 => Change::Add(*chance.pick(&[i64::MAX, i64::MIN, i64::MAX - 5])),
+        16 => Change::Add(*rng.pick(&[i64::MAX, i64::MIN, i64::MAX - 5])),
         17..21 => {
-            let soon = *chance.pick(&[300, 3_000, 60_000]);
-            Change::Expire(match chance.below(8) {
+            let soon = *rng.pick(&[300, 3_000, 60_000]);
+            Change::Expire(match rng.below(8) {
                 0 => None,
-                1 => Some(wall.saturating_sub(chance.below(1_000))),
-                2 => Some(u64::MAX - chance.below(2)),
-                _ => Some(wall + chance.below(soon)),
+                1 => Some(wall.saturating_sub(rng.below(1_000))),
+                2 => Some(u64::MAX - rng.below(2)),
+                _ => Some(wall + rng.below(soon)),
             })
         }
         _ => {
-            let most = if chance.one_in(6) { 2_000 } else { 4 };
-            Change::Append(vec![*chance.pick(b"07-x"); chance.below(most) as usize].into())
+            let most = if rng.one_in(6) { 2_000 } else { 4 };
+            Change::Append(vec![*rng.pick(b"07-x"); rng.below(most) as usize].into())
         }
     }
 }
 
 /// Another payload for the same id, in the same row.
-pub fn other_payload(operation: &Operation, chance: &mut Rng) -> Operation {
+pub fn other_payload(operation: &Operation, rng: &mut Rng) -> Operation {
     let mut changes: Vec<(Cell, Change)> = operation.changes().cloned().collect();
-    let at = chance.index(changes.len());
+    let at = rng.index(changes.len());
     let change = &mut changes[at].1;
     *change = match change {
         Change::Add(delta) if *delta < 1_000 => Change::Add(delta.saturating_add(1)),

@@ -17,7 +17,7 @@ pub enum Event {
     /// The log takes a frame, or brings it to the disk.
     Flush,
     /// The log works on its files.
-    Errand,
+    SegmentTask,
     /// Something that a shard handed out is stored.
     Keep,
     /// The filters are stored, by a step.
@@ -54,22 +54,22 @@ pub enum Event {
     Flip,
     /// The value store comes back older than it was, after a crash.
     RollBack,
-    /// Somebody who was the owner of a partition long ago writes to its log.
+    /// A former owner of a partition writes to its log.
     Sleeper,
 }
 
 impl Event {
     /// Draws what happens.
-    pub fn draw(profile: &Profile, chance: &mut Rng) -> Self {
+    pub fn draw(profile: &Profile, rng: &mut Rng) -> Self {
         let rough = profile.rough;
         let when = |condition: bool, weight: u32| if condition { weight } else { 0 };
-        chance.weighted(&[
+        rng.weighted(&[
             (60, Self::Send),
             (profile.bursts, Self::Burst),
             (14, Self::Read),
             (2 * rough, Self::Impatience),
             (45, Self::Flush),
-            (8, Self::Errand),
+            (8, Self::SegmentTask),
             (22, Self::Keep),
             (4, Self::Filters),
             (2, Self::Checkpoint),

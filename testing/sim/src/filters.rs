@@ -71,7 +71,7 @@ impl Filters {
         &mut self,
         doors: &[mpsc::Sender<Message>],
         catalog: &Catalog,
-        keeper: &mut Checkpointer<SimLog, SimValues, FaultDisk>,
+        checkpointer: &mut Checkpointer<SimLog, SimValues, FaultDisk>,
     ) -> Option<Result<&'static str, CheckpointError>> {
         let (next, done) = match std::mem::take(self) {
             Self::Idle => (Self::Marks(Replies::ask(doors, false)?), "filters: marks asked for"),
@@ -80,7 +80,7 @@ impl Filters {
                     *self = Self::Marks(replies);
                     return None;
                 }
-                let version = match keeper.write_filters(catalog) {
+                let version = match checkpointer.write_filters(catalog) {
                     Ok(version) => version,
                     Err(error) => return Some(Err(error)),
                 };
@@ -97,7 +97,7 @@ impl Filters {
                 (Self::Store(version, slots), "filters: durable")
             }
             Self::Store(version, slots) => {
-                if let Err(error) = keeper.commit_filters(version.clone(), &slots) {
+                if let Err(error) = checkpointer.commit_filters(version.clone(), &slots) {
                     *self = Self::Store(version, slots);
                     return Some(Err(error));
                 }

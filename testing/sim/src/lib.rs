@@ -1,14 +1,14 @@
 //! The seeded simulator: a machine whose disk tears, fills up and forgets, whose clocks leap, and whose power fails at any
-//! operation, running the code that the server runs; and clients that retry, duplicate and lose their patience.
+//! operation, running the code that the server runs; and clients that retry, duplicate and time out.
 //!
 //! One number, the seed, decides everything, so that what failed once fails again. Real are: the log, the rows, the id index, the
-//! shards and their workers, the keeper, recovery, the filters. Stand-ins are: the disk ([`FaultDisk`]), the value store
+//! shards and their workers, the checkpointer, recovery, the filters. Stand-ins are: the disk ([`FaultDisk`]), the value store
 //! ([`values`], because the real one knows real files only), the threads (steps of a scheduler) and the clocks.
 //!
 //! ```text
 //! jeton-sim                              a thousand seeds
 //! jeton-sim --seeds 0..50000             many more
-//! jeton-sim --seed 17 --verbose          one seed, told in full
+//! jeton-sim --seed 17 --verbose          one seed, with its whole history
 //! jeton-sim --mutation list              bugs that can be planted, with --features mutations
 //! ```
 //!

@@ -15,48 +15,48 @@ use crate::violation::{Checked, Violation};
 
 impl Simulation {
     /// Lets an event happen.
-    pub(crate) fn perform(&mut self, event: Event, chance: &mut Rng) -> Checked {
+    pub(crate) fn perform(&mut self, event: Event, rng: &mut Rng) -> Checked {
         if self.life.is_none() {
-            return self.recover(chance);
+            return self.recover(rng);
         }
         match event {
-            Event::Send => self.send_something(chance),
+            Event::Send => self.send_something(rng),
             Event::Burst => {
-                for _ in 0..chance.within(3, 12) {
-                    self.send_something(chance);
+                for _ in 0..rng.within(3, 12) {
+                    self.send_something(rng);
                 }
             }
-            Event::Read => self.read_something(chance),
-            Event::Impatience => self.lose_patience(chance)?,
+            Event::Read => self.read_something(rng),
+            Event::Impatience => self.time_out(rng)?,
             Event::Flush
-            | Event::Errand
+            | Event::SegmentTask
             | Event::Keep
             | Event::Filters
             | Event::Checkpoint
             | Event::Merge
             | Event::Expire => {
-                self.work(event, chance);
+                self.work(event, rng);
             }
-            Event::Timestamp => self.pass(chance.within(1, 400)),
+            Event::Timestamp => self.pass(rng.within(1, 400)),
             Event::Age => {
-                let millis = *chance.pick(&[1_000, 5_000, 30_000, 70_000, 200_000, 700_000]);
-                self.pass(millis + chance.below(1_000));
+                let millis = *rng.pick(&[1_000, 5_000, 30_000, 70_000, 200_000, 700_000]);
+                self.pass(millis + rng.below(1_000));
             }
             Event::WallStep => {
-                let step = *chance.pick(&[-3_600_000, -90_000, -2_000, -200, 200, 2_000, 90_000, 3_600_000]);
+                let step = *rng.pick(&[-3_600_000, -90_000, -2_000, -200, 200, 2_000, 90_000, 3_600_000]);
                 self.note(format!("the wall clock is set by {step} ms"));
                 self.clock.step_wall(step);
             }
-            Event::Settings => self.change_settings(chance),
-            Event::Limit => self.limit(chance),
+            Event::Settings => self.change_settings(rng),
+            Event::Limit => self.limit(rng),
             Event::Relief => self.relieve(),
             Event::FailSoon => {
-                let nth = chance.within(1, 12);
-                let kind = *chance.pick(&[ErrorKind::StorageFull, ErrorKind::StorageFull, ErrorKind::Other]);
+                let nth = rng.within(1, 12);
+                let kind = *rng.pick(&[ErrorKind::StorageFull, ErrorKind::StorageFull, ErrorKind::Other]);
                 self.limited = true;
                 self.note(format!("operation {nth} of the disk from now fails: {kind}"));
                 self.disk.fail_at(nth, kind);
-                self.values.set_keep_torn(chance.one_in(2));
+                self.values.set_keep_torn(rng.one_in(2));
             }
             Event::SyncFails => {
                 self.note("syncs fail".into());
@@ -64,23 +64,23 @@ impl Simulation {
                 self.disk.set_sync_failing(true);
             }
             Event::DieSoon => {
-                let nth = chance.within(1, 30);
+                let nth = rng.within(1, 30);
                 self.note(format!("the power fails during operation {nth} of the disk from now"));
                 self.disk.die_at(nth);
-                self.values.set_keep_torn(chance.one_in(2));
+                self.values.set_keep_torn(rng.one_in(2));
             }
             Event::Crash => {
                 self.note("the power fails".into());
-                self.crash(chance)?;
+                self.crash(rng)?;
             }
-            Event::Restart => self.restart(chance)?,
-            Event::Flip => self.flip(chance),
+            Event::Restart => self.restart(rng)?,
+            Event::Flip => self.flip(rng),
             Event::RollBack => {
                 self.note("the power fails, and the value store comes back older".into());
-                self.rolled_back |= self.values.roll_back(chance.within(1, 4) as usize);
-                self.crash(chance)?;
+                self.rolled_back |= self.values.roll_back(rng.within(1, 4) as usize);
+                self.crash(rng)?;
             }
-            Event::Sleeper => self.sleeper(chance)?,
+            Event::Sleeper => self.sleeper(rng)?,
         }
         Ok(())
     }
@@ -91,11 +91,11 @@ impl Simulation {
     }
 
     /// Work that the engine's own threads do.
-    fn work(&mut self, event: Event, chance: &mut Rng) {
+    fn work(&mut self, event: Event, rng: &mut Rng) {
         let Some(life) = &mut self.life else { return };
-        let told = match event {
+        let note = match event {
             Event::Flush => {
-                let all = chance.one_in(4);
+                let all = rng.one_in(4);
                 if all {
                     life.log.flush();
                     Some("the log is flushed".to_owned())
@@ -103,7 +103,7 @@ impl Simulation {
                     life.log.flush_step().then(|| "the log is flushed by a step".to_owned())
                 }
             }
-            Event::Errand => life.log.segment_step().then(|| "the log works on its files".to_owned()),
+            Event::SegmentTask => life.log.segment_step().then(|| "the log works on its files".to_owned()),
             Event::Keep | Event::Filters => {
                 let done = if event == Event::Keep { life.keep_step() } else { life.filters_step() };
                 done.map(|done| match done {
@@ -115,35 +115,35 @@ impl Simulation {
                 life.health.demand_checkpoint();
                 Some("a checkpoint is demanded".into())
             }
-            Event::Merge => match life.merge(chance.within(50, 4_000)) {
+            Event::Merge => match life.merge(rng.within(50, 4_000)) {
                 Ok(more) => Some(format!("runs are merged{}", if more { ", with more to do" } else { "" })),
                 Err(error) => Some(format!("cannot merge: {error}")),
             },
             Event::Expire => {
                 let (eras, generations) = life.expire();
                 if eras.as_ref().is_ok_and(|eras| *eras > 0) {
-                    self.stats.count("era let go");
+                    self.stats.count("era dropped");
                 }
-                let told = |error: &dyn std::fmt::Display| format!("cannot be dropped: {error}");
-                let eras = eras.map_or_else(|error| told(&error), |eras| eras.to_string());
+                let note = |error: &dyn std::fmt::Display| format!("cannot be dropped: {error}");
+                let eras = eras.map_or_else(|error| note(&error), |eras| eras.to_string());
                 let generations =
-                    generations.map_or_else(|error| told(&error), |dropped| dropped.to_string());
+                    generations.map_or_else(|error| note(&error), |dropped| dropped.to_string());
                 Some(format!("dropped: eras {eras}, generations {generations}"))
             }
             _ => None,
         };
-        if let Some(told) = told {
-            self.note(told);
+        if let Some(note) = note {
+            self.note(note);
         }
     }
 
-    fn change_settings(&mut self, chance: &mut Rng) {
-        let at = chance.index(self.model.tables.len());
+    fn change_settings(&mut self, rng: &mut Rng) {
+        let at = rng.index(self.model.tables.len());
         let table = &mut self.model.tables[at];
         let (Some(life), true) = (&mut self.life, table.made) else { return };
-        let next = scenario::changed(&table.settings, chance, self.profile.tight);
+        let next = scenario::changed(&table.settings, rng, self.profile.tight);
         table.admit(&next);
-        let told = match life.set_table(&table.name, next.clone()) {
+        let note = match life.set_table(&table.name, next.clone()) {
             Ok(()) => {
                 table.settings = next.clone();
                 table.unsure = None;
@@ -156,16 +156,16 @@ impl Simulation {
             }
         };
         self.note(format!(
-            "{told} (dated {:?}, opaque {:?}, skew {:?}, lease {:?}, {:?})",
+            "{note} (dated {:?}, opaque {:?}, skew {:?}, lease {:?}, {:?})",
             next.dated_window, next.opaque_window, next.skew, next.session_lease, next.mode
         ));
     }
 
-    fn limit(&mut self, chance: &mut Rng) {
+    fn limit(&mut self, rng: &mut Rng) {
         self.limited = true;
-        let what = chance.below(4);
+        let what = rng.below(4);
         match what {
-            0 => self.disk.set_free_space(Some(chance.below(40_000))),
+            0 => self.disk.set_free_space(Some(rng.below(40_000))),
             1 => self.disk.set_read_only(true),
             2 => self.disk.set_out_of_handles(true),
             _ => self.values.set_refuses(true),
@@ -189,8 +189,8 @@ impl Simulation {
         self.values.set_refuses(false);
     }
 
-    /// Turns a bit over, anywhere but where it cannot be told from a torn write.
-    fn flip(&mut self, chance: &mut Rng) {
+    /// Flips a bit, except where it would look like a torn write.
+    fn flip(&mut self, rng: &mut Rng) {
         let mut files = Vec::new();
         for folder in ["log", "ids", "rows"] {
             files.extend(
@@ -200,28 +200,28 @@ impl Simulation {
         if files.is_empty() {
             return;
         }
-        let file = chance.pick(&files).clone();
+        let file = rng.pick(&files).clone();
         let Some(bytes) = self.disk.bytes(&file).filter(|bytes| !bytes.is_empty()) else { return };
         // Files are mostly zeros at their end: where there is something, more can break.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |last| last + 1);
-        let offset = chance.below(used as u64);
+        let offset = rng.below(used as u64);
         if file.starts_with("log/") && offset >= last_frame(&file, &bytes) {
             return;
         }
-        self.damaged |= self.disk.flip_bit(&file, offset, chance.below(8) as u8);
+        self.damaged |= self.disk.flip_bit(&file, offset, rng.below(8) as u8);
         self.note(format!("a bit of {file} turns over at byte {offset}"));
     }
 
-    /// Somebody who was the owner of a partition long ago wakes up and writes to its log: the slot is taken, and stays as it is.
-    fn sleeper(&mut self, chance: &mut Rng) -> Checked {
+    /// A former owner of a partition writes to its log: the slot is taken and does not change.
+    fn sleeper(&mut self, rng: &mut Rng) -> Checked {
         let partitions: Vec<u16> = self.model.history.partitions().map(|(number, _)| number).collect();
         if partitions.is_empty() {
             return Ok(());
         }
-        let partition = *chance.pick(&partitions);
+        let partition = *rng.pick(&partitions);
         let durable = self.model.history.durable(partition);
         let Some(life) = self.life.as_ref().filter(|_| durable > 0) else { return Ok(()) };
-        let (slot, log) = (chance.within(1, durable), LogId(partition));
+        let (slot, log) = (rng.within(1, durable), LogId(partition));
         let Ok(reservation) = life.log.reserve(1, 64) else { return Ok(()) };
         let mut batch = Batch::new();
         batch.push(log, Slot(slot), b"of a sleeper");

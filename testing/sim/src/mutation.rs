@@ -11,7 +11,7 @@ pub struct Mutation {
     pub breaks: &'static str,
     /// The rules of which one is expected to notice. Where several defences stand behind one another, any of them may be the first.
     pub noticed_by: &'static [&'static str],
-    /// Within so many seeds.
+    /// Number of seeds within which it is detected.
     pub seeds: u64,
 }
 
@@ -69,7 +69,7 @@ mutations! {
     SkipTrimCheck, "an append to a trimmed slot is accepted", ["log"], 40;
     OverwriteSlot, "an append to a slot that is taken is accepted", ["log"], 20;
     DropGenerationEarly, "generations of ids are dropped ten minutes before they expire", ["recount"], 60;
-    DropErasEarly, "eras of a table are let go ten minutes before they are over", ["recount", "refusals"], 100;
+    DropErasEarly, "eras of a table are dropped ten minutes early", ["recount", "refusals"], 100;
     SnapshotBeforeDurable, "filters are stored with ids that a crash can take back", ["answers", "opening"], 400;
     IdsBeforeDurable, "ids are stored in the index before their batch is durable", ["opening", "answers"], 200;
     ValuesBeforeDurable, "values are stored before their batch is durable", ["opening", "history"], 200;

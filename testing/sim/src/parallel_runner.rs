@@ -10,7 +10,7 @@ use crate::mutation;
 use crate::run::{Outcome, RunSpec, STEPS, run};
 use crate::stats::Stats;
 
-/// What became of many seeds.
+/// The results of many seeds.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// How many were run.
@@ -56,9 +56,9 @@ pub fn run_all(seeds: Range<u64>, manner: RunOptions) -> Tally {
                 run(&RunSpec { seed, steps: manner.steps, outside: manner.outside, ..RunSpec::default() });
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             tally.runs += 1;
-            tally.stats.add(&outcome.told.stats);
+            tally.stats.add(&outcome.log.stats);
             if outcome.violation.is_some() {
-                // No more are begun; the lower ones that are under way are heard.
+                // No further seed starts. Lower seeds that are running may still fail.
                 next.store(seeds.end, Ordering::Relaxed);
                 if tally.failed.as_ref().is_none_or(|(failed, _)| seed < *failed) {
                     tally.failed = Some((seed, outcome));

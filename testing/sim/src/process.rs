@@ -39,7 +39,7 @@ pub struct SimProcess {
     pub health: Arc<Health>,
     pub(crate) time: Arc<StoreTime<SimClock>>,
     pub(crate) secret: Secret,
-    pub(crate) keeper: Checkpointer<SimLog, SimValues, FaultDisk>,
+    pub(crate) checkpointer: Checkpointer<SimLog, SimValues, FaultDisk>,
     pub(crate) workers: Vec<Option<Pin<Box<dyn Future<Output = ()>>>>>,
     pub(crate) doors: Vec<mpsc::Sender<Message>>,
     pub(crate) jobs: std_mpsc::Receiver<Job>,
@@ -117,8 +117,8 @@ impl SimProcess {
         }
         let mut job = self.waiting.pop_front()?;
         let done = match &mut job {
-            Job::Ids { frozen, .. } => self.keeper.store_ids(frozen),
-            Job::Values { frozen, .. } => self.keeper.store_values(frozen),
+            Job::Ids { frozen, .. } => self.checkpointer.store_ids(frozen),
+            Job::Values { frozen, .. } => self.checkpointer.store_values(frozen),
         };
         Some(match done {
             Ok(()) => {
@@ -143,15 +143,15 @@ impl SimProcess {
 
     /// Begins to store the filters, or goes on with it.
     pub fn filters_step(&mut self) -> Option<Result<&'static str, CheckpointError>> {
-        let Self { filters, doors, tables, keeper, .. } = self;
-        filters.step(doors, &tables.catalog().load(), keeper)
+        let Self { filters, doors, tables, checkpointer, .. } = self;
+        filters.step(doors, &tables.catalog().load(), checkpointer)
     }
 
     fn index(&self) -> &IdIndex<FaultDisk> {
         &self.stores.ids
     }
 
-    /// Merges for about so many bytes.
+    /// Merges about this number of bytes.
     pub fn merge(&self, bytes: u64) -> Result<bool, jeton_engine::ids::Error> {
         self.index().merge(bytes)
     }
@@ -184,7 +184,7 @@ impl SimProcess {
         })
     }
 
-    /// Answers what is under way and ends. False if that is not possible because the log takes nothing any more.
+    /// Answers the requests in flight and stops. False if the log rejects all writes.
     pub fn close(mut self) -> bool {
         self.health.close();
         self.messages.clear();

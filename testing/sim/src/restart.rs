@@ -15,27 +15,27 @@ use crate::violation::{Checked, Violation};
 const STARTS_MAX: usize = 12;
 
 impl Simulation {
-    /// The process ends, and whatever was under way with it; then the machine starts again.
-    pub(crate) fn crash(&mut self, chance: &mut Rng) -> Checked {
+    /// The process ends with all requests in flight, and the machine restarts.
+    pub(crate) fn crash(&mut self, rng: &mut Rng) -> Checked {
         self.stats.count("crash");
-        self.power_off(chance);
-        self.recover(chance)
+        self.power_off(rng);
+        self.recover(rng)
     }
 
     /// What was not synced is lost, or kept, or half of it.
-    fn power_off(&mut self, chance: &mut Rng) {
+    fn power_off(&mut self, rng: &mut Rng) {
         for call in std::mem::take(&mut self.calls) {
             self.forsake(&call.what);
         }
         // First the power, then the memory: a dying process does not tidy up.
-        self.disk = self.disk.crash(&mut || chance.draw());
+        self.disk = self.disk.crash(&mut || rng.draw());
         self.life = None;
         self.values.move_to(self.disk.clone());
         self.relieve();
     }
 
     /// The process is ended in good order, and started again.
-    pub(crate) fn restart(&mut self, chance: &mut Rng) -> Checked {
+    pub(crate) fn restart(&mut self, rng: &mut Rng) -> Checked {
         let Some(life) = self.life.take() else { return Ok(()) };
         self.stats.count("restart");
         self.note("the process is ended in good order".into());
@@ -54,24 +54,24 @@ impl Simulation {
         }
         if !closed || self.disk.list("log").is_err() {
             self.note("it did not come to its end".into());
-            return self.crash(chance);
+            return self.crash(rng);
         }
-        self.recover(chance)
+        self.recover(rng)
     }
 
     /// Starts the machine, until it runs.
-    pub(crate) fn recover(&mut self, chance: &mut Rng) -> Checked {
+    pub(crate) fn recover(&mut self, rng: &mut Rng) -> Checked {
         for start in 0..STARTS_MAX {
-            if self.profile.rough > 0 && start < 3 && chance.one_in(4) {
-                let nth = chance.within(1, 12);
+            if self.profile.rough > 0 && start < 3 && rng.one_in(4) {
+                let nth = rng.within(1, 12);
                 self.note(format!("the power fails during operation {nth} of the disk from now"));
                 self.disk.die_at(nth);
             }
             let mut options = self.profile.options.clone();
-            if chance.one_in(3) {
-                options.shards = chance.within(1, 3) as usize;
+            if rng.one_in(3) {
+                options.shards = rng.within(1, 3) as usize;
             }
-            self.clock.pass(*chance.pick(&[1, 50, 2_000]));
+            self.clock.pass(*rng.pick(&[1, 50, 2_000]));
             self.model.life += 1;
             self.model.bound.begin(&self.clock);
             let secret = *self.model.secret.as_bytes();
@@ -79,12 +79,12 @@ impl Simulation {
                 Ok(life) => {
                     self.life = Some(life);
                     self.note(format!("the machine runs, with {} shards", options.shards));
-                    return self.compare(chance);
+                    return self.compare(rng);
                 }
                 Err(why) => {
                     self.note(format!("the machine does not start: {why}"));
                     if self.disk.list("log").is_err() {
-                        self.power_off(chance);
+                        self.power_off(rng);
                     } else if self.damaged || self.rolled_back {
                         self.stats.count("refused to open");
                         self.ended = Some(why);
@@ -101,7 +101,7 @@ impl Simulation {
     }
 
     /// Compares what was found with what must be there, and goes on from it.
-    fn compare(&mut self, chance: &mut Rng) -> Checked {
+    fn compare(&mut self, rng: &mut Rng) -> Checked {
         let compared = self.compare_log();
         self.judge(compared)?;
         for (cell, seen) in &self.seen {
@@ -109,7 +109,7 @@ impl Simulation {
         }
         self.compare_tables()?;
         self.make_tables();
-        if chance.one_in(3) {
+        if rng.one_in(3) {
             self.read_all();
         }
         Ok(())
@@ -161,18 +161,18 @@ impl Simulation {
     /// Makes the tables that are not there.
     pub(crate) fn make_tables(&mut self) {
         let Some(life) = &mut self.life else { return };
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for table in self.model.tables.iter_mut().filter(|table| !table.made) {
             match life.set_table(&table.name, table.settings.clone()) {
                 Ok(()) => table.made = true,
                 Err(trouble) => {
-                    told.push(format!("table {} cannot be made: {trouble:?}", table.name));
+                    lines.push(format!("table {} cannot be made: {trouble:?}", table.name));
                     // Their numbers follow from the order in which they are made.
                     break;
                 }
             }
         }
-        told.into_iter().for_each(|line| self.note(line));
+        lines.into_iter().for_each(|line| self.note(line));
     }
 
     /// Reads every cell.

@@ -1,4 +1,4 @@
-//! Chance: numbers that look random and follow from a seed.
+//! Pseudo-random numbers of a seed.
 //!
 //! What must hold: every step of a run has numbers of its own, that follow from the seed and the number of the step alone. So a
 //! step can be left out without changing what the others draw, and a history can be shortened.
@@ -39,7 +39,7 @@ impl Rng {
         self.below(len as u64) as usize
     }
 
-    /// True once in so many times.
+    /// True with probability 1/`times`.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -32,17 +32,17 @@ impl RunSpec {
     }
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The promise that was not kept, if one was not.
     pub violation: Option<Violation>,
     /// What happened.
-    pub told: RunLog,
+    pub log: RunLog,
 }
 
 thread_local! {
-    /// What the last panic of this thread said, while a run is under way.
+    /// The message of the last panic of this thread during a run.
     static PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
@@ -84,7 +84,7 @@ pub fn run(script: &RunSpec) -> Outcome {
         // Whatever a panic left behind is not taken apart in good order.
         std::mem::forget(world.life.take());
     }
-    Outcome { violation, told: world.tell() }
+    Outcome { violation, log: world.tell() }
 }
 
 fn play(world: &mut Simulation, script: &RunSpec) -> Checked {

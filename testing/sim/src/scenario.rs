@@ -24,7 +24,7 @@ pub struct Profile {
     pub flips: bool,
     /// Whether the value store comes back older than it was.
     pub rollbacks: bool,
-    /// How often clients ask again for what they know: once in so many times.
+    /// Clients retry an answered operation once in this number of steps.
     pub duplicates: u64,
     /// How often much time passes, as a weight.
     pub ageing: u32,
@@ -42,59 +42,59 @@ const fn secs(secs: u64) -> Duration {
 
 impl Profile {
     /// The profile of a seed.
-    pub fn draw(chance: &mut Rng) -> Self {
-        let shards = chance.within(1, 3) as usize;
+    pub fn draw(rng: &mut Rng) -> Self {
+        let shards = rng.within(1, 3) as usize;
         let options = Options {
             shards,
-            queue_max: chance.within(6, 40) as usize,
-            batch_requests_max: chance.within(1, 12) as usize,
-            cache_bytes: *chance.pick(&[300, 1_000, 4_000, 100_000]) * shards,
-            dirty_bytes_max: *chance.pick(&[2_000, 6_000, 60_000]) * shards,
-            copy_cells: chance.within(1, 4) as usize,
-            recent_ids: *chance.pick(&[2, 5, 12, 60]),
+            queue_max: rng.within(6, 40) as usize,
+            batch_requests_max: rng.within(1, 12) as usize,
+            cache_bytes: *rng.pick(&[300, 1_000, 4_000, 100_000]) * shards,
+            dirty_bytes_max: *rng.pick(&[2_000, 6_000, 60_000]) * shards,
+            copy_cells: rng.within(1, 4) as usize,
+            recent_ids: *rng.pick(&[2, 5, 12, 60]),
             log_bytes: 1 << 16,
-            filter_row_bytes: *chance.pick(&[256, 1_000, 1 << 20]),
-            segment_bytes: *chance.pick(&[64 << 10, 64 << 10, 128 << 10]),
+            filter_row_bytes: *rng.pick(&[256, 1_000, 1 << 20]),
+            segment_bytes: *rng.pick(&[64 << 10, 64 << 10, 128 << 10]),
             ..Options::default()
         };
-        let tight = !chance.one_in(4);
+        let tight = !rng.one_in(4);
         let mut tables = Vec::new();
-        for _ in 0..chance.within(1, 2) {
-            tables.push(settings(chance, tight));
+        for _ in 0..rng.within(1, 2) {
+            tables.push(settings(rng, tight));
         }
         Self {
             options,
             tables,
-            clients: chance.within(2, 5) as usize,
-            rough: *chance.pick(&[0, 1, 1, 2, 2, 3]),
-            clock_steps: chance.one_in(3),
-            flips: chance.one_in(8),
-            rollbacks: chance.one_in(8),
-            duplicates: chance.within(2, 8),
-            ageing: *chance.pick(&[0, 2, 6]),
-            changing: *chance.pick(&[0, 1, 4]),
+            clients: rng.within(2, 5) as usize,
+            rough: *rng.pick(&[0, 1, 1, 2, 2, 3]),
+            clock_steps: rng.one_in(3),
+            flips: rng.one_in(8),
+            rollbacks: rng.one_in(8),
+            duplicates: rng.within(2, 8),
+            ageing: *rng.pick(&[0, 2, 6]),
+            changing: *rng.pick(&[0, 1, 4]),
             tight,
-            bursts: *chance.pick(&[0, 4, 16]),
+            bursts: *rng.pick(&[0, 4, 16]),
         }
     }
 }
 
 /// Settings of a table.
-fn settings(chance: &mut Rng, tight: bool) -> TableSettings {
+fn settings(rng: &mut Rng, tight: bool) -> TableSettings {
     let first = TableSettings {
-        formats: formats(chance),
-        durability: if chance.one_in(4) { Durability::Relaxed } else { Durability::Strict },
-        without_id: if chance.one_in(3) { MissingIdPolicy::AtMostOnce } else { MissingIdPolicy::Refuse },
-        expected_ids: *chance.pick(&[8, 64, 400]),
+        formats: formats(rng),
+        durability: if rng.one_in(4) { Durability::Relaxed } else { Durability::Strict },
+        without_id: if rng.one_in(3) { MissingIdPolicy::AtMostOnce } else { MissingIdPolicy::Refuse },
+        expected_ids: *rng.pick(&[8, 64, 400]),
         memory_cap: 1 << 22,
         ..TableSettings::default()
     };
-    changed(&first, chance, tight)
+    changed(&first, rng, tight)
 }
 
-fn formats(chance: &mut Rng) -> Formats {
+fn formats(rng: &mut Rng) -> Formats {
     // Filters for dated ids take long to lay out, so that many tables do without: more seeds find more than more formats.
-    let formats: &[Format] = match chance.below(4) {
+    let formats: &[Format] = match rng.below(4) {
         0 => &Format::ALL,
         1 => &[Format::Uuid7, Format::Ulid, Format::Event],
         _ => &[Format::Opaque, Format::Sequenced],
@@ -103,20 +103,20 @@ fn formats(chance: &mut Rng) -> Formats {
 }
 
 /// Settings with other windows, another mode, and sometimes other formats. What a crash may take stays the same.
-pub fn changed(settings: &TableSettings, chance: &mut Rng, tight: bool) -> TableSettings {
-    let dated_window = *chance.pick(&[secs(3), secs(20), secs(90), secs(600)]);
-    let mode = if chance.one_in(3) {
-        let target = if tight { *chance.pick(&[1e-9, 1e-8]) } else { *chance.pick(&[0.1, 0.01]) };
+pub fn changed(settings: &TableSettings, rng: &mut Rng, tight: bool) -> TableSettings {
+    let dated_window = *rng.pick(&[secs(3), secs(20), secs(90), secs(600)]);
+    let mode = if rng.one_in(3) {
+        let target = if tight { *rng.pick(&[1e-9, 1e-8]) } else { *rng.pick(&[0.1, 0.01]) };
         Mode::Probabilistic { target }
     } else {
         Mode::Exact
     };
     TableSettings {
-        formats: if chance.one_in(8) { formats(chance) } else { settings.formats },
+        formats: if rng.one_in(8) { formats(rng) } else { settings.formats },
         dated_window,
-        opaque_window: *chance.pick(&[secs(3), secs(20), secs(90), secs(600)]),
-        skew: *chance.pick(&[Duration::from_millis(500), secs(3)]),
-        session_lease: *chance.pick(&[secs(2), secs(30), secs(300), secs(3600)]),
+        opaque_window: *rng.pick(&[secs(3), secs(20), secs(90), secs(600)]),
+        skew: *rng.pick(&[Duration::from_millis(500), secs(3)]),
+        session_lease: *rng.pick(&[secs(2), secs(30), secs(300), secs(3600)]),
         mode,
         ..settings.clone()
     }

@@ -9,7 +9,7 @@ use crate::run::{Outcome, RunSpec, run};
 /// How many runs the shortening may take.
 const RUNS_MAX: usize = 400;
 
-/// The shortest script found that breaks the same rule, and what became of it.
+/// The shortest script found that breaks the same rule, and its result.
 pub fn shrink(script: &RunSpec, outcome: Outcome) -> (RunSpec, Outcome) {
     let Some(violation) = &outcome.violation else { return (script.clone(), outcome) };
     let rule = violation.rule;
@@ -28,7 +28,7 @@ pub fn shrink(script: &RunSpec, outcome: Outcome) -> (RunSpec, Outcome) {
         (0..script.steps).filter(|step| !script.skip.contains(step)).collect()
     };
     // What comes after the violation does not matter.
-    let last = best_outcome.told.lines.last().map_or(0, |(step, _)| *step);
+    let last = best_outcome.log.lines.last().map_or(0, |(step, _)| *step);
     best.steps = best.steps.min(last.saturating_add(1));
     let mut size = kept(&best).len().div_ceil(2).max(1);
     let mut left = RUNS_MAX;

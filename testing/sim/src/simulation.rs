@@ -52,7 +52,7 @@ pub struct Simulation {
     hash: u64,
 }
 
-/// A request under way.
+/// A request in flight.
 pub(crate) struct Call {
     pub what: CallKind,
     pub answer: oneshot::Receiver<Response>,
@@ -79,17 +79,17 @@ pub struct RunLog {
 impl Simulation {
     /// The world of a seed, before its first step. The machine is off.
     pub fn new(seed: u64) -> Self {
-        let mut chance = Rng::of_seed(seed);
-        let profile = Profile::draw(&mut chance);
+        let mut rng = Rng::of_seed(seed);
+        let profile = Profile::draw(&mut rng);
         let mut secret = [0; 16];
-        secret[..8].copy_from_slice(&chance.draw().to_le_bytes());
-        secret[8..].copy_from_slice(&chance.draw().to_le_bytes());
+        secret[..8].copy_from_slice(&rng.draw().to_le_bytes());
+        secret[8..].copy_from_slice(&rng.draw().to_le_bytes());
         let disk = FaultDisk::new();
         let mut model = Model::new(Secret::new(secret));
         for (number, settings) in profile.tables.iter().enumerate() {
             model.tables.push(TableModel::new(format!("t{number}"), settings.clone()));
         }
-        let clients = (0..profile.clients).map(|number| Client::new(number, &mut chance)).collect();
+        let clients = (0..profile.clients).map(|number| Client::new(number, &mut rng)).collect();
         Self {
             profile,
             clock: SimClock::default(),
@@ -137,11 +137,11 @@ impl Simulation {
     }
 
     /// Takes a step.
-    pub fn step(&mut self, step: u64, chance: &mut Rng) -> Checked {
+    pub fn step(&mut self, step: u64, rng: &mut Rng) -> Checked {
         self.step = step;
-        let event = Event::draw(&self.profile, chance);
-        self.perform(event, chance)?;
-        self.settle(chance, false)
+        let event = Event::draw(&self.profile, rng);
+        self.perform(event, rng)?;
+        self.settle(rng, false)
     }
 
     /// The steps from here on belong to the end of the run.
@@ -161,20 +161,20 @@ impl Simulation {
     }
 
     /// Lets the shards work, hears what they answer, and brings the machine up again if it went down. `all` leaves nothing to
-    /// chance.
-    pub(crate) fn settle(&mut self, chance: &mut Rng, all: bool) -> Checked {
+    /// rng.
+    pub(crate) fn settle(&mut self, rng: &mut Rng, all: bool) -> Checked {
         if self.is_alive()
             && let Some(life) = &mut self.life
         {
             life.deliver();
             for shard in 0..life.shards() {
-                if all || !chance.one_in(8) {
+                if all || !rng.one_in(8) {
                     life.poll(shard);
                 }
             }
         }
         self.hear()?;
-        if self.ended.is_none() && !self.is_alive() { self.crash(chance) } else { Ok(()) }
+        if self.ended.is_none() && !self.is_alive() { self.crash(rng) } else { Ok(()) }
     }
 
     /// Takes in what the log was given and what was answered.

@@ -61,7 +61,7 @@ impl SimProcess {
             workers.push(Some(Box::pin(worker.run()) as _));
         }
         Ok(Self {
-            keeper: Checkpointer::new(
+            checkpointer: Checkpointer::new(
                 log.clone(),
                 stores.clone(),
                 (found.kept, found.filters),

@@ -1,6 +1,6 @@
 //! The value store of the simulated machine: rows in memory that survive a crash, as far as their steps were complete.
 //!
-//! What must hold: after a crash exactly the completed [`Values::replace`]s are there, and the one that was under way or not. Each
+//! What must hold: after a crash exactly the completed [`Values::replace`]s are there, and possibly the one in flight. Each
 //! counts as an operation of the simulated disk, so that the power can fail during it, and the disk refuse it.
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ pub struct SimValues {
 struct State {
     rows: MemoryValues,
     disk: FaultDisk,
-    /// Whether a step that was under way when the disk refused is there all the same; drawn anew by whoever drives.
+    /// Whether a step in flight at a disk error took effect. The scheduler draws it for each step.
     keep_torn: bool,
     refuses: bool,
     /// The latest last.

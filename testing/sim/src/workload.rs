@@ -11,82 +11,82 @@ use crate::violation::Checked;
 
 impl Simulation {
     /// A client sends something.
-    pub(crate) fn send_something(&mut self, chance: &mut Rng) {
-        if chance.one_in(6) {
-            return self.branch_out(chance);
+    pub(crate) fn send_something(&mut self, rng: &mut Rng) {
+        if rng.one_in(6) {
+            return self.branch_out(rng);
         }
         let open = |op: &Op| op.id().is_some() && !op.answered && op.in_flight[0] == 0;
-        let choice = chance.below(12);
+        let choice = rng.below(12);
         if choice < 4
-            && let Some(op) = self.some_op(chance, open)
+            && let Some(op) = self.some_op(rng, open)
         {
-            self.attempt(op, 0, chance);
-        } else if chance.one_in(self.profile.duplicates)
-            && let Some(op) = self.some_op(chance, |op| op.id().is_some())
+            self.attempt(op, 0, rng);
+        } else if rng.one_in(self.profile.duplicates)
+            && let Some(op) = self.some_op(rng, |op| op.id().is_some())
         {
-            // Of one under way, or of one answered long ago.
-            let variant = self.variant(op, chance);
-            self.attempt(op, variant, chance);
+            // Of an operation in flight, or of one answered earlier.
+            let variant = self.variant(op, rng);
+            self.attempt(op, variant, rng);
         } else {
-            self.send_new(chance);
+            self.send_new(rng);
         }
     }
 
     /// Mostly the operation itself, sometimes another payload, if the id is known to be taken.
-    fn variant(&mut self, op: usize, chance: &mut Rng) -> usize {
+    fn variant(&mut self, op: usize, rng: &mut Rng) -> usize {
         let one = &mut self.model.ops[op];
-        if chance.one_in(4) && !one.acknowledged.is_empty() {
-            let other = client::other_payload(&one.variants[0], chance);
+        if rng.one_in(4) && !one.acknowledged.is_empty() {
+            let other = client::other_payload(&one.variants[0], rng);
             return one.add_variant(other);
         }
         0
     }
 
     /// One of the operations of this kind, rather a late one.
-    fn some_op(&self, chance: &mut Rng, kind: impl Fn(&Op) -> bool) -> Option<usize> {
+    fn some_op(&self, rng: &mut Rng, kind: impl Fn(&Op) -> bool) -> Option<usize> {
         let ops = &self.model.ops;
         if ops.is_empty() {
             return None;
         }
-        let from = if chance.one_in(2) { ops.len().saturating_sub(12) } else { 0 };
-        let start = chance.within(from as u64, ops.len() as u64 - 1) as usize;
+        let from = if rng.one_in(2) { ops.len().saturating_sub(12) } else { 0 };
+        let start = rng.within(from as u64, ops.len() as u64 - 1) as usize;
         (start..ops.len()).chain(0..start).find(|op| kind(&ops[*op]))
     }
 
-    fn send_new(&mut self, chance: &mut Rng) {
+    fn send_new(&mut self, rng: &mut Rng) {
         let made: Vec<u32> =
             (1..=self.model.tables.len() as u32).filter(|table| self.model.table(*table).made).collect();
         if made.is_empty() {
             return;
         }
-        let table = *chance.pick(&made);
+        let table = *rng.pick(&made);
         let number = self.model.ops.len() as u64;
         let wall = self.clock.wall_millis();
-        let client = chance.index(self.clients.len());
+        let client = rng.index(self.clients.len());
         let without = self.model.table(table).settings.without_id == MissingIdPolicy::AtMostOnce;
-        let id = if chance.one_in(if without { 8 } else { 80 }) {
+        let id = if rng.one_in(if without { 8 } else { 80 }) {
             None
         } else {
             let formats = self.model.table(table).settings.formats;
-            Some(self.clients[client].id(table, formats, number, wall, chance))
+            Some(self.clients[client].id(table, formats, number, wall, rng))
         };
-        let operation = client::operation(&self.model.secret, table, (id, wall), chance);
+        let operation = client::operation(&self.model.secret, table, (id, wall), rng);
         self.note(format!("new operation {number} of {}: {}", self.clients[client].name, shown(&operation)));
         let op = self.model.add(Op::new(operation));
         self.stats.count("operation");
         let lossy = self.clients[client].lossy;
-        if lossy && chance.one_in(6) {
+        if lossy && rng.one_in(6) {
             self.note(format!("the request of operation {op} is lost"));
             return;
         }
-        self.attempt(op, 0, chance);
-        if lossy && chance.one_in(4) {
-            self.attempt(op, 0, chance);
+        self.attempt(op, 0, rng);
+        if lossy && rng.one_in(4) {
+            self.attempt(op, 0, rng);
         }
     }
 
     /// Sends an operation, for the first time or again.
-    pub(crate) fn attempt(&mut self, op: usize, variant: usize, chance: &mut Rng) {
+    pub(crate) fn attempt(&mut self, op: usize, variant: usize, rng: &mut Rng) {
         let operation = self.model.ops[op].variants[variant].clone();
         // Without an id a second attempt is another operation.
         let again = operation.id().is_none() && self.model.ops[op].last_sent > 0;
@@ -100,7 +100,7 @@ impl Simulation {
         one.in_flight[variant] += 1;
         one.last_sent = self.clock.real_millis() + 1;
         let call = Call { what: CallKind::Attempt { op, variant }, answer };
-        if chance.one_in(25) {
+        if rng.one_in(25) {
             self.note(format!("the answer to operation {op} will be lost"));
             self.forsake(&call.what);
         } else {
@@ -109,11 +109,11 @@ impl Simulation {
     }
 
     /// A client reads a cell.
-    pub(crate) fn read_something(&mut self, chance: &mut Rng) {
-        let table = 1 + chance.below(self.model.tables.len() as u64) as u32;
-        let client = chance.index(self.clients.len());
+    pub(crate) fn read_something(&mut self, rng: &mut Rng) {
+        let table = 1 + rng.below(self.model.tables.len() as u64) as u32;
+        let client = rng.index(self.clients.len());
         let cells = client::cells(&self.model.secret, table);
-        let cell = chance.pick(&cells).clone();
+        let cell = rng.pick(&cells).clone();
         self.read(client, cell);
     }
 
@@ -133,9 +133,9 @@ impl Simulation {
     }
 
     /// A client waits no longer for an answer.
-    pub(crate) fn lose_patience(&mut self, chance: &mut Rng) -> Checked {
+    pub(crate) fn time_out(&mut self, rng: &mut Rng) -> Checked {
         if !self.calls.is_empty() {
-            let call = self.calls.swap_remove(chance.index(self.calls.len()));
+            let call = self.calls.swap_remove(rng.index(self.calls.len()));
             if let CallKind::Attempt { op, .. } = &call.what {
                 self.note(format!("nobody waits for operation {op} any longer"));
             }

@@ -34,7 +34,7 @@ fn every_planted_bug_is_found() {
     assert!(failed.is_none(), "{failed:?}");
 }
 
-/// The count itself is wrong, and would be noticed by whoever knows nothing of the log.
+/// The count is wrong, which a checker without access to the log detects.
 #[test]
 fn a_wrong_count_is_seen_from_outside() {
     for name in ["AckBeforeSync", "ForgetIndex", "DropGenerationEarly", "ReplaySkipsIds", "SessionsNotStored"]

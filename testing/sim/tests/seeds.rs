@@ -39,7 +39,7 @@ fn the_fixed_seeds_pass_and_try_everything() {
         ("branch refused", 300),
         ("held", 100),
         ("full", 200),
-        ("era let go", 50),
+        ("era dropped", 50),
         ("crash", 1_000),
         ("restart", 500),
         ("refused to open", 10),
@@ -60,7 +60,7 @@ fn the_seeds_of_the_day_pass() {
 fn a_seed_has_one_history() {
     for seed in 0..20 {
         let (first, second) = (run(&RunSpec::of(seed)), run(&RunSpec::of(seed)));
-        assert_eq!(first.told.hash, second.told.hash, "seed {seed}");
-        assert_eq!(first.told.lines, second.told.lines, "seed {seed}");
+        assert_eq!(first.log.hash, second.log.hash, "seed {seed}");
+        assert_eq!(first.log.lines, second.log.lines, "seed {seed}");
     }
 }

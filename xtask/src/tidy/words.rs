@@ -79,8 +79,6 @@ const PENDING: &[&str] = &[
     "research/src/transactions/",
     "research/tests/clock_estimate.rs",
     "testing/bench-rivals/src/",
-    "testing/sim/src/",
-    "testing/sim/tests/",
 ];
 
 pub fn check(tree: &Tree) -> Vec<Violation> {

@@ -1,4 +1,4 @@
-//! First answers: what is acknowledged is durable, every answer of an id is the first one, and another payload is told so.
+//! Results: an acknowledged operation is durable, every retry of an id gets the first result, and another payload is rejected.
 
 use jeton_core::{OperationResult, Rejection};
 use jeton_engine::{EngineError, OperationOutcome};

@@ -32,7 +32,7 @@ pub fn logged(model: &Model, branch: usize, step: &BranchLogItem) -> Checked {
     }
 }
 
-/// An answer came to whoever asked to hold it, or to end it in this way.
+/// The coordinator received the response to a prepare, or to this end of the branch.
 pub fn answered(
     model: &Model,
     branch: usize,

@@ -1,6 +1,6 @@
 //! The one invariant above all: acknowledged unique deltas ≤ value ≤ those plus unacknowledged ones.
 //!
-//! Seen from outside alone: by what clients asked and were told. It holds for cells that are only ever added to.
+//! Uses only the requests and responses of clients. Applies to counters that are only added to.
 
 use jeton_core::Cell;
 

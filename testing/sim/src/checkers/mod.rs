@@ -3,7 +3,7 @@
 //! | checker | promise |
 //! |---|---|
 //! | [`counting`] | acknowledged unique deltas ≤ value ≤ those plus unacknowledged ones |
-//! | [`answers`] | what is acknowledged is durable; all answers of an id are the first; another payload is told so |
+//! | [`answers`] | acknowledged operations are durable; every retry of an id gets the first result; another payload is rejected |
 //! | [`recount`] | an id is applied once, ever or within its window; a late one never |
 //! | [`reads`] | reads are durable, of their time, and never go back |
 //! | [`refusals`] | a refusal changes nothing, and has a reason |

@@ -1,4 +1,4 @@
-//! Reads: what a cell held at some time while the read was under way, durably; and never less than the client saw before.
+//! Reads: a read returns a durable value that the counter had during the read, never older than the client saw before.
 
 use jeton_core::Cell;
 

@@ -1,4 +1,4 @@
-//! A branch of a transaction as whoever runs the transaction knows it: what was asked, what was decided, what came back; and what the log says.
+//! A branch of a transaction: the requests, the decision and the responses of its coordinator, and its log entries.
 
 use jeton_core::{Addition, Branch, BranchOutcome, Cell, PartitionId};
 

@@ -1,7 +1,7 @@
 //! What was decided, in order: every entry of every partition's log, from the first on, trimmed or not.
 //!
 //! What must hold: a slot is written once, and what was durable stays. What an entry says of an operation is what the model makes of
-//! it. The history is told of entries when they are staged, of their durability when they are settled, and of those that a
+//! it. The history receives entries when they are staged, of their durability when they are settled, and of those that a
 //! crash took.
 
 use std::collections::BTreeMap;

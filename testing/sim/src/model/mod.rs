@@ -1,6 +1,6 @@
 //! The model: what must be, worked out apart from the engine.
 //!
-//! It knows what clients asked and were told, and what the log was given; of the engine's code it uses the encoding of log entries
+//! It records the requests and responses of clients and the appends to the log; of the engine's code it uses the encoding of log entries
 //! and nothing else. The checkers compare.
 
 pub mod branch;
@@ -33,7 +33,7 @@ pub struct LoggedOperation {
     pub partition: u16,
     /// Where in its log.
     pub slot: u64,
-    /// What it was told.
+    /// The response.
     pub answer: OperationResult,
     /// When it was staged, in real milliseconds.
     pub real: u64,
@@ -104,7 +104,7 @@ impl Model {
         &self.tables[number as usize - 1]
     }
 
-    /// What the log was given since this was last told.
+    /// Appends since the last call.
     pub fn absorb(&mut self, tap: WriteObserver, clock: &SimClock) -> Checked {
         for one in &tap.staged {
             self.stage(one, clock)?;

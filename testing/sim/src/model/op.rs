@@ -5,9 +5,9 @@ use jeton_core::{Cell, Change, OpId, Operation, OperationResult};
 /// An operation of a client, under one id.
 #[derive(Debug, Clone)]
 pub struct Op {
-    /// What the client wants; the others are other payloads that somebody sent under the same id.
+    /// The client's operation; the others are other payloads under the same id.
     pub variants: Vec<Operation>,
-    /// Attempts under way, by variant.
+    /// Attempts in flight, by variant.
     pub in_flight: Vec<usize>,
     /// Attempts of which nobody knows what became, by variant.
     pub unknown: Vec<usize>,
@@ -58,7 +58,7 @@ impl Op {
         self.variants.len() - 1
     }
 
-    /// Whether an attempt may still take effect, or have taken it, without that anybody was told.
+    /// Whether an attempt without a response may have taken effect, or may still do so.
     pub fn in_doubt(&self) -> bool {
         self.in_flight.iter().chain(&self.unknown).any(|attempts| *attempts > 0)
     }
