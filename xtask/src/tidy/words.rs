@@ -73,8 +73,6 @@ const PENDING: &[&str] = &[
     "crates/register/src/",
     "crates/register/tests/",
     "crates/resp/benches/",
-    "crates/server/src/",
-    "crates/server/tests/",
     "docs/bloom-clock.md",
     "docs/etx.md",
     "docs/internals/threading.md",
