@@ -55,7 +55,6 @@ fn timed_out(timeout: Duration) -> Problem {
 /// The writing end of a streamed body, which ends when this is dropped.
 pub struct Writer(mpsc::Sender<Bytes>);
 
-/// A streamed body and its writer.
 pub fn channel() -> (Writer, Body) {
     let (writer, mut reader) = mpsc::channel(WAITING_MAX);
     let next = move |context: &mut Context<'_>| {

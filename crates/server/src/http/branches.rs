@@ -19,7 +19,6 @@ use super::json;
 use super::problem::{ErrorCode, HttpResult, Problem, ProblemBody};
 use super::request_context::RequestContext;
 
-/// Maximum number of listed branches.
 const LISTED_MAX: usize = 10_000;
 
 /// Maximum number of listed additions of a branch.

@@ -6,7 +6,6 @@
 
 use axum::http::HeaderMap;
 
-/// The name of the header.
 pub const NAME: &str = "idempotency-key";
 
 /// The string in the header.

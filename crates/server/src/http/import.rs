@@ -31,7 +31,6 @@ const BURST: usize = 500;
 /// Interval of progress reports.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum number of reported errors.
 const ERRORS_MAX: usize = 100;
 
 /// Backoff after a retryable error: from the first to the second, doubled each time.

@@ -60,21 +60,18 @@ impl Problem {
         Self::new(ErrorCode::BadJson, detail)
     }
 
-    /// Adds a member to the body.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.extra.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the header `Retry-After`.
     #[must_use]
     pub fn retry_in(mut self, time: Duration) -> Self {
         self.retry_after = Some(time);
         self
     }
 
-    /// Sets the header `WWW-Authenticate`.
     #[must_use]
     pub fn with_challenge(mut self, challenge: &'static str) -> Self {
         self.challenge = Some(challenge);

@@ -15,7 +15,6 @@ pub struct CommandSpec {
     pub group: &'static str,
     /// One-line description, as `COMMAND DOCS` reports it.
     pub summary: &'static str,
-    /// How the server executes it.
     pub kind: Kind,
 }
 
@@ -40,7 +39,6 @@ pub enum Kind {
     Scan,
     /// `MULTI`, `EXEC` or `DISCARD`.
     Transaction,
-    /// A command with an operation id.
     WithId(IdCommand),
 }
 
@@ -157,7 +155,6 @@ commands! {
     "UNLINK" -2 WRITE_SMALL ALL, "generic", Kind::Change, "Deletes keys and returns how many existed.";
 }
 
-/// Maximum length of a name.
 const NAME_BYTES_MAX: usize = 16;
 
 impl CommandSpec {

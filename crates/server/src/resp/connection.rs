@@ -24,7 +24,6 @@ use super::session::Session;
 use crate::metrics::Metric;
 use crate::service::{InFlightGuard, Service};
 
-/// Bytes per read.
 const READ_BYTES: usize = 16 << 10;
 
 /// Maximum requests of a pipeline batch.
@@ -55,7 +54,6 @@ impl From<io::Error> for End {
     }
 }
 
-/// Serves a connection until it ends.
 pub async fn serve<S>(service: Arc<Service>, stream: S, number: u64, peer: String)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -262,7 +260,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Sends the replies.
     async fn send(&mut self) -> Result<(), End> {
         if self.out.is_empty() {
             return Ok(());

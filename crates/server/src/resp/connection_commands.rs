@@ -13,7 +13,6 @@ use crate::metrics::Metric;
 /// The Redis version reported to clients that check it.
 const REDIS_VERSION: &str = "7.2.0";
 
-/// Executes a command and writes its reply.
 pub fn run(verb: &CommandSpec, command: &Command<'_>, session: &mut Session, out: &mut Vec<u8>) {
     let arguments: Vec<&[u8]> = command.iter().collect();
     if let Some(reply) = plain(verb, &arguments, session.service.millis()) {

@@ -124,7 +124,6 @@ fn parse_many(command: &Command<'_>, session: &mut Session) -> Result<IdOperatio
     Ok(IdOperation { operation, relaxed: table.settings().durability == Durability::Relaxed, many: true })
 }
 
-/// Writes the reply of an operation.
 pub fn write_outcome(
     outcome: &Result<OperationOutcome, EngineError>,
     relaxed: bool,
@@ -163,7 +162,6 @@ fn write_integers(values: &Values, writer: &mut Writer<'_>) {
     values.as_slice().iter().for_each(|value| write_integer(*value, writer));
 }
 
-/// Writes the reply of `JGET`.
 pub fn write_value(value: Option<&Value>, writer: &mut Writer<'_>) {
     match value {
         None => writer.null(),

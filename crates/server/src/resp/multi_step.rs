@@ -13,7 +13,7 @@ use jeton_engine::{Ask, OperationOutcome, Response};
 use super::command_table::{CommandSpec, IdCommand, Kind};
 use super::connection_commands;
 use super::id_commands;
-use super::keyspace::Keyspace;
+use super::keyspace::{self, Keyspace};
 use super::pipeline::MultiStepCommand;
 use super::reply::{self, CROSS, Reply};
 use super::scan;
@@ -173,7 +173,7 @@ async fn set_each(
     let mut requests = Vec::new();
     for at in verb.keys(arguments.len()) {
         let cell = session.resolve(&arguments[at], Right::Admin)?.cell;
-        requests.push((cell, write(Some(&Value::from_text(&arguments[at + 1])))));
+        requests.push((cell, keyspace::set(&arguments[at + 1])));
     }
     let together = Operation::batch(None, requests.clone());
     let operations = match together {
@@ -237,7 +237,6 @@ async fn delete_each(arguments: &[Vec<u8>], session: &mut Session) -> Result<Rep
     Ok(Reply::Integer(deleted))
 }
 
-/// Whether an operation took effect.
 fn is_applied(response: Response) -> Result<bool, String> {
     Ok(match operation_outcome(response).map_err(reply::engine_error)? {
         OperationOutcome::Fresh(result) | OperationOutcome::Replayed(result) => result.applied,

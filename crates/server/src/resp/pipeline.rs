@@ -36,7 +36,6 @@ pub struct PipelineBatch {
     items: Vec<Item>,
     /// Encoded replies of commands that need no engine.
     text: Vec<u8>,
-    /// The previous command.
     last: Option<&'static CommandSpec>,
     /// The commands whose latency is that of the batch.
     pub commands: BatchCommands,
@@ -52,14 +51,20 @@ enum Item {
     Done,
     /// 1 if an operation took effect, otherwise 0.
     Applied,
-    /// The outcome of an operation with an id.
-    WithId { relaxed: bool, many: bool },
+    WithId {
+        relaxed: bool,
+        many: bool,
+    },
     /// A value in the form of `GET`.
     Get,
     /// A value in the form of `JGET`.
     JGet,
     /// Computed from the values of several keys.
-    Computed { name: &'static str, arguments: Vec<Vec<u8>>, keys: Vec<usize> },
+    Computed {
+        name: &'static str,
+        arguments: Vec<Vec<u8>>,
+        keys: Vec<usize>,
+    },
 }
 
 impl Item {
@@ -75,7 +80,6 @@ impl Item {
 
 /// How a command is executed.
 pub enum Dispatch {
-    /// In the batch.
     Batched,
     /// Changes the state that replies depend on: to be dispatched again after the batch.
     Deferred,
@@ -96,7 +100,6 @@ impl MultiStepCommand {
         Self { verb, arguments: command.iter().map(Into::into).collect() }
     }
 
-    /// Whether it scans all keys.
     pub fn scans(&self) -> bool {
         self.verb.kind == Kind::Scan
     }

@@ -42,7 +42,6 @@ impl Reply {
         value.map_or(Self::Null, |value| Self::Bulk(value.text()))
     }
 
-    /// Writes the reply in the protocol version of `writer`.
     pub fn write(&self, writer: &mut Writer<'_>) {
         match self {
             Self::Ok => writer.simple("OK"),
@@ -64,7 +63,6 @@ pub fn arity_error(name: &[u8]) -> String {
     format!("ERR wrong number of arguments for '{}' command", shown(name).to_ascii_lowercase())
 }
 
-/// Error reply for a wrong number of arguments.
 pub fn wrong_arity(name: &[u8]) -> Reply {
     Reply::Error(arity_error(name))
 }
@@ -94,7 +92,6 @@ fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// Error reply for an unknown command.
 pub fn unknown<'a>(name: &[u8], arguments: impl Iterator<Item = &'a [u8]>) -> Reply {
     let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(name));
     let mut used = 0;

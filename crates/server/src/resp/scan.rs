@@ -36,7 +36,6 @@ pub struct Cursors {
     positions: Mutex<BTreeMap<u64, Cell>>,
 }
 
-/// Maximum open cursors.
 const CURSORS_MAX: usize = 10_000;
 
 impl Cursors {

@@ -10,7 +10,6 @@ use jeton_resp::reply_writer::Version;
 use super::reply::{self, NO_AUTH};
 use crate::service::Service;
 
-/// The state of one connection.
 pub struct Session {
     pub service: Arc<Service>,
     /// Number of the connection, as `CLIENT ID` reports it.
@@ -20,13 +19,11 @@ pub struct Session {
     pub version: Version,
     /// Time of the commands in execution, in milliseconds since 1970.
     pub millis: u64,
-    /// Name set by the client.
     pub name: Vec<u8>,
     auth: Option<AuthContext>,
     view: TablesView,
     /// The table used last, and its catalog.
     last: Option<(Arc<Catalog>, Arc<Table>)>,
-    /// Commands queued since `MULTI`.
     pub queued: Option<MultiQueue>,
 }
 
@@ -41,7 +38,6 @@ pub struct MultiQueue {
     pub broken: bool,
 }
 
-/// The table and cell of a key.
 pub struct ResolvedKey {
     pub table: Arc<Table>,
     pub cell: Cell,
@@ -67,7 +63,6 @@ impl Session {
         self.auth.is_some()
     }
 
-    /// Authenticates the client by an access token.
     pub fn authenticate(&mut self, token: &[u8]) -> Result<(), AuthError> {
         let auth = self.service.access.authenticate(token, self.service.millis())?;
         self.auth = Some(auth);

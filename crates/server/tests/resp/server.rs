@@ -34,9 +34,8 @@ struct Running {
 impl Server {
     /// A server with a table `any` of opaque ids, and a client.
     pub fn with_any() -> (Self, Client) {
-        let server = Self::start();
+        let (server, client) = Self::with_client();
         server.table("any", opaque());
-        let client = server.client();
         (server, client)
     }
 
