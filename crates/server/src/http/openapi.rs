@@ -24,8 +24,8 @@ static TEXT: LazyLock<String> =
         description = "A database of counters in which every operation carries an id, and every id counts once.\n\n\
             Create an id before you send an operation, and use the same id for every retry: in the member `id`, or in the header \
             `Idempotency-Key` (a string in quotes, draft-ietf-httpapi-idempotency-key-header-06). A retry gets the first result again, \
-            with `Idempotency-Replayed: true`. Problems are `application/problem+json` (RFC 9457); their `type` is the address of a \
-            page about it.\n\nRights of a token: `read` for reading and watching; `add` for `:add`, events and imports; `admin` for \
+            with `Idempotency-Replayed: true`. Problems are `application/problem+json` (RFC 9457); their `type` is the path of a \
+            page about them.\n\nRights of a token: `read` for reading and watching; `add` for `:add`, events and imports; `admin` for \
             `:set`, `:reset`, `:delete`, `:put` and for creating and changing tables. No right includes another. The right to administer the server is separate.",
         license(name = "MIT OR Apache-2.0"),
     ),

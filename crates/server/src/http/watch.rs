@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(15);
 #[schema(example = json!({
     "table": "clicks", "row": "page-7", "value": 7, "value_text": "7", "partition": 12, "slot": 42, "time": "2026-11-16T07:40:12.000Z"
 }))]
-pub struct ChangeBody {
+pub struct ChangeEventBody {
     /// The table.
     table: String,
     #[serde(flatten)]
@@ -58,7 +58,7 @@ struct Watch {
     get, path = "/v1/watch", operation_id = "watch", tag = "counters",
     params(("table" = Option<String>, Query, description = "Only changes in this table."),
         ("prefix" = Option<String>, Query, description = "Only changes of rows with this prefix.")),
-    responses((status = 200, body = ChangeBody, content_type = "text/event-stream", description = "Changes, until the connection closes."),
+    responses((status = 200, body = ChangeEventBody, content_type = "text/event-stream", description = "Changes, until the connection closes."),
         (status = "4XX", body = ProblemBody, content_type = "application/problem+json", description = "No token, no right, no such table."))
 )]
 pub async fn get(request: RequestContext) -> HttpResult {
@@ -121,7 +121,7 @@ impl Watch {
             return None;
         }
         let (partition, slot) = (changed.cell.partition().0, changed.slot);
-        let body = ChangeBody {
+        let body = ChangeEventBody {
             table,
             address: Address::of(&changed.cell),
             value: changed.value,
