@@ -51,20 +51,14 @@ enum Item {
     Done,
     /// 1 if an operation took effect, otherwise 0.
     Applied,
-    WithId {
-        relaxed: bool,
-        many: bool,
-    },
+    /// The outcome of an operation with an id.
+    WithId { relaxed: bool, many: bool },
     /// A value in the form of `GET`.
     Get,
     /// A value in the form of `JGET`.
     JGet,
     /// Computed from the values of several keys.
-    Computed {
-        name: &'static str,
-        arguments: Vec<Vec<u8>>,
-        keys: Vec<usize>,
-    },
+    Computed { name: &'static str, arguments: Vec<Vec<u8>>, keys: Vec<usize> },
 }
 
 impl Item {
